@@ -1,0 +1,96 @@
+// swift-tools-version: 6.2
+// The targets are the architecture: docs/ARCHITECTURE.md draws them, and arrows never go up.
+import PackageDescription
+
+/// Settings of the targets on the path of a message. Cross-module optimisation lets the loop inline
+/// the codecs and the core; without it each delivery pays for calls across module borders
+/// (docs/PERFORMANCE.md).
+let hot: [SwiftSetting] = [
+    .unsafeFlags(["-cross-module-optimization"], .when(configuration: .release))
+]
+
+let package = Package(
+    name: "martlet",
+    products: [
+        .executable(name: "martletd", targets: ["martletd"]),
+        .executable(name: "martlet", targets: ["martlet"]),
+        .executable(name: "martlet-sim", targets: ["martlet-sim"]),
+        .library(name: "MartletClient", targets: ["MartletClient"]),
+    ],
+    targets: [
+        // System libraries and C shims.
+        .systemLibrary(name: "CLMDB", pkgConfig: "lmdb", providers: [.apt(["liblmdb-dev"])]),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .target(name: "CLinuxShims"),
+
+        // Ground and bytes: the standard library only.
+        .target(name: "Primitives", swiftSettings: hot),
+        .target(name: "WireFormat", swiftSettings: hot),
+
+        // Domain and protocol: no I/O, no clock.
+        .target(name: "BrokerCore", dependencies: ["Primitives"], swiftSettings: hot),
+        .target(
+            name: "Dialects", dependencies: ["WireFormat", "BrokerCore", "Primitives"],
+            swiftSettings: hot),
+        .target(name: "ClientCore", dependencies: ["WireFormat", "Primitives"], swiftSettings: hot),
+
+        // Edges.
+        .target(name: "Credentials", dependencies: ["BrokerCore", "Primitives", "COpenSSL"]),
+        .target(
+            name: "QueueStore", dependencies: ["BrokerCore", "Primitives", "CLMDB"],
+            swiftSettings: hot),
+        .target(
+            name: "NetTransport", dependencies: ["Primitives", "CLinuxShims", "COpenSSL"],
+            swiftSettings: hot),
+        .target(name: "Configuration"),
+        .target(name: "Administration"),
+        .target(name: "CommandLineOptions"),
+
+        // Composition.
+        .target(
+            name: "BrokerRuntime",
+            dependencies: [
+                "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials", "QueueStore",
+                "NetTransport", "Configuration", "Administration", "CLinuxShims",
+            ],
+            swiftSettings: hot),
+        .target(
+            name: "BrokerSimulation",
+            dependencies: ["BrokerCore", "Dialects", "ClientCore", "WireFormat", "Primitives"],
+            swiftSettings: hot),
+        .target(
+            name: "MartletClient",
+            dependencies: ["ClientCore", "WireFormat", "Primitives", "NetTransport"]),
+
+        // Programs.
+        .executableTarget(
+            name: "martletd", dependencies: ["BrokerRuntime", "Configuration", "CommandLineOptions"]
+        ),
+        .executableTarget(
+            name: "martlet",
+            dependencies: ["MartletClient", "Administration", "CommandLineOptions"]),
+        .executableTarget(
+            name: "martlet-sim", dependencies: ["BrokerSimulation", "CommandLineOptions"]),
+
+        // Tests.
+        .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
+        .testTarget(name: "WireFormatTests", dependencies: ["WireFormat"]),
+        .testTarget(name: "BrokerCoreTests", dependencies: ["BrokerCore", "Primitives"]),
+        .testTarget(
+            name: "DialectsTests", dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),
+        .testTarget(
+            name: "ClientCoreTests", dependencies: ["ClientCore", "WireFormat", "Primitives"]),
+        .testTarget(name: "CredentialsTests", dependencies: ["Credentials", "BrokerCore"]),
+        .testTarget(
+            name: "QueueStoreTests", dependencies: ["QueueStore", "BrokerCore", "Primitives"]),
+        .testTarget(name: "NetTransportTests", dependencies: ["NetTransport", "Primitives"]),
+        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
+        .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
+        .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
+        .testTarget(
+            name: "EndToEndTests",
+            dependencies: ["MartletClient", "ClientCore", "WireFormat", "NetTransport", "Primitives"]),
+        .testTarget(name: "HygieneTests"),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,188 @@
+// A message as one contiguous block: the form in which it is kept in memory, stored, loaded and
+// handed to the encoders. It is written once, when the send is accepted, and only copied afterwards.
+// It knows nothing of either dialect's packets.
+//
+//   0        1      2       3       4            6             8      16            20          24
+//   +--------+------+-------+-------+------------+-------------+------+-------------+-----------+
+//   | layout | kind | marks | grade | sender len | address len | time | properties  | payload   |
+//   | u8 = 1 | u8   | u8    | u8    | u16        | u16         | u64  | length u32  | length u32|
+//   +--------+------+-------+-------+------------+-------------+------+-------------+-----------+
+//   | sender | address | properties | payload                                                   |
+//
+// Integers are little-endian. The address is a group id or a topic, by kind; it is empty for unicast
+// and broadcast.
+
+/// How a message was addressed, which is also what its receiver is told. Raw values 2, 3, 4 and 6 are
+/// the reason codes of the catalogue (S13, S16, S19, S24); they are on the wire of MRT and on disk.
+public enum MessageKind: UInt8, Hashable, Sendable {
+    case topic = 0
+    case unicast = 2
+    case group = 3
+    case broadcast = 4
+    /// The receiver was kicked out of the group in the address.
+    case kicked = 6
+    /// A system message of a group (D38–D42): payload is an event byte and its data.
+    case groupEvent = 7
+    /// Somebody's presence changed.
+    case presence = 8
+}
+
+/// Marks of a message, the same for all its receivers.
+public struct MessageMarks: OptionSet, Hashable, Sendable {
+    public var rawValue: UInt8
+
+    @inlinable
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The payload is any bytes; without it, it is `t` as one byte and then `b`.
+    @inlinable
+    public static var raw: MessageMarks { MessageMarks(rawValue: 1 << 0) }
+    /// The broker died between an earlier send of this message and its acknowledgement; it may have
+    /// been delivered then.
+    @inlinable
+    public static var possibleDuplicate: MessageMarks { MessageMarks(rawValue: 1 << 1) }
+    /// It was published with RETAIN set (MQTT).
+    @inlinable
+    public static var retain: MessageMarks { MessageMarks(rawValue: 1 << 2) }
+}
+
+/// Reads a message block where it lies. Valid as long as the bytes are.
+public struct MessageBlock {
+    /// Bytes before the sender.
+    public static let headerByteCount = 24
+    /// The only layout there is.
+    public static let layout: UInt8 = 1
+
+    public let bytes: UnsafeRawBufferPointer
+
+    /// Wraps a block that this program wrote, or that ``isValid(_:)`` accepted.
+    @inlinable
+    public init(_ bytes: UnsafeRawBufferPointer) {
+        assert(MessageBlock.isValid(bytes), "not a message block")
+        self.bytes = bytes
+    }
+
+    /// Whether the bytes have the form of a block: for what comes back from disk.
+    @inlinable
+    public static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard bytes.count >= headerByteCount, bytes[0] == layout,
+            MessageKind(rawValue: bytes[1]) != nil, Grade(rawValue: bytes[3]) != nil
+        else { return false }
+        let total =
+            headerByteCount + Int(number(bytes, 4, UInt16.self)) + Int(number(bytes, 6, UInt16.self))
+            + Int(number(bytes, 16, UInt32.self)) + Int(number(bytes, 20, UInt32.self))
+        return total == bytes.count
+    }
+
+    @inlinable
+    static func number<Number: FixedWidthInteger>(
+        _ bytes: UnsafeRawBufferPointer, _ offset: Int, _ type: Number.Type
+    ) -> Number {
+        Number(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: type))
+    }
+
+    @inlinable
+    public var kind: MessageKind { MessageKind(rawValue: bytes[1])! }
+    @inlinable
+    public var marks: MessageMarks { MessageMarks(rawValue: bytes[2]) }
+    @inlinable
+    public var grade: Grade { Grade(rawValue: bytes[3])! }
+    /// Unix milliseconds.
+    @inlinable
+    public var time: UInt64 { MessageBlock.number(bytes, 8, UInt64.self) }
+
+    @inlinable
+    var senderCount: Int { Int(MessageBlock.number(bytes, 4, UInt16.self)) }
+    @inlinable
+    var addressCount: Int { Int(MessageBlock.number(bytes, 6, UInt16.self)) }
+    @inlinable
+    var propertiesCount: Int { Int(MessageBlock.number(bytes, 16, UInt32.self)) }
+
+    @inlinable
+    func part(_ offset: Int, _ count: Int) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + count])
+    }
+
+    /// The user who sent it, as authenticated.
+    @inlinable
+    public var sender: UnsafeRawBufferPointer { part(MessageBlock.headerByteCount, senderCount) }
+    /// Group id or topic, by kind.
+    @inlinable
+    public var address: UnsafeRawBufferPointer {
+        part(MessageBlock.headerByteCount + senderCount, addressCount)
+    }
+    /// MQTT 5 properties that travel with the message, as the MQTT codec wrote them.
+    @inlinable
+    public var properties: UnsafeRawBufferPointer {
+        part(MessageBlock.headerByteCount + senderCount + addressCount, propertiesCount)
+    }
+    @inlinable
+    public var payload: UnsafeRawBufferPointer {
+        let start = MessageBlock.headerByteCount + senderCount + addressCount + propertiesCount
+        return part(start, bytes.count - start)
+    }
+}
+
+/// What a block is made of, before it is one.
+public struct MessageParts {
+    public var kind: MessageKind
+    public var marks: MessageMarks
+    public var grade: Grade
+    /// Unix milliseconds.
+    public var time: UInt64
+    /// At most 65,535 bytes.
+    public var sender: UnsafeRawBufferPointer
+    /// At most 65,535 bytes.
+    public var address: UnsafeRawBufferPointer
+    public var properties: UnsafeRawBufferPointer
+    public var payload: UnsafeRawBufferPointer
+
+    @inlinable
+    public init(
+        kind: MessageKind, marks: MessageMarks, grade: Grade, time: UInt64,
+        sender: UnsafeRawBufferPointer, address: UnsafeRawBufferPointer,
+        properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer
+    ) {
+        self.kind = kind
+        self.marks = marks
+        self.grade = grade
+        self.time = time
+        self.sender = sender
+        self.address = address
+        self.properties = properties
+        self.payload = payload
+    }
+
+    /// Bytes of the block that ``write(to:)`` makes.
+    @inlinable
+    public var blockByteCount: Int {
+        MessageBlock.headerByteCount + sender.count + address.count + properties.count
+            + payload.count
+    }
+
+    /// Lays the block out in exactly ``blockByteCount`` bytes.
+    @inlinable
+    public func write(to block: UnsafeMutableRawBufferPointer) {
+        precondition(block.count == blockByteCount, "a message block is written whole")
+        block[0] = MessageBlock.layout
+        block[1] = kind.rawValue
+        block[2] = marks.rawValue
+        block[3] = grade.rawValue
+        block.storeBytes(of: UInt16(sender.count).littleEndian, toByteOffset: 4, as: UInt16.self)
+        block.storeBytes(of: UInt16(address.count).littleEndian, toByteOffset: 6, as: UInt16.self)
+        block.storeBytes(of: time.littleEndian, toByteOffset: 8, as: UInt64.self)
+        block.storeBytes(
+            of: UInt32(properties.count).littleEndian, toByteOffset: 16, as: UInt32.self)
+        block.storeBytes(of: UInt32(payload.count).littleEndian, toByteOffset: 20, as: UInt32.self)
+        var offset = MessageBlock.headerByteCount
+        func append(_ part: UnsafeRawBufferPointer) {
+            UnsafeMutableRawBufferPointer(rebasing: block[offset..<offset + part.count])
+                .copyMemory(from: part)
+            offset += part.count
+        }
+        append(sender)
+        append(address)
+        append(properties)
+        append(payload)
+    }
+}

@@ -1,0 +1,40 @@
+// Durable state beside the queues: sessions, users, tokens, subscriptions, and so on. The core writes
+// each as one record under a table and a key, and reads them all back at start. The store keeps and
+// checks the bytes and does not look inside, so a new kind of record needs no change there.
+
+/// The tables of durable state. Raw values are on disk: never change or reuse one.
+public enum RecordTable: UInt8, CaseIterable, Sendable {
+    /// Single values of the whole broker: the next ids.
+    case counters = 1
+    case apps = 2
+    case users = 3
+    case tokens = 4
+    case sessions = 5
+    case subscriptions = 6
+    case groups = 7
+    case members = 8
+    case wills = 9
+    case retained = 10
+    /// What a session's sender half must remember: results of grade *once*, MQTT packet ids.
+    case outboxes = 11
+}
+
+/// Puts or deletes one record.
+public struct RecordChange: Hashable, Sendable {
+    public var table: RecordTable
+    /// At most ``keyByteCountMaximum`` bytes. Records of a table are restored in the order of the
+    /// bytes of their keys.
+    public var key: [UInt8]
+    /// The new value, or nil to delete the record; deleting an absent one is not an error.
+    public var value: [UInt8]?
+
+    public init(table: RecordTable, key: [UInt8], value: [UInt8]?) {
+        self.table = table
+        self.key = key
+        self.value = value
+    }
+
+    /// Keys are fixed-size numbers or ids of at most 3 × 64 bytes, so this leaves room below LMDB's
+    /// limit of 511.
+    public static let keyByteCountMaximum = 256
+}

@@ -1,0 +1,307 @@
+// What the core asks of the store, and what the store answers: plain values, no LMDB, no files.
+// The core gathers changes into one batch while the previous one is being committed; at most one batch
+// is under way at a time. QueueStore carries batches out on disk, the simulation in memory.
+
+import Primitives
+
+/// A queue of stored messages: a session's inbox, or what waits for a user without a session. Never
+/// used again once its owner is gone.
+public struct QueueID: Hashable, Comparable, Sendable {
+    public var raw: UInt64
+
+    @inlinable
+    public init(raw: UInt64) { self.raw = raw }
+
+    @inlinable
+    public static func < (left: QueueID, right: QueueID) -> Bool { left.raw < right.raw }
+}
+
+/// A stored message body. Ids rise in the order of acceptance and are never used again, so that bodies
+/// are appended to the store (design: body once, entries point at it).
+public struct MessageID: Hashable, Comparable, Sendable {
+    public var raw: UInt64
+
+    @inlinable
+    public init(raw: UInt64) { self.raw = raw }
+
+    @inlinable
+    public static func < (left: MessageID, right: MessageID) -> Bool { left.raw < right.raw }
+}
+
+/// Everything that becomes durable together: either all of it is in the store after the commit, or
+/// nothing is.
+///
+/// The store applies the parts in the order of the properties below: an acknowledgement in the same
+/// batch as the entry it covers removes that entry, a transferred queue takes this batch's entries
+/// along. Loads are answered from the state after the commit.
+public struct StoreBatch: Sendable {
+    /// Rises by one from batch to batch within one run of the broker.
+    public var sequence: UInt64 = 0
+    /// When the batch was closed; stored, so that a restart knows how much time has passed.
+    public var moment = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
+    /// What `MessagePut.block` ranges point into.
+    public var blocks: [UInt8] = []
+    public var messages: [MessagePut] = []
+    public var entries: [EntryPut] = []
+    public var acknowledgements: [QueueAcknowledgement] = []
+    public var removals: [EntryRemoval] = []
+    public var states: [EntryStateChange] = []
+    public var transfers: [QueueTransfer] = []
+    public var deletedQueues: [QueueID] = []
+    public var records: [RecordChange] = []
+    public var loads: [LoadRequest] = []
+    /// Remove up to this many expired entries, walking on from where the last sweep stopped.
+    public var sweepMaximum = 0
+
+    public init() {}
+
+    /// Whether there is nothing to do.
+    public var isEmpty: Bool {
+        !changesStore && loads.isEmpty && sweepMaximum == 0
+    }
+
+    /// Whether carrying it out needs a write transaction; loads alone do not.
+    public var changesStore: Bool {
+        !(messages.isEmpty && entries.isEmpty && acknowledgements.isEmpty && removals.isEmpty
+            && states.isEmpty && transfers.isEmpty && deletedQueues.isEmpty && records.isEmpty)
+    }
+
+    /// Empties the batch for the next round and keeps its memory.
+    public mutating func removeAll() {
+        blocks.removeAll(keepingCapacity: true)
+        messages.removeAll(keepingCapacity: true)
+        entries.removeAll(keepingCapacity: true)
+        acknowledgements.removeAll(keepingCapacity: true)
+        removals.removeAll(keepingCapacity: true)
+        states.removeAll(keepingCapacity: true)
+        transfers.removeAll(keepingCapacity: true)
+        deletedQueues.removeAll(keepingCapacity: true)
+        records.removeAll(keepingCapacity: true)
+        loads.removeAll(keepingCapacity: true)
+        sweepMaximum = 0
+    }
+}
+
+/// Stores a body. `receiverCount` entries of this or earlier parts of the batch point at it; it is
+/// removed with the last of them.
+public struct MessagePut: Hashable, Sendable {
+    public var id: MessageID
+    public var receiverCount: UInt32
+    /// The message as ``MessageBlock`` lays it out, within `StoreBatch.blocks`.
+    public var block: ByteRange
+
+    public init(id: MessageID, receiverCount: UInt32, block: ByteRange) {
+        self.id = id
+        self.receiverCount = receiverCount
+        self.block = block
+    }
+}
+
+/// One stored message in one queue. The key is (queue, number).
+public struct EntryPut: Hashable, Sendable {
+    public var queue: QueueID
+    /// The inbox number. Rises within a queue; gaps mean nothing.
+    public var number: UInt64
+    public var message: MessageID
+    /// The entry is gone, and counted as expired, from this instant on.
+    public var deadline: Instant
+    /// Bytes this entry counts for in its queue's limit: the whole block.
+    public var byteCount: UInt32
+    public var state: EntryState
+
+    public init(
+        queue: QueueID, number: UInt64, message: MessageID, deadline: Instant, byteCount: UInt32,
+        state: EntryState
+    ) {
+        self.queue = queue
+        self.number = number
+        self.message = message
+        self.deadline = deadline
+        self.byteCount = byteCount
+        self.state = state
+    }
+}
+
+/// What is remembered of one receiver's delivery beside the message itself.
+public struct EntryState: Hashable, Sendable {
+    /// The grade of this delivery: the lower of the send's and the subscription's.
+    public var grade: Grade
+    public var options: EntryOptions
+    /// An MQTT QoS 2 packet id that was committed before its PUBLISH left; 0 where none is.
+    public var packetIdentifier: UInt16
+    /// MQTT subscription identifier of the subscription that brought it here; 0 where none is.
+    public var subscriptionIdentifier: UInt32
+
+    @inlinable
+    public init(
+        grade: Grade, options: EntryOptions = [], packetIdentifier: UInt16 = 0,
+        subscriptionIdentifier: UInt32 = 0
+    ) {
+        self.grade = grade
+        self.options = options
+        self.packetIdentifier = packetIdentifier
+        self.subscriptionIdentifier = subscriptionIdentifier
+    }
+}
+
+/// Marks of one stored delivery.
+public struct EntryOptions: OptionSet, Hashable, Sendable {
+    public var rawValue: UInt8
+
+    @inlinable
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The receiver confirmed a QoS 2 PUBLISH with PUBREC; only PUBREL and PUBCOMP remain.
+    @inlinable
+    public static var received: EntryOptions { EntryOptions(rawValue: 1 << 0) }
+    /// Delivered with the RETAIN flag set.
+    @inlinable
+    public static var retain: EntryOptions { EntryOptions(rawValue: 1 << 1) }
+}
+
+/// Removes every entry of the queue whose number is at most `throughNumber`.
+public struct QueueAcknowledgement: Hashable, Sendable {
+    public var queue: QueueID
+    public var throughNumber: UInt64
+    /// Report how many entries and bytes it removed, as a ``QueueTally``. Asked for where the core
+    /// does not hold the entries in memory: a resume after a restart or a reconnect.
+    public var wantsTally: Bool
+
+    public init(queue: QueueID, throughNumber: UInt64, wantsTally: Bool = false) {
+        self.queue = queue
+        self.throughNumber = throughNumber
+        self.wantsTally = wantsTally
+    }
+}
+
+/// Removes one entry, wherever in the queue it stands; absent is not an error (it may have expired).
+public struct EntryRemoval: Hashable, Sendable {
+    public var queue: QueueID
+    public var number: UInt64
+
+    public init(queue: QueueID, number: UInt64) {
+        self.queue = queue
+        self.number = number
+    }
+}
+
+/// Replaces one entry's state; absent is not an error.
+public struct EntryStateChange: Hashable, Sendable {
+    public var queue: QueueID
+    public var number: UInt64
+    public var state: EntryState
+
+    public init(queue: QueueID, number: UInt64, state: EntryState) {
+        self.queue = queue
+        self.number = number
+        self.state = state
+    }
+}
+
+/// Moves all entries of one queue behind those of another: the first gets `firstNumber`, the others
+/// follow in order. The source queue is empty afterwards.
+public struct QueueTransfer: Hashable, Sendable {
+    public var source: QueueID
+    public var destination: QueueID
+    public var firstNumber: UInt64
+
+    public init(source: QueueID, destination: QueueID, firstNumber: UInt64) {
+        self.source = source
+        self.destination = destination
+        self.firstNumber = firstNumber
+    }
+}
+
+/// Asks for the entries of a queue that follow `afterNumber`, in order, until one of the bounds is
+/// reached; at least one entry is read however large it is. Expired entries on the way are removed
+/// with the next write transaction, and reported.
+public struct LoadRequest: Hashable, Sendable {
+    public var queue: QueueID
+    public var afterNumber: UInt64
+    public var countMaximum: Int
+    public var byteMaximum: Int
+
+    public init(queue: QueueID, afterNumber: UInt64, countMaximum: Int, byteMaximum: Int) {
+        self.queue = queue
+        self.afterNumber = afterNumber
+        self.countMaximum = countMaximum
+        self.byteMaximum = byteMaximum
+    }
+}
+
+/// Why the sends of a batch could not be stored. Everything else in the batch was.
+public enum SendRefusal: Hashable, Sendable {
+    /// The store's own limit or the file system has no room for them.
+    case full
+}
+
+/// What became of a batch.
+public struct StoreResult: Sendable {
+    public var sequence: UInt64 = 0
+    /// Set when `messages` and `entries` were left out; all the rest is committed. A sync that fails is
+    /// not a result: the process ends, and the next start finds what was committed before.
+    public var refusal: SendRefusal?
+    /// One per load request, in the order of the requests.
+    public var loads: [LoadedQueue] = []
+    /// What the ranges of loaded entries point into.
+    public var blocks: [UInt8] = []
+    /// One per acknowledgement that wanted one.
+    public var tallies: [QueueTally] = []
+    /// What the sweep and the loads found expired and removed.
+    public var expired: [QueueTally] = []
+    /// Bytes of the store in use after the commit, and the limit above which sends are refused.
+    public var usedBytes: UInt64 = 0
+    public var softLimitBytes: UInt64 = .max
+
+    public init() {}
+}
+
+/// The answer to a ``LoadRequest``.
+public struct LoadedQueue: Sendable {
+    public var queue: QueueID
+    public var entries: [LoadedEntry]
+    /// Whether the walk came to the end of the queue.
+    public var reachedEnd: Bool
+
+    public init(queue: QueueID, entries: [LoadedEntry], reachedEnd: Bool) {
+        self.queue = queue
+        self.entries = entries
+        self.reachedEnd = reachedEnd
+    }
+}
+
+/// One stored entry with its body.
+public struct LoadedEntry: Hashable, Sendable {
+    public var number: UInt64
+    public var message: MessageID
+    public var deadline: Instant
+    public var byteCount: UInt32
+    public var state: EntryState
+    /// The message's block, within `StoreResult.blocks`.
+    public var block: ByteRange
+
+    public init(
+        number: UInt64, message: MessageID, deadline: Instant, byteCount: UInt32,
+        state: EntryState, block: ByteRange
+    ) {
+        self.number = number
+        self.message = message
+        self.deadline = deadline
+        self.byteCount = byteCount
+        self.state = state
+        self.block = block
+    }
+}
+
+/// How many entries and bytes left (or fill) a queue.
+public struct QueueTally: Hashable, Sendable {
+    public var queue: QueueID
+    public var count: UInt64
+    public var byteCount: UInt64
+
+    public init(queue: QueueID, count: UInt64, byteCount: UInt64) {
+        self.queue = queue
+        self.count = count
+        self.byteCount = byteCount
+    }
+}

@@ -1,0 +1,40 @@
+// A piece of a buffer that somebody else owns, as plain numbers: it can be stored, compared, printed
+// and replayed, and it cannot dangle. Whoever holds the buffer turns it back into bytes.
+
+/// `count` bytes that begin at `offset` of the buffer it was made for. 32 bits each: no buffer that
+/// ranges point into is larger than 4 GiB.
+public struct ByteRange: Hashable, Sendable {
+    public var offset: UInt32
+    public var count: UInt32
+
+    @inlinable
+    public init(offset: Int, count: Int) {
+        self.offset = UInt32(offset)
+        self.count = UInt32(count)
+    }
+
+    /// No bytes.
+    @inlinable
+    public static var empty: ByteRange { ByteRange(offset: 0, count: 0) }
+
+    @inlinable
+    public var isEmpty: Bool { count == 0 }
+
+    /// One past the last byte.
+    @inlinable
+    public var endOffset: Int { Int(offset) + Int(count) }
+
+    /// The same bytes in a buffer that holds this one's at `base`.
+    @inlinable
+    public func shifted(by base: Int) -> ByteRange {
+        ByteRange(offset: Int(offset) + base, count: Int(count))
+    }
+
+    /// The bytes of this range in `buffer`. A range that does not fit traps: it was made for another
+    /// buffer.
+    @inlinable
+    public func bytes(in buffer: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        precondition(endOffset <= buffer.count, "a byte range outside its buffer")
+        return UnsafeRawBufferPointer(rebasing: buffer[Int(offset)..<endOffset])
+    }
+}
