@@ -25,7 +25,7 @@ let package = Package(
 
         // Ground and bytes: the standard library only.
         .target(name: "Primitives", swiftSettings: hot),
-        .target(name: "WireFormat", swiftSettings: hot),
+        .target(name: "WireFormat", dependencies: ["Primitives"], swiftSettings: hot),
 
         // Domain and protocol: no I/O, no clock.
         .target(name: "BrokerCore", dependencies: ["Primitives"], swiftSettings: hot),
@@ -74,7 +74,7 @@ let package = Package(
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
-        .testTarget(name: "WireFormatTests", dependencies: ["WireFormat"]),
+        .testTarget(name: "WireFormatTests", dependencies: ["WireFormat", "Primitives"]),
         .testTarget(name: "BrokerCoreTests", dependencies: ["BrokerCore", "Primitives"]),
         .testTarget(
             name: "DialectsTests", dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),

@@ -1,0 +1,92 @@
+// Appends the fields of packets to memory that the caller has sized before: every packet knows its
+// `encodedByteCount`. Running over the end is our own bug and traps.
+
+import Primitives
+
+public struct PacketWriter {
+    @usableFromInline let buffer: UnsafeMutableRawBufferPointer
+    /// Bytes written so far.
+    @inlinable
+    public var byteCount: Int { written }
+    @usableFromInline var written = 0
+
+    /// Writes to `buffer` from the start. It must outlive the writer.
+    @inlinable
+    public init(_ buffer: UnsafeMutableRawBufferPointer) {
+        self.buffer = buffer
+    }
+
+    /// Claims the next `count` bytes.
+    @inlinable
+    mutating func claim(_ count: Int) -> Int {
+        precondition(buffer.count - written >= count, "a packet larger than its buffer")
+        defer { written += count }
+        return written
+    }
+
+    @inlinable
+    public mutating func write(byte: UInt8) {
+        let offset = claim(1)
+        buffer[offset] = byte
+    }
+
+    /// Two bytes, big-endian.
+    @inlinable
+    public mutating func write(uint16 value: UInt16) {
+        let offset = claim(2)
+        buffer.storeBytes(of: value.bigEndian, toByteOffset: offset, as: UInt16.self)
+    }
+
+    /// Eight bytes, big-endian: an epoch or a cookie.
+    @inlinable
+    public mutating func write(fixed8 value: UInt64) {
+        let offset = claim(8)
+        buffer.storeBytes(of: value.bigEndian, toByteOffset: offset, as: UInt64.self)
+    }
+
+    /// A variable byte integer of 1...9 bytes.
+    @inlinable
+    public mutating func write(varInt value: UInt64) {
+        precondition(value <= WireLimits.varIntMaximum, "a number of more than 63 bits")
+        var offset = claim(VariableInteger.byteCount(value))
+        var rest = value
+        while rest >= 0x80 {
+            buffer[offset] = UInt8(truncatingIfNeeded: rest) | 0x80
+            rest >>= 7
+            offset += 1
+        }
+        buffer[offset] = UInt8(truncatingIfNeeded: rest)
+    }
+
+    @inlinable
+    public mutating func write(bytes: UnsafeRawBufferPointer) {
+        guard let source = bytes.baseAddress, bytes.count > 0 else { return }
+        let offset = claim(bytes.count)
+        (buffer.baseAddress! + offset).copyMemory(from: source, byteCount: bytes.count)
+    }
+
+    /// One byte of length, then the bytes: at most 255.
+    @inlinable
+    public mutating func write(string8 bytes: UnsafeRawBufferPointer) {
+        precondition(bytes.count <= 255, "a one-byte length says at most 255")
+        write(byte: UInt8(bytes.count))
+        write(bytes: bytes)
+    }
+
+    /// A variable byte integer of length, then the bytes.
+    @inlinable
+    public mutating func write(stringV bytes: UnsafeRawBufferPointer) {
+        write(varInt: UInt64(bytes.count))
+        write(bytes: bytes)
+    }
+
+    /// Type, flags and remaining length.
+    @inlinable
+    public mutating func write(typeAndFlags: UInt8, bodyByteCount: Int) {
+        precondition(
+            bodyByteCount <= WireLimits.remainingLengthMaximum,
+            "a body longer than four bytes of length can say")
+        write(byte: typeAndFlags)
+        write(varInt: UInt64(bodyByteCount))
+    }
+}

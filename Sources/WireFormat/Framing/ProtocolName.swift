@@ -1,0 +1,32 @@
+// Reads the protocol name and level with which every CONNECT begins, in all dialects alike: a length
+// of two bytes, the name, one byte of level. It decides which decoder sees the rest.
+
+import Primitives
+
+/// The dialect that a CONNECT asks for.
+public enum ProtocolName: Hashable, Sendable {
+    /// "MRT", Martlet's own; level 1 is the only one so far.
+    case mrt(level: UInt8)
+    /// "MQTT": level 4 is 3.1.1, level 5 is 5.0.
+    case mqtt(level: UInt8)
+    /// "MQIsdp", the name that MQTT 3.1 used; its level is 3.
+    case mqisdp(level: UInt8)
+    /// Anything else. MQTT lets a server close without a word, and so does MRT.
+    case unknown
+
+    /// Reads the start of a CONNECT's body.
+    public static func read(_ body: UnsafeRawBufferPointer) throws(WireError) -> ProtocolName {
+        var reader = PacketReader(body)
+        let name = try reader.readBytes(Int(try reader.readUInt16()))
+        let level = try reader.readByte()
+        let bytes = name.bytes(in: body)
+        if spells(bytes, "MRT") { return .mrt(level: level) }
+        if spells(bytes, "MQTT") { return .mqtt(level: level) }
+        if spells(bytes, "MQIsdp") { return .mqisdp(level: level) }
+        return .unknown
+    }
+
+    private static func spells(_ bytes: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
+        name.withUTF8Buffer { bytes.elementsEqual($0) }
+    }
+}

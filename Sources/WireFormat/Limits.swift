@@ -1,0 +1,38 @@
+// The limits that are part of the wire protocols themselves, whatever an operator configures. Limits
+// of one broker (packet sizes, windows, queue lengths) are told in CONNACK and live elsewhere.
+
+/// Limits of the encodings.
+public enum WireLimits {
+    /// The remaining length of a packet: four bytes of seven bits (MQTT 5.0 section 2.1.4).
+    public static let remainingLengthMaximum = 268_435_455
+    /// Fixed header: one byte of type and flags, at most four of remaining length.
+    public static let fixedHeaderByteCountMaximum = 5
+    /// A variable byte integer in an MRT packet: nine bytes of seven bits are 63 bits, which every
+    /// language's signed 64-bit integer holds.
+    public static let varIntByteCountMaximum = 9
+    public static let varIntMaximum: UInt64 = 1 << 63 - 1
+
+    /// Bytes of a user, group, app or device id (design section 1, "Addresses are topics").
+    public static let identifierByteCountMaximum = 64
+    /// Bytes of an application's message id: room for a UUID or a hash in hexadecimal.
+    public static let messageIdentifierByteCountMaximum = 64
+    /// Bytes of an app key: what a one-byte length can say.
+    public static let appKeyByteCountMaximum = 255
+    /// Bytes of a token. JWTs in the field are 300 to 2,000; MQTT's password field ends here too.
+    public static let tokenByteCountMaximum = 65_535
+    /// Bytes of a topic name or filter (MQTT 5.0 section 1.5.4).
+    public static let topicByteCountMaximum = 65_535
+    /// Users in the list of one send: with ids of 64 bytes still below 16 KiB.
+    public static let receiverCountMaximum = 256
+    /// Bytes of the client's information in CONNECT (requirement row S5: 5 kB).
+    public static let informationByteCountMaximum = 5_120
+
+    /// Seconds of keep-alive, and packets of a window: what MQTT's 16-bit fields can say.
+    public static let keepAliveSecondsMaximum = 65_535
+    public static let windowMaximum = 65_535
+    /// The smallest packet maximum that a client may ask for: a CONNACK of the longest fields is 120
+    /// bytes (PROTOCOL.md, "CONNACK").
+    public static let packetMaximumMinimum = 128
+    /// This session expiry means "never" (MQTT 5.0 section 3.1.2.11.2).
+    public static let sessionNeverExpires: UInt32 = 0xFFFF_FFFF
+}

@@ -1,0 +1,134 @@
+// The vocabulary of MRT, Martlet's own dialect, level 1: packet types, grades, kinds, and what every
+// packet can do. docs/PROTOCOL.md is the normative text; each packet's file draws its layout.
+
+import Primitives
+
+/// MRT level 1. Each packet is a struct of plain values. Its fields of bytes are ranges of the buffer
+/// it was decoded from, or, when it is to be encoded, of the one handed to `write(to:from:)`.
+public enum MRT {
+    /// The level in CONNECT.
+    public static let level: UInt8 = 1
+
+    /// The upper four bits of a packet's first byte.
+    public enum PacketType: UInt8, Hashable, Sendable, CaseIterable {
+        case connect = 1
+        case connack = 2
+        case send = 3
+        case result = 4
+        case deliver = 5
+        case ack = 6
+        case request = 7
+        case response = 8
+        case channel = 10
+        case pingRequest = 12
+        case pingResponse = 13
+        case disconnect = 14
+        case auth = 15
+
+        /// The type of a framed packet. Reserved types, a remaining length that is not minimal, and
+        /// flags on a type that has none are malformed.
+        @inlinable
+        public init(_ frame: PacketFrame) throws(WireError) {
+            guard let type = PacketType(rawValue: frame.type), frame.hasMinimalLength,
+                frame.flags & ~type.flagMask == 0
+            else { throw .malformed }
+            self = type
+        }
+
+        /// The flag bits that have a meaning; all others must be 0.
+        @inlinable
+        public var flagMask: UInt8 {
+            switch self {
+            case .send, .deliver: 0x0F
+            case .result: 0x07
+            case .ack: 0x03
+            case .connect, .connack, .request, .response, .channel, .pingRequest, .pingResponse,
+                .disconnect, .auth:
+                0
+            }
+        }
+    }
+
+    /// What is promised of a message (design section 2). Raw values are the grade bits of SEND and
+    /// DELIVER.
+    public enum Grade: UInt8, Hashable, Sendable, CaseIterable {
+        case transient = 0
+        case durable = 1
+        case once = 2
+    }
+
+    /// How a message reached its receiver. Raw values are the kind byte of DELIVER; 2, 3, 4 and 6
+    /// are the reason codes of the catalogue (S13, S16, S19, S24).
+    public enum DeliveryKind: UInt8, Hashable, Sendable, CaseIterable {
+        /// A plain topic, which is the address.
+        case topic = 0
+        case unicast = 2
+        /// To a group, which is the address.
+        case group = 3
+        case broadcast = 4
+        /// This user was kicked out of the group in the address.
+        case kickedOut = 6
+        /// An event of the group in the address; the payload is an event byte and its data.
+        case groupEvent = 7
+        /// The presence of `from` changed; the payload is an event byte and its data.
+        case presence = 8
+
+        /// Whether an address (a group id or a topic) is part of the packet.
+        @inlinable
+        public var hasAddress: Bool {
+            switch self {
+            case .topic, .group, .kickedOut, .groupEvent: true
+            case .unicast, .broadcast, .presence: false
+            }
+        }
+
+        /// Whether the payload begins with a byte of its own: `t` or an event. Only a raw payload
+        /// and the notice of a kick may be empty.
+        @inlinable
+        func needsPayload(isRaw: Bool) -> Bool { !isRaw && self != .kickedOut }
+    }
+
+    /// A packet that can be written.
+    public protocol Packet {
+        /// The first byte of the packet.
+        var typeAndFlags: UInt8 { get }
+        /// Bytes after the fixed header.
+        var bodyByteCount: Int { get }
+        /// Writes exactly ``bodyByteCount`` bytes. Ranges of the packet are within `source`.
+        func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer)
+    }
+}
+
+extension MRT.Packet {
+    /// Bytes of the whole packet.
+    @inlinable
+    public var encodedByteCount: Int {
+        let body = bodyByteCount
+        return 1 + VariableInteger.byteCount(UInt64(body)) + body
+    }
+
+    /// Writes the whole packet, ``encodedByteCount`` bytes. Ranges of the packet are within `source`.
+    @inlinable
+    public func write(
+        to writer: inout PacketWriter,
+        from source: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+    ) {
+        writer.write(typeAndFlags: typeAndFlags, bodyByteCount: bodyByteCount)
+        writeBody(to: &writer, from: source)
+    }
+}
+
+extension MRT.PacketType {
+    /// The first byte of a packet of this type.
+    @inlinable
+    func withFlags(_ flags: UInt8) -> UInt8 { rawValue << 4 | flags }
+}
+
+extension ByteRange {
+    /// Bytes of this string with its one-byte length.
+    @inlinable
+    var string8ByteCount: Int { 1 + Int(count) }
+    /// Bytes of this string with its variable length.
+    @inlinable
+    var stringVByteCount: Int { VariableInteger.byteCount(UInt64(count)) + Int(count) }
+}

@@ -1,0 +1,95 @@
+// REQUEST and RESPONSE: everything that is asked once and answered once, by the number that the client
+// gave it.
+//
+//     REQUEST   | varint request id ≥ 1 | operation | operation's body |
+//     RESPONSE  | varint request id | reason | success: operation's result; failure: text |
+
+import Primitives
+
+extension MRT {
+    /// What a REQUEST asks for. 16 to 24 belong to groups; their bodies are those of docs/PROTOCOL.md.
+    public enum Operation: UInt8, Hashable, Sendable, CaseIterable {
+        case subscribe = 1
+        case unsubscribe = 2
+        case setWill = 3
+        case clearWill = 4
+        case presence = 5
+        case groupCreate = 16
+        case groupJoin = 17
+        case groupLeave = 18
+        case groupKick = 19
+        case groupBan = 20
+        case groupList = 21
+        case groupDescribe = 22
+        case groupSetMeta = 23
+        case groupSetAllowList = 24
+    }
+
+    public struct Request: Hashable, Sendable, Packet {
+        /// Chosen by the client, at least 1, not in use by another open request.
+        public var identifier: UInt64
+        /// As on the wire: an operation that is not known is answered with
+        /// ``ReasonCode/implementationSpecificError`` and ends no connection.
+        public var operationCode: UInt8
+        public var parameters: ByteRange
+
+        public init(identifier: UInt64, operation: Operation, parameters: ByteRange) {
+            self.identifier = identifier
+            self.operationCode = operation.rawValue
+            self.parameters = parameters
+        }
+
+        /// Nil where this program does not know it.
+        public var operation: Operation? { Operation(rawValue: operationCode) }
+
+        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+            var reader = PacketReader(body)
+            identifier = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
+            operationCode = try reader.readByte()
+            parameters = reader.readRest()
+        }
+
+        public var typeAndFlags: UInt8 { PacketType.request.withFlags(0) }
+        public var bodyByteCount: Int {
+            VariableInteger.byteCount(identifier) + 1 + Int(parameters.count)
+        }
+        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+            writer.write(varInt: identifier)
+            writer.write(byte: operationCode)
+            writer.write(bytes: parameters.bytes(in: source))
+        }
+    }
+
+    public struct Response: Hashable, Sendable, Packet {
+        public var identifier: UInt64
+        public var reason: ReasonCode
+        /// The operation's result on success, UTF-8 text for people on failure.
+        public var content: ByteRange
+
+        public init(identifier: UInt64, reason: ReasonCode, content: ByteRange = .empty) {
+            self.identifier = identifier
+            self.reason = reason
+            self.content = content
+        }
+
+        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+            var reader = PacketReader(body)
+            identifier = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
+            guard let reason = ReasonCode(received: try reader.readByte()) else {
+                throw .malformed
+            }
+            self.reason = reason
+            content = reader.readRest()
+        }
+
+        public var typeAndFlags: UInt8 { PacketType.response.withFlags(0) }
+        public var bodyByteCount: Int {
+            VariableInteger.byteCount(identifier) + 1 + Int(content.count)
+        }
+        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+            writer.write(varInt: identifier)
+            writer.write(byte: reason.rawValue)
+            writer.write(bytes: content.bytes(in: source))
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// SEND, a message from a client to one user, a list, a group, everybody, or a plain topic.
+//
+//     flags  3: raw payload   2: options   1-0: grade
+//     | varint number (grade > 0) | options | target | payload |
+//     options  | bits | string8 message id | varint expiry s | varint time, Unix ms |   each by its bit
+//     payload  | t | b, UTF-8 |   or, raw, any bytes
+
+import Primitives
+
+extension MRT {
+    public struct Send: Hashable, Sendable, Packet {
+        public var grade: Grade
+        /// The place in the sender's outbox; 0 exactly when the grade is transient.
+        public var number: UInt64
+        /// The application's id, 1...64 bytes; empty for none.
+        public var messageIdentifier = ByteRange.empty
+        /// Seconds until the message is worth nothing; 0 for the app's default.
+        public var expirySeconds: UInt32 = 0
+        /// When the sender made it, Unix milliseconds; 0 for now.
+        public var time: UInt64 = 0
+        public var target: Target
+        /// The payload is any bytes; without it, it is `t` as one byte and then `b`.
+        public var isRaw = false
+        public var payload: ByteRange
+
+        @inlinable
+        public init(grade: Grade, number: UInt64, target: Target, payload: ByteRange) {
+            self.grade = grade
+            self.number = number
+            self.target = target
+            self.payload = payload
+        }
+
+        @usableFromInline
+        enum Flag {
+            @usableFromInline static var options: UInt8 { 0x04 }
+            @usableFromInline static var raw: UInt8 { 0x08 }
+        }
+        @usableFromInline
+        enum Option {
+            @usableFromInline static var messageIdentifier: UInt8 { 0x01 }
+            @usableFromInline static var expiry: UInt8 { 0x02 }
+            @usableFromInline static var time: UInt8 { 0x04 }
+            @usableFromInline static var all: UInt8 { 0x07 }
+        }
+
+        /// Decodes the structure. Whether the ids, the topic and the message obey their rules is the
+        /// matter of this one send: ``Target/fault(in:)``, ``TextRules`` and ``TextBody`` tell.
+        @inlinable
+        public init(flags: UInt8, body: UnsafeRawBufferPointer) throws(WireError) {
+            var reader = PacketReader(body)
+            guard let grade = Grade(rawValue: flags & 0x03) else { throw .malformed }
+            self.grade = grade
+            number =
+                grade == .transient
+                ? 0 : try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
+            target = .broadcast
+            payload = .empty
+            if flags & Flag.options != 0 { try readOptions(&reader) }
+            target = try Target(&reader)
+            isRaw = flags & Flag.raw != 0
+            payload = reader.readRest()
+            if isRaw {
+                guard target.isTopic else { throw .protocolError }
+            } else if payload.isEmpty {
+                throw .malformed
+            }
+        }
+
+        @inlinable
+        mutating func readOptions(_ reader: inout PacketReader) throws(WireError) {
+            let options = try reader.readByte()
+            guard options != 0, options & ~Option.all == 0 else { throw .malformed }
+            if options & Option.messageIdentifier != 0 {
+                messageIdentifier = try reader.readString8(
+                    1...WireLimits.messageIdentifierByteCountMaximum)
+            }
+            if options & Option.expiry != 0 {
+                expirySeconds = UInt32(try reader.readVarInt(in: 1...0xFFFF_FFFF))
+            }
+            if options & Option.time != 0 {
+                time = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
+            }
+        }
+
+        @inlinable
+        var options: UInt8 {
+            (messageIdentifier.isEmpty ? 0 : Option.messageIdentifier)
+                | (expirySeconds == 0 ? 0 : Option.expiry) | (time == 0 ? 0 : Option.time)
+        }
+
+        @inlinable
+        public var typeAndFlags: UInt8 {
+            PacketType.send.withFlags(
+                grade.rawValue | (options == 0 ? 0 : Flag.options) | (isRaw ? Flag.raw : 0))
+        }
+
+        @inlinable
+        public var bodyByteCount: Int {
+            var count = target.byteCount + Int(payload.count)
+            if grade != .transient { count += VariableInteger.byteCount(number) }
+            if options != 0 { count += 1 }
+            if !messageIdentifier.isEmpty { count += messageIdentifier.string8ByteCount }
+            if expirySeconds != 0 { count += VariableInteger.byteCount(UInt64(expirySeconds)) }
+            if time != 0 { count += VariableInteger.byteCount(time) }
+            return count
+        }
+
+        @inlinable
+        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+            precondition((grade == .transient) == (number == 0), "numbers belong to stored grades")
+            if number != 0 { writer.write(varInt: number) }
+            if options != 0 { writer.write(byte: options) }
+            if !messageIdentifier.isEmpty {
+                writer.write(string8: messageIdentifier.bytes(in: source))
+            }
+            if expirySeconds != 0 { writer.write(varInt: UInt64(expirySeconds)) }
+            if time != 0 { writer.write(varInt: time) }
+            target.write(to: &writer, from: source)
+            writer.write(bytes: payload.bytes(in: source))
+        }
+    }
+}

@@ -1,0 +1,33 @@
+// Small tools of these tests: packets to bytes and back.
+
+import Primitives
+
+@testable import WireFormat
+
+/// What `body` writes, which must be exactly `count` bytes.
+func bytes(count: Int, _ body: (inout PacketWriter) -> Void) -> [UInt8] {
+    var result = [UInt8](repeating: 0xEE, count: count)
+    result.withUnsafeMutableBytes { buffer in
+        var writer = PacketWriter(buffer)
+        body(&writer)
+        precondition(writer.byteCount == count, "\(writer.byteCount) bytes instead of \(count)")
+    }
+    return result
+}
+
+/// A packet's bytes; its ranges are within `source`.
+func encode<Packet: MRT.Packet>(_ packet: Packet, _ source: [UInt8] = []) -> [UInt8] {
+    bytes(count: packet.encodedByteCount) { writer in
+        source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+    }
+}
+
+/// The one packet that `bytes` are.
+func frame(_ bytes: [UInt8]) -> PacketFrame? {
+    bytes.withUnsafeBytes { bytes in
+        guard case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: .max),
+            frame.byteCount == bytes.count
+        else { return nil }
+        return frame
+    }
+}

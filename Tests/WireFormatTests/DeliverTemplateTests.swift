@@ -1,0 +1,41 @@
+// One tail, many receivers: what the template writes is what the packet itself would have been.
+
+import Primitives
+import Testing
+
+@testable import WireFormat
+
+@Suite("A deliver template")
+struct DeliverTemplateTests {
+    /// `from`, group and payload, one after the other.
+    static let source = Array("alicefleet-7".utf8) + [0] + Array("hello".utf8)
+
+    static func deliver(_ grade: MRT.Grade, _ number: UInt64) -> MRT.Deliver {
+        var deliver = MRT.Deliver(
+            grade: grade, number: number, kind: .group, from: ByteRange(offset: 0, count: 5),
+            time: 1_790_000_000_000, payload: ByteRange(offset: 12, count: 6))
+        deliver.address = ByteRange(offset: 5, count: 7)
+        return deliver
+    }
+
+    @Test(arguments: [0, 1, 127, 128, 1 << 62] as [UInt64])
+    func `writes the same bytes as the packet`(number: UInt64) {
+        let grade: MRT.Grade = number == 0 ? .transient : .durable
+        let packet = Self.deliver(grade, number)
+        let expected = encode(packet, Self.source)
+        var tail = [UInt8](repeating: 0, count: packet.tailByteCount)
+        tail.withUnsafeMutableBytes { bytes in
+            var writer = PacketWriter(bytes)
+            Self.source.withUnsafeBytes { packet.writeTail(to: &writer, from: $0) }
+        }
+        let written = tail.withUnsafeBytes { tail in
+            let template = MRT.DeliverTemplate(tail: tail)
+            #expect(template.byteCount(number: number) == expected.count)
+            #expect(template.byteCountMaximum >= expected.count)
+            return bytes(count: expected.count) { writer in
+                template.write(grade: grade, number: number, to: &writer)
+            }
+        }
+        #expect(written == expected)
+    }
+}
