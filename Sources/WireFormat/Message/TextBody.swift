@@ -1,0 +1,178 @@
+// The message of the catalogue (S8): `t`, a type, and `b`, a text or URL. MRT carries it as one byte
+// and UTF-8, MQTT as JSON; inside the broker it is always the former. One limit holds for both: the
+// bytes of the minimal JSON form,
+//
+//     {"t":"0","b":"…"}     members in this order, no white space, only the escapes JSON requires
+
+import Primitives
+
+/// Functions on a `t`/`b` message in its binary form: `t` as one byte, then `b` as UTF-8.
+public enum TextBody {
+    /// `{"t":"","b":""}`: what the minimal form has beside the digits of `t` and the text of `b`.
+    @usableFromInline static var frameByteCount: Int { 15 }
+
+    /// Bytes of the minimal JSON form of a binary payload; nil where it has no type byte or `b` is
+    /// not UTF-8.
+    @inlinable
+    public static func minimalJSONByteCount(_ payload: UnsafeRawBufferPointer) -> Int? {
+        guard let type = payload.first else { return nil }
+        let text = UnsafeRawBufferPointer(rebasing: payload[1...])
+        guard TextRules.isUTF8(text) else { return nil }
+        let digits = type < 10 ? 1 : type < 100 ? 2 : 3
+        return frameByteCount + digits + JSONText.escapedByteCount(text)
+    }
+
+    /// Why a binary payload is refused, or nil: ``ReasonCode/payloadFormatInvalid`` where `b` is not
+    /// UTF-8, ``ReasonCode/packetTooLarge`` where the minimal form exceeds `messageMaximum` bytes
+    /// (design section 1, "The message").
+    @inlinable
+    public static func fault(
+        _ payload: UnsafeRawBufferPointer, messageMaximum: Int
+    ) -> ReasonCode? {
+        guard let count = minimalJSONByteCount(payload) else { return .payloadFormatInvalid }
+        return count > messageMaximum ? .packetTooLarge : nil
+    }
+
+    /// Reads the JSON form in any legal spelling into the binary form.
+    ///
+    /// Accepted are an object of exactly the members `t` and `b`, once each, in either order, with
+    /// white space and escapes as JSON allows them; `t` is a string (or, as S8 asks, a number) of
+    /// "0" to "255" without leading zeros.
+    ///
+    /// - Parameter output: at least as many bytes as `json`.
+    /// - Returns: the bytes of the binary form, at the start of `output`; nil for anything else,
+    ///   which is ``ReasonCode/payloadFormatInvalid``.
+    public static func readJSON(
+        _ json: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
+    ) -> Int? {
+        precondition(output.count >= json.count, "the binary form may be as long as the text")
+        var reader = JSONReader(json)
+        var type: UInt8?
+        var textByteCount: Int?
+        guard reader.take(UInt8(ascii: "{")) else { return nil }
+        repeat {
+            // The name and `t` pass through the free part of the output.
+            let free = UnsafeMutableRawBufferPointer(
+                rebasing: output[min(output.count, 1 + (textByteCount ?? 0))...])
+            guard reader.readString(into: free) == 1 else { return nil }
+            let name = free[0]
+            guard reader.take(UInt8(ascii: ":")) else { return nil }
+            if name == UInt8(ascii: "t"), type == nil {
+                type = readType(&reader, free)
+                if type == nil { return nil }
+            } else if name == UInt8(ascii: "b"), textByteCount == nil {
+                textByteCount = reader.readString(into: free)
+                if textByteCount == nil { return nil }
+            } else {
+                return nil
+            }
+        } while reader.take(UInt8(ascii: ","))
+        guard reader.take(UInt8(ascii: "}")), let type, let textByteCount else { return nil }
+        reader.skipWhiteSpace()
+        guard reader.isAtEnd else { return nil }
+        output[0] = type
+        return 1 + textByteCount
+    }
+
+    private static func readType(
+        _ reader: inout JSONReader, _ free: UnsafeMutableRawBufferPointer
+    ) -> UInt8? {
+        reader.skipWhiteSpace()
+        var count = 0
+        if let digit = reader.takeDigit() {
+            free[0] = digit
+            count = 1
+            while let digit = reader.takeDigit() {
+                if count == 3 { return nil }
+                free[count] = digit
+                count += 1
+            }
+        } else {
+            guard let length = reader.readString(into: free), (1...3).contains(length) else {
+                return nil
+            }
+            count = length
+        }
+        var value = 0
+        for byte in free[..<count] {
+            guard case 0x30...0x39 = byte else { return nil }
+            value = value * 10 + Int(byte - 0x30)
+        }
+        if value > 255 || (count > 1 && free[0] == 0x30) { return nil }
+        return UInt8(value)
+    }
+
+    /// Bytes that ``writeJSON(_:to:)`` writes: those of the minimal form, without checking UTF-8.
+    public static func jsonByteCount(_ payload: UnsafeRawBufferPointer) -> Int {
+        precondition(!payload.isEmpty, "a message without its type")
+        return frameByteCount + JSONText.digitCount(UInt64(payload[0]))
+            + JSONText.escapedByteCount(UnsafeRawBufferPointer(rebasing: payload[1...]))
+    }
+
+    /// Writes the minimal JSON form of a binary payload that was checked when it was accepted.
+    public static func writeJSON(
+        _ payload: UnsafeRawBufferPointer, to writer: inout PacketWriter
+    ) {
+        precondition(!payload.isEmpty, "a message without its type")
+        writer.write(literal: #"{"t":""#)
+        JSONText.write(decimal: UInt64(payload[0]), to: &writer)
+        writer.write(literal: #"","b":""#)
+        JSONText.write(
+            escaped: UnsafeRawBufferPointer(rebasing: payload[1...]), to: &writer)
+        writer.write(literal: #""}"#)
+    }
+}
+
+/// What a receiver of JSON is given (S13, S16, S19):
+///
+///     {"msg":{"t":"0","b":"…"},"from":"…","time":"…"}
+///     {"msg":{"t":"0","b":"…"},"from":"…","time":"…","groupid":"…"}
+public struct TextEnvelope {
+    /// The message in binary form, as it was accepted.
+    public var payload: UnsafeRawBufferPointer
+    /// The sender's user id.
+    public var from: UnsafeRawBufferPointer
+    /// Unix milliseconds; a decimal string in the JSON.
+    public var time: UInt64
+    /// Empty for messages that no group received.
+    public var group: UnsafeRawBufferPointer
+
+    public init(
+        payload: UnsafeRawBufferPointer, from: UnsafeRawBufferPointer, time: UInt64,
+        group: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+    ) {
+        self.payload = payload
+        self.from = from
+        self.time = time
+        self.group = group
+    }
+
+    /// `{"msg":` `,"from":"` `","time":"` `"}`, and `","groupid":"` for groups.
+    private static let frameByteCount = 7 + 9 + 10 + 2
+    private static let groupFrameByteCount = 13
+
+    /// Bytes of the JSON text.
+    public var byteCount: Int {
+        var count = TextEnvelope.frameByteCount + TextBody.jsonByteCount(payload)
+        count += JSONText.escapedByteCount(from) + JSONText.digitCount(time)
+        if !group.isEmpty {
+            count += TextEnvelope.groupFrameByteCount + JSONText.escapedByteCount(group)
+        }
+        return count
+    }
+
+    /// Writes ``byteCount`` bytes.
+    public func write(to writer: inout PacketWriter) {
+        writer.write(literal: #"{"msg":"#)
+        TextBody.writeJSON(payload, to: &writer)
+        writer.write(literal: #","from":""#)
+        JSONText.write(escaped: from, to: &writer)
+        writer.write(literal: #"","time":""#)
+        JSONText.write(decimal: time, to: &writer)
+        if !group.isEmpty {
+            writer.write(literal: #"","groupid":""#)
+            JSONText.write(escaped: group, to: &writer)
+        }
+        writer.write(literal: #""}"#)
+    }
+}
