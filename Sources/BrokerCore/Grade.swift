@@ -2,7 +2,7 @@
 
 /// What is promised of a message. A receiver gets the lower of the send's grade and its
 /// subscription's. Raw values are MQTT's QoS and the grade bits of MRT.
-public enum Grade: UInt8, Hashable, Comparable, Sendable {
+public enum Grade: UInt8, Hashable, Comparable, Sendable, BitwiseCopyable {
     /// At most once, to who is online; never stored, no number. MQTT QoS 0.
     case transient = 0
     /// Never lost once acknowledged; delivered at once. MQTT QoS 1.

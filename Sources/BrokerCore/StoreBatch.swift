@@ -49,6 +49,9 @@ public struct StoreBatch: Sendable {
     public var transfers: [QueueTransfer] = []
     public var deletedQueues: [QueueID] = []
     public var records: [RecordChange] = []
+    /// Records that say a send was accepted: left out, like `messages` and `entries`, when the store
+    /// has no room for sends.
+    public var sendRecords: [RecordChange] = []
     public var loads: [LoadRequest] = []
     /// Remove up to this many expired entries, walking on from where the last sweep stopped.
     public var sweepMaximum = 0
@@ -63,7 +66,8 @@ public struct StoreBatch: Sendable {
     /// Whether carrying it out needs a write transaction; loads alone do not.
     public var changesStore: Bool {
         !(messages.isEmpty && entries.isEmpty && acknowledgements.isEmpty && removals.isEmpty
-            && states.isEmpty && transfers.isEmpty && deletedQueues.isEmpty && records.isEmpty)
+            && states.isEmpty && transfers.isEmpty && deletedQueues.isEmpty && records.isEmpty
+            && sendRecords.isEmpty)
     }
 
     /// Empties the batch for the next round and keeps its memory.
@@ -77,6 +81,7 @@ public struct StoreBatch: Sendable {
         transfers.removeAll(keepingCapacity: true)
         deletedQueues.removeAll(keepingCapacity: true)
         records.removeAll(keepingCapacity: true)
+        sendRecords.removeAll(keepingCapacity: true)
         loads.removeAll(keepingCapacity: true)
         sweepMaximum = 0
     }
@@ -123,7 +128,7 @@ public struct EntryPut: Hashable, Sendable {
 }
 
 /// What is remembered of one receiver's delivery beside the message itself.
-public struct EntryState: Hashable, Sendable {
+public struct EntryState: Hashable, Sendable, BitwiseCopyable {
     /// The grade of this delivery: the lower of the send's and the subscription's.
     public var grade: Grade
     public var options: EntryOptions
@@ -145,7 +150,7 @@ public struct EntryState: Hashable, Sendable {
 }
 
 /// Marks of one stored delivery.
-public struct EntryOptions: OptionSet, Hashable, Sendable {
+public struct EntryOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
     public var rawValue: UInt8
 
     @inlinable
@@ -238,8 +243,8 @@ public enum SendRefusal: Hashable, Sendable {
 /// What became of a batch.
 public struct StoreResult: Sendable {
     public var sequence: UInt64 = 0
-    /// Set when `messages` and `entries` were left out; all the rest is committed. A sync that fails is
-    /// not a result: the process ends, and the next start finds what was committed before.
+    /// Set when `messages`, `entries` and `sendRecords` were left out; all the rest is committed. A sync
+    /// that fails is not a result: the process ends, and the next start finds what was committed before.
     public var refusal: SendRefusal?
     /// One per load request, in the order of the requests.
     public var loads: [LoadedQueue] = []
@@ -249,6 +254,8 @@ public struct StoreResult: Sendable {
     public var tallies: [QueueTally] = []
     /// What the sweep and the loads found expired and removed.
     public var expired: [QueueTally] = []
+    /// Entries that failed their checksum and were set aside instead of being loaded.
+    public var corrupt: [QueueTally] = []
     /// Bytes of the store in use after the commit, and the limit above which sends are refused.
     public var usedBytes: UInt64 = 0
     public var softLimitBytes: UInt64 = .max

@@ -1,0 +1,32 @@
+// Who receives what is sent to one address: a contiguous list, so that a fan-out reads memory from
+// front to back and touches a session only where it must.
+
+import Primitives
+
+/// One receiver of an audience, with what a transient delivery needs beside it.
+struct Subscriber {
+    /// The session's live connection, or `.none`; kept up to date by attach and detach.
+    var connection: ConnectionID
+    var session: UInt32
+    var subscription: UInt32
+    /// The highest grade it wants.
+    var grade: Grade
+}
+
+/// A session's place in an audience, from the session's side.
+struct Subscription {
+    let session: UInt32
+    let audience: UInt32
+    /// Place in the audience's list.
+    var position: UInt32
+    /// Durable name within the session; 0 for the ones every session has by itself.
+    let identifier: UInt64
+    /// The filter as the client wrote it; empty for automatic ones.
+    let filter: [UInt8]
+    var grade: Grade
+}
+
+/// The receivers of one address.
+struct Audience {
+    var subscribers: ContiguousArray<Subscriber> = []
+}

@@ -1,0 +1,75 @@
+// What an operator does to the broker, and what the operator may see. Changes become durable with the
+// batch whose number `gatheringSequence` gives at the time.
+
+import Primitives
+
+extension Broker {
+    /// The batch that changes made now become durable with.
+    public var gatheringSequence: UInt64 { gathering.sequence }
+
+    /// Makes an app; false when there is one of this name.
+    public mutating func addApp(_ name: [UInt8], keyDigest: Digest?) -> Bool {
+        guard app(named: name) == nil else { return false }
+        insertApp(name, keyDigest: keyDigest)
+        gathering.records.append(Records.app(name, keyDigest: keyDigest))
+        return true
+    }
+
+    /// Makes a token known, and its user with it; false when its app is unknown or its identifier is
+    /// taken.
+    public mutating func addToken(_ token: Token) -> Bool {
+        guard let app = app(named: token.app), !tokens.contains(token.identifier) else {
+            return false
+        }
+        tokens.insert(token)
+        gathering.records.append(Records.token(token))
+        _ = knownUser(token.user, app: app)
+        return true
+    }
+
+    /// Registers a user, so that messages wait for it before its first login; false when the app is
+    /// unknown.
+    public mutating func addUser(_ name: [UInt8], app appName: [UInt8]) -> Bool {
+        guard let app = app(named: appName) else { return false }
+        _ = knownUser(name, app: app)
+        return true
+    }
+
+    /// What there is at the moment. Walks over all sessions: for statistics, not for every message.
+    public func gauges() -> Gauges {
+        var queuedMessages: UInt64 = 0
+        var queuedBytes: UInt64 = 0
+        for index in 0..<sessions.endIndex where sessions.contains(index) {
+            queuedMessages += sessions[index].inbox.count
+            queuedBytes += sessions[index].inbox.byteCount
+        }
+        for index in 0..<users.endIndex where users.contains(index) {
+            queuedMessages += users[index].mailbox?.count ?? 0
+            queuedBytes += users[index].mailbox?.byteCount ?? 0
+        }
+        return Gauges(
+            apps: apps.count, users: users.count, sessions: sessions.count,
+            connections: connections.count, subscriptions: subscriptions.count,
+            tokens: tokens.count, messagesInMemory: messages.count,
+            queuedMessages: queuedMessages, queuedBytes: queuedBytes, isStoreFull: isStoreFull)
+    }
+
+    /// Names of all apps.
+    public func appNameList() -> [[UInt8]] {
+        (0..<apps.endIndex).filter { apps.contains($0) }.map { apps[$0].name }
+    }
+
+    mutating func insertApp(_ name: [UInt8], keyDigest: Digest?) {
+        let audience = makeAudience()
+        let app = apps.insert(
+            App(name: name, keyDigest: keyDigest, broadcastAudience: audience)
+        ).index
+        name.withUnsafeBytes { appNames.insert(app, for: $0) }
+    }
+
+    mutating func insertUser(_ name: [UInt8], app: UInt32) -> UInt32 {
+        let user = users.insert(User(app: app, name: name, audience: makeAudience())).index
+        name.withUnsafeBytes { apps[app].users.insert(user, for: $0) }
+        return user
+    }
+}

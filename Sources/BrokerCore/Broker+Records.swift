@@ -1,0 +1,68 @@
+// Which rows a change touches, written once per batch however often they change, and the rows of
+// sessions themselves.
+
+import Primitives
+
+extension Broker {
+    /// Notes that rows of a session differ from what is stored. Rows that nobody waits for ride along
+    /// with the next batch that there is a reason for.
+    mutating func markDirty(_ session: UInt32, _ rows: DirtyRecords, isUrgent: Bool) {
+        guard sessions[session].isPersistent else { return }
+        if sessions[session].dirty.isEmpty {
+            gathering.dirtySessions.append(sessions.handle(session))
+        }
+        sessions[session].dirty.insert(rows)
+        if isUrgent { gathering.hasUrgentRows = true }
+    }
+
+    /// Turns dirty sessions into rows of the gathering batch.
+    mutating func writeDirtySessions() {
+        for handle in gathering.dirtySessions where sessions.contains(handle) {
+            let rows = sessions[handle.index].dirty
+            sessions[handle.index].dirty = []
+            if rows.contains(.session) {
+                gathering.records.append(sessionRow(handle.index))
+            }
+            if rows.contains(.outbox) {
+                gathering.sendRecords.append(outboxRow(handle.index))
+            }
+        }
+    }
+
+    private func sessionRow(_ session: UInt32) -> RecordChange {
+        let user = sessions[session].user
+        var row = RecordWriter(version: 1)
+        row.write(apps[users[user].app].name)
+        row.write(users[user].name)
+        row.write(sessions[session].device)
+        row.write(sessions[session].dialect.rawValue)
+        row.write(sessions[session].epoch)
+        row.write(sessions[session].inbox.queue.raw)
+        row.write(sessions[session].reservationRequested)
+        row.write(sessions[session].expirySeconds)
+        row.write(sessions[session].disconnected.milliseconds)
+        return RecordChange(
+            table: .sessions, key: RecordKey.number(sessions[session].identifier), value: row.bytes)
+    }
+
+    /// What must be known of a sender's accepted sends after a crash: those of grade *once*.
+    private func outboxRow(_ session: UInt32) -> RecordChange {
+        let kept = sessions[session].outbox.filter { $0.grade == .once }
+        var row = RecordWriter(version: 1)
+        row.write(sessions[session].outboxEpoch)
+        row.write(sessions[session].resultsSeenThrough)
+        row.write(UInt16(kept.count))
+        for entry in kept {
+            row.write(entry.number)
+            row.write(entry.reason.rawValue)
+            row.write(entry.refusedCount)
+            row.write(UInt16(entry.refusals.count))
+            for refusal in entry.refusals {
+                row.write(UInt16(refusal.index))
+                row.write(refusal.reason.rawValue)
+            }
+        }
+        return RecordChange(
+            table: .outboxes, key: RecordKey.number(sessions[session].identifier), value: row.bytes)
+    }
+}

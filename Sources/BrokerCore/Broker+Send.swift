@@ -1,0 +1,386 @@
+// A send, from the sender's packet to the inboxes of its receivers: recognised if it is a resend,
+// refused with a reason or accepted for a set of receivers that is fixed here.
+
+import Primitives
+
+/// How the routing of one send has gone so far.
+struct RoutingTally {
+    /// The receiver's place in the sender's list, while a list is being routed.
+    var listIndex: UInt32?
+    var taken: UInt32 = 0
+    var refusedCount: UInt32 = 0
+    /// The first refusal's reason, for a send that nobody took.
+    var reason = ReasonCode.noMatchingSubscribers
+    /// Refusals of a list, by name.
+    var refusals: [Refusal] = []
+
+    mutating func refuse(_ reason: ReasonCode) {
+        if refusedCount == 0 { self.reason = reason }
+        refusedCount += 1
+        if let listIndex, refusals.last?.index != listIndex {
+            refusals.append(Refusal(index: listIndex, reason: reason))
+        }
+    }
+}
+
+/// Where a message goes: to those who receive an address, or into the mailbox of a known user whom no
+/// session receives.
+enum Destination {
+    case audience(UInt32)
+    case mailbox(user: UInt32)
+}
+
+extension Broker {
+    mutating func send(
+        _ connection: ConnectionID, _ request: SendRequest, _ bytes: UnsafeRawBufferPointer,
+        _ moment: Moment, _ effects: inout Effects
+    ) {
+        guard let sender = session(of: connection) else { return }
+        if request.number > 0
+            && !isNewSend(sender, request, bytes, moment, &effects)
+        {
+            return
+        }
+        if let reason = refusal(of: request, from: sender, bytes) {
+            refuse(request, from: sender, reason, bytes, &effects)
+            return
+        }
+        let parts = self.parts(of: request, from: sender, bytes, moment)
+        if request.grade == .transient {
+            routeTransient(request, parts, from: sender, bytes, moment, &effects)
+        } else {
+            routeDurable(request, parts, from: sender, bytes, moment, &effects)
+        }
+    }
+
+    // MARK: - Resends
+
+    /// Whether a numbered send is to be routed. A resend of an accepted one is answered with its result
+    /// as soon as there is one; one outside the window ends the connection.
+    private mutating func isNewSend(
+        _ sender: UInt32, _ request: SendRequest, _ bytes: UnsafeRawBufferPointer,
+        _ moment: Moment, _ effects: inout Effects
+    ) -> Bool {
+        if request.number <= sessions[sender].resultsSeenThrough {
+            close(sender, .protocolError, moment, &effects)
+            return false
+        }
+        if let position = sessions[sender].outboxPosition(request.number) {
+            counters.sendsRepeated += 1
+            if sessions[sender].outbox[position].isComplete {
+                reportResult(
+                    sender, position, messageIdentifier: request.messageIdentifier.bytes(in: bytes),
+                    &effects)
+            }
+            return false
+        }
+        if sessions[sender].outbox.count >= Int(limits.sendWindowMaximum) {
+            close(sender, .receiveMaximumExceeded, moment, &effects)
+            return false
+        }
+        return true
+    }
+
+    /// The receiver of results has seen all up to a number: they are forgotten.
+    mutating func resultsSeen(
+        _ connection: ConnectionID, _ throughNumber: UInt64, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
+        guard let sender = session(of: connection) else { return }
+        guard forgetResults(sender, throughNumber) else {
+            close(sender, .protocolError, moment, &effects)
+            return
+        }
+    }
+
+    /// Forgets results up to a number; false if one of them has not even been given.
+    mutating func forgetResults(_ sender: UInt32, _ throughNumber: UInt64) -> Bool {
+        guard throughNumber > sessions[sender].resultsSeenThrough else { return true }
+        var seen = 0
+        var hadStored = false
+        for entry in sessions[sender].outbox {
+            guard entry.number <= throughNumber else { break }
+            guard entry.isComplete else { return false }
+            hadStored = hadStored || entry.grade == .once
+            seen += 1
+        }
+        sessions[sender].outbox.removeFirst(seen)
+        sessions[sender].resultsSeenThrough = throughNumber
+        if hadStored { markDirty(sender, .outbox, isUrgent: false) }
+        return true
+    }
+
+    // MARK: - What may be sent
+
+    /// Why a send cannot be accepted, whoever its receivers are.
+    private func refusal(
+        of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer
+    ) -> ReasonCode? {
+        if request.isRaw {
+            if request.payload.count > limits.payloadMaximum { return .packetTooLarge }
+        } else if request.messageByteCount > limits.messageMaximum {
+            return .packetTooLarge
+        }
+        if request.grade != .transient && isStoreFull { return .quotaExceeded }
+        if case .topic(let topic) = request.target {
+            let name = topic.bytes(in: bytes)
+            // Addresses are not plain topics: they are reached as what they are.
+            if name.first == UInt8(ascii: "$") { return .topicNameInvalid }
+            if levelCount(of: name) > limits.topicLevelsMaximum { return .topicNameInvalid }
+        }
+        return nil
+    }
+
+    /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new send.
+    mutating func refuse(
+        _ request: SendRequest, from sender: UInt32, _ reason: ReasonCode,
+        _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+    ) {
+        counters.sendsRefused += 1
+        let connection = sessions[sender].connection
+        let identifier = request.messageIdentifier.bytes(in: bytes)
+        effects[connection.lane].appendResult(
+            connection, number: request.number, reason: reason, messageIdentifier: identifier)
+        note(
+            .sendRefused, sender, reason, subject: subject(of: request.target, bytes), &effects)
+    }
+
+    private func subject(
+        of target: SendTarget, _ bytes: UnsafeRawBufferPointer
+    ) -> UnsafeRawBufferPointer {
+        switch target {
+        case .user(let name), .group(let name), .topic(let name): name.bytes(in: bytes)
+        case .users(let ids, _): ids.bytes(in: bytes)
+        case .everybody: UnsafeRawBufferPointer(start: nil, count: 0)
+        }
+    }
+
+    /// The message a send makes: its sender as authenticated, its time the sender's own if that is
+    /// plausible (Q10, Q11).
+    private mutating func parts(
+        of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
+        _ moment: Moment
+    ) -> MessageParts {
+        var time = moment.unixMilliseconds
+        if request.senderUnixMilliseconds != 0 {
+            let own = request.senderUnixMilliseconds
+            let difference = own > time ? own - time : time - own
+            if difference <= limits.senderClockDifferenceMillisecondsMaximum {
+                time = own
+            } else {
+                counters.senderClocksRejected += 1
+            }
+        }
+        var marks: MessageMarks = request.isRaw ? .raw : []
+        if request.grade == .durable
+            && request.number <= sessions[sender].outboxDoubtfulThrough
+        {
+            marks.insert(.possibleDuplicate)
+            counters.sendsDoubtful += 1
+        }
+        var address = UnsafeRawBufferPointer(start: nil, count: 0)
+        let kind: MessageKind
+        switch request.target {
+        case .user, .users: kind = .unicast
+        case .everybody: kind = .broadcast
+        case .group(let name):
+            kind = .group
+            address = name.bytes(in: bytes)
+        case .topic(let name):
+            kind = .topic
+            address = name.bytes(in: bytes)
+        }
+        scratch.removeAll()
+        let name = scratch.append(users[sessions[sender].user].name)
+        return MessageParts(
+            kind: kind, marks: marks, grade: request.grade, time: time,
+            sender: name.bytes(in: scratch.bytes), address: address,
+            properties: request.properties.bytes(in: bytes),
+            payload: request.payload.bytes(in: bytes))
+    }
+
+    // MARK: - Routing
+
+    /// At most once: to who is online, at once, without a place in memory or on disk.
+    private mutating func routeTransient(
+        _ request: SendRequest, _ parts: MessageParts, from sender: UInt32,
+        _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
+    ) {
+        let parts = parts
+        let range = scratch.reserve(parts.blockByteCount)
+        // The sender's name lies in the scratch arena too, which may have moved.
+        var placed = parts
+        placed.sender = UnsafeRawBufferPointer(rebasing: scratch.bytes[..<parts.sender.count])
+        placed.write(to: scratch.mutableBytes(range))
+        let message = TransientMessage(
+            stamp: makeStamp(), block: range.bytes(in: scratch.bytes),
+            deadline: deadline(of: request, moment), excluded: excludedSession(request, sender))
+        var tally = RoutingTally()
+        forEachDestination(of: request, from: sender, bytes, &tally) { broker, place, tally in
+            tally.taken += 1
+            if case .audience(let audience) = place {
+                broker.deliver(message, to: audience, &effects)
+            }
+        }
+        if tally.taken == 0 && tally.refusedCount > 0 {
+            refuse(request, from: sender, tally.reason, bytes, &effects)
+        } else {
+            counters.sendsAccepted += 1
+        }
+    }
+
+    /// Durable or once: into every receiver's inbox, and into the batch.
+    private mutating func routeDurable(
+        _ request: SendRequest, _ parts: MessageParts, from sender: UInt32,
+        _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
+    ) {
+        let message = messages.insert(
+            Message(
+                parts: parts, messageIdentifier: request.messageIdentifier.bytes(in: bytes),
+                stamp: makeStamp(), deadline: deadline(of: request, moment),
+                sender: sessions.handle(sender), senderEpoch: sessions[sender].outboxEpoch,
+                senderNumber: request.number)
+        ).index
+        messages[message].references = 1
+        let excluded = excludedSession(request, sender)
+        var tally = RoutingTally()
+        forEachDestination(of: request, from: sender, bytes, &tally) { broker, place, tally in
+            switch place {
+            case .audience(let audience):
+                broker.enqueue(
+                    message, audience: audience, excluding: excluded, &tally, moment, &effects)
+            case .mailbox(let user):
+                broker.enqueue(message, mailboxOf: user, &tally)
+            }
+        }
+        if tally.taken == 0 && tally.refusedCount > 0 {
+            release(message)
+            refuse(request, from: sender, tally.reason, bytes, &effects)
+            return
+        }
+        counters.sendsAccepted += 1
+        counters.receiversRefused += UInt64(tally.refusedCount)
+        // Whoever is not waited for has it: sessions that are not persistent, and QoS 0 subscriptions.
+        messages[message].takenCount += tally.taken - messages[message].unsettled
+        remember(request, tally, from: sender, message)
+        messages[message].isRouted = true
+        if messages[message].unsettled == 0 { completeSend(message, &effects) }
+        release(message)
+    }
+
+    /// Keeps the result of an accepted send until the sender has seen it; for grade *once* also in the
+    /// store, in the same batch as the message.
+    private mutating func remember(
+        _ request: SendRequest, _ tally: RoutingTally, from sender: UInt32, _ message: UInt32
+    ) {
+        var entry = OutboxEntry(number: request.number, grade: request.grade)
+        if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
+        entry.refusedCount = tally.refusedCount
+        entry.refusals = tally.refusals
+        var position = sessions[sender].outbox.count
+        while position > 0 && sessions[sender].outbox[position - 1].number > request.number {
+            position -= 1
+        }
+        sessions[sender].outbox.insert(entry, at: position)
+        guard request.grade == .once && sessions[sender].isPersistent else { return }
+        attachToBatch(message)
+        messages[message].unsettled += 1
+        messages[message].awaitsOutboxRow = true
+        markDirty(sender, .outbox, isUrgent: true)
+    }
+
+    /// Calls `body` with each destination that a send addresses; unknown receivers are refused here.
+    private mutating func forEachDestination(
+        of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
+        _ tally: inout RoutingTally,
+        _ body: (inout Broker, Destination, inout RoutingTally) -> Void
+    ) {
+        let app = users[sessions[sender].user].app
+        switch request.target {
+        case .user(let name):
+            if let place = destination(ofUser: name.bytes(in: bytes), app, &tally) {
+                body(&self, place, &tally)
+            }
+        case .users(let ids, let count):
+            let list = ids.bytes(in: bytes)
+            var offset = 0
+            for index in 0..<count {
+                let end = offset + 1 + Int(list[offset])
+                let name = UnsafeRawBufferPointer(rebasing: list[offset + 1..<end])
+                offset = end
+                tally.listIndex = UInt32(index)
+                if let place = destination(ofUser: name, app, &tally) {
+                    body(&self, place, &tally)
+                }
+            }
+        case .everybody:
+            body(&self, .audience(apps[app].broadcastAudience), &tally)
+        case .group:
+            tally.refuse(.notAuthorized)
+        case .topic(let topic):
+            if let audience = audience(ofTopic: topic.bytes(in: bytes), app) {
+                body(&self, .audience(audience), &tally)
+            }
+        }
+    }
+
+    /// Where mail for a user goes; nil, and refused, when nobody knows the user.
+    private func destination(
+        ofUser name: UnsafeRawBufferPointer, _ app: UInt32, _ tally: inout RoutingTally
+    ) -> Destination? {
+        guard let user = apps[app].users.value(for: name) else {
+            tally.refuse(.topicNameInvalid)
+            return nil
+        }
+        let audience = users[user].audience
+        return audiences[audience].subscribers.isEmpty
+            ? .mailbox(user: user) : .audience(audience)
+    }
+
+    /// Who receives a plain topic. Where several filters match, their audiences are merged, so that a
+    /// session gets the message once, in the highest grade that any of its filters wants.
+    private mutating func audience(ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32) -> UInt32? {
+        // Taken out for the while, since the tree is part of the same broker.
+        var matched = ContiguousArray<UInt32>()
+        swap(&matched, &matchedAudiences)
+        defer { swap(&matched, &matchedAudiences) }
+        matched.removeAll(keepingCapacity: true)
+        apps[app].topics.match(topic, into: &matched)
+        if matched.count <= 1 { return matched.first }
+        var merged = ContiguousArray<Subscriber>()
+        swap(&merged, &audiences[mergedAudience].subscribers)
+        merged.removeAll(keepingCapacity: true)
+        for audience in matched { merged += audiences[audience].subscribers }
+        merged.sort { ($0.session, $1.grade) < ($1.session, $0.grade) }
+        var kept = 0
+        for position in 0..<merged.count
+        where kept == 0 || merged[kept - 1].session != merged[position].session {
+            merged[kept] = merged[position]
+            kept += 1
+        }
+        merged.removeSubrange(kept...)
+        swap(&merged, &audiences[mergedAudience].subscribers)
+        return mergedAudience
+    }
+
+    /// The session that a send does not come back to.
+    private func excludedSession(_ request: SendRequest, _ sender: UInt32) -> UInt32 {
+        switch request.target {
+        case .group, .everybody: sender
+        case .user, .users, .topic: Slab<Session>.none
+        }
+    }
+
+    /// When a message is no longer worth delivering: its own expiry or the age limit of queues.
+    private func deadline(of request: SendRequest, _ moment: Moment) -> Instant {
+        let oldest = moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum)
+        guard let seconds = request.expirySeconds else { return oldest }
+        return min(oldest, moment.instant.advanced(bySeconds: seconds))
+    }
+
+    private func levelCount(of topic: UnsafeRawBufferPointer) -> Int {
+        var count = 1
+        for byte in topic where byte == UInt8(ascii: "/") { count += 1 }
+        return count
+    }
+}

@@ -1,0 +1,145 @@
+// The broker as a state machine: events and the time come in, effects go out, changes of durable state
+// are gathered into batches. It does no I/O, reads no clock and draws no random number, so that the
+// same events always give the same effects and the whole broker runs in a simulation.
+//
+// This file holds the state and the way in; what happens on each event stands in the files
+// `Broker+*.swift`, one aspect each.
+
+import Primitives
+
+/// The core of the broker: sessions, routing, inboxes and outboxes. Single-threaded; whoever shares it
+/// between threads holds a lock around every call.
+public struct Broker: ~Copyable {
+    public var limits: CoreLimits
+    public internal(set) var counters = Counters()
+
+    // Who there is.
+    var apps = Slab<App>()
+    var appNames = ByteKeyTable()
+    var users = Slab<User>()
+    var sessions = Slab<Session>(minimumCapacity: 64)
+    var sessionIdentifiers: [UInt64: UInt32] = [:]
+    var queueOwners: [UInt64: QueueOwner] = [:]
+    var tokens = TokenTable()
+    var connections: ConnectionTable
+
+    // Who receives what.
+    var audiences = Slab<Audience>()
+    /// The union of several audiences, while one message is routed to it.
+    let mergedAudience: UInt32
+    var subscriptions = Slab<Subscription>()
+
+    // Messages in memory and what is on its way to the store.
+    var messages = Slab<Message>(minimumCapacity: 64)
+    /// Messages in memory that are in the store, by where they are stored: a body that wakes a
+    /// thousand sessions is loaded for all of them once.
+    var residentMessages: [UInt64: UInt32] = [:]
+    var gathering = GatheringBatch()
+    var committing = GatheringBatch()
+    var isCommitting = false
+    var batchSequence: UInt64 = 0
+    /// Set while the store has no room for sends.
+    var isStoreFull = false
+
+    // Identifiers: the next one, and how far they are reserved.
+    var nextIdentifier: UInt64 = 1
+    var identifiersReservedThrough: UInt64 = 0
+    var nextMessageIdentifier: UInt64 = 1
+    var nextStamp: UInt64 = 1
+
+    var deadlines: TimerWheel
+    var isRestored = false
+
+    // Memory that is used again and again within one event.
+    var matchedAudiences: ContiguousArray<UInt32> = []
+    var scratch = ByteArena(capacity: 1024)
+
+    /// A broker without any state; restore what is stored, then call ``finishRestoring(at:)``.
+    ///
+    /// - Parameter laneCount: event loops that connections may belong to, 1...256.
+    public init(limits: CoreLimits = CoreLimits(), laneCount: Int = 1, at moment: Moment) {
+        self.limits = limits
+        connections = ConnectionTable(laneCount: laneCount)
+        deadlines = TimerWheel(start: moment.instant)
+        mergedAudience = audiences.insert(Audience()).index
+        gathering.sequence = 1
+        batchSequence = 1
+    }
+
+    /// Takes one event. Ranges in it point into `bytes`, which is needed no longer than this call.
+    public mutating func step(
+        _ event: Event, bytes: UnsafeRawBufferPointer, at moment: Moment, effects: inout Effects
+    ) {
+        precondition(isRestored, "an event before the stored state is back")
+        switch event {
+        case .connectReceived(let connection, let request):
+            connect(connection, request, bytes, moment, &effects)
+        case .connectionClosed(let connection, let cause):
+            connectionClosed(connection, cause, moment, &effects)
+        case .sendReceived(let connection, let request):
+            send(connection, request, bytes, moment, &effects)
+        case .inboxAcknowledged(let connection, let throughNumber):
+            acknowledgeInbox(connection, throughNumber, moment, &effects)
+        case .resultsSeen(let connection, let throughNumber):
+            resultsSeen(connection, throughNumber, moment, &effects)
+        case .subscribeReceived(let connection, let request):
+            subscribe(connection, request, bytes, &effects)
+        case .unsubscribeReceived(let connection, let request):
+            unsubscribe(connection, request, bytes, &effects)
+        case .presenceQueried(let connection, let identifier, let user):
+            reportPresence(connection, identifier, user.bytes(in: bytes), &effects)
+        case .disconnectReceived(let connection, let request):
+            disconnect(connection, request, moment, &effects)
+        case .transientDropped(_, let count):
+            counters.transientDropped += UInt64(count)
+        }
+    }
+
+    /// Does what has become due.
+    public mutating func advance(to moment: Moment, effects: inout Effects) {
+        while let payload = deadlines.popDue(at: moment.instant) {
+            expire(sessionIndex: UInt32(truncatingIfNeeded: payload), moment, &effects)
+        }
+    }
+
+    /// When ``advance(to:effects:)`` has something to do; never later than the true deadline.
+    public var nextDeadline: Instant? { deadlines.nextDeadline }
+
+    // MARK: - Access
+
+    /// The session of a connection that was let in and is still the session's own; nil for whatever
+    /// arrives late from a connection that has lost it.
+    @inline(__always)
+    func session(of connection: ConnectionID) -> UInt32? {
+        let session = connections[connection]
+        return session == Slab<Session>.none ? nil : session
+    }
+
+    /// A new durable name. Names are reserved in the store in blocks, so that none is used twice.
+    mutating func makeIdentifier() -> UInt64 {
+        let identifier = nextIdentifier
+        nextIdentifier += 1
+        if nextIdentifier + CoreLimits.identifierReservation / 2 > identifiersReservedThrough {
+            identifiersReservedThrough += CoreLimits.identifierReservation
+            gathering.records.append(
+                Records.counter(.identifiers, value: identifiersReservedThrough))
+        }
+        return identifier
+    }
+
+    mutating func makeStamp() -> UInt64 {
+        defer { nextStamp += 1 }
+        return nextStamp
+    }
+}
+
+/// Whose messages a queue holds.
+enum QueueOwner {
+    case session(UInt32)
+    case user(UInt32)
+}
+
+extension ConnectionID {
+    /// No connection: generation 0 is never given to one.
+    static var none: ConnectionID { ConnectionID(rawValue: 0) }
+}

@@ -1,0 +1,59 @@
+// What the core counts. Everything that is refused, dropped or expired moves one of these, so that
+// nothing is lost in silence.
+
+/// Totals since the broker started.
+public struct Counters: Hashable, Sendable {
+    public var connectsAccepted: UInt64 = 0
+    public var connectsRefused: UInt64 = 0
+    public var takeovers: UInt64 = 0
+    public var sessionsCreated: UInt64 = 0
+    public var sessionsExpired: UInt64 = 0
+    public var sendsAccepted: UInt64 = 0
+    public var sendsRefused: UInt64 = 0
+    /// Sends that were recognised as resends and not delivered again.
+    public var sendsRepeated: UInt64 = 0
+    /// Sends accepted although an earlier broker may have delivered them.
+    public var sendsDoubtful: UInt64 = 0
+    /// Single receivers refused within a send.
+    public var receiversRefused: UInt64 = 0
+    public var deliveries: UInt64 = 0
+    public var acknowledgements: UInt64 = 0
+    /// Stored deliveries that expired before their receiver took them.
+    public var expired: UInt64 = 0
+    /// Waiting messages discarded with a session that a client wanted gone.
+    public var discarded: UInt64 = 0
+    /// Dropped by a queue's policy `oldest` or `newest`.
+    public var queueDropped: UInt64 = 0
+    /// Transient messages dropped because a connection did not read.
+    public var transientDropped: UInt64 = 0
+    /// Durable messages dropped for a session that is not persistent and does not read.
+    public var memoryQueueDropped: UInt64 = 0
+    public var protocolErrors: UInt64 = 0
+    /// Sender times that differed too much and were replaced (Q11).
+    public var senderClocksRejected: UInt64 = 0
+    public var batchesCommitted: UInt64 = 0
+    public var messagesStored: UInt64 = 0
+    public var entriesStored: UInt64 = 0
+    /// Entries that every receiver acknowledged before they were written.
+    public var entriesElided: UInt64 = 0
+    /// Batches whose sends the store had no room for.
+    public var batchesRefused: UInt64 = 0
+    /// Stored records that failed their checksum and were set aside.
+    public var corruptEntries: UInt64 = 0
+
+    public init() {}
+}
+
+/// What there is at the moment.
+public struct Gauges: Hashable, Sendable {
+    public var apps: Int
+    public var users: Int
+    public var sessions: Int
+    public var connections: Int
+    public var subscriptions: Int
+    public var tokens: Int
+    public var messagesInMemory: Int
+    public var queuedMessages: UInt64
+    public var queuedBytes: UInt64
+    public var isStoreFull: Bool
+}

@@ -1,0 +1,196 @@
+// What the broker wants done, in the imperative and as plain data. Effects are gathered per lane (one
+// lane is one event loop) in the order in which they must be carried out; bytes and message blocks
+// they refer to lie in the lane's own arena, so that an effect outlives whatever it was made from.
+
+import Primitives
+
+/// One thing to do on one connection.
+public enum Effect: Sendable {
+    case accept(ConnectionID, Acceptance)
+    /// Tell why the connection is refused, then close it.
+    case refuse(ConnectionID, ReasonCode, retryAfterSeconds: UInt32)
+    case deliver(Delivery)
+    case reportResult(SendResult)
+    /// Answer a request. `body` is the operation's result.
+    case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
+    /// Tell whether a user is online, since when in Unix milliseconds, and on which devices: `count`
+    /// names in a row, each one length byte and its bytes.
+    case reportPresence(
+        ConnectionID, requestIdentifier: UInt64, isOnline: Bool, sinceUnixMilliseconds: UInt64,
+        devices: ByteRange, count: Int)
+    /// Confirm the client's own disconnect, then close.
+    case confirmDisconnect(ConnectionID)
+    /// Tell the reason, then close.
+    case close(ConnectionID, ReasonCode)
+    case note(Note)
+}
+
+/// What a client is told when it is let in.
+public struct Acceptance: Hashable, Sendable {
+    public var isSessionPresent: Bool
+    public var hasWill: Bool
+    public var epoch: UInt64
+    public var cookie: UInt64
+    public var unixMilliseconds: UInt64
+    public var keepAliveSeconds: UInt32
+    public var sessionExpirySeconds: UInt32
+    public var sendWindow: UInt16
+    public var inboxWindow: UInt16
+    public var messageMaximum: UInt32
+    public var payloadMaximum: UInt32
+    /// The authenticated user, in the lane's bytes.
+    public var user: ByteRange
+}
+
+/// One message for one receiver.
+public struct Delivery: Hashable, Sendable {
+    public var connection: ConnectionID
+    /// The inbox number; 0 for a transient delivery.
+    public var number: UInt64
+    /// Index into the lane's publications.
+    public var publication: UInt32
+    public var grade: Grade
+    public var options: EntryOptions
+    public var packetIdentifier: UInt16
+    public var subscriptionIdentifier: UInt32
+
+    @inlinable
+    public init(
+        connection: ConnectionID, number: UInt64, publication: UInt32, grade: Grade,
+        options: EntryOptions = [], packetIdentifier: UInt16 = 0,
+        subscriptionIdentifier: UInt32 = 0
+    ) {
+        self.connection = connection
+        self.number = number
+        self.publication = publication
+        self.grade = grade
+        self.options = options
+        self.packetIdentifier = packetIdentifier
+        self.subscriptionIdentifier = subscriptionIdentifier
+    }
+}
+
+/// A message that deliveries of the same lane refer to.
+public struct Publication: Hashable, Sendable {
+    /// The message block, in the lane's bytes.
+    public var block: ByteRange
+    public var deadline: Instant
+}
+
+/// What became of a send.
+public struct SendResult: Hashable, Sendable {
+    public var connection: ConnectionID
+    /// The outbox number; 0 for a transient send that was refused.
+    public var number: UInt64
+    public var reason: ReasonCode
+    /// The application's id, in the lane's bytes; empty where none was given.
+    public var messageIdentifier: ByteRange
+    /// Receivers that were refused, named or only counted.
+    public var refusedCount: UInt32
+    /// ``Refusal`` values in the lane's `refusals`.
+    public var firstRefusal: UInt32
+    public var namedRefusalCount: UInt32
+}
+
+/// One receiver of a list that was refused.
+public struct Refusal: Hashable, Sendable {
+    /// Its place in the sender's list, from 0.
+    public var index: UInt32
+    public var reason: ReasonCode
+}
+
+/// Something an operator wants to read in the log.
+public struct Note: Hashable, Sendable {
+    public enum Kind: UInt8, Hashable, Sendable {
+        case connected
+        case connectRefused
+        case disconnected
+        case takenOver
+        case sendRefused
+        case subscribeRefused
+        case sessionExpired
+    }
+
+    public var kind: Kind
+    public var connection: ConnectionID
+    public var reason: ReasonCode
+    /// User and device, in the lane's bytes.
+    public var user: ByteRange
+    public var device: ByteRange
+    /// Whom or what it was about, in the lane's bytes.
+    public var subject: ByteRange
+}
+
+/// The effects for one lane, in order, with the bytes they refer to.
+public struct EffectLane: ~Copyable {
+    public var effects: ContiguousArray<Effect> = []
+    public var publications: ContiguousArray<Publication> = []
+    public var refusals: ContiguousArray<Refusal> = []
+    public var bytes = ByteArena(capacity: 1 << 16)
+    /// Which message the last publication was made from; 0 for none.
+    var lastStamp: UInt64 = 0
+
+    public init() {
+        effects.reserveCapacity(1024)
+        publications.reserveCapacity(64)
+    }
+
+    public var isEmpty: Bool { effects.isEmpty }
+
+    /// Empties the lane and keeps its memory.
+    public mutating func removeAll() {
+        effects.removeAll(keepingCapacity: true)
+        publications.removeAll(keepingCapacity: true)
+        refusals.removeAll(keepingCapacity: true)
+        bytes.removeAll()
+        lastStamp = 0
+    }
+
+    /// The publication of a message block in this lane: copied in once per message, however many
+    /// deliveries refer to it. `stamp` tells messages apart; deliveries of one message come in a run.
+    @inline(__always)
+    mutating func publication(
+        stamp: UInt64, block: UnsafeRawBufferPointer, deadline: Instant
+    ) -> UInt32 {
+        if lastStamp != stamp {
+            publications.append(Publication(block: bytes.append(block), deadline: deadline))
+            lastStamp = stamp
+        }
+        return UInt32(publications.count - 1)
+    }
+}
+
+/// The effects of all lanes. Owned by the caller and reused.
+public struct Effects: ~Copyable {
+    private let lanes: UnsafeMutablePointer<EffectLane>
+    public let laneCount: Int
+
+    public init(laneCount: Int = 1) {
+        precondition(laneCount > 0 && laneCount <= 256, "lanes are numbered by one byte")
+        self.laneCount = laneCount
+        lanes = .allocate(capacity: laneCount)
+        for lane in 0..<laneCount { (lanes + lane).initialize(to: EffectLane()) }
+    }
+
+    deinit {
+        lanes.deinitialize(count: laneCount)
+        lanes.deallocate()
+    }
+
+    @inlinable
+    public subscript(lane: UInt8) -> EffectLane {
+        unsafeAddress { UnsafePointer(address(lane)) }
+        unsafeMutableAddress { address(lane) }
+    }
+
+    @usableFromInline
+    func address(_ lane: UInt8) -> UnsafeMutablePointer<EffectLane> {
+        precondition(Int(lane) < laneCount, "a connection of a lane that does not exist")
+        return lanes + Int(lane)
+    }
+
+    /// Gives a lane's effects away and takes an empty lane in exchange.
+    public mutating func exchange(_ lane: UInt8, with other: inout EffectLane) {
+        swap(&address(lane).pointee, &other)
+    }
+}

@@ -1,0 +1,242 @@
+// What happens to the broker, in the past tense and as plain data. Byte ranges point into the buffer
+// that is handed to `Broker.step` together with the event, so that a batch of events and its buffer
+// can be recorded and replayed.
+
+import Primitives
+
+/// One thing that happened on a connection. Ids, topics and UTF-8 have been checked by the dialect;
+/// whether they may be used is the core's decision.
+public enum Event: Sendable {
+    case connectReceived(ConnectionID, ConnectRequest)
+    /// The connection is gone or given up; nothing is delivered on it any more.
+    case connectionClosed(ConnectionID, CloseCause)
+    case sendReceived(ConnectionID, SendRequest)
+    /// The receiver holds everything up to this inbox number (cumulative).
+    case inboxAcknowledged(ConnectionID, throughNumber: UInt64)
+    /// The sender has seen every result up to this outbox number (cumulative).
+    case resultsSeen(ConnectionID, throughNumber: UInt64)
+    case subscribeReceived(ConnectionID, SubscribeRequest)
+    case unsubscribeReceived(ConnectionID, UnsubscribeRequest)
+    case presenceQueried(ConnectionID, requestIdentifier: UInt64, user: ByteRange)
+    case disconnectReceived(ConnectionID, DisconnectRequest)
+    /// Transient messages for a connection were dropped since its outgoing buffer was full.
+    case transientDropped(ConnectionID, count: UInt32)
+}
+
+/// Why a connection ended, as far as it matters to wills and logs.
+public enum CloseCause: UInt8, Hashable, Sendable {
+    /// The peer closed or reset the connection, or the network lost it.
+    case lost
+    /// Nothing came for one and a half times the keep-alive.
+    case keepAliveTimeout
+    /// The peer broke the protocol; the dialect has told it so.
+    case protocolError
+    /// The peer did not read: its outgoing buffer passed the hard bound.
+    case outgoingOverflow
+    /// The broker closed it: a takeover, a kick, the end of the process.
+    case closedByBroker
+}
+
+/// Who wants to connect, as far as the edge could find out without the core's tables.
+public enum Claim: Hashable, Sendable {
+    /// An opaque token: its public id and the SHA-256 of its secret.
+    case token(identifier: ByteRange, digest: Digest)
+    /// App id, SHA-256 of the app key, and the user's own word for who it is (development).
+    case appKey(app: ByteRange, digest: Digest, user: ByteRange)
+    /// The listener vouches for the client and the client names its user.
+    case anonymous(app: ByteRange, user: ByteRange)
+}
+
+/// A SHA-256 digest as four words; equality takes the same time wherever they differ.
+public struct Digest: Hashable, Sendable {
+    public var words: (UInt64, UInt64, UInt64, UInt64)
+
+    public init(_ first: UInt64, _ second: UInt64, _ third: UInt64, _ fourth: UInt64) {
+        words = (first, second, third, fourth)
+    }
+
+    /// Reads 32 bytes.
+    public init(bytes: UnsafeRawBufferPointer) {
+        precondition(bytes.count == 32, "SHA-256 has 32 bytes")
+        words = (
+            bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self).littleEndian,
+            bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self).littleEndian,
+            bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self).littleEndian,
+            bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self).littleEndian
+        )
+    }
+
+    @inline(never)
+    public static func == (left: Digest, right: Digest) -> Bool {
+        let difference =
+            (left.words.0 ^ right.words.0) | (left.words.1 ^ right.words.1)
+            | (left.words.2 ^ right.words.2) | (left.words.3 ^ right.words.3)
+        return difference == 0
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(words.0)
+        hasher.combine(words.1)
+        hasher.combine(words.2)
+        hasher.combine(words.3)
+    }
+}
+
+/// How the messages of a session are put on the wire.
+public enum SessionDialect: UInt8, Hashable, Sendable {
+    case mrt = 1
+    case mqtt3 = 3
+    case mqtt5 = 5
+}
+
+public struct ConnectRequest: Sendable {
+    public var dialect: SessionDialect
+    public var claim: Claim
+    public var device: ByteRange
+    /// Discard what is stored of an earlier session.
+    public var startsClean: Bool
+    /// An automatic re-login, not somebody signing on (L33).
+    public var isReconnect: Bool
+    /// Seconds; 0 where the client asks for none.
+    public var keepAliveSeconds: UInt32
+    /// Seconds after the end of the connection; 0 ends the session with it, nil asks for the default,
+    /// `UInt32.max` for none.
+    public var sessionExpirySeconds: UInt32?
+    /// Unacknowledged deliveries the client takes at a time.
+    public var inboxWindow: UInt16
+    /// The last inbox number the receiver holds, and the epoch it belongs to.
+    public var resume: InboxPosition?
+    /// The cookie of the connection that this one replaces.
+    public var cookie: UInt64?
+    public var outbox: OutboxPosition?
+    /// Fresh random numbers for this connection: the session's epoch if it is new, and the cookie.
+    public var newEpoch: UInt64
+    public var newCookie: UInt64
+
+    public init(
+        dialect: SessionDialect, claim: Claim, device: ByteRange, startsClean: Bool = false,
+        isReconnect: Bool = false, keepAliveSeconds: UInt32 = 0,
+        sessionExpirySeconds: UInt32? = nil, inboxWindow: UInt16 = .max,
+        resume: InboxPosition? = nil, cookie: UInt64? = nil, outbox: OutboxPosition? = nil,
+        newEpoch: UInt64, newCookie: UInt64
+    ) {
+        self.dialect = dialect
+        self.claim = claim
+        self.device = device
+        self.startsClean = startsClean
+        self.isReconnect = isReconnect
+        self.keepAliveSeconds = keepAliveSeconds
+        self.sessionExpirySeconds = sessionExpirySeconds
+        self.inboxWindow = inboxWindow
+        self.resume = resume
+        self.cookie = cookie
+        self.outbox = outbox
+        self.newEpoch = newEpoch
+        self.newCookie = newCookie
+    }
+}
+
+/// How far a receiver has come.
+public struct InboxPosition: Hashable, Sendable {
+    public var epoch: UInt64
+    public var number: UInt64
+
+    public init(epoch: UInt64, number: UInt64) {
+        self.epoch = epoch
+        self.number = number
+    }
+}
+
+/// How far a sender has come.
+public struct OutboxPosition: Hashable, Sendable {
+    public var epoch: UInt64
+    /// Results up to here will not be asked for again.
+    public var resultsSeen: UInt64
+    /// The highest number ever sent under this epoch.
+    public var highestUsed: UInt64
+
+    public init(epoch: UInt64, resultsSeen: UInt64, highestUsed: UInt64) {
+        self.epoch = epoch
+        self.resultsSeen = resultsSeen
+        self.highestUsed = highestUsed
+    }
+}
+
+/// Whom a message is for.
+public enum SendTarget: Hashable, Sendable {
+    case user(ByteRange)
+    /// `count` ids in a row, each one length byte and its bytes.
+    case users(ids: ByteRange, count: Int)
+    case group(ByteRange)
+    case everybody
+    case topic(ByteRange)
+}
+
+public struct SendRequest: Sendable {
+    /// The outbox number; 0 for a transient send, which has none.
+    public var number: UInt64
+    public var grade: Grade
+    public var target: SendTarget
+    /// The application's own id, to come back in the result; empty where none was given.
+    public var messageIdentifier: ByteRange
+    /// Seconds the message is worth delivering; nil for as long as queues keep messages.
+    public var expirySeconds: UInt64?
+    /// The sender's clock in Unix milliseconds; 0 where none was given.
+    public var senderUnixMilliseconds: UInt64
+    /// The payload is any bytes; otherwise `t` as one byte and then `b`.
+    public var isRaw: Bool
+    public var payload: ByteRange
+    /// Bytes of the minimal JSON form of a `t`/`b` payload, as the dialect counted them.
+    public var messageByteCount: UInt32
+    /// MQTT 5 properties that travel along.
+    public var properties: ByteRange
+
+    public init(
+        number: UInt64, grade: Grade, target: SendTarget, messageIdentifier: ByteRange = .empty,
+        expirySeconds: UInt64? = nil, senderUnixMilliseconds: UInt64 = 0, isRaw: Bool = false,
+        payload: ByteRange, messageByteCount: UInt32, properties: ByteRange = .empty
+    ) {
+        self.number = number
+        self.grade = grade
+        self.target = target
+        self.messageIdentifier = messageIdentifier
+        self.expirySeconds = expirySeconds
+        self.senderUnixMilliseconds = senderUnixMilliseconds
+        self.isRaw = isRaw
+        self.payload = payload
+        self.messageByteCount = messageByteCount
+        self.properties = properties
+    }
+}
+
+public struct SubscribeRequest: Sendable {
+    public var requestIdentifier: UInt64
+    public var filter: ByteRange
+    /// The highest grade this subscription wants.
+    public var grade: Grade
+
+    public init(requestIdentifier: UInt64, filter: ByteRange, grade: Grade) {
+        self.requestIdentifier = requestIdentifier
+        self.filter = filter
+        self.grade = grade
+    }
+}
+
+public struct UnsubscribeRequest: Sendable {
+    public var requestIdentifier: UInt64
+    public var filter: ByteRange
+
+    public init(requestIdentifier: UInt64, filter: ByteRange) {
+        self.requestIdentifier = requestIdentifier
+        self.filter = filter
+    }
+}
+
+public struct DisconnectRequest: Hashable, Sendable {
+    /// A new expiry for the session that stays behind, in seconds; nil keeps the granted one.
+    public var sessionExpirySeconds: UInt32?
+
+    public init(sessionExpirySeconds: UInt32? = nil) {
+        self.sessionExpirySeconds = sessionExpirySeconds
+    }
+}

@@ -1,0 +1,72 @@
+// Every bound of the core, with its reason. What lies past a bound is refused with a reason code and
+// counted; nothing here grows because a peer wants it to.
+
+import Primitives
+
+/// The core's configurable limits. Defaults suit a fleet of small devices on one gateway-class
+/// machine.
+public struct CoreLimits: Sendable {
+    /// Sessions that give no expiry live this long after their connection is gone (L21: 7 days).
+    public var sessionExpirySecondsDefault: UInt32 = 7 * 86_400
+    /// The longest expiry a client may ask for; `UInt32.max` allows sessions that never expire, since
+    /// pre-generated tokens are valid for years (D12).
+    public var sessionExpirySecondsMaximum: UInt32 = .max
+    /// Unacknowledged deliveries under way to one session. Enough to fill a link of 100 ms round trip
+    /// at 600 messages per second; a device may ask for fewer.
+    public var inboxWindowMaximum: UInt16 = 64
+    /// Bytes of unacknowledged deliveries under way to one session: what a slow reader can hold of the
+    /// broker's memory. One message always fits.
+    public var inboxWindowBytesMaximum = 262_144
+    /// Sends of one session whose results have not been seen: what the broker remembers to recognise
+    /// resends.
+    public var sendWindowMaximum: UInt16 = 64
+    /// Messages that wait for one session; the price of a forgotten device in disk space.
+    public var queueCountMaximum: UInt32 = 10_000
+    /// Bytes that wait for one session.
+    public var queueBytesMaximum: UInt64 = 16 << 20
+    /// Age at which a waiting message expires (L21: 7 days).
+    public var queueAgeSecondsMaximum: UInt64 = 7 * 86_400
+    /// What happens to a message for a full queue.
+    public var queuePolicy = QueuePolicy.refuse
+    /// Durable messages held in memory for a session that is not persistent and reads slowly.
+    public var memoryQueueCountMaximum = 1_000
+    /// Bytes of the minimal JSON form of a `t`/`b` message (S10).
+    public var messageMaximum: UInt32 = 1_024
+    /// Bytes of a payload on a plain topic.
+    public var payloadMaximum: UInt32 = 262_144
+    /// Receivers named in one send (issue of the wire: one packet of ids stays below 17 KiB).
+    public static let listCountMaximum = 256
+    /// Subscriptions of one session, so that one client cannot fill the topic tree.
+    public var subscriptionsMaximum: UInt32 = 1_000
+    /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for each.
+    public var topicLevelsMaximum = 64
+    /// Sessions of one user: each is one more copy of everything sent to that user.
+    public var sessionsPerUserMaximum = 64
+    /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly 5 s
+    /// is still accepted).
+    public var senderClockDifferenceMillisecondsMaximum: UInt64 = 5_000
+    /// The longest keep-alive granted: a dead connection is noticed within 1.5 times this. An hour and
+    /// a half suits devices behind NAT with long timeouts.
+    public var keepAliveSecondsMaximum: UInt32 = 5_400
+
+    public init() {}
+
+    /// Inbox numbers made durable at a time before they are used (design: numbers never go back). One
+    /// small record for so many deliveries; the gap after a crash is at most twice this.
+    static let numberReservation: UInt64 = 1_024
+    /// Identifiers of sessions, queues and the like made durable at a time.
+    static let identifierReservation: UInt64 = 4_096
+    /// Entries and bytes that one load brings into memory.
+    static let loadCountMaximum = 64
+    static let loadBytesMaximum = 65_536
+}
+
+/// What happens to a message for a queue at its limit. Each is counted.
+public enum QueuePolicy: String, CaseIterable, Sendable {
+    /// The sender is told 0x97 for that receiver; nothing is lost.
+    case refuse
+    /// The oldest waiting message makes room.
+    case oldest
+    /// The new message is not queued for that receiver.
+    case newest
+}

@@ -1,0 +1,86 @@
+// A message in memory: from its acceptance until its last receiver has acknowledged it or holds it
+// only on disk.
+
+import Primitives
+
+/// One accepted message that somebody still needs in memory.
+struct Message: ~Copyable {
+    /// Where it is stored; 0 while it has no place in the store.
+    var identifier: UInt64
+    /// The message block, and behind it the application's id for the result. Owned.
+    let memory: UnsafeMutableRawBufferPointer
+    let blockByteCount: Int
+    /// Tells messages apart when they are copied into a lane; never 0.
+    let stamp: UInt64
+    var deadline: Instant
+    let grade: Grade
+
+    /// Inbox windows that point here, plus one while a batch does.
+    var references: UInt32 = 0
+    /// Persistent receivers who neither acknowledged it nor have it in a committed batch, plus one
+    /// while an outbox number of grade *once* must be committed with it. At 0 the sender is told.
+    var unsettled: UInt32 = 0
+    /// Receivers who have taken it: acknowledged it, or were given it without the store.
+    var takenCount: UInt32 = 0
+    /// Receivers for whom the store had no room in the end.
+    var refusedCount: UInt32 = 0
+    /// One of `unsettled` is the sender's outbox row.
+    var awaitsOutboxRow = false
+    /// Whether routing is over, so that `unsettled == 0` means what it says.
+    var isRouted = false
+    /// The batch that stores it; 0 when it is committed or is never stored.
+    var batch: UInt64 = 0
+    /// Entries of the gathering batch that point here and have not been elided.
+    var pendingEntries: UInt32 = 0
+
+    /// Whom to tell, under which outbox number and epoch; generation 0 for nobody.
+    var sender: Handle
+    let senderEpoch: UInt64
+    let senderNumber: UInt64
+
+    init(
+        parts: MessageParts, messageIdentifier: UnsafeRawBufferPointer, stamp: UInt64,
+        deadline: Instant, sender: Handle, senderEpoch: UInt64, senderNumber: UInt64
+    ) {
+        blockByteCount = parts.blockByteCount
+        memory = .allocate(byteCount: blockByteCount + messageIdentifier.count, alignment: 8)
+        parts.write(to: UnsafeMutableRawBufferPointer(rebasing: memory[..<blockByteCount]))
+        UnsafeMutableRawBufferPointer(rebasing: memory[blockByteCount...])
+            .copyMemory(from: messageIdentifier)
+        identifier = 0
+        self.stamp = stamp
+        self.deadline = deadline
+        grade = parts.grade
+        self.sender = sender
+        self.senderEpoch = senderEpoch
+        self.senderNumber = senderNumber
+    }
+
+    /// A message that came back from the store.
+    init(
+        identifier: MessageID, block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant
+    ) {
+        blockByteCount = block.count
+        memory = .allocate(byteCount: block.count, alignment: 8)
+        memory.copyMemory(from: block)
+        self.identifier = identifier.raw
+        self.stamp = stamp
+        self.deadline = deadline
+        grade = MessageBlock(block).grade
+        isRouted = true
+        sender = Handle(index: 0, generation: 0)
+        senderEpoch = 0
+        senderNumber = 0
+    }
+
+    deinit { memory.deallocate() }
+
+    var block: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: memory[..<blockByteCount])
+    }
+
+    /// The application's id for the sender's result; empty where none was given.
+    var messageIdentifier: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: memory[blockByteCount...])
+    }
+}

@@ -1,0 +1,144 @@
+// How rows are laid out: a version byte, then fixed fields, little-endian, byte strings with a two-byte
+// length. Keys that must sort by number are big-endian. The store adds the checksum.
+
+/// Appends fields to a row.
+struct RecordWriter {
+    private(set) var bytes: [UInt8]
+
+    init(version: UInt8) { bytes = [version] }
+
+    mutating func write<Number: FixedWidthInteger>(_ number: Number) {
+        withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    mutating func write(_ string: [UInt8]) {
+        write(UInt16(string.count))
+        bytes.append(contentsOf: string)
+    }
+}
+
+/// A stored row that this program cannot have written, although its checksum is right: it comes from a
+/// newer version, or the store was edited.
+public enum RestoreError: Error, Equatable, Sendable {
+    case unreadableRecord(RecordTable, key: [UInt8])
+    /// A row points at one that is not there.
+    case danglingRecord(RecordTable, key: [UInt8])
+}
+
+/// Reads fields of a row back in order.
+struct RecordReader {
+    private let bytes: [UInt8]
+    private var offset = 0
+    private let failure: RestoreError
+
+    /// Begins behind the version byte, which must be `version`.
+    init(
+        _ bytes: [UInt8], version: UInt8, table: RecordTable, key: [UInt8]
+    ) throws(RestoreError) {
+        self.bytes = bytes
+        failure = .unreadableRecord(table, key: key)
+        guard try read(UInt8.self) == version else { throw failure }
+    }
+
+    mutating func read<Number: FixedWidthInteger>(
+        _ type: Number.Type
+    ) throws(RestoreError) -> Number {
+        let count = MemoryLayout<Number>.size
+        guard offset + count <= bytes.count else { throw failure }
+        defer { offset += count }
+        return bytes.withUnsafeBytes {
+            Number(littleEndian: $0.loadUnaligned(fromByteOffset: offset, as: type))
+        }
+    }
+
+    mutating func readString() throws(RestoreError) -> [UInt8] {
+        let count = Int(try read(UInt16.self))
+        guard offset + count <= bytes.count else { throw failure }
+        defer { offset += count }
+        return Array(bytes[offset..<offset + count])
+    }
+}
+
+/// Keys of rows.
+enum RecordKey {
+    /// Sorts by number.
+    static func number(_ number: UInt64) -> [UInt8] {
+        withUnsafeBytes(of: number.bigEndian) { Array($0) }
+    }
+
+    /// Sorts by owner, then by number.
+    static func numbers(_ owner: UInt64, _ number: UInt64) -> [UInt8] {
+        self.number(owner) + self.number(number)
+    }
+
+    /// An id within an app. Ids have at most 64 bytes.
+    static func name(app: [UInt8], _ name: [UInt8]) -> [UInt8] {
+        [UInt8(app.count)] + app + name
+    }
+
+    static func readNumber(_ key: [UInt8], at offset: Int = 0) -> UInt64 {
+        key.withUnsafeBytes {
+            UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+        }
+    }
+}
+
+/// Single values of the whole broker. Raw values are keys on disk.
+enum CounterName: UInt8 {
+    /// Identifiers up to here may be in use.
+    case identifiers = 1
+}
+
+/// The rows of each table.
+enum Records {
+    static func counter(_ name: CounterName, value: UInt64) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(value)
+        return RecordChange(table: .counters, key: [name.rawValue], value: row.bytes)
+    }
+
+    static func app(_ name: [UInt8], keyDigest: Digest?) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(UInt8(keyDigest == nil ? 0 : 1))
+        row.write(keyDigest ?? Digest(0, 0, 0, 0))
+        return RecordChange(table: .apps, key: name, value: row.bytes)
+    }
+
+    static func user(app: [UInt8], _ name: [UInt8], mailbox: QueueID?) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(mailbox?.raw ?? 0)
+        return RecordChange(
+            table: .users, key: RecordKey.name(app: app, name), value: row.bytes)
+    }
+
+    static func subscription(
+        session: UInt64, identifier: UInt64, filter: [UInt8], grade: Grade
+    ) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(filter)
+        row.write(grade.rawValue)
+        return RecordChange(
+            table: .subscriptions, key: RecordKey.numbers(session, identifier), value: row.bytes)
+    }
+
+    static func deletion(_ table: RecordTable, key: [UInt8]) -> RecordChange {
+        RecordChange(table: table, key: key, value: nil)
+    }
+}
+
+extension RecordWriter {
+    mutating func write(_ digest: Digest) {
+        write(digest.words.0)
+        write(digest.words.1)
+        write(digest.words.2)
+        write(digest.words.3)
+    }
+}
+
+extension RecordReader {
+    mutating func readDigest() throws(RestoreError) -> Digest {
+        Digest(
+            try read(UInt64.self), try read(UInt64.self), try read(UInt64.self),
+            try read(UInt64.self))
+    }
+}

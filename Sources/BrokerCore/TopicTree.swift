@@ -1,0 +1,212 @@
+// Topics and filters as a tree of levels (MQTT 4.7). Levels are interned, so that a step down the tree
+// is one lookup of two numbers; the cost of a match depends on the levels of the topic and the filters
+// that do match, never on how many do not.
+
+import Primitives
+
+/// Filters of one app, each leading to an audience.
+struct TopicTree: ~Copyable {
+    // Not private: Swift 6.3.1 emits a broken module where another file of the target holds this tree
+    // and its slabs hold private types.
+
+    /// A place in the tree: the filters that begin alike.
+    struct Node {
+        let parent: UInt32
+        /// The interned level that leads here.
+        let level: UInt32
+        /// The audience of the filter that ends here; `Slab.none` where none does.
+        var audience = TopicTree.none
+        /// Where the filter "…/#" of this place leads.
+        var multiAudience = TopicTree.none
+        /// The child for "+".
+        var plus = TopicTree.none
+        var childCount: UInt32 = 0
+    }
+
+    /// A level name and how many edges bear it.
+    struct LevelUse {
+        let name: [UInt8]
+        var count = 0
+    }
+
+    /// An edge of the tree, as the key of one table for all nodes.
+    struct Edge: Hashable {
+        var node: UInt32
+        var level: UInt32
+    }
+
+    static let none = UInt32.max
+    private static let slash = UInt8(ascii: "/")
+
+    private var levels = ByteKeyTable()
+    private var levelUses = Slab<LevelUse>()
+    private var nodes = Slab<Node>()
+    private var edges: [Edge: UInt32] = [:]
+    private let root: UInt32
+
+    init() {
+        root = nodes.insert(Node(parent: Self.none, level: Self.none)).index
+    }
+
+    /// The audience of a filter, if any session has it.
+    func audience(of filter: UnsafeRawBufferPointer) -> UInt32? {
+        var node = root
+        var rest = Levels(filter)
+        while let level = rest.next() {
+            if level.isHash { return known(nodes[node].multiAudience) }
+            if level.isPlus {
+                node = nodes[node].plus
+            } else {
+                guard let interned = levels.value(for: level.bytes) else { return nil }
+                node = edges[Edge(node: node, level: interned)] ?? Self.none
+            }
+            if node == Self.none { return nil }
+        }
+        return known(nodes[node].audience)
+    }
+
+    /// Notes that a filter leads to an audience. The filter has been checked and has none yet.
+    mutating func insert(_ filter: UnsafeRawBufferPointer, audience: UInt32) {
+        var node = root
+        var rest = Levels(filter)
+        while let level = rest.next() {
+            if level.isHash {
+                nodes[node].multiAudience = audience
+                return
+            }
+            node = level.isPlus ? plusChild(of: node) : child(of: node, level: level.bytes)
+        }
+        nodes[node].audience = audience
+    }
+
+    /// Forgets a filter whose audience is empty, and the nodes that only it needed.
+    mutating func remove(_ filter: UnsafeRawBufferPointer) {
+        var node = root
+        var rest = Levels(filter)
+        var endsInHash = false
+        while let level = rest.next() {
+            if level.isHash {
+                endsInHash = true
+                break
+            }
+            if level.isPlus {
+                node = nodes[node].plus
+            } else {
+                node = edges[Edge(node: node, level: levels.value(for: level.bytes)!)]!
+            }
+        }
+        if endsInHash {
+            nodes[node].multiAudience = Self.none
+        } else {
+            nodes[node].audience = Self.none
+        }
+        prune(node)
+    }
+
+    /// Appends the audiences of all filters that match a topic name.
+    ///
+    /// A topic that begins with `$` is not matched by a filter that begins with a wildcard
+    /// [MQTT-4.7.2-1].
+    func match(_ topic: UnsafeRawBufferPointer, into audiences: inout ContiguousArray<UInt32>) {
+        let isReserved = topic.first == UInt8(ascii: "$")
+        match(Levels(topic), from: root, allowsWildcard: !isReserved, into: &audiences)
+    }
+
+    private func match(
+        _ levels: Levels, from node: UInt32, allowsWildcard: Bool,
+        into audiences: inout ContiguousArray<UInt32>
+    ) {
+        // "sport/#" also matches "sport": the parent level counts [MQTT 4.7.1.2].
+        if allowsWildcard, nodes[node].multiAudience != Self.none {
+            audiences.append(nodes[node].multiAudience)
+        }
+        var rest = levels
+        guard let level = rest.next() else {
+            if nodes[node].audience != Self.none { audiences.append(nodes[node].audience) }
+            return
+        }
+        if allowsWildcard, nodes[node].plus != Self.none {
+            match(rest, from: nodes[node].plus, allowsWildcard: true, into: &audiences)
+        }
+        if nodes[node].childCount > 0, let interned = self.levels.value(for: level.bytes),
+            let child = edges[Edge(node: node, level: interned)]
+        {
+            match(rest, from: child, allowsWildcard: true, into: &audiences)
+        }
+    }
+
+    private func known(_ audience: UInt32) -> UInt32? { audience == Self.none ? nil : audience }
+
+    private mutating func child(of node: UInt32, level: UnsafeRawBufferPointer) -> UInt32 {
+        let interned: UInt32
+        if let known = levels.value(for: level) {
+            interned = known
+        } else {
+            interned = levelUses.insert(LevelUse(name: Array(level))).index
+            levels.insert(interned, for: level)
+        }
+        if let child = edges[Edge(node: node, level: interned)] { return child }
+        let child = nodes.insert(Node(parent: node, level: interned)).index
+        edges[Edge(node: node, level: interned)] = child
+        levelUses[interned].count += 1
+        nodes[node].childCount += 1
+        return child
+    }
+
+    private mutating func plusChild(of node: UInt32) -> UInt32 {
+        if nodes[node].plus == Self.none {
+            nodes[node].plus = nodes.insert(Node(parent: node, level: Self.none)).index
+        }
+        return nodes[node].plus
+    }
+
+    /// Removes a node that leads nowhere any more, and its parents likewise.
+    private mutating func prune(_ start: UInt32) {
+        var node = start
+        while node != root {
+            let place = nodes[node]
+            guard
+                place.audience == Self.none, place.multiAudience == Self.none,
+                place.plus == Self.none, place.childCount == 0
+            else { return }
+            if place.level == Self.none {
+                nodes[place.parent].plus = Self.none
+            } else {
+                edges[Edge(node: place.parent, level: place.level)] = nil
+                nodes[place.parent].childCount -= 1
+                release(level: place.level)
+            }
+            nodes.remove(node)
+            node = place.parent
+        }
+    }
+
+    private mutating func release(level: UInt32) {
+        levelUses[level].count -= 1
+        guard levelUses[level].count == 0 else { return }
+        levelUses.remove(level).name.withUnsafeBytes { _ = levels.remove($0) }
+    }
+}
+
+/// Walks over the levels of a topic or filter. Levels may be empty: "/a" has two.
+private struct Levels {
+    private let bytes: UnsafeRawBufferPointer
+    private var start = 0
+
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    struct Level {
+        let bytes: UnsafeRawBufferPointer
+        var isPlus: Bool { bytes.count == 1 && bytes[0] == UInt8(ascii: "+") }
+        var isHash: Bool { bytes.count == 1 && bytes[0] == UInt8(ascii: "#") }
+    }
+
+    mutating func next() -> Level? {
+        guard start <= bytes.count else { return nil }
+        var end = start
+        while end < bytes.count && bytes[end] != UInt8(ascii: "/") { end += 1 }
+        let level = Level(bytes: UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+        start = end + 1
+        return level
+    }
+}

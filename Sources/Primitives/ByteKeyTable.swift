@@ -1,0 +1,129 @@
+// A hash table from byte strings to 32-bit indexes that can be asked with borrowed bytes: looking up
+// the user of an incoming packet allocates nothing.
+
+/// Maps byte strings to indexes. Open addressing with linear probing; keys lie in one block of memory.
+///
+/// Hashing is the standard library's seeded SipHash, so that nobody who chooses ids can make them
+/// collide. Nothing depends on the order of the table.
+public struct ByteKeyTable: ~Copyable {
+    private struct Slot {
+        /// Upper hash bits, to skip most comparisons.
+        var fingerprint: UInt32
+        /// The value; `empty` or `deleted` mark slots without one.
+        var value: UInt32
+        var keyOffset: UInt32
+        var keyCount: UInt32
+    }
+
+    private static let empty = UInt32.max
+    private static let deleted = UInt32.max - 1
+
+    private var slots: UnsafeMutablePointer<Slot>
+    private var mask: Int
+    private var occupied = 0
+    private var keys = ByteArena(capacity: 256)
+    private var deadKeyBytes = 0
+    /// Keys in the table.
+    public private(set) var count = 0
+
+    public init() {
+        mask = 7
+        slots = .allocate(capacity: 8)
+        slots.initialize(
+            repeating: Slot(fingerprint: 0, value: Self.empty, keyOffset: 0, keyCount: 0), count: 8)
+    }
+
+    deinit { slots.deallocate() }
+
+    /// The index stored for `key`, or nil.
+    public func value(for key: UnsafeRawBufferPointer) -> UInt32? {
+        guard let slot = find(key, hash: Self.hash(key)) else { return nil }
+        return slots[slot].value
+    }
+
+    /// Stores an index under a key that is not in the table yet. The two highest values are reserved.
+    public mutating func insert(_ value: UInt32, for key: UnsafeRawBufferPointer) {
+        precondition(value < Self.deleted, "a reserved value")
+        if (occupied + 1) * 4 > (mask + 1) * 3 { rebuild() }
+        let hash = Self.hash(key)
+        assert(find(key, hash: hash) == nil, "a key is inserted twice")
+        let range = keys.append(key)
+        place(
+            Slot(
+                fingerprint: UInt32(truncatingIfNeeded: hash >> 32), value: value,
+                keyOffset: range.offset, keyCount: range.count), hash: hash)
+        count += 1
+    }
+
+    /// Removes a key; returns the index it had.
+    @discardableResult
+    public mutating func remove(_ key: UnsafeRawBufferPointer) -> UInt32? {
+        guard let slot = find(key, hash: Self.hash(key)) else { return nil }
+        let value = slots[slot].value
+        deadKeyBytes += Int(slots[slot].keyCount)
+        slots[slot].value = Self.deleted
+        count -= 1
+        return value
+    }
+
+    private static func hash(_ key: UnsafeRawBufferPointer) -> UInt {
+        var hasher = Hasher()
+        hasher.combine(bytes: key)
+        return UInt(bitPattern: hasher.finalize())
+    }
+
+    private func find(_ key: UnsafeRawBufferPointer, hash: UInt) -> Int? {
+        let fingerprint = UInt32(truncatingIfNeeded: hash >> 32)
+        var index = Int(hash & UInt(mask))
+        while slots[index].value != Self.empty {
+            let slot = slots[index]
+            if slot.value != Self.deleted && slot.fingerprint == fingerprint
+                && slot.keyCount == key.count
+                && equal(keys.bytes.baseAddress! + Int(slot.keyOffset), key)
+            {
+                return index
+            }
+            index = (index + 1) & mask
+        }
+        return nil
+    }
+
+    private func equal(_ stored: UnsafeRawPointer, _ key: UnsafeRawBufferPointer) -> Bool {
+        for index in 0..<key.count
+        where stored.load(fromByteOffset: index, as: UInt8.self) != key[index] {
+            return false
+        }
+        return true
+    }
+
+    private mutating func place(_ slot: Slot, hash: UInt) {
+        var index = Int(hash & UInt(mask))
+        while slots[index].value != Self.empty { index = (index + 1) & mask }
+        slots[index] = slot
+        occupied += 1
+    }
+
+    /// Doubles the table when it is filled by live keys, otherwise only sheds deleted ones.
+    private mutating func rebuild() {
+        let old = slots
+        let oldCount = mask + 1
+        let newCount = count * 2 >= oldCount ? oldCount * 2 : oldCount
+        slots = .allocate(capacity: newCount)
+        slots.initialize(
+            repeating: Slot(fingerprint: 0, value: Self.empty, keyOffset: 0, keyCount: 0),
+            count: newCount)
+        mask = newCount - 1
+        occupied = 0
+        var newKeys = ByteArena(capacity: max(keys.count - deadKeyBytes, 256))
+        for index in 0..<oldCount where old[index].value < Self.deleted {
+            var slot = old[index]
+            let key = UnsafeRawBufferPointer(
+                rebasing: keys.bytes[Int(slot.keyOffset)..<Int(slot.keyOffset + slot.keyCount)])
+            slot.keyOffset = newKeys.append(key).offset
+            place(slot, hash: Self.hash(key))
+        }
+        keys = newKeys
+        deadKeyBytes = 0
+        old.deallocate()
+    }
+}

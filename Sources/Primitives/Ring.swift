@@ -1,0 +1,76 @@
+// A first-in first-out queue in one block of memory that grows by doubling and never allocates in
+// steady state. An empty ring owns no memory, so that an idle session's costs nothing.
+
+/// A double-ended queue with random access by position from the front. `Element` must be plain data.
+public struct Ring<Element: BitwiseCopyable>: ~Copyable {
+    @usableFromInline var storage: UnsafeMutablePointer<Element>?
+    @usableFromInline var mask = -1
+    @usableFromInline var head = 0
+    public private(set) var count = 0
+
+    public init() {}
+
+    deinit { storage?.deallocate() }
+
+    @inlinable
+    public var isEmpty: Bool { count == 0 }
+
+    /// Element at `position`, counted from the front.
+    @inlinable
+    public subscript(position: Int) -> Element {
+        unsafeAddress {
+            precondition(position >= 0 && position < count, "a position outside the ring")
+            return UnsafePointer(storage! + ((head + position) & mask))
+        }
+        unsafeMutableAddress {
+            precondition(position >= 0 && position < count, "a position outside the ring")
+            return storage! + ((head + position) & mask)
+        }
+    }
+
+    public mutating func append(_ element: Element) {
+        if count > mask { grow() }
+        storage![(head + count) & mask] = element
+        count += 1
+    }
+
+    @discardableResult
+    public mutating func removeFirst() -> Element {
+        precondition(count > 0, "removal from an empty ring")
+        let element = storage![head]
+        head = (head + 1) & mask
+        count -= 1
+        return element
+    }
+
+    /// Takes out the element at `position`; those behind it move up.
+    public mutating func remove(at position: Int) -> Element {
+        let element = self[position]
+        for follower in position..<count - 1 {
+            self[follower] = self[follower + 1]
+        }
+        count -= 1
+        return element
+    }
+
+    /// Empties the ring and gives its memory back.
+    public mutating func removeAll() {
+        storage?.deallocate()
+        storage = nil
+        mask = -1
+        head = 0
+        count = 0
+    }
+
+    private mutating func grow() {
+        let capacity = max((mask + 1) * 2, 8)
+        let grown = UnsafeMutablePointer<Element>.allocate(capacity: capacity)
+        for position in 0..<count {
+            grown[position] = storage![(head + position) & mask]
+        }
+        storage?.deallocate()
+        storage = grown
+        mask = capacity - 1
+        head = 0
+    }
+}
