@@ -8,3 +8,43 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+
+static inline int openssl_ctx_set_min_version(SSL_CTX *ctx, int version) {
+    return SSL_CTX_set_min_proto_version(ctx, version);
+}
+static inline int openssl_ctx_set_max_version(SSL_CTX *ctx, int version) {
+    return SSL_CTX_set_max_proto_version(ctx, version);
+}
+static inline void openssl_ctx_set_mode(SSL_CTX *ctx, long mode) {
+    SSL_CTX_set_mode(ctx, mode);
+}
+static inline void openssl_ctx_set_session_cache(SSL_CTX *ctx, long mode) {
+    SSL_CTX_set_session_cache_mode(ctx, mode);
+}
+static inline void openssl_ctx_set_read_ahead(SSL_CTX *ctx, int on) {
+    SSL_CTX_set_read_ahead(ctx, on);
+}
+static inline long openssl_ctx_ticket_key_size(SSL_CTX *ctx) {
+    return SSL_CTX_get_tlsext_ticket_keys(ctx, NULL, 0);
+}
+static inline long openssl_ctx_set_ticket_keys(SSL_CTX *ctx, void *keys, long size) {
+    return SSL_CTX_set_tlsext_ticket_keys(ctx, keys, size);
+}
+static inline long openssl_set_server_name(SSL *ssl, const char *name) {
+    return SSL_set_tlsext_host_name(ssl, name);
+}
+static inline int openssl_error_is_system(unsigned long code) {
+    return ERR_SYSTEM_ERROR(code);
+}
+static inline uint64_t openssl_option_no_renegotiation(void) { return SSL_OP_NO_RENEGOTIATION; }
+static inline uint64_t openssl_option_no_compression(void) { return SSL_OP_NO_COMPRESSION; }
+static inline uint64_t openssl_option_server_preference(void) {
+    return SSL_OP_CIPHER_SERVER_PREFERENCE;
+}
+static inline uint64_t openssl_option_ignore_unexpected_eof(void) {
+    return SSL_OP_IGNORE_UNEXPECTED_EOF;
+}
+static inline long openssl_mode_for_event_loops(void) {
+    return SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+           SSL_MODE_RELEASE_BUFFERS;
+}

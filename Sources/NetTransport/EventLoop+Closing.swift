@@ -1,0 +1,201 @@
+// The ways out of a connection, and the one place where the handler hears of it.
+import COpenSSL
+import CLinuxShims
+import Glibc
+import Primitives
+
+extension EventLoop {
+    /// Closes a connection. `closed` follows, once, in a later turn.
+    ///
+    /// With `afterFlush`, what was appended is sent first, then TLS and TCP are shut down in
+    /// order, for at most the configured linger time; without, it is cut off now. Either way nothing
+    /// is received or taken for it any more.
+    public mutating func close(_ connection: ConnectionID, afterFlush: Bool) {
+        guard let slot = slot(of: connection) else { return }
+        close(slot, .closedByHandler, afterFlush: afterFlush)
+    }
+
+    /// The reason of a closed connection in words (errno's, OpenSSL's, the certificate's), during the
+    /// handler's `closed`; empty where the cause says everything.
+    public func closeDetail(of connection: ConnectionID) -> String {
+        let slot = connection.slot
+        guard slot < slotsTouched, slots[slot].generation == connection.generation else {
+            return ""
+        }
+        if details[slot].systemError != 0 { return systemErrorText(details[slot].systemError) }
+        if details[slot].verification != Int(X509_V_OK) {
+            let reason = X509_verify_cert_error_string(details[slot].verification)
+            return "certificate: " + String(cString: reason!)
+        }
+        if details[slot].tlsError != 0 {
+            return OpenSSLFailure(code: details[slot].tlsError).text
+        }
+        return ""
+    }
+
+    // MARK: - Steps
+
+    mutating func close(_ slot: Int, _ cause: CloseCause, afterFlush: Bool) {
+        guard slots[slot].phase == .open, afterFlush else {
+            if slots[slot].phase == .flushing || slots[slot].phase == .draining, afterFlush {
+                return
+            }
+            finishClose(slot, cause)
+            return
+        }
+        slots[slot].phase = .flushing
+        details[slot].cause = cause
+        releaseKept(slot)
+        startTimer(.linger, slot, milliseconds: configuration.lingerMilliseconds)
+        if !slots[slot].flags.contains(.sendPending) {
+            slots[slot].flags.insert(.sendPending)
+            toSend.append(slot)
+        }
+    }
+
+    /// An event for a connection whose last bytes are being sent.
+    mutating func continueFlushing(_ slot: Int, _ signals: UInt32) {
+        if signals & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 {
+            finishClose(slot, details[slot].cause)
+        } else if slots[slot].flags.contains(.sendBlocked) {
+            slots[slot].flags.remove(.writeWaitsForRead)
+            send(slot)
+        } else {
+            // Input that nobody wants any more, before this turn's end has sent the rest.
+            updateInterest(slot)
+        }
+    }
+
+    /// All is sent: says so to the peer, in TLS and in TCP, and waits for its end. Closing with
+    /// unread input would reset the connection and could destroy what the peer has not read yet.
+    mutating func shutDown(_ slot: Int) {
+        if let session = slots[slot].tls, details[slot].tlsError == 0 {
+            let result = SSL_shutdown(session)
+            if result < 0, SSL_get_error(session, result) == SSL_ERROR_WANT_WRITE {
+                slots[slot].flags.insert([.sendPending, .sendBlocked])
+                updateInterest(slot)
+                return
+            }
+            ERR_clear_error()
+        }
+        guard details[slot].cause != .peerClosed,
+            shutdown(slots[slot].descriptor, Int32(SHUT_WR)) == 0
+        else {
+            finishClose(slot, details[slot].cause)
+            return
+        }
+        slots[slot].phase = .draining
+        watch(slot, .input)
+    }
+
+    /// Throws away what a closing peer still sends; its end is ours.
+    mutating func discardInput(_ slot: Int) {
+        let byteCount = 16 * 1024
+        let count = withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 16) {
+            recv(slots[slot].descriptor, $0.baseAddress, byteCount, 0)
+        }
+        if count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)) { return }
+        finishClose(slot, details[slot].cause)
+    }
+
+    /// A system call on the socket failed.
+    mutating func failSystem(_ slot: Int, _ errno: Int32) {
+        precondition(errno != EBADF && errno != EFAULT, "a descriptor or buffer of ours is wrong")
+        details[slot].systemError = errno
+        finishClose(slot, .networkFailure)
+    }
+
+    /// epoll reports an error or the end of both directions on a socket that is not being read.
+    mutating func closeAfterFailure(_ slot: Int) {
+        var failure: Int32 = 0
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        getsockopt(slots[slot].descriptor, SOL_SOCKET, SO_ERROR, &failure, &size)
+        if failure == 0 {
+            finishClose(slot, .peerClosed)
+        } else {
+            failSystem(slot, failure)
+        }
+    }
+
+    /// OpenSSL gave up on a connection. Its alert to the peer is on the way already; the socket is
+    /// shut down in order so that the peer gets to read it.
+    mutating func failTLS(_ slot: Int, _ error: Int32) {
+        let systemError = errno
+        let failure = OpenSSLFailure.take()
+        if error == SSL_ERROR_SYSCALL {
+            if systemError == 0 {
+                finishClose(slot, .peerClosed)
+            } else {
+                failSystem(slot, systemError)
+            }
+            return
+        }
+        details[slot].tlsError = failure.code
+        if let session = slots[slot].tls {
+            details[slot].verification = SSL_get_verify_result(session)
+        }
+        details[slot].cause = .tlsFailure
+        releaseKept(slot)
+        guard shutdown(slots[slot].descriptor, Int32(SHUT_WR)) == 0 else {
+            finishClose(slot, .tlsFailure)
+            return
+        }
+        slots[slot].phase = .draining
+        startTimer(.linger, slot, milliseconds: configuration.lingerMilliseconds)
+        watch(slot, .input)
+    }
+
+    /// Closes the socket and frees everything but the slot, which waits for the handler to hear.
+    mutating func finishClose(_ slot: Int, _ cause: CloseCause) {
+        precondition(slots[slot].phase != .dead && slots[slot].phase != .free, "closed twice")
+        details[slot].cause = cause
+        cancelTimer(slot)
+        releaseKept(slot)
+        releaseOutgoing(slot)
+        EventLoop.freeSession(slots[slot].tls)
+        slots[slot].tls = nil
+        // Closing takes the descriptor out of epoll: it is the only one of its socket.
+        Glibc.close(slots[slot].descriptor)
+        slots[slot].descriptor = -1
+        slots[slot].phase = .dead
+        counters[closed: cause] += 1
+        dead.append(slot)
+    }
+
+    static func freeSession(_ session: OpaquePointer?) {
+        guard let session else { return }
+        SSL_free(session)
+    }
+
+    // MARK: - Telling
+
+    /// Tells the handler what was closed up to now, and frees the slots.
+    @usableFromInline
+    mutating func tellClosed<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
+        // The handler may close others while it is told: those are told in the same loop.
+        var index = 0
+        while index < dead.count {
+            let slot = Int(dead.slots[index])
+            handler.closed(name(of: slot), details[slot].cause, in: &self)
+            index += 1
+        }
+        for index in 0..<dead.count { releaseSlot(Int(dead.slots[index])) }
+        dead.count = 0
+    }
+
+    /// Begins the stop once it is requested: good-byes are said, listeners and connections close.
+    @usableFromInline
+    mutating func stopIfRequested<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
+        guard !isStopping, handle.isStopRequested else { return }
+        isStopping = true
+        closeListeners()
+        handler.stopping(in: &self)
+        for slot in 0..<slotsTouched {
+            switch slots[slot].phase {
+            case .connecting, .handshaking: finishClose(slot, .loopStopped)
+            case .open: close(slot, .loopStopped, afterFlush: true)
+            case .free, .flushing, .draining, .dead: continue
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+// Outgoing connections: the SDK's, the bridge's, the load harness's.
+import COpenSSL
+import CLinuxShims
+import Glibc
+import Primitives
+
+extension EventLoop {
+    /// Begins a connect. `opened` follows, or `closed` with the cause; an error is thrown only where
+    /// not even a beginning was possible.
+    ///
+    /// - Parameters:
+    ///   - address: where to; names are resolved beforehand with ``Resolver``.
+    ///   - source: the local address to connect from; its port is usually 0.
+    ///   - tls: nil for a plain connection.
+    ///   - serverName: the host name or numeric address that the server's certificate must bear;
+    ///     the address itself where it is nil.
+    ///   - ticket: an earlier session of the same server, to save work in the handshake.
+    public mutating func connect(
+        to address: SocketAddress, from source: SocketAddress? = nil,
+        tls: ClientTLSContext? = nil, serverName: String? = nil,
+        resuming ticket: TLSSessionTicket? = nil
+    ) throws(TransportError) -> ConnectionID {
+        let socket = try OpenDescriptor(family: address.familyCode)
+        if let source {
+            // Lets the kernel choose the port at connect time, for one source by many targets.
+            try socket.setOption(Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, to: 1)
+            guard source.withSockaddr({ bind(socket.number, $0, $1) }) == 0 else {
+                throw .system(call: "bind", subject: source.description, errno: errno)
+            }
+        }
+        guard connectionCount < configuration.connectionsMaximum else {
+            throw .connectionsMaximumReached(configuration.connectionsMaximum)
+        }
+        let begun = address.withSockaddr { Glibc.connect(socket.number, $0, $1) }
+        guard begun == 0 || errno == EINPROGRESS else {
+            throw .system(call: "connect", subject: address.description, errno: errno)
+        }
+        let session = try tls?.makeSession(
+            descriptor: socket.number, serverName: serverName ?? address.host, resuming: ticket)
+        guard let slot = takeSlot() else { preconditionFailure("the table has room: just checked") }
+        slots[slot].descriptor = socket.release()
+        slots[slot].tls = session
+        slots[slot].phase = .connecting
+        details[slot].origin = .connect
+        details[slot].peer = address
+        configureSocket(slot)
+        startTimer(.connect, slot, milliseconds: configuration.connectMilliseconds)
+        register(slot, .output)
+        counters.connectsBegun += 1
+        return name(of: slot)
+    }
+
+    /// The connect has succeeded or failed. True when the connection is open already, that is, plain.
+    mutating func finishConnect(_ slot: Int) -> Bool {
+        var failure: Int32 = 0
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        getsockopt(slots[slot].descriptor, SOL_SOCKET, SO_ERROR, &failure, &size)
+        guard failure == 0 else {
+            details[slot].systemError = failure
+            finishClose(slot, .networkFailure)
+            return false
+        }
+        guard slots[slot].tls != nil else {
+            becomeOpen(slot)
+            return true
+        }
+        slots[slot].phase = .handshaking
+        // The first step only sends; it never finishes a handshake.
+        _ = advanceHandshake(slot)
+        return false
+    }
+
+    /// What the server gave for resuming this session later; nil as long as it has given nothing
+    /// (in TLS 1.3 it comes with or after the first bytes).
+    public func sessionTicket(of connection: ConnectionID) -> TLSSessionTicket? {
+        guard let slot = slot(of: connection), let session = slots[slot].tls,
+            let ticket = SSL_get1_session(session)
+        else { return nil }
+        guard SSL_SESSION_is_resumable(ticket) == 1 else {
+            SSL_SESSION_free(ticket)
+            return nil
+        }
+        return TLSSessionTicket(adopting: ticket)
+    }
+}

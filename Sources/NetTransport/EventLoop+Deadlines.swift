@@ -1,0 +1,82 @@
+// One deadline per connection. Activity only leaves a time stamp; the wheel looks at it when the
+// deadline would be due, so that a packet costs no timer.
+import Primitives
+
+extension EventLoop {
+    /// Sets the connection's one deadline, in place of the one it has. A `keepAlive` starts again
+    /// with every byte that arrives.
+    public mutating func setDeadline(
+        _ deadline: ConnectionDeadline, for connection: ConnectionID,
+        afterMilliseconds milliseconds: UInt64
+    ) {
+        guard let slot = slot(of: connection), slots[slot].phase == .open else { return }
+        switch deadline {
+        case .authentication: startTimer(.authentication, slot, milliseconds: milliseconds)
+        case .keepAlive: startTimer(.keepAlive, slot, milliseconds: milliseconds)
+        }
+    }
+
+    /// Removes the connection's deadline.
+    public mutating func clearDeadline(of connection: ConnectionID) {
+        guard let slot = slot(of: connection), slots[slot].phase == .open else { return }
+        cancelTimer(slot)
+    }
+
+    // MARK: - Timers
+
+    mutating func startTimer(
+        _ timer: ConnectionDetails.Timer, _ slot: Int, milliseconds: UInt64
+    ) {
+        cancelTimer(slot)
+        details[slot].timer = timer
+        details[slot].timerMilliseconds = milliseconds
+        insertTimer(slot, at: now.advanced(byMilliseconds: milliseconds))
+    }
+
+    mutating func cancelTimer(_ slot: Int) {
+        wheel.cancel(details[slot].timerToken)
+        details[slot].timer = .none
+        details[slot].timerToken = .none
+    }
+
+    private mutating func insertTimer(_ slot: Int, at deadline: Instant) {
+        details[slot].timerToken = wheel.insert(
+            deadline: deadline, payload: name(of: slot).rawValue)
+    }
+
+    /// Serves every deadline that has come.
+    @usableFromInline
+    mutating func reachDeadlines<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
+        while let payload = wheel.popDue(at: now) {
+            let connection = ConnectionID(rawValue: payload)
+            guard let slot = slot(of: connection) else {
+                preconditionFailure("a closed connection has no deadline")
+            }
+            switch details[slot].timer {
+            case .authentication where slots[slot].phase == .handshaking:
+                finishClose(slot, .handshakeTimeout)
+            case .authentication:
+                details[slot].timer = .none
+                handler.deadlineReached(.authentication, connection, in: &self)
+            case .keepAlive:
+                let start = slots[slot].flags.contains(.readPaused) ? now : slots[slot].lastActivity
+                let due = start.advanced(byMilliseconds: details[slot].timerMilliseconds)
+                if due > now {
+                    // There was activity, or we were the ones who did not listen.
+                    insertTimer(slot, at: due)
+                } else {
+                    details[slot].timer = .none
+                    handler.deadlineReached(.keepAlive, connection, in: &self)
+                }
+            case .connect:
+                finishClose(slot, .connectTimeout)
+            case .linger:
+                // While draining all has been sent: it ends as it would have.
+                finishClose(
+                    slot, slots[slot].phase == .draining ? details[slot].cause : .lingerTimeout)
+            case .none:
+                preconditionFailure("a timer that nobody started")
+            }
+        }
+    }
+}

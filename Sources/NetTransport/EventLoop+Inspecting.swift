@@ -1,0 +1,53 @@
+// What can be asked about a connection, for logs and for logins by certificate.
+import COpenSSL
+import Primitives
+
+/// What TLS agreed on for a connection.
+public struct TLSSummary: Sendable, Equatable {
+    /// Such as `TLSv1.3`.
+    public let version: String
+    /// Such as `TLS_AES_128_GCM_SHA256`.
+    public let cipher: String
+    /// True when an earlier session was resumed.
+    public let isResumed: Bool
+}
+
+extension EventLoop {
+    /// The peer's address; ``SocketAddress/local`` over a Unix-domain socket. Valid during `closed`
+    /// too.
+    public func peer(of connection: ConnectionID) -> SocketAddress {
+        let slot = connection.slot
+        guard slot < slotsTouched, slots[slot].generation == connection.generation else {
+            return .local
+        }
+        return details[slot].peer
+    }
+
+    /// What TLS agreed on; nil for a plain or unknown connection.
+    public func tlsSummary(of connection: ConnectionID) -> TLSSummary? {
+        guard let slot = slot(of: connection), let session = slots[slot].tls,
+            let version = SSL_get_version(session), let cipher = SSL_get_current_cipher(session),
+            let cipherName = SSL_CIPHER_get_name(cipher)
+        else { return nil }
+        return TLSSummary(
+            version: String(cString: version), cipher: String(cString: cipherName),
+            isResumed: SSL_session_reused(session) == 1)
+    }
+
+    /// The certificate that the peer showed, in DER; nil where it showed none. It has been verified
+    /// according to the TLS context.
+    public func peerCertificate(of connection: ConnectionID) -> [UInt8]? {
+        guard let slot = slot(of: connection), let session = slots[slot].tls,
+            let certificate = SSL_get1_peer_certificate(session)
+        else { return nil }
+        defer { X509_free(certificate) }
+        let byteCount = i2d_X509(certificate, nil)
+        guard byteCount > 0 else { return nil }
+        var bytes = [UInt8](repeating: 0, count: Int(byteCount))
+        bytes.withUnsafeMutableBufferPointer { buffer in
+            var end = buffer.baseAddress
+            _ = i2d_X509(certificate, &end)
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,288 @@
+// From handler to socket: everything a connection is to be sent gathers in one block and leaves at
+// the end of the turn by one system call. epoll hears of it only when the kernel's buffer is full.
+import COpenSSL
+import CLinuxShims
+import Glibc
+import Primitives
+
+/// What may happen to bytes for a connection that does not keep up.
+public enum Traffic: Hashable, Sendable {
+    /// Refused, and counted, when more than the connection's `outgoingMaximum` would wait.
+    case droppable
+    /// Must not be missing in the stream: the connection is closed when more than the configured
+    /// `outgoingHardMaximum` would wait.
+    case required
+}
+
+extension EventLoop {
+    /// Adds bytes to what leaves at the end of this turn. False where they were not taken: the
+    /// connection is not open (any more), or its bound is reached (see ``Traffic``).
+    @inlinable
+    public mutating func append(
+        _ bytes: UnsafeRawBufferPointer, to connection: ConnectionID, _ traffic: Traffic
+    ) -> Bool {
+        guard let target = reserve(bytes.count, for: connection, traffic) else { return false }
+        if let source = bytes.baseAddress {
+            target.copyMemory(from: source, byteCount: bytes.count)
+        }
+        commit(bytes.count, for: connection)
+        return true
+    }
+
+    /// Room for `byteCount` bytes behind what is waiting, for encoders that write in place; nil as
+    /// `append` gives false. Write, then ``commit(_:for:)``; any other call in between ends the
+    /// loan. What is not committed was never there.
+    @inlinable
+    public mutating func reserve(
+        _ byteCount: Int, for connection: ConnectionID, _ traffic: Traffic
+    ) -> UnsafeMutableRawPointer? {
+        guard let slot = slot(of: connection), slots[slot].phase == .open else { return nil }
+        let maximum =
+            traffic == .droppable
+            ? Int(slots[slot].outgoingMaximum) : configuration.outgoingHardMaximum
+        let end = Int(slots[slot].outgoingEnd)
+        if slots[slot].outgoingByteCount + byteCount <= maximum,
+            end + byteCount <= Int(slots[slot].outgoingCapacity),
+            let block = slots[slot].outgoing
+        {
+            return block + end
+        }
+        return makeRoom(byteCount, slot, traffic)
+    }
+
+    /// Puts the first `byteCount` bytes of the room last reserved for the connection into its stream.
+    @inlinable
+    public mutating func commit(_ byteCount: Int, for connection: ConnectionID) {
+        let slot = connection.slot
+        let end = Int(slots[slot].outgoingEnd) + byteCount
+        precondition(
+            slots[slot].generation == connection.generation
+                && end <= Int(slots[slot].outgoingCapacity), "a commit without its reserve")
+        slots[slot].outgoingEnd = UInt32(truncatingIfNeeded: end)
+        if !slots[slot].flags.contains(.sendPending) {
+            slots[slot].flags.insert(.sendPending)
+            toSend.append(slot)
+        }
+    }
+
+    /// Bytes that wait to be sent; 0 for a connection that is gone.
+    @inlinable
+    public func outgoingByteCount(of connection: ConnectionID) -> Int {
+        guard let slot = slot(of: connection) else { return 0 }
+        return slots[slot].outgoingByteCount
+    }
+
+    /// Waiting bytes beyond which this connection's droppable traffic is refused from now on; at
+    /// most the configured `outgoingHardMaximum`.
+    public mutating func setOutgoingMaximum(_ byteCount: Int, for connection: ConnectionID) {
+        precondition(byteCount <= configuration.outgoingHardMaximum, "beyond the hard maximum")
+        guard let slot = slot(of: connection) else { return }
+        slots[slot].outgoingMaximum = UInt32(byteCount)
+    }
+
+    // MARK: - Blocks
+
+    /// The slow path of `reserve`: refuses past the bound, or finds a larger block.
+    @usableFromInline
+    mutating func makeRoom(
+        _ byteCount: Int, _ slot: Int, _ traffic: Traffic
+    ) -> UnsafeMutableRawPointer? {
+        let waiting = slots[slot].outgoingByteCount
+        switch traffic {
+        case .droppable where waiting + byteCount > Int(slots[slot].outgoingMaximum):
+            counters.drops += 1
+            return nil
+        case .required where waiting + byteCount > configuration.outgoingHardMaximum:
+            finishClose(slot, .outgoingOverflow)
+            return nil
+        case .droppable, .required:
+            break
+        }
+        guard let old = slots[slot].outgoing else {
+            let (block, capacity) = pool.take(max(byteCount, 1 << Int(slots[slot].outgoingBits)))
+            slots[slot].outgoing = block
+            slots[slot].outgoingCapacity = UInt32(capacity)
+            return block
+        }
+        let start = Int(slots[slot].outgoingStart)
+        let oldCapacity = Int(slots[slot].outgoingCapacity)
+        // Moving to the front is worth it only where it frees at least half: else a slow reader's
+        // block would be moved again and again.
+        if waiting + byteCount <= oldCapacity / 2 {
+            old.copyMemory(from: old + start, byteCount: waiting)
+        } else {
+            let (block, capacity) = pool.take(max(waiting + byteCount, 2 * oldCapacity))
+            block.copyMemory(from: old + start, byteCount: waiting)
+            pool.giveBack(old, capacity: oldCapacity)
+            slots[slot].outgoing = block
+            slots[slot].outgoingCapacity = UInt32(capacity)
+        }
+        slots[slot].outgoingStart = 0
+        slots[slot].outgoingEnd = UInt32(waiting)
+        return slots[slot].outgoing! + waiting
+    }
+
+    mutating func releaseOutgoing(_ slot: Int) {
+        guard let block = slots[slot].outgoing else { return }
+        // The next block begins with what this one held, up to a full TLS record.
+        let used = max(1, Int(slots[slot].outgoingEnd))
+        let bits = Int.bitWidth - (used - 1).leadingZeroBitCount
+        slots[slot].outgoingBits = UInt8(min(bits, 14))
+        pool.giveBack(block, capacity: Int(slots[slot].outgoingCapacity))
+        slots[slot].outgoing = nil
+        slots[slot].outgoingStart = 0
+        slots[slot].outgoingEnd = 0
+        slots[slot].outgoingCapacity = 0
+    }
+
+    // MARK: - Sending
+
+    /// Sends for every connection on the list, once. The arena is free after this.
+    @usableFromInline
+    mutating func flushAll() {
+        for index in 0..<toSend.count {
+            let slot = Int(toSend.slots[index])
+            switch slots[slot].phase {
+            case .open, .flushing: send(slot)
+            case .free, .connecting, .handshaking, .draining, .dead: continue
+            }
+        }
+        toSend.count = 0
+        arenaUsed = 0
+    }
+
+    /// Sends what waits, as far as the kernel takes it.
+    mutating func send(_ slot: Int) {
+        if slots[slot].outgoingByteCount > 0 {
+            let sent = slots[slot].tls == nil ? sendPlain(slot) : sendTLS(slot)
+            guard slots[slot].phase == .open || slots[slot].phase == .flushing else { return }
+            slots[slot].outgoingStart += UInt32(sent)
+        }
+        guard slots[slot].outgoingByteCount == 0 else {
+            counters.shortWrites += 1
+            slots[slot].flags.insert(.sendBlocked)
+            updateInterest(slot)
+            return
+        }
+        slots[slot].flags.remove([.sendPending, .sendBlocked])
+        releaseOutgoing(slot)
+        if slots[slot].phase == .flushing {
+            shutDown(slot)
+        } else {
+            updateInterest(slot)
+        }
+    }
+
+    private mutating func sendPlain(_ slot: Int) -> Int {
+        guard let block = slots[slot].outgoing else { preconditionFailure("bytes have a block") }
+        let source = block + Int(slots[slot].outgoingStart)
+        while true {
+            let count = Glibc.send(
+                slots[slot].descriptor, source, slots[slot].outgoingByteCount,
+                Int32(MSG_NOSIGNAL))
+            if count >= 0 {
+                counters.sends += 1
+                counters.bytesSent += UInt64(count)
+                return count
+            }
+            switch errno {
+            case EAGAIN, ENOBUFS: return 0
+            case EINTR: continue
+            default:
+                failSystem(slot, errno)
+                return 0
+            }
+        }
+    }
+
+    /// Everything in as few records as TLS allows (16 KiB each), until the kernel takes no more.
+    private mutating func sendTLS(_ slot: Int) -> Int {
+        guard let block = slots[slot].outgoing, let session = slots[slot].tls else {
+            preconditionFailure("bytes have a block and the connection TLS")
+        }
+        let source = block + Int(slots[slot].outgoingStart)
+        let total = slots[slot].outgoingByteCount
+        var sent = 0
+        while sent < total {
+            let count = SSL_write(session, source + sent, Int32(total - sent))
+            guard count > 0 else {
+                switch SSL_get_error(session, count) {
+                case SSL_ERROR_WANT_WRITE: break
+                case SSL_ERROR_WANT_READ: slots[slot].flags.insert(.writeWaitsForRead)
+                case let error: failTLS(slot, error)
+                }
+                break
+            }
+            counters.sends += 1
+            counters.bytesSent += UInt64(count)
+            sent += Int(count)
+        }
+        return sent
+    }
+
+    /// The kernel's buffer has room again.
+    mutating func becameWritable<Handler: LoopHandler & ~Copyable>(
+        _ slot: Int, _ handler: inout Handler
+    ) {
+        if slots[slot].flags.contains(.readWaitsForWrite) {
+            slots[slot].flags.remove(.readWaitsForWrite)
+            listForReading(slot)
+        }
+        guard slots[slot].flags.contains(.sendBlocked) else {
+            updateInterest(slot)
+            return
+        }
+        send(slot)
+        if slots[slot].phase == .open, !slots[slot].flags.contains(.sendBlocked) {
+            handler.outgoingDrained(name(of: slot), in: &self)
+        }
+    }
+
+    // MARK: - epoll
+
+    /// Registers a new connection.
+    mutating func register(_ slot: Int, _ interest: ConnectionSlot.Interest) {
+        slots[slot].interest = interest
+        tellEpoll(slot, EPOLL_CTL_ADD)
+    }
+
+    /// Makes epoll watch for `interest`; no system call where it does already.
+    mutating func watch(_ slot: Int, _ interest: ConnectionSlot.Interest) {
+        guard slots[slot].interest != interest else { return }
+        slots[slot].interest = interest
+        counters.interestChanges += 1
+        tellEpoll(slot, EPOLL_CTL_MOD)
+    }
+
+    /// Makes epoll watch for what an open or flushing connection waits for.
+    mutating func updateInterest(_ slot: Int) {
+        let flags = slots[slot].flags
+        let input =
+            slots[slot].phase == .open && !flags.contains(.readPaused)
+            || flags.contains(.writeWaitsForRead)
+        let output =
+            flags.contains(.sendBlocked) && !flags.contains(.writeWaitsForRead)
+            || flags.contains(.readWaitsForWrite)
+        switch (input, output) {
+        case (true, true): watch(slot, .both)
+        case (true, false): watch(slot, .input)
+        case (false, true): watch(slot, .output)
+        case (false, false): watch(slot, .nothing)
+        }
+    }
+
+    private func tellEpoll(_ slot: Int, _ operation: Int32) {
+        let events: UInt32 =
+            switch slots[slot].interest {
+            case .nothing: 0
+            case .input: EPOLLIN.rawValue
+            case .output: EPOLLOUT.rawValue
+            case .both: EPOLLIN.rawValue | EPOLLOUT.rawValue
+            }
+        let result = linux_epoll_set(
+            epoll, operation, slots[slot].descriptor, events, name(of: slot).rawValue)
+        // ENOMEM and ENOSPC (max_user_watches) are the machine's; anything else is our bug. Neither
+        // leaves a loop that could go on.
+        precondition(result == 0, "epoll_ctl: \(systemErrorText(errno))")
+    }
+}

@@ -1,0 +1,331 @@
+// The event loop: epoll, the table of connections, and the order of a turn. What happens to one
+// connection stands in the extensions: accepting, connecting, reading, writing, closing, deadlines.
+// It knows bytes and sockets; packets, sessions and users are the handler's business.
+import CLinuxShims
+import Glibc
+import Primitives
+
+/// One thread's connections. Make it on the thread that runs it, hand it listeners, call
+/// ``run(_:)``. Nothing of it may be used from another thread; ``LoopHandle`` is for that.
+///
+/// A turn: wait; tell closed connections; read; deadlines; `turnEnded`; send. Everything appended
+/// during a turn leaves at its end with one `send` or `SSL_write` per connection: that coalescing is
+/// worth a factor of 13 and costs no latency (docs/PERFORMANCE.md).
+public struct EventLoop: ~Copyable {
+    /// What may be chosen about a loop. The defaults are ``TransportLimits``.
+    public struct Configuration: Sendable {
+        /// The loop's number in its connections' names.
+        public var lane: UInt8 = 0
+        /// At most `ConnectionID.slotsMaximum`.
+        public var connectionsMaximum = TransportLimits.connectionsMaximum
+        /// The largest packet that `setPacketMaximum` will ever be given.
+        public var packetMaximum = TransportLimits.packetMaximum
+        /// What a connection may send as one packet until `setPacketMaximum`.
+        public var firstPacketMaximum = TransportLimits.firstPacketMaximum
+        /// Waiting bytes beyond which droppable traffic is refused, until `setOutgoingMaximum`.
+        public var outgoingMaximum = TransportLimits.outgoingMaximum
+        /// Waiting bytes beyond which a connection is closed; at least `outgoingMaximum`, at most
+        /// 2 GiB.
+        public var outgoingHardMaximum = TransportLimits.outgoingHardMaximum
+        public var authenticationMilliseconds = TransportLimits.authenticationMilliseconds
+        public var lingerMilliseconds = TransportLimits.lingerMilliseconds
+        public var connectMilliseconds = TransportLimits.connectMilliseconds
+        public var acceptPauseMilliseconds = TransportLimits.acceptPauseMilliseconds
+        public var acceptsPerTurn = TransportLimits.acceptsPerTurnMaximum
+        public var handshakesPerTurn = TransportLimits.handshakesPerTurnMaximum
+        /// SO_SNDBUF of every connection; nil leaves it to the kernel, which tunes it well.
+        public var kernelSendBufferBytes: Int32?
+        /// What is added to the monotonic clock to give the broker's time; may be negative.
+        public var clockOffsetMilliseconds: Int64 = 0
+
+        public init() {}
+    }
+
+    public let configuration: Configuration
+
+    /// The part that other threads may use.
+    public let handle: LoopHandle
+
+    /// The time, read once per turn: CLOCK_MONOTONIC and the configured offset.
+    public internal(set) var now: Instant
+
+    /// When the handler wants a turn even if nothing happens; it finds it in `turnEnded` by looking
+    /// at ``now``. Stays until it is changed.
+    public var nextWake = Instant.never
+
+    /// Totals so far; `handle.counters` is the same for other threads.
+    public internal(set) var counters = LoopCounters()
+
+    /// The bytes that `received` told of since the last `turnEnded`.
+    public var arena: UnsafeRawBufferPointer { UnsafeRawBufferPointer(arenaMemory) }
+
+    /// The number of connections, including those that are being set up or closed.
+    public internal(set) var connectionCount = 0
+
+    @usableFromInline let slots: UnsafeMutablePointer<ConnectionSlot>
+    let details: UnsafeMutablePointer<ConnectionDetails>
+    /// Slots that were used before and are free now.
+    var freeSlots: SlotList
+    /// Slots below this one have been used.
+    var slotsTouched = 0
+    @usableFromInline var toSend: SlotList
+    /// Connections to read without epoll: OpenSSL holds their bytes, or kept bytes are to be shown.
+    var toRead: SlotList
+    var readingNow: SlotList
+    /// Closed connections that the handler has yet to hear of.
+    var dead: SlotList
+
+    let epoll: Int32
+    let events: UnsafeMutablePointer<epoll_event>
+    let arenaMemory: UnsafeMutableRawBufferPointer
+    var arenaUsed = 0
+    var pool = BufferPool()
+    var poolTrim = Instant.never
+    var wheel: TimerWheel
+    var listeners: [ListenerSeat] = []
+    var handshakesLeft = 0
+    var isStopping = false
+
+    public init(
+        _ configuration: Configuration = Configuration(), handle: LoopHandle
+    ) throws(TransportError) {
+        let connections = configuration.connectionsMaximum
+        precondition(connections > 0 && connections <= ConnectionID.slotsMaximum)
+        precondition(configuration.outgoingHardMaximum <= Int(Int32.max))
+        precondition(configuration.outgoingMaximum <= configuration.outgoingHardMaximum)
+        precondition(configuration.firstPacketMaximum <= configuration.packetMaximum)
+
+        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard epoll >= 0 else {
+            throw .system(call: "epoll_create1", subject: "", errno: errno)
+        }
+        guard
+            linux_epoll_set(
+                epoll, EPOLL_CTL_ADD, handle.eventDescriptor, EPOLLIN.rawValue,
+                EventLoop.wakeEvent) == 0
+        else {
+            let error = errno
+            Glibc.close(epoll)
+            throw .system(call: "epoll_ctl", subject: "eventfd", errno: error)
+        }
+        self.epoll = epoll
+        self.configuration = configuration
+        self.handle = handle
+        now = EventLoop.readClock(offset: configuration.clockOffsetMilliseconds)
+        wheel = TimerWheel(start: now)
+        slots = reserveZeroed(connections, of: ConnectionSlot.self)
+        details = reserveZeroed(connections, of: ConnectionDetails.self)
+        freeSlots = SlotList(capacity: connections)
+        toSend = SlotList(capacity: connections)
+        toRead = SlotList(capacity: connections)
+        readingNow = SlotList(capacity: connections)
+        dead = SlotList(capacity: connections)
+        events = .allocate(capacity: TransportLimits.eventsPerTurnMaximum)
+        arenaMemory = .allocate(
+            byteCount: max(
+                TransportLimits.arenaMinimum,
+                configuration.packetMaximum + 3 * TransportLimits.burstMaximum),
+            alignment: 64)
+    }
+
+    deinit {
+        // Connections that are left, because the owner gave up before `run` returned, are closed.
+        for slot in 0..<slotsTouched where slots[slot].phase != .free {
+            if slots[slot].descriptor >= 0 { Glibc.close(slots[slot].descriptor) }
+            EventLoop.freeSession(slots[slot].tls)
+            free(slots[slot].outgoing)
+            free(slots[slot].kept)
+        }
+        let connections = configuration.connectionsMaximum
+        releaseReserved(slots, connections)
+        releaseReserved(details, connections)
+        for list in [freeSlots, toSend, toRead, readingNow, dead] {
+            releaseReserved(list.slots, connections)
+        }
+        events.deallocate()
+        arenaMemory.deallocate()
+        Glibc.close(epoll)
+    }
+
+    // MARK: - Turns
+
+    /// Runs until a stop is requested and everything is closed. Blocks SIGPIPE on this thread:
+    /// OpenSSL writes with write(2), which would kill the process when a peer is gone.
+    @inlinable
+    public mutating func run<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
+        while turn(&handler) {}
+    }
+
+    /// One turn, waiting at most `waitMaximum` milliseconds for something to happen (-1: as long as
+    /// it takes). False when the loop has stopped.
+    @inlinable
+    public mutating func turn<Handler: LoopHandler & ~Copyable>(
+        _ handler: inout Handler, waitMaximum: Int = -1
+    ) -> Bool {
+        let eventCount = wait(atMost: waitMaximum)
+        tellClosed(&handler)
+        readListed(&handler)
+        for index in 0..<eventCount { dispatch(event: index, &handler) }
+        reachDeadlines(&handler)
+        stopIfRequested(&handler)
+        endTurn(&handler)
+        return finishTurn()
+    }
+
+    /// Lets the handler do what it gathered, then sends; the arena is free again.
+    @inlinable
+    mutating func endTurn<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
+        handler.turnEnded(in: &self)
+        flushAll()
+    }
+
+    /// Waits for events and reads the clock. The number of events.
+    @usableFromInline
+    mutating func wait(atMost maximum: Int) -> Int {
+        blockBrokenPipeSignal()
+        let count = epoll_wait(
+            epoll, events, Int32(TransportLimits.eventsPerTurnMaximum), waitMilliseconds(maximum))
+        precondition(count >= 0 || errno == EINTR, "epoll_wait: \(systemErrorText(errno))")
+        now = EventLoop.readClock(offset: configuration.clockOffsetMilliseconds)
+        handshakesLeft = configuration.handshakesPerTurn
+        counters.turns += 1
+        return max(0, Int(count))
+    }
+
+    /// How long epoll may wait: not at all while there is something to do without it.
+    private func waitMilliseconds(_ maximum: Int) -> Int32 {
+        if dead.count > 0 || toRead.count > 0 || (handle.isStopRequested && !isStopping) {
+            return 0
+        }
+        var next = min(nextWake, poolTrim)
+        if let deadline = wheel.nextDeadline { next = min(next, deadline) }
+        for seat in listeners { next = min(next, seat.restsUntil ?? .never) }
+        let limit = maximum < 0 ? Int32.max : Int32(clamping: maximum)
+        guard next != .never else { return maximum < 0 ? -1 : limit }
+        let current = EventLoop.readClock(offset: configuration.clockOffsetMilliseconds)
+        // The clock is read in whole milliseconds, rounded down: waiting one more never wakes early.
+        return min(limit, Int32(clamping: next.milliseconds(since: current)))
+    }
+
+    /// One kernel event, to whom it belongs. One for a connection that is gone belongs to nobody.
+    @usableFromInline
+    mutating func dispatch<Handler: LoopHandler & ~Copyable>(
+        event index: Int, _ handler: inout Handler
+    ) {
+        let data = events[index].data.u64
+        let signals = events[index].events
+        if data == EventLoop.wakeEvent {
+            handle.takeWake()
+            handler.woken(in: &self)
+        } else if ConnectionID(rawValue: data).generation == 0 {
+            accept(from: ConnectionID(rawValue: data).slot, &handler)
+        } else if let slot = slot(of: ConnectionID(rawValue: data)) {
+            advance(slot, signals, &handler)
+        }
+    }
+
+    /// What an event means for a connection depends on where it stands.
+    private mutating func advance<Handler: LoopHandler & ~Copyable>(
+        _ slot: Int, _ signals: UInt32, _ handler: inout Handler
+    ) {
+        switch slots[slot].phase {
+        case .connecting:
+            if finishConnect(slot) { handler.opened(name(of: slot), .connect, in: &self) }
+        case .handshaking:
+            handshake(slot, &handler)
+        case .open:
+            if signals & EPOLLOUT.rawValue != 0 { becameWritable(slot, &handler) }
+            if signals & ~EPOLLOUT.rawValue != 0 { becameReadable(slot, signals, &handler) }
+        case .flushing:
+            continueFlushing(slot, signals)
+        case .draining:
+            discardInput(slot)
+        case .free, .dead:
+            return
+        }
+    }
+
+    /// Publishes the counters and tidies up. False when the loop has nothing left to do for ever.
+    @usableFromInline
+    mutating func finishTurn() -> Bool {
+        wakeListeners()
+        trimPool()
+        handle.publish(counters)
+        return !(isStopping && connectionCount == 0)
+    }
+
+    private mutating func trimPool() {
+        if poolTrim == .never {
+            guard !pool.isEmpty else { return }
+            poolTrim = now.advanced(byMilliseconds: TransportLimits.poolTrimMilliseconds)
+        } else if now >= poolTrim {
+            pool.trim()
+            poolTrim = .never
+        }
+    }
+
+    private func blockBrokenPipeSignal() {
+        guard counters.turns == 0 else { return }
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGPIPE)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
+    }
+
+    static func readClock(offset: Int64) -> Instant {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        let milliseconds = Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000 + offset
+        return Instant(milliseconds: UInt64(max(0, milliseconds)))
+    }
+
+    // MARK: - Slots
+
+    /// The event data of the wake-up descriptor; listeners have generation 0 and their index.
+    static let wakeEvent = UInt64.max
+
+    @usableFromInline
+    func name(of slot: Int) -> ConnectionID {
+        ConnectionID(lane: configuration.lane, slot: slot, generation: slots[slot].generation)
+    }
+
+    /// The slot of a connection that is not yet closed; nil for a name that fits nobody any more.
+    @inlinable
+    func slot(of connection: ConnectionID) -> Int? {
+        let slot = connection.slot
+        guard slot < configuration.connectionsMaximum,
+            slots[slot].generation == connection.generation, slots[slot].phase != .free,
+            slots[slot].phase != .dead
+        else { return nil }
+        return slot
+    }
+
+    /// A free slot with its next generation; nil when the table is full.
+    mutating func takeSlot() -> Int? {
+        let slot: Int
+        if freeSlots.count > 0 {
+            freeSlots.count -= 1
+            slot = Int(freeSlots.slots[freeSlots.count])
+        } else if slotsTouched < configuration.connectionsMaximum {
+            slot = slotsTouched
+            slotsTouched += 1
+            (slots + slot).initialize(to: ConnectionSlot(freeWithGeneration: 1))
+        } else {
+            return nil
+        }
+        (details + slot).initialize(to: ConnectionDetails())
+        details[slot].packetMaximum = configuration.firstPacketMaximum
+        slots[slot].outgoingMaximum = UInt32(configuration.outgoingMaximum)
+        slots[slot].lastActivity = now
+        connectionCount += 1
+        return slot
+    }
+
+    /// Frees a slot; whoever still has its name has nothing.
+    mutating func releaseSlot(_ slot: Int) {
+        let generation = slots[slot].generation &+ 1
+        slots[slot] = ConnectionSlot(freeWithGeneration: generation == 0 ? 1 : generation)
+        freeSlots.append(slot)
+        connectionCount -= 1
+    }
+}

@@ -1,0 +1,107 @@
+// A listening socket: bound, listening, owned, and shared by as many loops as want to accept from
+// it. It accepts nothing itself and knows no connection.
+import CLinuxShims
+import Glibc
+
+/// A socket that listens on one address. Give it to one or more loops (`EventLoop.listen(on:)`); the
+/// kernel wakes one of them per connection. The socket closes with the last reference.
+public final class Listener: Sendable {
+    let descriptor: Int32
+
+    /// Where it listens; with the port that the system chose where 0 was asked for.
+    public let address: SocketAddress
+
+    /// The TLS context of its connections; nil for plain ones.
+    public let tls: ServerTLSContext?
+
+    /// A number of the caller's choice that comes back with each connection, such as the index in
+    /// the configuration's list.
+    public let tag: UInt32
+
+    /// The socket's path in the file system, for a Unix-domain listener.
+    public let path: String?
+
+    /// Listens on an IP address. ``SocketAddress/any(port:)`` takes IPv6 and IPv4.
+    public init(
+        on address: SocketAddress, tls: ServerTLSContext? = nil, tag: UInt32 = 0,
+        backlog: Int32 = TransportLimits.listenBacklog
+    ) throws(TransportError) {
+        let socket = try OpenDescriptor(family: address.familyCode)
+        // Without it a restarted broker waits a minute for its old connections' TIME-WAIT.
+        try socket.setOption(SOL_SOCKET, SO_REUSEADDR, to: 1)
+        if address.family == .version6 {
+            try socket.setOption(
+                Int32(IPPROTO_IPV6), IPV6_V6ONLY, to: address.isUnspecified ? 0 : 1)
+        }
+        guard address.withSockaddr({ bind(socket.number, $0, $1) }) == 0 else {
+            throw .system(call: "bind", subject: address.description, errno: errno)
+        }
+        guard Glibc.listen(socket.number, backlog) == 0 else {
+            throw .system(call: "listen", subject: address.description, errno: errno)
+        }
+        var storage = sockaddr_storage()
+        var size = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let named = withUnsafeMutablePointer(to: &storage) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                getsockname(socket.number, $0, &size)
+            }
+        }
+        guard named == 0 else {
+            throw .system(call: "getsockname", subject: address.description, errno: errno)
+        }
+        self.address = SocketAddress(storage: storage)
+        self.tls = tls
+        self.tag = tag
+        path = nil
+        descriptor = socket.release()
+    }
+
+    /// Listens on a Unix-domain stream socket with mode 0600: only the owner may connect. A socket
+    /// left behind at `path` is replaced; any other file there is an error.
+    public init(unixPath path: String, tag: UInt32 = 0) throws(TransportError) {
+        var information = stat()
+        if lstat(path, &information) == 0 {
+            guard information.st_mode & S_IFMT == S_IFSOCK else {
+                throw .system(call: "bind", subject: path, errno: EEXIST)
+            }
+            unlink(path)
+        }
+        let socket = try OpenDescriptor(family: AF_UNIX)
+        var address = try unixAddress(path)
+        // fchmod on the unbound socket decides the mode the path is born with: no moment is open.
+        guard fchmod(socket.number, 0o600) == 0 else {
+            throw .system(call: "fchmod", subject: path, errno: errno)
+        }
+        let bound = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(socket.number, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        guard bound == 0 else { throw .system(call: "bind", subject: path, errno: errno) }
+        guard Glibc.listen(socket.number, TransportLimits.listenBacklog) == 0 else {
+            throw .system(call: "listen", subject: path, errno: errno)
+        }
+        self.address = .local
+        tls = nil
+        self.tag = tag
+        self.path = path
+        descriptor = socket.release()
+    }
+
+    deinit {
+        Glibc.close(descriptor)
+        if let path { unlink(path) }
+    }
+}
+
+/// The kernel's name for a socket's path; an error where it is longer than the 107 bytes it may have.
+private func unixAddress(_ path: String) throws(TransportError) -> sockaddr_un {
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    let bytes = Array(path.utf8)
+    guard !bytes.isEmpty, bytes.count < MemoryLayout.size(ofValue: address.sun_path) else {
+        throw .system(call: "bind", subject: path, errno: ENAMETOOLONG)
+    }
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+    return address
+}

@@ -1,0 +1,93 @@
+// What a loop counts, as plain numbers that only the loop writes, and their copy that other threads
+// read. No lock: a reader may see numbers of two neighbouring turns side by side.
+import Synchronization
+
+/// Totals since the loop was made. Every field is a `UInt64`: that is how they are published.
+public struct LoopCounters: Sendable, Equatable {
+    public var turns: UInt64 = 0
+    /// Connections taken from listeners.
+    public var accepted: UInt64 = 0
+    /// Outgoing connects begun.
+    public var connectsBegun: UInt64 = 0
+    /// Connections that reached `opened`.
+    public var opened: UInt64 = 0
+    public var handshakesCompleted: UInt64 = 0
+    /// Completed handshakes that resumed an earlier session.
+    public var handshakesResumed: UInt64 = 0
+    /// Accepted sockets closed at once because the loop's table was full.
+    public var refusedByMaximum: UInt64 = 0
+    /// Times a listener was rested because descriptors or memory ran out.
+    public var acceptPauses: UInt64 = 0
+    /// Application bytes (after TLS).
+    public var bytesReceived: UInt64 = 0
+    /// Application bytes (before TLS) that the kernel or OpenSSL took.
+    public var bytesSent: UInt64 = 0
+    /// Calls of `recv` and `SSL_read` that brought bytes.
+    public var receives: UInt64 = 0
+    /// Calls of `send` and `SSL_write` that took bytes.
+    public var sends: UInt64 = 0
+    /// Sends after which bytes were left because the kernel's buffer was full.
+    public var shortWrites: UInt64 = 0
+    /// Droppable appends that were refused because too much was waiting already.
+    public var drops: UInt64 = 0
+    /// Changes of what epoll watches for a connection, beyond its registration.
+    public var interestChanges: UInt64 = 0
+    /// Turns that were ended early because the arena was full.
+    public var arenaFills: UInt64 = 0
+    private var closedByCause = InlineArray<16, UInt64>(repeating: 0)
+
+    public init() {}
+
+    /// Connections closed for `cause`.
+    public subscript(closed cause: CloseCause) -> UInt64 {
+        get { closedByCause[Int(cause.rawValue)] }
+        set { closedByCause[Int(cause.rawValue)] = newValue }
+    }
+
+    /// Connections closed, whatever the cause.
+    public var closed: UInt64 {
+        CloseCause.allCases.reduce(0) { $0 + self[closed: $1] }
+    }
+
+    public static func == (left: LoopCounters, right: LoopCounters) -> Bool {
+        withUnsafeBytes(of: left) { left in
+            withUnsafeBytes(of: right) { right in left.elementsEqual(right) }
+        }
+    }
+}
+
+/// The copy of a loop's counters that every thread may read.
+final class PublishedCounters: Sendable {
+    private static let wordCount = MemoryLayout<LoopCounters>.size / MemoryLayout<UInt64>.size
+
+    // Each word is an atomic, and the pointer itself never changes.
+    private nonisolated(unsafe) let words: UnsafeMutablePointer<Atomic<UInt64>>
+
+    init() {
+        words = .allocate(capacity: PublishedCounters.wordCount)
+        for index in 0..<PublishedCounters.wordCount {
+            (words + index).initialize(to: Atomic(0))
+        }
+    }
+
+    deinit {
+        words.deinitialize(count: PublishedCounters.wordCount)
+        words.deallocate()
+    }
+
+    func publish(_ counters: borrowing LoopCounters) {
+        withUnsafeBytes(of: counters) { bytes in
+            let values = bytes.assumingMemoryBound(to: UInt64.self)
+            for index in values.indices { words[index].store(values[index], ordering: .relaxed) }
+        }
+    }
+
+    func read() -> LoopCounters {
+        var counters = LoopCounters()
+        withUnsafeMutableBytes(of: &counters) { bytes in
+            let values = bytes.assumingMemoryBound(to: UInt64.self)
+            for index in values.indices { values[index] = words[index].load(ordering: .relaxed) }
+        }
+        return counters
+    }
+}

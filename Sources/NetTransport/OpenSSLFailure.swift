@@ -1,0 +1,23 @@
+// OpenSSL's error queue, read once and emptied: SSL_get_error is only right while the queue holds
+// nothing older.
+import COpenSSL
+
+/// The reason of OpenSSL's last failure as a number that costs nothing to keep.
+struct OpenSSLFailure {
+    let code: UInt
+
+    /// Takes the earliest entry of this thread's queue, which names the cause, and empties it.
+    static func take() -> OpenSSLFailure {
+        let code = ERR_get_error()
+        ERR_clear_error()
+        return OpenSSLFailure(code: code)
+    }
+
+    /// OpenSSL's words, such as `wrong version number`.
+    var text: String {
+        guard code != 0 else { return "no reason given" }
+        if let reason = ERR_reason_error_string(code) { return String(cString: reason) }
+        if openssl_error_is_system(code) != 0 { return systemErrorText(Int32(code & 0x7FFF_FFFF)) }
+        return "error \(String(code, radix: 16))"
+    }
+}

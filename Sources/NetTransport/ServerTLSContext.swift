@@ -1,0 +1,123 @@
+// The server's end of TLS: certificate, key, ticket keys, and whether clients show certificates.
+// It can be exchanged while connections live; which names a certificate stands for is not decided
+// here.
+import COpenSSL
+import Synchronization
+
+/// The TLS settings of a listener. Connections that are open keep what they began with; new ones
+/// take what ``replace(with:)`` put here last.
+public final class ServerTLSContext: Sendable {
+    /// Whether a client has to show a certificate, and whose.
+    public enum ClientCertificates: Sendable, Equatable {
+        case notRequested
+        /// Checked if shown: one that does not verify ends the handshake, none at all does not.
+        case optional(authorityFile: String)
+        case required(authorityFile: String)
+    }
+
+    /// What a context is made from. Files are PEM.
+    public struct Options: Sendable {
+        /// The server's certificate, then the intermediates.
+        public var certificateChainFile: String
+        public var keyFile: String
+        public var oldestVersion = TLSVersion.tls12
+        public var newestVersion = TLSVersion.tls13
+        public var clientCertificates = ClientCertificates.notRequested
+
+        public init(certificateChainFile: String, keyFile: String) {
+            self.certificateChainFile = certificateChainFile
+            self.keyFile = keyFile
+        }
+    }
+
+    /// The bytes of session ticket keys that ``setTicketKeys(_:)`` takes.
+    public static let ticketKeyByteCount = 80
+
+    private struct State: ~Copyable {
+        var context: TLSContext
+        var ticketKeys: [UInt8]
+    }
+
+    private let state: Mutex<State>
+
+    /// Reads the files. Throws `TransportError.tls`, which names the file and OpenSSL's reason.
+    /// Session tickets are on, under random keys until ``setTicketKeys(_:)`` says otherwise.
+    public init(_ options: Options) throws(TransportError) {
+        var keys = [UInt8](repeating: 0, count: ServerTLSContext.ticketKeyByteCount)
+        precondition(RAND_bytes(&keys, Int32(keys.count)) == 1, "the system has no randomness")
+        let context = try ServerTLSContext.makeContext(options, ticketKeys: keys)
+        state = Mutex(State(context: context, ticketKeys: keys))
+    }
+
+    /// Reads the files again, or others, for the connections that come from now on. When it throws,
+    /// nothing has changed. Ticket keys stay. Callable from any thread.
+    public func replace(with options: Options) throws(TransportError) {
+        try state.withLock { state throws(TransportError) in
+            state.context = try ServerTLSContext.makeContext(options, ticketKeys: state.ticketKeys)
+        }
+    }
+
+    /// Sets the keys that session tickets are sealed with (``ticketKeyByteCount`` random bytes: 16
+    /// of name, 32 of HMAC, 32 of AES), so that tickets outlive a restart. They are secret: whoever
+    /// has them reads resumed sessions that were recorded.
+    public func setTicketKeys(_ keys: [UInt8]) throws(TransportError) {
+        try state.withLock { state throws(TransportError) in
+            try ServerTLSContext.setTicketKeys(keys, of: state.context)
+            state.ticketKeys = keys
+        }
+    }
+
+    /// A server session on a connected descriptor; nil when OpenSSL is out of memory.
+    func makeSession(descriptor: Int32) -> OpaquePointer? {
+        let session = state.withLock { SSL_new($0.context.pointer) }
+        guard let session else { return nil }
+        guard SSL_set_fd(session, descriptor) == 1 else {
+            SSL_free(session)
+            return nil
+        }
+        SSL_set_accept_state(session)
+        return session
+    }
+
+    private static func makeContext(
+        _ options: Options, ticketKeys: [UInt8]
+    ) throws(TransportError) -> TLSContext {
+        let context = try TLSContext(
+            method: TLS_server_method(), from: options.oldestVersion, to: options.newestVersion)
+        try context.use(
+            certificateChainFile: options.certificateChainFile, keyFile: options.keyFile)
+        // Sessions are resumed by ticket alone: a cache would cost memory per client and a lock.
+        openssl_ctx_set_session_cache(context.pointer, Int(SSL_SESS_CACHE_OFF))
+        // One ticket, not OpenSSL's two: a device has one connection, and each costs a record.
+        _ = SSL_CTX_set_num_tickets(context.pointer, 1)
+        // A resumption must belong to the service it was made for; without a name here OpenSSL
+        // refuses every resumption once client certificates are asked for.
+        _ = SSL_CTX_set_session_id_context(context.pointer, "martlet", 7)
+        try setTicketKeys(ticketKeys, of: context)
+        switch options.clientCertificates {
+        case .notRequested:
+            SSL_CTX_set_verify(context.pointer, SSL_VERIFY_NONE, nil)
+        case .optional(let file):
+            try context.trust(authorityFile: file)
+            SSL_CTX_set_verify(context.pointer, SSL_VERIFY_PEER, nil)
+        case .required(let file):
+            try context.trust(authorityFile: file)
+            SSL_CTX_set_verify(
+                context.pointer, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+        }
+        return context
+    }
+
+    private static func setTicketKeys(
+        _ keys: [UInt8], of context: borrowing TLSContext
+    ) throws(TransportError) {
+        var keys = keys
+        guard keys.count == ticketKeyByteCount,
+            openssl_ctx_set_ticket_keys(context.pointer, &keys, keys.count) == 1
+        else {
+            throw .tls(
+                action: "set session ticket keys", file: "",
+                detail: "\(keys.count) bytes, \(ticketKeyByteCount) are needed")
+        }
+    }
+}

@@ -1,0 +1,46 @@
+// The name of one connection, as a plain number. It says where the connection lives (loop and slot)
+// and which of the slot's successive tenants is meant; it knows nothing about sockets.
+
+/// One connection for as long as it lives, in 8 bytes. A slot's next tenant bears another
+/// generation, so that a name which is kept too long fits nobody instead of a stranger.
+///
+///     63      56 55            32 31                    0
+///     +---------+----------------+-----------------------+
+///     |  lane   |      slot      |      generation       |
+///     +---------+----------------+-----------------------+
+public struct ConnectionID: Hashable, Sendable {
+    /// The number of slots that 24 bits can name.
+    public static let slotsMaximum = 1 << 24
+
+    /// All three parts in one number, for tables and kernel events.
+    public let rawValue: UInt64
+
+    @inlinable
+    public init(rawValue: UInt64) {
+        self.rawValue = rawValue
+    }
+
+    /// `lane` 0...255 is the event loop, `slot` its place there, below ``slotsMaximum``.
+    @inlinable
+    public init(lane: UInt8, slot: Int, generation: UInt32) {
+        precondition(slot >= 0 && slot < ConnectionID.slotsMaximum, "a slot beyond 24 bits")
+        rawValue = UInt64(lane) << 56 | UInt64(slot) << 32 | UInt64(generation)
+    }
+
+    /// The event loop that owns the connection.
+    @inlinable
+    public var lane: UInt8 { UInt8(truncatingIfNeeded: rawValue >> 56) }
+
+    /// Its place in that loop's table.
+    @inlinable
+    public var slot: Int { Int(truncatingIfNeeded: rawValue >> 32) & 0xFF_FFFF }
+
+    /// Which tenant of the slot; 0 is never one.
+    @inlinable
+    public var generation: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
+}
+
+extension ConnectionID: CustomStringConvertible {
+    /// `lane.slot.generation`, as it stands in logs.
+    public var description: String { "\(lane).\(slot).\(generation)" }
+}
