@@ -82,7 +82,8 @@ let package = Package(
             name: "ClientCoreTests", dependencies: ["ClientCore", "WireFormat", "Primitives"]),
         .testTarget(name: "CredentialsTests", dependencies: ["Credentials", "BrokerCore"]),
         .testTarget(
-            name: "QueueStoreTests", dependencies: ["QueueStore", "BrokerCore", "Primitives"]),
+            name: "QueueStoreTests",
+            dependencies: ["QueueStore", "BrokerSimulation", "BrokerCore", "Primitives"]),
         .testTarget(name: "NetTransportTests", dependencies: ["NetTransport", "Primitives"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),

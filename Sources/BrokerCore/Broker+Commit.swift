@@ -60,10 +60,11 @@ extension Broker {
             counters.expired += tally.count
             countOut(tally)
         }
-        for tally in result.corrupt {
-            counters.corruptEntries += tally.count
+        for tally in result.damaged {
+            counters.damagedEntries += tally.count
             countOut(tally)
         }
+        if result.isUnfinished { gathering.isUrgent = true }
         takeLoads(result, moment, &effects)
         for session in committing.waitingSessions where sessions.contains(session) {
             pump(session.index, moment, &effects)

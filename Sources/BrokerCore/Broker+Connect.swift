@@ -45,7 +45,7 @@ extension Broker {
         }
         let session = attach(
             connection, request, user: user, device: device, moment, &effects)
-        if gathering.hasUrgentRows && sessions[session].dirty.contains(.session) {
+        if gathering.isUrgent && sessions[session].dirty.contains(.session) {
             gathering.confirmations.append(.accept(connection))
         } else {
             accept(session, moment, &effects)

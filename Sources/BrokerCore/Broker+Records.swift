@@ -12,7 +12,7 @@ extension Broker {
             gathering.dirtySessions.append(sessions.handle(session))
         }
         sessions[session].dirty.insert(rows)
-        if isUrgent { gathering.hasUrgentRows = true }
+        if isUrgent { gathering.isUrgent = true }
     }
 
     /// Turns dirty sessions into rows of the gathering batch.

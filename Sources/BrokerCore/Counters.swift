@@ -38,8 +38,8 @@ public struct Counters: Hashable, Sendable {
     public var entriesElided: UInt64 = 0
     /// Batches whose sends the store had no room for.
     public var batchesRefused: UInt64 = 0
-    /// Stored records that failed their checksum and were set aside.
-    public var corruptEntries: UInt64 = 0
+    /// Stored entries that failed their checksum and were set aside.
+    public var damagedEntries: UInt64 = 0
 
     public init() {}
 }

@@ -42,7 +42,7 @@ struct GatheringBatch: ~Copyable {
     /// Sessions with rows to write. Rows that nobody waits for ride along with a batch, and are no
     /// reason for one.
     var dirtySessions: [Handle] = []
-    var hasUrgentRows = false
+    var isUrgent = false
     /// Inbox numbers that may be used once this batch is committed.
     var reservations: [(session: Handle, through: UInt64)] = []
     /// Sessions with deliveries that wait for this batch.
@@ -51,7 +51,7 @@ struct GatheringBatch: ~Copyable {
 
     /// Whether there is a reason to commit.
     var isDue: Bool {
-        hasUrgentRows || !messages.isEmpty || !acknowledgements.isEmpty || !removals.isEmpty
+        isUrgent || !messages.isEmpty || !acknowledgements.isEmpty || !removals.isEmpty
             || !states.isEmpty || !transfers.isEmpty || !deletedQueues.isEmpty || !records.isEmpty
             || !loads.isEmpty || !confirmations.isEmpty || sweepMaximum > 0
     }
@@ -72,7 +72,7 @@ struct GatheringBatch: ~Copyable {
         loadOwners.removeAll(keepingCapacity: true)
         confirmations.removeAll(keepingCapacity: true)
         dirtySessions.removeAll(keepingCapacity: true)
-        hasUrgentRows = false
+        isUrgent = false
         reservations.removeAll(keepingCapacity: true)
         waitingSessions.removeAll(keepingCapacity: true)
         sweepMaximum = 0

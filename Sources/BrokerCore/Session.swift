@@ -50,7 +50,8 @@ struct Inbox {
     mutating func subtract(count: UInt64, byteCount: UInt64) {
         precondition(count <= self.count && byteCount <= self.byteCount, "an inbox below empty")
         self.count -= count
-        self.byteCount -= byteCount
+        // The size of a damaged entry is not known: an empty queue ends what it left over.
+        self.byteCount = self.count == 0 ? 0 : self.byteCount - byteCount
     }
 }
 

@@ -53,7 +53,8 @@ public struct StoreBatch: Sendable {
     /// has no room for sends.
     public var sendRecords: [RecordChange] = []
     public var loads: [LoadRequest] = []
-    /// Remove up to this many expired entries, walking on from where the last sweep stopped.
+    /// Examine up to this many entries, walking on from where the last sweep stopped (and from the
+    /// start after the end), and remove those that are expired.
     public var sweepMaximum = 0
 
     public init() {}
@@ -218,8 +219,8 @@ public struct QueueTransfer: Hashable, Sendable {
 }
 
 /// Asks for the entries of a queue that follow `afterNumber`, in order, until one of the bounds is
-/// reached; at least one entry is read however large it is. Expired entries on the way are removed
-/// with the next write transaction, and reported.
+/// reached; at least one entry is read however large it is. Expired entries on the way are skipped,
+/// removed and reported with the same result.
 public struct LoadRequest: Hashable, Sendable {
     public var queue: QueueID
     public var afterNumber: UInt64
@@ -254,13 +255,32 @@ public struct StoreResult: Sendable {
     public var tallies: [QueueTally] = []
     /// What the sweep and the loads found expired and removed.
     public var expired: [QueueTally] = []
-    /// Entries that failed their checksum and were set aside instead of being loaded.
-    public var corrupt: [QueueTally] = []
+    /// Entries that could not be read, or whose body could not: their checksum failed. They were set
+    /// aside in the store and are never delivered; each is reported once. The byte count of an entry
+    /// that is itself unreadable is unknown and counted as 0.
+    public var damaged: [QueueTally] = []
+    /// A deleted queue was too long for one transaction. The store goes on with the next batch,
+    /// which may be an empty one.
+    public var isUnfinished = false
     /// Bytes of the store in use after the commit, and the limit above which sends are refused.
     public var usedBytes: UInt64 = 0
     public var softLimitBytes: UInt64 = .max
 
     public init() {}
+
+    /// Empties the result for the next batch and keeps its memory.
+    public mutating func removeAll() {
+        sequence = 0
+        refusal = nil
+        loads.removeAll(keepingCapacity: true)
+        blocks.removeAll(keepingCapacity: true)
+        tallies.removeAll(keepingCapacity: true)
+        expired.removeAll(keepingCapacity: true)
+        damaged.removeAll(keepingCapacity: true)
+        isUnfinished = false
+        usedBytes = 0
+        softLimitBytes = .max
+    }
 }
 
 /// The answer to a ``LoadRequest``.

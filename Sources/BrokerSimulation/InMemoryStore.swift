@@ -1,0 +1,262 @@
+// The store as a plain value: what QueueStore does on disk, done naively in memory. The simulation runs
+// the broker on it, and QueueStore's tests take it for the truth. It knows no LMDB, no files and
+// no time but the batch's.
+
+import BrokerCore
+import Primitives
+
+/// A store without a disk. A batch is under way between ``begin(_:)`` and ``finish(into:)``; a crash in
+/// between leaves all of it behind, or nothing.
+public struct InMemoryStore: Sendable {
+    /// Whether sends are refused, as they are by a disk without room.
+    public var isFull = false
+    /// What ``restore(into:)`` gives; a new value stands for a restored backup.
+    public var identity: StoreIdentity
+
+    private struct Body {
+        /// Receivers that have not let go of it.
+        var holderCount: UInt32
+        var block: [UInt8]
+    }
+
+    private struct RecordKey: Hashable, Comparable {
+        var table: UInt8
+        var key: [UInt8]
+
+        static func < (left: RecordKey, right: RecordKey) -> Bool {
+            left.table != right.table
+                ? left.table < right.table : left.key.lexicographicallyPrecedes(right.key)
+        }
+    }
+
+    private var bodies: [MessageID: Body] = [:]
+    /// Each queue's entries in the order of their numbers; no queue is empty.
+    private var queues: [QueueID: [EntryPut]] = [:]
+    private var records: [RecordKey: [UInt8]] = [:]
+    private var nextMessage = MessageID(raw: 1)
+    private var stamp: StoreStamp?
+    /// The entry the next sweep starts with, or the first one after it.
+    private var sweepStart = (queue: QueueID(raw: 0), number: UInt64(0))
+    private var underWay: StoreBatch?
+
+    public init(identity: StoreIdentity = StoreIdentity(high: 0, low: 1)) {
+        self.identity = identity
+    }
+
+    // MARK: Batches
+
+    /// Takes a batch; nothing of it is in the store yet.
+    public mutating func begin(_ batch: StoreBatch) {
+        precondition(underWay == nil, "one batch is under way at a time")
+        underWay = batch
+    }
+
+    /// Commits the batch that is under way, and says what became of it.
+    public mutating func finish(into result: inout StoreResult) {
+        guard let batch = underWay else { preconditionFailure("no batch is under way") }
+        underWay = nil
+        apply(batch, into: &result)
+    }
+
+    /// The process dies. The batch under way is there at the next start, or nothing of it; its result
+    /// is lost either way.
+    public mutating func crash(committing: Bool) {
+        if let batch = underWay, committing {
+            var lost = StoreResult()
+            apply(batch, into: &lost)
+        }
+        underWay = nil
+        sweepStart = (QueueID(raw: 0), 0)
+    }
+
+    /// ``begin(_:)`` and ``finish(into:)`` in one.
+    public mutating func carryOut(_ batch: StoreBatch, into result: inout StoreResult) {
+        begin(batch)
+        finish(into: &result)
+    }
+
+    /// Hands everything out, in the order of ``StoreVisitor``.
+    public func restore(into visitor: inout some StoreVisitor) -> RestoredState {
+        for (key, value) in records.sorted(by: { $0.key < $1.key }) {
+            key.key.withUnsafeBytes { name in
+                value.withUnsafeBytes { value in
+                    visitor.visitRecord(
+                        table: RecordTable(rawValue: key.table)!, key: name, value: value)
+                }
+            }
+        }
+        for (queue, entries) in queues.sorted(by: { $0.key < $1.key }) {
+            visitor.visitQueue(
+                QueueOutline(
+                    tally: InMemoryStore.tally(queue, entries), firstNumber: entries.first!.number,
+                    lastNumber: entries.last!.number))
+        }
+        return RestoredState(
+            identity: identity, nextMessage: nextMessage, stamp: stamp, damaged: [])
+    }
+
+    /// The ids of the bodies that are held, in order: for tests.
+    public var heldMessages: [MessageID] { bodies.keys.sorted() }
+
+    // MARK: The parts of a batch
+
+    private mutating func apply(_ batch: StoreBatch, into result: inout StoreResult) {
+        result.removeAll()
+        result.sequence = batch.sequence
+        if isFull,
+            !(batch.messages.isEmpty && batch.entries.isEmpty && batch.sendRecords.isEmpty)
+        {
+            result.refusal = .full
+        } else {
+            putSends(batch)
+        }
+        for acknowledgement in batch.acknowledgements {
+            let removed = remove(acknowledgement.queue) {
+                $0.number <= acknowledgement.throughNumber
+            }
+            if acknowledgement.wantsTally {
+                result.tallies.append(InMemoryStore.tally(acknowledgement.queue, removed))
+            }
+        }
+        for removal in batch.removals {
+            _ = remove(removal.queue) { $0.number == removal.number }
+        }
+        for change in batch.states {
+            let index = queues[change.queue]?.firstIndex { $0.number == change.number }
+            if let index { queues[change.queue]![index].state = change.state }
+        }
+        for transfer in batch.transfers { move(transfer) }
+        for queue in batch.deletedQueues { _ = remove(queue) { _ in true } }
+        for change in batch.records { apply(change) }
+        if batch.changesStore {
+            stamp = StoreStamp(
+                moment: batch.moment, boot: StoreIdentity(high: 0, low: 0),
+                bootMilliseconds: batch.moment.instant.milliseconds)
+        }
+        read(batch, into: &result)
+    }
+
+    private mutating func putSends(_ batch: StoreBatch) {
+        for message in batch.messages {
+            precondition(message.id >= nextMessage, "message ids rise")
+            let range = Int(message.block.offset)..<message.block.endOffset
+            bodies[message.id] = Body(
+                holderCount: message.receiverCount, block: Array(batch.blocks[range]))
+            nextMessage = MessageID(raw: message.id.raw + 1)
+        }
+        for entry in batch.entries { insert(entry) }
+        for change in batch.sendRecords { apply(change) }
+    }
+
+    private mutating func apply(_ change: RecordChange) {
+        records[RecordKey(table: change.table.rawValue, key: change.key)] = change.value
+    }
+
+    private mutating func insert(_ entry: EntryPut) {
+        var entries = queues.removeValue(forKey: entry.queue) ?? []
+        let index = entries.firstIndex { $0.number >= entry.number } ?? entries.endIndex
+        precondition(
+            index == entries.endIndex || entries[index].number != entry.number,
+            "inbox numbers are used once")
+        entries.insert(entry, at: index)
+        queues[entry.queue] = entries
+    }
+
+    /// Removes entries of a queue, lets go of their bodies, and gives what was removed.
+    private mutating func remove(
+        _ queue: QueueID, where leaves: (EntryPut) -> Bool
+    ) -> [EntryPut] {
+        guard let entries = queues[queue] else { return [] }
+        let removed = entries.filter(leaves)
+        let kept = entries.filter { !leaves($0) }
+        queues[queue] = kept.isEmpty ? nil : kept
+        for entry in removed {
+            bodies[entry.message]!.holderCount -= 1
+            if bodies[entry.message]!.holderCount == 0 { bodies[entry.message] = nil }
+        }
+        return removed
+    }
+
+    private mutating func move(_ transfer: QueueTransfer) {
+        var number = transfer.firstNumber
+        for var entry in queues.removeValue(forKey: transfer.source) ?? [] {
+            entry.queue = transfer.destination
+            entry.number = number
+            number += 1
+            insert(entry)
+        }
+    }
+
+    // MARK: Loads and sweeps
+
+    private mutating func read(_ batch: StoreBatch, into result: inout StoreResult) {
+        let now = batch.moment.instant
+        var leaving: [EntryPut] = []
+        for request in batch.loads { load(request, now: now, into: &result, leaving: &leaving) }
+        sweep(countMaximum: batch.sweepMaximum, now: now, leaving: &leaving)
+        for entry in leaving {
+            let removed = remove(entry.queue) { $0.number == entry.number }
+            guard !removed.isEmpty else { continue }
+            let tally = InMemoryStore.tally(entry.queue, removed)
+            if let last = result.expired.indices.last, result.expired[last].queue == entry.queue {
+                result.expired[last].count += tally.count
+                result.expired[last].byteCount += tally.byteCount
+            } else {
+                result.expired.append(tally)
+            }
+        }
+    }
+
+    private func load(
+        _ request: LoadRequest, now: Instant, into result: inout StoreResult,
+        leaving: inout [EntryPut]
+    ) {
+        var loaded = LoadedQueue(queue: request.queue, entries: [], reachedEnd: true)
+        let blocksBefore = result.blocks.count
+        for entry in queues[request.queue] ?? [] where entry.number > request.afterNumber {
+            if loaded.entries.count >= request.countMaximum {
+                loaded.reachedEnd = false
+                break
+            }
+            if entry.deadline <= now {
+                leaving.append(entry)
+                continue
+            }
+            let block = bodies[entry.message]!.block
+            let total = result.blocks.count - blocksBefore + block.count
+            if total > request.byteMaximum, !loaded.entries.isEmpty {
+                loaded.reachedEnd = false
+                break
+            }
+            loaded.entries.append(
+                LoadedEntry(
+                    number: entry.number, message: entry.message, deadline: entry.deadline,
+                    byteCount: entry.byteCount, state: entry.state,
+                    block: ByteRange(offset: result.blocks.count, count: block.count)))
+            result.blocks += block
+        }
+        result.loads.append(loaded)
+    }
+
+    private mutating func sweep(countMaximum: Int, now: Instant, leaving: inout [EntryPut]) {
+        guard countMaximum > 0 else { return }
+        var examinedCount = 0
+        for (queue, entries) in queues.sorted(by: { $0.key < $1.key }) {
+            for entry in entries where (queue, entry.number) >= sweepStart {
+                if examinedCount == countMaximum {
+                    sweepStart = (queue, entry.number)
+                    return
+                }
+                examinedCount += 1
+                if entry.deadline <= now { leaving.append(entry) }
+            }
+        }
+        sweepStart = (QueueID(raw: 0), 0)
+    }
+
+    private static func tally(_ queue: QueueID, _ entries: [EntryPut]) -> QueueTally {
+        QueueTally(
+            queue: queue, count: UInt64(entries.count),
+            byteCount: entries.reduce(0) { $0 + UInt64($1.byteCount) })
+    }
+}

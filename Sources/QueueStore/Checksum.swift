@@ -1,0 +1,60 @@
+// The checksum over everything the store keeps: LMDB has none, and bit rot must be refused, never
+// delivered (design section 3). It detects accidents; it is no defence against someone who can
+// write the file.
+
+/// A running 64-bit checksum of 8-byte words.
+///
+/// Each step is a bijection of the state for a given word, and of the word for a given state, so
+/// damage that is confined to one word of a record is always detected; any other goes unnoticed
+/// once in 2⁶⁴. One multiplication for 8 bytes is several times as fast as a table-driven CRC-32C,
+/// and needs no instruction that a processor may lack.
+struct Checksum {
+    /// The sum of the words so far.
+    private(set) var value: UInt64
+
+    /// 2⁶⁴ divided by the golden ratio, made odd: multiplication by an odd number is a bijection.
+    private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
+
+    /// Starts a sum. Tables have different seeds, so that a record that turns up in another table
+    /// fails there.
+    @inline(__always)
+    init(_ seed: ChecksumSeed) {
+        value = seed.rawValue
+    }
+
+    @inline(__always)
+    mutating func mix(_ word: UInt64) {
+        value = (value ^ word) &* Checksum.multiplier
+        // The product's low bits depend on low bits only; its high half repairs that.
+        value ^= value >> 32
+    }
+
+    /// Mixes the length, then the bytes, the last word padded with zeros.
+    @inline(__always)
+    mutating func mix(_ bytes: UnsafeRawBufferPointer) {
+        mix(UInt64(bytes.count))
+        var offset = 0
+        while offset + 8 <= bytes.count {
+            mix(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)))
+            offset += 8
+        }
+        guard offset < bytes.count else { return }
+        var tail: UInt64 = 0
+        for index in offset..<bytes.count {
+            tail |= UInt64(bytes[index]) << UInt64(8 * (index - offset))
+        }
+        mix(tail)
+    }
+}
+
+/// Where a checksum starts. On disk: never change or reuse one.
+enum ChecksumSeed: UInt64 {
+    case meta = 1
+    case messageHead = 2
+    case message = 3
+    case release = 4
+    case entry = 5
+    case record = 6
+    case doomedQueue = 7
+    case damagedEntry = 8
+}

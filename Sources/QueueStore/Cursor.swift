@@ -1,0 +1,102 @@
+// A cursor of LMDB with the key and value it last stood on. Thin on purpose: one call each, the bytes
+// stay where LMDB has them, and nothing is allocated per step.
+
+import CLMDB
+
+/// A place in one table, within one transaction. Key and value are valid until the next change in
+/// that transaction.
+struct Cursor {
+    let handle: OpaquePointer
+    /// Where keys are built; lives as long as the store.
+    private let scratch: UnsafeMutableRawPointer
+    private var keyValue = MDB_val()
+    private var dataValue = MDB_val()
+
+    init(
+        transaction: OpaquePointer, table: MDB_dbi, scratch: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        var opened: OpaquePointer?
+        try check(mdb_cursor_open(transaction, table, &opened), "mdb_cursor_open")
+        handle = opened!
+        self.scratch = scratch
+    }
+
+    var key: UnsafeRawBufferPointer { UnsafeRawBufferPointer(keyValue) }
+    var value: UnsafeRawBufferPointer { UnsafeRawBufferPointer(dataValue) }
+
+    /// Moves by one of LMDB's operations that need no key; false where there is nothing.
+    @inline(__always)
+    mutating func move(_ operation: MDB_cursor_op) throws(StoreError) -> Bool {
+        try found(mdb_cursor_get(handle, &keyValue, &dataValue, operation), "mdb_cursor_get")
+    }
+
+    /// Goes to the first entry that is not before `key`.
+    @inline(__always)
+    mutating func seek(notBefore key: EntryKey) throws(StoreError) -> Bool {
+        prepare(key)
+        return try move(MDB_SET_RANGE)
+    }
+
+    /// Goes to exactly `key`.
+    @inline(__always)
+    mutating func seek(_ key: EntryKey) throws(StoreError) -> Bool {
+        prepare(key)
+        return try move(MDB_SET)
+    }
+
+    /// Goes to exactly the number `key`.
+    @inline(__always)
+    mutating func seek(_ key: UInt64) throws(StoreError) -> Bool {
+        prepare(key)
+        return try move(MDB_SET)
+    }
+
+    /// Puts a key and gives the place for its value, to be filled before anything else is done. False
+    /// where the key exists already (or, appending, is not behind all others).
+    @inline(__always)
+    mutating func reserve(
+        _ key: EntryKey, byteCount: Int, flags: Int32
+    ) throws(StoreError) -> UnsafeMutableRawPointer? {
+        prepare(key)
+        return try reserve(byteCount: byteCount, flags: flags)
+    }
+
+    /// The same for a key that is one number.
+    @inline(__always)
+    mutating func reserve(
+        _ key: UInt64, byteCount: Int, flags: Int32
+    ) throws(StoreError) -> UnsafeMutableRawPointer? {
+        prepare(key)
+        return try reserve(byteCount: byteCount, flags: flags)
+    }
+
+    @inline(__always)
+    private mutating func reserve(
+        byteCount: Int, flags: Int32
+    ) throws(StoreError) -> UnsafeMutableRawPointer? {
+        dataValue = MDB_val(mv_size: byteCount, mv_data: nil)
+        let code = mdb_cursor_put(
+            handle, &keyValue, &dataValue, UInt32(flags) | UInt32(MDB_RESERVE))
+        if code == MDB_KEYEXIST { return nil }
+        try check(code, "mdb_cursor_put")
+        return dataValue.mv_data
+    }
+
+    /// Removes what the cursor stands on; the next `move(MDB_NEXT)` goes to what followed it.
+    @inline(__always)
+    func delete() throws(StoreError) {
+        try check(mdb_cursor_del(handle, 0), "mdb_cursor_del")
+    }
+
+    @inline(__always)
+    private mutating func prepare(_ key: EntryKey) {
+        key.write(to: scratch)
+        keyValue = MDB_val(mv_size: EntryKey.byteCount, mv_data: scratch)
+    }
+
+    @inline(__always)
+    private mutating func prepare(_ key: UInt64) {
+        scratch.storeBytes(of: key.bigEndian, as: UInt64.self)
+        keyValue = MDB_val(mv_size: 8, mv_data: scratch)
+    }
+}

@@ -1,0 +1,46 @@
+// What leaves the store in one batch, gathered in memory that is kept from batch to batch. It knows
+// nothing of LMDB.
+
+import BrokerCore
+
+/// Why an entry was set aside. On disk: never change or reuse one.
+enum DamageCause: UInt8 {
+    /// The entry failed its checksum.
+    case unreadableEntry = 1
+    /// The entry's body is missing or failed its checksum.
+    case unreadableBody = 2
+}
+
+/// Entries that left: the bodies they let go of, and the tallies that are reported.
+struct Departures {
+    /// One message id per entry that left.
+    var released: [UInt64] = []
+    var expired = TallyList()
+    var damaged = TallyList()
+
+    /// Forgets everything: before a batch, and when its transaction was aborted.
+    mutating func removeAll() {
+        released.removeAll(keepingCapacity: true)
+        expired.removeAll()
+        damaged.removeAll()
+    }
+}
+
+/// Tallies per queue. Entries come queue by queue, so looking at the last one is enough to add up
+/// most; a queue may still stand in it twice.
+struct TallyList {
+    private(set) var tallies: [QueueTally] = []
+
+    mutating func add(_ queue: UInt64, byteCount: UInt64) {
+        if let last = tallies.indices.last, tallies[last].queue.raw == queue {
+            tallies[last].count += 1
+            tallies[last].byteCount += byteCount
+        } else {
+            tallies.append(QueueTally(queue: QueueID(raw: queue), count: 1, byteCount: byteCount))
+        }
+    }
+
+    mutating func removeAll() {
+        tallies.removeAll(keepingCapacity: true)
+    }
+}

@@ -1,0 +1,83 @@
+// What the core is told at start. Every record and every entry is read and checked here, once; bodies
+// are checked when they are loaded.
+
+import BrokerCore
+import CLMDB
+import Primitives
+
+extension LMDBQueueStore {
+    /// Hands everything the core keeps in memory to `visitor`: records table by table in the order of
+    /// their keys, then the outline of every queue.
+    ///
+    /// Damaged entries are left out, set aside and counted. A damaged record is an error: the broker
+    /// would start without a session, a token or a subscription and nobody would know.
+    public mutating func restore(
+        into visitor: inout some StoreVisitor
+    ) throws(StoreError) -> RestoredState {
+        try readAll(into: &visitor)
+        departures.removeAll()
+        let beginning = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
+        try removeLeaving(moment: openingStamp?.moment ?? beginning)
+        return RestoredState(
+            identity: identity, nextMessage: MessageID(raw: nextMessage), stamp: openingStamp,
+            damaged: departures.damaged.tallies)
+    }
+
+    private mutating func readAll(into visitor: inout some StoreVisitor) throws(StoreError) {
+        var begun: OpaquePointer?
+        try check(
+            mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
+        defer { mdb_txn_abort(begun) }
+        try restoreRecords(begun!, into: &visitor)
+        try restoreQueues(begun!, into: &visitor)
+    }
+
+    private func restoreRecords(
+        _ transaction: OpaquePointer, into visitor: inout some StoreVisitor
+    ) throws(StoreError) {
+        var records = try Cursor(
+            transaction: transaction, table: tables.records, scratch: scratch.bytes)
+        defer { mdb_cursor_close(records.handle) }
+        while try records.move(MDB_NEXT) {
+            let key = records.key
+            let table = key.first.flatMap(RecordTable.init)
+            let name = UnsafeRawBufferPointer(rebasing: key.dropFirst())
+            guard let table,
+                let value = SealedValue.open(records.value, seed: .record, key: key)
+            else { throw .damagedRecord(table: table, key: [UInt8](name)) }
+            visitor.visitRecord(table: table, key: name, value: value)
+        }
+    }
+
+    private mutating func restoreQueues(
+        _ transaction: OpaquePointer, into visitor: inout some StoreVisitor
+    ) throws(StoreError) {
+        var entries = try Cursor(
+            transaction: transaction, table: tables.entries, scratch: scratch.bytes)
+        defer { mdb_cursor_close(entries.handle) }
+        var outline: QueueOutline?
+        let doomed = Set(doomedQueues)
+        while try entries.move(MDB_NEXT) {
+            guard let key = EntryKey(entries.key) else { continue }
+            let queue = QueueID(raw: key.queue)
+            guard let entry = StoredEntry(entries.value, key: key) else {
+                leaving.append(Leaving(key: key, cause: .damaged(.unreadableEntry)))
+                continue
+            }
+            if doomed.contains(queue) { continue }
+            if let finished = outline, finished.tally.queue != queue {
+                visitor.visitQueue(finished)
+                outline = nil
+            }
+            if outline == nil {
+                outline = QueueOutline(
+                    tally: QueueTally(queue: queue, count: 0, byteCount: 0),
+                    firstNumber: key.number, lastNumber: key.number)
+            }
+            outline!.tally.count += 1
+            outline!.tally.byteCount += UInt64(entry.byteCount)
+            outline!.lastNumber = key.number
+        }
+        if let outline { visitor.visitQueue(outline) }
+    }
+}

@@ -1,0 +1,280 @@
+// The store on disk: opens a directory and carries the core's batches out, one at a time. It decides
+// what goes into a transaction and what is refused; how each change is made is WriteTransaction's.
+// It knows nothing of sessions, topics or the wire, and of no thread but the one that calls it.
+
+import BrokerCore
+import CLMDB
+import Glibc
+import Primitives
+
+/// Queues, messages and records in LMDB.
+///
+/// Opened, used and closed by one thread. When ``carryOut(_:into:)`` returns, what the batch changed is
+/// synced to disk; when the process dies in it, all of the batch is there at the next start, or
+/// nothing of it.
+public struct LMDBQueueStore: ~Copyable {
+    let options: StoreOptions
+    let environment: Environment
+    let tables: Tables
+    var reader: Reader
+    let scratch: KeyScratch
+    private var claim: SpaceClaim
+    private let pageByteCount: Int
+    private let boot: StoreIdentity
+
+    /// Which store this is.
+    public let identity: StoreIdentity
+    /// Above every message id that was ever stored.
+    var nextMessage: UInt64
+    /// The stamp found at the opening.
+    let openingStamp: StoreStamp?
+    /// Deleted queues that still have entries.
+    var doomedQueues: [QueueID]
+    /// Bytes of pages in use after the last commit.
+    public private(set) var usedByteCount: UInt64
+
+    private var sweepStart = EntryKey(queue: 0, number: 0)
+    var departures = Departures()
+    var leaving: [Leaving] = []
+
+    /// Opens the store in a directory, and makes both where they are missing (0700, files 0600).
+    ///
+    /// Throws ``StoreError/inUse(directory:processIdentifier:)`` where another opening holds the
+    /// directory, and whatever is wrong with the file system, the format or the pages.
+    public init(directory: String, options: StoreOptions = StoreOptions()) throws(StoreError) {
+        let lock = try DirectoryLock(directory: directory, createsDirectory: true)
+        let environment = try Environment(
+            directory: directory, lock: lock, mapByteCount: options.mapByteCount)
+        let scratch = KeyScratch()
+        let opening = try Opening(
+            environment: environment, directory: directory, scratch: scratch.bytes)
+        let reader = try Reader(
+            environment: environment, tables: opening.tables, scratch: scratch.bytes)
+        self.options = options
+        tables = opening.tables
+        identity = opening.identity
+        openingStamp = opening.stamp?.stamp
+        nextMessage = opening.stamp?.nextMessage ?? 1
+        doomedQueues = opening.doomedQueues
+        usedByteCount = opening.usedByteCount
+        pageByteCount = environment.pageByteCount
+        claim = SpaceClaim(descriptor: environment.fileDescriptor)
+        boot = .currentBoot()
+        self.scratch = scratch
+        self.reader = reader
+        self.environment = environment
+    }
+
+    deinit {
+        reader.close()
+    }
+
+    /// Closes the store. Everything that was carried out is on disk already.
+    public consuming func close() {}
+
+    /// Carries a batch out, syncs it, and answers its loads and its sweep.
+    ///
+    /// Where there is no room for the batch's messages and entries, all the rest is committed and
+    /// `result.refusal` is set. Anything that is thrown is fatal: the process must end.
+    public mutating func carryOut(
+        _ batch: StoreBatch, into result: inout StoreResult
+    ) throws(StoreError) {
+        result.removeAll()
+        result.sequence = batch.sequence
+        departures.removeAll()
+        if batch.changesStore || !doomedQueues.isEmpty {
+            try write(batch, into: &result)
+        }
+        if !batch.loads.isEmpty || batch.sweepMaximum > 0 {
+            try read(batch, into: &result)
+            try removeLeaving(moment: batch.moment)
+        }
+        result.expired.append(contentsOf: departures.expired.tallies)
+        result.damaged.append(contentsOf: departures.damaged.tallies)
+        result.isUnfinished = !doomedQueues.isEmpty
+        result.usedBytes = usedByteCount
+        result.softLimitBytes = UInt64(options.softLimitByteCount)
+    }
+
+    // MARK: Writing
+
+    private mutating func write(
+        _ batch: StoreBatch, into result: inout StoreResult
+    ) throws(StoreError) {
+        let hasSends =
+            !(batch.messages.isEmpty && batch.entries.isEmpty && batch.sendRecords.isEmpty)
+        let hasRoom = claimRoom(for: batch) && usedByteCount <= options.softLimitByteCount
+        if hasSends, hasRoom {
+            do throws(StoreError) {
+                return try attempt(batch, withSends: true, into: &result)
+            } catch {
+                guard error.isFull else { throw error }
+            }
+        }
+        if hasSends { result.refusal = .full }
+        try attempt(batch, withSends: false, into: &result)
+    }
+
+    /// Claims disk space for everything the batch may write and for the reserve; false where the disk
+    /// has none.
+    private mutating func claimRoom(for batch: StoreBatch) -> Bool {
+        // Copy-on-write: every scattered change may take a page of its own, and split it.
+        let pagesMaximum = 2 * batch.changeCount + 64
+        let needed = 2 * batch.blocks.count + pagesMaximum * pageByteCount
+        let highWater = environment.highWaterByteCount
+        // LMDB reuses free pages first. Half of them are counted on: the youngest are not free yet,
+        // and a body of several pages needs neighbours.
+        let free = max(highWater - Int(usedByteCount), 0) / 2
+        let growth = max(needed + StoreLimits.reserveByteCount - free, 2 * batch.blocks.count)
+        return claim.extend(to: highWater + growth)
+    }
+
+    private mutating func attempt(
+        _ batch: StoreBatch, withSends: Bool, into result: inout StoreResult
+    ) throws(StoreError) {
+        departures.removeAll()
+        result.tallies.removeAll(keepingCapacity: true)
+        var nextMessage = nextMessage
+        var transaction = try WriteTransaction(
+            environment: environment, tables: tables, scratch: scratch.bytes)
+        if withSends {
+            try LMDBQueueStore.putSends(batch, in: &transaction)
+            if let last = batch.messages.last { nextMessage = max(nextMessage, last.id.raw + 1) }
+        }
+        try changeEntries(batch, in: &transaction, into: &result)
+        let doomed = try deleteQueues(batch, in: &transaction)
+        for change in batch.records { try transaction.change(change) }
+        try transaction.settleReleases(&departures)
+        let stamp = MetaStamp(stamp: .now(batch.moment, boot: boot), nextMessage: nextMessage)
+        try transaction.putMeta(.stamp, stamp.bytes)
+        let used = transaction.usedByteCount
+        try transaction.commit()
+
+        self.nextMessage = nextMessage
+        doomedQueues = doomed
+        usedByteCount = used
+    }
+
+    private static func putSends(
+        _ batch: StoreBatch, in transaction: inout WriteTransaction
+    ) throws(StoreError) {
+        try batch.blocks.withBytes { (blocks) throws(StoreError) in
+            for message in batch.messages {
+                try transaction.put(message, block: message.block.bytes(in: blocks))
+            }
+        }
+        for entry in batch.entries {
+            try transaction.put(
+                StoredEntry(entry), at: EntryKey(queue: entry.queue.raw, number: entry.number))
+        }
+        for change in batch.sendRecords { try transaction.change(change) }
+    }
+
+    private mutating func changeEntries(
+        _ batch: StoreBatch, in transaction: inout WriteTransaction, into result: inout StoreResult
+    ) throws(StoreError) {
+        for acknowledgement in batch.acknowledgements {
+            let removal = try transaction.remove(
+                queue: acknowledgement.queue, throughNumber: acknowledgement.throughNumber,
+                departures: &departures)
+            if acknowledgement.wantsTally { result.tallies.append(removal.tally) }
+        }
+        for removal in batch.removals {
+            try transaction.remove(
+                EntryKey(queue: removal.queue.raw, number: removal.number), departures: &departures)
+        }
+        for change in batch.states {
+            try transaction.setState(
+                change.state, at: EntryKey(queue: change.queue.raw, number: change.number),
+                departures: &departures)
+        }
+        for transfer in batch.transfers {
+            try transaction.transfer(transfer, departures: &departures)
+        }
+    }
+
+    /// Deletes the batch's queues and goes on with earlier ones, within the bound of one transaction;
+    /// gives those that are left.
+    private mutating func deleteQueues(
+        _ batch: StoreBatch, in transaction: inout WriteTransaction
+    ) throws(StoreError) -> [QueueID] {
+        var left: [QueueID] = []
+        var budget = StoreLimits.deletedEntryMaximum
+        for queue in doomedQueues + batch.deletedQueues {
+            let removal = try transaction.delete(
+                queue: queue, countMaximum: budget, departures: &departures)
+            budget -= removal.examinedCount
+            if !removal.isComplete { left.append(queue) }
+        }
+        return left
+    }
+
+    // MARK: Reading
+
+    private mutating func read(
+        _ batch: StoreBatch, into result: inout StoreResult
+    ) throws(StoreError) {
+        let now = batch.moment.instant
+        try reader.begin()
+        defer { reader.end() }
+        for request in batch.loads {
+            try reader.load(request, now: now, into: &result, leaving: &leaving)
+        }
+        if batch.sweepMaximum > 0 {
+            sweepStart =
+                try reader.sweep(
+                    from: sweepStart, countMaximum: batch.sweepMaximum, now: now, leaving: &leaving)
+                ?? EntryKey(queue: 0, number: 0)
+        }
+    }
+
+    /// Removes what the readers found expired or damaged. An entry that was found twice is counted
+    /// once; where there is no room even for this, the next load or sweep finds them again.
+    mutating func removeLeaving(moment: Moment) throws(StoreError) {
+        guard !leaving.isEmpty else { return }
+        defer { leaving.removeAll(keepingCapacity: true) }
+        let before = departures
+        do throws(StoreError) {
+            var transaction = try WriteTransaction(
+                environment: environment, tables: tables, scratch: scratch.bytes)
+            for item in leaving {
+                guard try transaction.entries.seek(item.key) else { continue }
+                switch item.cause {
+                case .expired:
+                    if let entry = try transaction.take(item.key, departures: &departures) {
+                        departures.expired.add(item.key.queue, byteCount: UInt64(entry.byteCount))
+                    }
+                case .damaged(let cause):
+                    try transaction.setAside(item.key, cause, departures: &departures)
+                }
+            }
+            try transaction.settleReleases(&departures)
+            let stamp = MetaStamp(stamp: .now(moment, boot: boot), nextMessage: nextMessage)
+            try transaction.putMeta(.stamp, stamp.bytes)
+            let used = transaction.usedByteCount
+            try transaction.commit()
+            usedByteCount = used
+        } catch {
+            guard error.isFull else { throw error }
+            departures = before
+        }
+    }
+}
+
+/// Memory in which keys are built: the longest is a table and a record's key.
+struct KeyScratch: ~Copyable {
+    let bytes = UnsafeMutableRawPointer.allocate(
+        byteCount: 1 + RecordChange.keyByteCountMaximum, alignment: 8)
+
+    deinit {
+        bytes.deallocate()
+    }
+}
+
+extension StoreBatch {
+    /// Changes that may each touch a page of their own.
+    fileprivate var changeCount: Int {
+        entries.count + acknowledgements.count + removals.count + states.count + records.count
+            + sendRecords.count + 2 * transfers.count + deletedQueues.count
+    }
+}

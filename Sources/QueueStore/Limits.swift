@@ -1,0 +1,17 @@
+// The bounds of the store, each with its reason.
+
+/// Bounds that are not the operator's to set.
+enum StoreLimits {
+    /// Entries of deleted queues that one transaction removes. 100,000 in one go hold every other
+    /// commit back for a third of a second; 4,096 for about 10 ms (docs/PERFORMANCE.md).
+    static let deletedEntryMaximum = 4_096
+
+    /// The smallest step in which disk space is claimed: one call to fallocate for some
+    /// hundred thousand small messages.
+    static let claimStepByteCount = 16 << 20
+
+    /// Space that sends must leave claimed, for acknowledgements and drains: copy-on-write needs new
+    /// pages before it gives the old ones back. It covers 4,096 deletes that each dirty a page of
+    /// their own, twice, as LMDB reuses a page two transactions after it was freed.
+    static let reserveByteCount = 32 << 20
+}

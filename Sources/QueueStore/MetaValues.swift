@@ -1,0 +1,138 @@
+// The store's own few values: which format it has, which store it is, and when it last committed. They
+// lie in LMDB's unnamed database, each behind a checksum.
+
+import BrokerCore
+import CLMDB
+import Glibc
+import Primitives
+
+/// Names of the store's own values. On disk.
+enum MetaKey: String {
+    /// u32, ``StoreFormat/current`` when it was made.
+    case format = "martlet.format"
+    /// 16 random bytes.
+    case identity = "martlet.identity"
+    /// Empty; there if this is a backup that has not been opened yet.
+    case backup = "martlet.backup"
+    /// ``MetaStamp``.
+    case stamp = "martlet.stamp"
+}
+
+/// The version of the layout on disk.
+enum StoreFormat {
+    static let current: UInt32 = 1
+}
+
+/// What each commit leaves behind about itself.
+///
+/// 48 bytes: instant u64 | Unix milliseconds u64 | boot u64, u64 | boot milliseconds u64 | next message
+/// u64, little-endian.
+struct MetaStamp {
+    static let byteCount = 48
+
+    var stamp: StoreStamp
+    /// Above every message id that was ever stored, also where the message is gone.
+    var nextMessage: UInt64
+
+    init(stamp: StoreStamp, nextMessage: UInt64) {
+        self.stamp = stamp
+        self.nextMessage = nextMessage
+    }
+
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.count == MetaStamp.byteCount else { return nil }
+        stamp = StoreStamp(
+            moment: Moment(
+                instant: Instant(milliseconds: bytes.littleEndian(at: 0)),
+                unixMilliseconds: bytes.littleEndian(at: 8)),
+            boot: StoreIdentity(
+                high: bytes.littleEndian(at: 16), low: bytes.littleEndian(at: 24)),
+            bootMilliseconds: bytes.littleEndian(at: 32))
+        nextMessage = bytes.littleEndian(at: 40)
+    }
+
+    /// The bytes, to be put.
+    var bytes: [UInt8] {
+        littleEndianBytes([
+            stamp.moment.instant.milliseconds, stamp.moment.unixMilliseconds, stamp.boot.high,
+            stamp.boot.low, stamp.bootMilliseconds, nextMessage,
+        ])
+    }
+}
+
+extension StoreIdentity {
+    /// A new one, from the kernel.
+    static func random() -> StoreIdentity {
+        var generator = SystemRandomNumberGenerator()
+        return StoreIdentity(high: generator.next(), low: generator.next())
+    }
+
+    /// The identity of this boot of the machine, or zeros where the kernel does not tell: then no
+    /// stamp is of the same boot, since a stamp of zeros is not believed either.
+    static func currentBoot() -> StoreIdentity {
+        let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return StoreIdentity(high: 0, low: 0) }
+        defer { Glibc.close(descriptor) }
+        var text = [UInt8](repeating: 0, count: 36)
+        let count = read(descriptor, &text, text.count)
+        let digits = text.prefix(max(count, 0)).filter { $0 != UInt8(ascii: "-") }
+        let halves = [digits.prefix(16), digits.dropFirst(16)].map { half in
+            UInt64(String(decoding: half, as: UTF8.self), radix: 16) ?? 0
+        }
+        return StoreIdentity(high: halves[0], low: halves[1])
+    }
+}
+
+extension StoreStamp {
+    /// The stamp of a commit that is made now.
+    static func now(_ moment: Moment, boot: StoreIdentity) -> StoreStamp {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return StoreStamp(
+            moment: moment, boot: boot,
+            bootMilliseconds: UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000)
+    }
+}
+
+/// Reads one of the store's own values; nil where there is none.
+func metaValue<Value>(
+    _ key: MetaKey, transaction: OpaquePointer, table: MDB_dbi,
+    decode: (UnsafeRawBufferPointer) -> Value?
+) throws(StoreError) -> Value? {
+    let name = [UInt8](key.rawValue.utf8)
+    return try name.withBytes { (name) throws(StoreError) in
+        var keyValue = MDB_val(name)
+        var value = MDB_val()
+        guard try found(mdb_get(transaction, table, &keyValue, &value), "mdb_get") else {
+            return nil
+        }
+        guard
+            let bytes = SealedValue.open(UnsafeRawBufferPointer(value), seed: .meta, key: name),
+            let decoded = decode(bytes)
+        else { throw .damagedMeta(name: key.rawValue) }
+        return decoded
+    }
+}
+
+/// Numbers, one after the other.
+func littleEndianBytes(_ numbers: [UInt64]) -> [UInt8] {
+    numbers.flatMap { number in withUnsafeBytes(of: number.littleEndian) { [UInt8]($0) } }
+}
+
+extension WriteTransaction {
+    func putMeta(_ key: MetaKey, _ value: [UInt8]) throws(StoreError) {
+        let name = [UInt8](key.rawValue.utf8)
+        try name.withBytes { (name) throws(StoreError) in
+            try value.withBytes { (value) throws(StoreError) in
+                try putSealed(value, key: name, table: tables.meta, seed: .meta)
+            }
+        }
+    }
+
+    func deleteMeta(_ key: MetaKey) throws(StoreError) {
+        let name = [UInt8](key.rawValue.utf8)
+        try name.withBytes { (name) throws(StoreError) in
+            try deleteSealed(key: name, table: tables.meta)
+        }
+    }
+}

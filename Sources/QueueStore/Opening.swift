@@ -1,0 +1,115 @@
+// What is read and written when a store is opened, before the first batch: is it a store, of a format
+// we know, which one, and what did it leave unfinished.
+
+import BrokerCore
+import CLMDB
+
+/// What an opening found, or made.
+struct Opening {
+    let tables: Tables
+    let identity: StoreIdentity
+    let stamp: MetaStamp?
+    let doomedQueues: [QueueID]
+    let usedByteCount: UInt64
+
+    /// Checks the store in an environment, and makes one where the environment is empty.
+    init(
+        environment: borrowing Environment, directory: String, scratch: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        let isNew = try Opening.checkFormat(environment, directory: directory)
+        tables = try Opening.openTables(environment, isNew: isNew)
+        let transaction = try WriteTransaction(
+            environment: environment, tables: tables, scratch: scratch)
+        if isNew {
+            try transaction.putMeta(
+                .format, withUnsafeBytes(of: StoreFormat.current.littleEndian) { [UInt8]($0) })
+        }
+        identity = try Opening.settleIdentity(transaction)
+        stamp = try metaValue(
+            .stamp, transaction: transaction.handle, table: tables.meta, decode: MetaStamp.init)
+        doomedQueues = try Opening.readDoomedQueues(transaction)
+        usedByteCount = transaction.usedByteCount
+        try transaction.commit()
+    }
+
+    /// Whether the store has yet to be made.
+    private static func checkFormat(
+        _ environment: borrowing Environment, directory: String
+    ) throws(StoreError) -> Bool {
+        var begun: OpaquePointer?
+        try check(
+            mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
+        defer { mdb_txn_abort(begun) }
+        var unnamed: MDB_dbi = 0
+        try check(mdb_dbi_open(begun, nil, 0, &unnamed), "mdb_dbi_open")
+        let format = try metaValue(.format, transaction: begun!, table: unnamed) { bytes in
+            bytes.count == 4 ? bytes.littleEndian(at: 0) as UInt32 : nil
+        }
+        if let format {
+            guard format <= StoreFormat.current else {
+                throw .newerFormat(found: format, known: StoreFormat.current)
+            }
+            return false
+        }
+        var statistics = MDB_stat()
+        try check(mdb_stat(begun, unnamed, &statistics), "mdb_stat")
+        guard statistics.ms_entries == 0 else { throw .notAStore(directory: directory) }
+        return true
+    }
+
+    private static func openTables(
+        _ environment: borrowing Environment, isNew: Bool
+    ) throws(StoreError) -> Tables {
+        var begun: OpaquePointer?
+        try check(mdb_txn_begin(environment.handle, nil, 0, &begun), "mdb_txn_begin")
+        let tables: Tables
+        do throws(StoreError) {
+            tables = try Tables(transaction: begun!, flags: MDB_CREATE)
+        } catch {
+            mdb_txn_abort(begun)
+            throw error
+        }
+        try check(mdb_txn_commit(begun), "mdb_txn_commit")
+        return tables
+    }
+
+    /// The store's identity: a new one in a new store, and in a backup that is opened for the first
+    /// time. What a device was told after the backup was made is not in it, so its numbers must not
+    /// pass for a continuation.
+    private static func settleIdentity(
+        _ transaction: borrowing WriteTransaction
+    ) throws(StoreError) -> StoreIdentity {
+        let meta = transaction.tables.meta
+        let isBackup = try metaValue(.backup, transaction: transaction.handle, table: meta) { _ in
+            true
+        }
+        let known = try metaValue(.identity, transaction: transaction.handle, table: meta) {
+            bytes in
+            bytes.count == 16
+                ? StoreIdentity(high: bytes.littleEndian(at: 0), low: bytes.littleEndian(at: 8))
+                : nil
+        }
+        if isBackup == nil, let known { return known }
+        let identity = StoreIdentity.random()
+        try transaction.putMeta(.identity, littleEndianBytes([identity.high, identity.low]))
+        try transaction.deleteMeta(.backup)
+        return identity
+    }
+
+    private static func readDoomedQueues(
+        _ transaction: borrowing WriteTransaction
+    ) throws(StoreError) -> [QueueID] {
+        var doomed = try Cursor(
+            transaction: transaction.handle, table: transaction.tables.doomed,
+            scratch: transaction.scratch)
+        var queues: [QueueID] = []
+        while try doomed.move(MDB_NEXT) {
+            // A damaged key could name a queue that is alive.
+            guard doomed.key.count == 8,
+                SealedValue.open(doomed.value, seed: .doomedQueue, key: doomed.key) != nil
+            else { throw .damagedMeta(name: "list of deleted queues") }
+            queues.append(QueueID(raw: doomed.key.bigEndian(at: 0)))
+        }
+        return queues
+    }
+}

@@ -1,0 +1,107 @@
+// Everything that can be wrong with a store, in words an operator can act on. A full store is no
+// error: it is a refusal in the batch's result.
+
+import BrokerCore
+import CLMDB
+import Glibc
+
+/// Why a store cannot be used, or no longer.
+public enum StoreError: Error, Hashable, Sendable {
+    /// A system call failed on a path.
+    case system(call: String, path: String, errno: Int32)
+    /// LMDB failed; the code is an errno or one of LMDB's own.
+    case lmdb(call: String, code: Int32)
+    /// Another process has the store open; 0 where it did not leave its process id.
+    case inUse(directory: String, processIdentifier: Int32)
+    /// The directory holds an LMDB file that is not a Martlet store.
+    case notAStore(directory: String)
+    /// The store was written by a newer version of the broker.
+    case newerFormat(found: UInt32, known: UInt32)
+    /// A record of the broker's state failed its checksum. Without it the broker would forget a
+    /// session, a token or a subscription, so it does not start.
+    case damagedRecord(table: RecordTable?, key: [UInt8])
+    /// One of the store's own few records (format, identity, stamp) failed its checksum.
+    case damagedMeta(name: String)
+    /// A page of the file is not what LMDB wrote.
+    case damagedPage(number: UInt64, finding: String)
+    /// A commit failed. Whether the disk has it is unknown, and a second sync may
+    /// report success for pages that the kernel has dropped: the process must end, and the next start
+    /// reads what the disk has.
+    case syncFailed(code: Int32)
+
+    /// Whether a transaction that failed so found no room, and may be tried again with less in it.
+    var isFull: Bool {
+        guard case .lmdb(_, let code) = self else { return false }
+        return code == MDB_MAP_FULL || code == ENOSPC || code == EDQUOT
+    }
+}
+
+extension StoreError: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .system(let call, let path, let errno):
+            return "\(call) failed on \(path): \(errorText(errno))"
+        case .lmdb(let call, let code):
+            return "the store failed: \(call): \(errorText(code))"
+        case .inUse(let directory, let processIdentifier):
+            let holder = processIdentifier == 0 ? "another process" : "process \(processIdentifier)"
+            return "the store in \(directory) is in use by \(holder)"
+        case .notAStore(let directory):
+            return "\(directory) holds an LMDB file that is not a Martlet store"
+        case .newerFormat(let found, let known):
+            return
+                "the store has format \(found), this broker knows up to \(known): use a newer broker"
+        case .damagedRecord(let table, let key):
+            let name = table.map { "\($0)" } ?? "unknown"
+            return
+                "the store is damaged: record \(readable(key)) of table \(name) fails its checksum;"
+                + " see all damage with --verify-store, then restore a backup"
+        case .damagedMeta(let name):
+            return "the store is damaged: its \(name) fails its checksum; restore a backup"
+        case .damagedPage(let number, let finding):
+            return "the store is damaged: page \(number): \(finding); restore a backup"
+        case .syncFailed(let code):
+            return "a commit failed (\(errorText(code))): ending, what was acknowledged is on disk"
+        }
+    }
+}
+
+/// The text of an errno or an LMDB code.
+func errorText(_ code: Int32) -> String { String(cString: mdb_strerror(code)) }
+
+/// Bytes as text where they are printable ASCII, otherwise `%` and two hexadecimal digits.
+func readable(_ bytes: some Sequence<UInt8>) -> String {
+    bytes.reduce(into: "") { text, byte in
+        if byte > 0x20, byte < 0x7F, byte != UInt8(ascii: "%") {
+            text.unicodeScalars.append(Unicode.Scalar(byte))
+        } else {
+            let digits = String(byte, radix: 16, uppercase: true)
+            text += digits.count == 1 ? "%0\(digits)" : "%\(digits)"
+        }
+    }
+}
+
+/// Throws unless LMDB reported success.
+@inline(__always)
+func check(_ code: Int32, _ call: String) throws(StoreError) {
+    guard code == MDB_SUCCESS else { throw .lmdb(call: call, code: code) }
+}
+
+/// Like ``check(_:_:)``, for calls that look something up: whether it is there.
+@inline(__always)
+func found(_ code: Int32, _ call: String) throws(StoreError) -> Bool {
+    if code == MDB_NOTFOUND { return false }
+    try check(code, call)
+    return true
+}
+
+extension [UInt8] {
+    /// The array's bytes, for a body that throws this module's errors: `withUnsafeBytes` of the
+    /// standard library loses their type (Swift 6.3.1).
+    @inline(__always)
+    func withBytes<Result>(
+        _ body: (UnsafeRawBufferPointer) throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        try span.withUnsafeBytes(body)
+    }
+}

@@ -1,0 +1,27 @@
+// How a store is opened: the operator's choices, with their defaults and reasons.
+
+/// Options of ``LMDBQueueStore``.
+public struct StoreOptions: Hashable, Sendable {
+    /// Address space for the store, in bytes; rounded up to whole pages. It costs neither memory nor
+    /// disk, but LMDB cannot go beyond it without stopping, so it is large from the start. 128 GiB
+    /// fits beside everything else in the 512 GiB of a 39-bit ARM kernel, the smallest of the
+    /// 64-bit address spaces in use. At least twice the soft limit, so that what sends may
+    /// fill leaves deletes their room.
+    public var mapByteCount: Int
+    /// Bytes in use above which sends are refused, while acknowledgements, drains and state go on.
+    public var softLimitByteCount: Int
+    /// Whether opening checks the form of every page. LMDB trusts its pages: it would
+    /// follow a damaged one out of the file and die. Reads the whole file once.
+    public var checksPages: Bool
+
+    public init(
+        mapByteCount: Int = 128 << 30, softLimitByteCount: Int = 32 << 30, checksPages: Bool = true
+    ) {
+        precondition(
+            softLimitByteCount > 0 && mapByteCount / 2 >= softLimitByteCount,
+            "the map holds twice the soft limit")
+        self.mapByteCount = mapByteCount
+        self.softLimitByteCount = softLimitByteCount
+        self.checksPages = checksPages
+    }
+}

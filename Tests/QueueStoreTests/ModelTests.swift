@@ -1,0 +1,187 @@
+// Random batches on the store and on its model in memory: results and states must be the same, with
+// closings and openings in between. A failing seed is in the failure's message.
+
+import BrokerCore
+import BrokerSimulation
+import CLMDB
+import Primitives
+import Testing
+
+@testable import QueueStore
+
+@Suite struct `The store and its model` {
+    @Test(arguments: 1...12 as ClosedRange<UInt64>)
+    func `agree on random batches`(seed: UInt64) throws {
+        let directory = TemporaryDirectory()
+        var driver = BatchDriver(seed: seed)
+        var model = InMemoryStore()
+        var rounds = 0
+        while rounds < 120 {
+            var store = try LMDBQueueStore(directory: directory.path, options: .small)
+            // A sweep starts over in a new process; the model is told by a crash between batches.
+            model.crash(committing: false)
+            var restored = Restored()
+            var expected = Restored()
+            let state = try store.restore(into: &restored)
+            let expectedState = model.restore(into: &expected)
+            #expect(restored == expected, "seed \(seed), round \(rounds)")
+            #expect(state.nextMessage == expectedState.nextMessage)
+            #expect(state.stamp?.moment == expectedState.stamp?.moment)
+            for _ in 0..<driver.random.next(upTo: 20) + 1 {
+                rounds += 1
+                let batch = driver.makeBatch()
+                let result = try store.carryOut(batch)
+                var modelResult = StoreResult()
+                model.carryOut(batch, into: &modelResult)
+                #expect(
+                    Outcome(result) == Outcome(modelResult), "seed \(seed), round \(rounds)")
+                let held = try store.storedMessages()
+                #expect(held == model.heldMessages, "seed \(seed), round \(rounds)")
+            }
+        }
+    }
+
+    /// The parts of a result that both must agree on.
+    struct Outcome: Equatable {
+        var refusal: SendRefusal?
+        var loads: [[LoadedEntry]]
+        var ends: [Bool]
+        var blocks: [UInt8]
+        var tallies: [QueueTally]
+        var expired: [QueueTally]
+        var damaged: [QueueTally]
+
+        init(_ result: StoreResult) {
+            refusal = result.refusal
+            loads = result.loads.map(\.entries)
+            ends = result.loads.map(\.reachedEnd)
+            blocks = result.blocks
+            tallies = result.tallies
+            expired = result.expired
+            damaged = result.damaged
+        }
+    }
+}
+
+/// Makes batches such as a core would: numbers rise per queue, ids rise, deleted queues stay deleted.
+struct BatchDriver {
+    var random: SeededRandom
+    private var sequence: UInt64 = 0
+    private var now: UInt64 = 1
+    private var nextMessage: UInt64 = 1
+    private var nextQueue: UInt64 = 6
+    private var queues: [UInt64] = [1, 2, 3, 4, 5]
+    private var nextNumbers: [UInt64: UInt64] = [:]
+
+    init(seed: UInt64) {
+        random = SeededRandom(seed: seed)
+    }
+
+    mutating func makeBatch() -> StoreBatch {
+        sequence += 1
+        now += random.next(upTo: 30)
+        var batch = StoreBatch(at: now)
+        batch.sequence = sequence
+        for _ in 0..<random.next(upTo: 6) { addSend(to: &batch) }
+        for _ in 0..<random.next(upTo: 4) {
+            batch.acknowledge(anyQueue(), through: random.next(upTo: 60), wantsTally: true)
+        }
+        for _ in 0..<random.next(upTo: 3) {
+            let queue = QueueID(raw: anyQueue())
+            batch.removals.append(EntryRemoval(queue: queue, number: random.next(upTo: 60)))
+            batch.states.append(
+                EntryStateChange(
+                    queue: QueueID(raw: anyQueue()), number: random.next(upTo: 60),
+                    state: EntryState(
+                        grade: .once, options: .received,
+                        packetIdentifier: UInt16(random.next(upTo: 65_535)))))
+        }
+        if random.next(upTo: 8) == 0 { addTransfer(to: &batch) }
+        if random.next(upTo: 12) == 0 { addDeletion(to: &batch) }
+        for _ in 0..<random.next(upTo: 3) {
+            let value = random.next(upTo: 3) == 0 ? nil : "value \(random.next(upTo: 1000))"
+            batch.put(.sessions, "key \(random.next(upTo: 20))", value)
+        }
+        for _ in 0..<random.next(upTo: 4) {
+            batch.load(
+                anyQueue(), after: random.next(upTo: 40), countMaximum: Int(random.next(upTo: 8)),
+                byteMaximum: Int(random.next(upTo: 4000)))
+        }
+        if random.next(upTo: 3) == 0 { batch.sweepMaximum = Int(random.next(upTo: 12)) }
+        return batch
+    }
+
+    private mutating func anyQueue() -> UInt64 {
+        queues[Int(random.next(upTo: UInt64(queues.count - 1)))]
+    }
+
+    private mutating func addSend(to batch: inout StoreBatch) {
+        // Some bodies are larger than a page, which LMDB keeps apart from the small ones.
+        let length = random.next(upTo: 9) == 0 ? 9000 : random.next(upTo: 300)
+        let text = String(repeating: "abcdefgh"[Int(random.next(upTo: 7))], count: Int(length))
+        let receivers = Set((0...random.next(upTo: 3)).map { _ in anyQueue() }).sorted()
+        let deadline =
+            random.next(upTo: 2) == 0
+            ? Instant(milliseconds: now + random.next(upTo: 200)) : .never
+        let number =
+            (receivers.map { nextNumbers[$0, default: 1] }.max() ?? 1) + random.next(upTo: 1)
+        batch.send(nextMessage, text, to: receivers, number: number, deadline: deadline)
+        for queue in receivers { nextNumbers[queue] = number + 1 }
+        nextMessage += 1 + random.next(upTo: 2)
+    }
+
+    private mutating func addTransfer(to batch: inout StoreBatch) {
+        let source = anyQueue()
+        let destination = anyQueue()
+        guard source != destination else { return }
+        let first = nextNumbers[destination, default: 1]
+        batch.transfers.append(
+            QueueTransfer(
+                source: QueueID(raw: source), destination: QueueID(raw: destination),
+                firstNumber: first))
+        nextNumbers[destination] = first + 1000
+    }
+
+    private mutating func addDeletion(to batch: inout StoreBatch) {
+        let index = Int(random.next(upTo: UInt64(queues.count - 1)))
+        batch.deletedQueues.append(QueueID(raw: queues[index]))
+        queues[index] = nextQueue
+        nextQueue += 1
+    }
+}
+
+/// Random numbers that a seed repeats: the counter times an odd constant, mixed twice.
+struct SeededRandom {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    /// A number from 0 to `maximum`.
+    mutating func next(upTo maximum: UInt64) -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return (mixed ^ (mixed >> 31)) % (maximum + 1)
+    }
+}
+
+extension StringProtocol {
+    fileprivate subscript(offset: Int) -> String {
+        String(self[index(startIndex, offsetBy: offset)])
+    }
+}
+
+extension LMDBQueueStore {
+    /// The ids of all bodies, in order.
+    func storedMessages() throws -> [MessageID] {
+        let transaction = try WriteTransaction(
+            environment: environment, tables: tables, scratch: scratch.bytes)
+        var cursor = transaction.messages
+        var ids: [MessageID] = []
+        while try cursor.move(MDB_NEXT) {
+            ids.append(MessageID(raw: cursor.key.bigEndian(at: 0)))
+        }
+        return ids
+    }
+}
