@@ -80,7 +80,8 @@ let package = Package(
             name: "DialectsTests", dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "WireFormat", "Primitives"]),
-        .testTarget(name: "CredentialsTests", dependencies: ["Credentials", "BrokerCore"]),
+        .testTarget(
+            name: "CredentialsTests", dependencies: ["Credentials", "BrokerCore", "COpenSSL"]),
         .testTarget(
             name: "QueueStoreTests", dependencies: ["QueueStore", "BrokerCore", "Primitives"]),
         .testTarget(name: "NetTransportTests", dependencies: ["NetTransport", "Primitives"]),
