@@ -1,5 +1,6 @@
-// Reads a command line by rules: `--key=value`, `--key value`, `-k value`, flags, `--` and positional
-// words. It converts nothing and decides nothing about meaning; `ParsedOptions` converts on demand.
+// Reads a command line by rules: `--key=value`, `--key value`, `-k value`, flags, `--` and
+// positional words. It converts nothing and decides nothing about meaning; `ParsedOptions` converts
+// on demand.
 
 /// What a command line asks for.
 public enum ParseOutcome<Rules: OptionRules>: Sendable {
@@ -16,7 +17,8 @@ public enum OptionParser<Rules: OptionRules> {
     /// - Parameters:
     ///   - arguments: the words as the shell passed them.
     ///   - positionalMaximum: how many words without dashes are allowed.
-    /// - Throws: ``UsageError`` naming the word at fault and, for an unknown option, the nearest one.
+    /// - Throws: ``UsageError`` naming the word at fault and, for an unknown option, the nearest
+    ///   one.
     public static func parse(
         _ arguments: some Sequence<String>, positionalMaximum: Int = 0
     ) throws(UsageError) -> ParseOutcome<Rules> {

@@ -1,7 +1,7 @@
-// The rules of a program's command line, as a value that exists before anything is parsed. A program
-// declares an enum whose cases are its options; the parser knows nothing but these rules, and the
-// program asks the result by case, so an option that is asked for but not declared does not compile.
-// It must not know any program's options, and it prints nothing.
+// The rules of a program's command line, as a value that exists before anything is parsed. A
+// program declares an enum whose cases are its options; the parser knows nothing but these rules,
+// and the program asks the result by case, so an option that is asked for but not declared does not
+// compile. It must not know any program's options, and it prints nothing.
 
 /// How an option is written.
 public enum OptionShape: Hashable, Sendable {
@@ -16,7 +16,8 @@ public enum OptionShape: Hashable, Sendable {
 /// The options of one program or subcommand. The raw value is the long name without the dashes.
 ///
 /// Help is written by hand as one text beside the enum, because a person reads it as a page; a test
-/// of the program checks with ``OptionParser/namesMissing(inHelp:for:)`` that it names every option.
+/// of the program checks with ``OptionParser/namesMissing(inHelp:for:)`` that it names every
+/// option.
 public protocol OptionRules: RawRepresentable<String>, CaseIterable, Hashable, Sendable {
     /// How this option is written.
     var shape: OptionShape { get }

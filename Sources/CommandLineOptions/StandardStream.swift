@@ -11,7 +11,8 @@ public enum StandardStream: Int32, Sendable {
 
     /// Writes a text and a line feed, and returns when the kernel has taken all of it.
     ///
-    /// - Returns: false if the other end is gone or the device is full; the program may stop talking.
+    /// - Returns: false if the other end is gone or the device is full; the program may stop
+    ///   talking.
     @discardableResult
     public func print(_ text: String) -> Bool {
         var line = text

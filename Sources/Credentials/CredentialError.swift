@@ -1,5 +1,5 @@
-// What can go wrong around keys and files on our own side. A credential that a peer presents and that
-// is not good is never one of these: it is a refusal, a value of the function that judged it.
+// What can go wrong around keys and files on our own side. A credential that a peer presents and
+// that is not good is never one of these: it is a refusal, a value of the function that judged it.
 import COpenSSL
 import Glibc
 
@@ -21,8 +21,8 @@ public enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible 
         }
     }
 
-    /// Takes the oldest error off OpenSSL's queue for this thread and empties the queue, so that the
-    /// next failure is not told with this one's reason.
+    /// Takes the oldest error off OpenSSL's queue for this thread and empties the queue, so that
+    /// the next failure is not told with this one's reason.
     static func openSSL(_ call: String) -> CredentialError {
         let code = ERR_get_error()
         ERR_clear_error()

@@ -1,5 +1,5 @@
-// Certificates for `martletd --dev`: a private authority and a server certificate that it signs, made
-// on the spot, so that the first message already runs over TLS. They are for development: the
+// Certificates for `martletd --dev`: a private authority and a server certificate that it signs,
+// made on the spot, so that the first message already runs over TLS. They are for development: the
 // authority's key lies beside them, and whoever has it can pose as this broker.
 import COpenSSL
 import Glibc

@@ -1,4 +1,5 @@
-// Opaque session tokens: pre-generated here, burnt into a device, valid for years (requirement D12).
+// Opaque session tokens: pre-generated here, burnt into a device, valid for years (requirement
+// D12).
 //
 //     mt1_k3v9qx2mfh7a_b4zq…   43 bytes
 //     │   │            └ secret: 26 symbols, 130 random bits
@@ -58,14 +59,16 @@ public struct OpaqueToken: Sendable {
 
     /// What every token begins with.
     public static let prefix = "mt1_"
-    /// Symbols of the secret: 130 bits, the first multiple of five above the 128 that no search reaches.
+    /// Symbols of the secret: 130 bits, the first multiple of five above the 128 that no search
+    /// reaches.
     public static let secretSymbolCount = 26
     /// Length of every token in bytes.
     public static let byteCount = prefix.utf8.count + TokenID.symbolCount + 1 + secretSymbolCount
 
     /// Makes a new token.
     ///
-    /// - Returns: the token, and its text, which exists nowhere else: it is shown once and not kept.
+    /// - Returns: the token, and its text, which exists nowhere else: it is shown once and not
+    ///   kept.
     public static func mint() -> (token: OpaqueToken, text: String) {
         let idSymbols = SecretAlphabet.randomSymbols(count: TokenID.symbolCount)
         let secret = SecretAlphabet.randomSymbols(count: secretSymbolCount)

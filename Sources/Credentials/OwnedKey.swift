@@ -13,8 +13,8 @@ final class OwnedKey: Sendable {
 
     deinit { EVP_PKEY_free(pointer) }
 
-    /// A new private key on NIST P-256, the curve that every TLS stack and every secure element of a
-    /// small device speaks.
+    /// A new private key on NIST P-256, the curve that every TLS stack and every secure element of
+    /// a small device speaks.
     static func generateP256() throws(CredentialError) -> OwnedKey {
         guard let context = EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else {
             throw .openSSL("EVP_PKEY_CTX_new_from_name")

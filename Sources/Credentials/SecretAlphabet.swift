@@ -1,6 +1,6 @@
-// How ids and secrets of tokens are written: the 32 lower-case symbols of RFC 4648's base32. Five bits
-// a symbol cost a few bytes more than base64, and in return a token has no character that a shell,
-// a URL, a spreadsheet or a double click treats specially.
+// How ids and secrets of tokens are written: the 32 lower-case symbols of RFC 4648's base32. Five
+// bits a symbol cost a few bytes more than base64, and in return a token has no character that a
+// shell, a URL, a spreadsheet or a double click treats specially.
 
 enum SecretAlphabet {
     private static let symbols = Array("abcdefghijklmnopqrstuvwxyz234567".utf8)

@@ -5,8 +5,8 @@ import COpenSSL
 public enum SystemRandom {
     /// Unpredictable bytes.
     ///
-    /// A machine without working randomness stops here: every token made afterwards could be guessed,
-    /// which is worse than no broker.
+    /// A machine without working randomness stops here: every token made afterwards could be
+    /// guessed, which is worse than no broker.
     public static func bytes(count: Int) -> [UInt8] {
         precondition((1...65_536).contains(count), "a secret of an absurd length")
         return [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
