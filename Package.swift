@@ -42,7 +42,7 @@ let package = Package(
         .target(
             name: "NetTransport", dependencies: ["Primitives", "CLinuxShims", "COpenSSL"],
             swiftSettings: hot),
-        .target(name: "Configuration"),
+        .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
         .target(name: "Administration"),
         .target(name: "CommandLineOptions"),
 

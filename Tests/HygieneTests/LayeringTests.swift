@@ -18,7 +18,7 @@ private let allowedImports: [String: Set<String>] = [
     "QueueStore": ["BrokerCore", "Primitives", "CLMDB", "Glibc", "Synchronization"],
     "NetTransport": ["Primitives", "CLinuxShims", "COpenSSL", "Glibc", "Synchronization"],
     "CommandLineOptions": ["Glibc"],
-    "Configuration": ["CommandLineOptions", "FoundationEssentials", "Glibc"],
+    "Configuration": ["CommandLineOptions", "Glibc"],
     "Administration": ["FoundationEssentials", "Glibc"],
     // Composition.
     "BrokerRuntime": [
