@@ -42,7 +42,7 @@ let package = Package(
         .target(
             name: "NetTransport", dependencies: ["Primitives", "CLinuxShims", "COpenSSL"],
             swiftSettings: hot),
-        .target(name: "Configuration"),
+        .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
         .target(name: "Administration"),
         .target(name: "CommandLineOptions"),
 
@@ -80,7 +80,8 @@ let package = Package(
             name: "DialectsTests", dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "WireFormat", "Primitives"]),
-        .testTarget(name: "CredentialsTests", dependencies: ["Credentials", "BrokerCore"]),
+        .testTarget(
+            name: "CredentialsTests", dependencies: ["Credentials", "BrokerCore", "COpenSSL"]),
         .testTarget(
             name: "QueueStoreTests",
             dependencies: ["QueueStore", "BrokerSimulation", "BrokerCore", "Primitives"]),

@@ -1,0 +1,91 @@
+# Everything one does with this repository. docs/HACKING.md says when to use which.
+#
+#   make build   debug build of all programs      make lint    style, as the checks see it
+#   make test    all tests                        make format  put the style right
+#   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
+#   make sim     the simulation; ARGS='--seed 7'
+
+# Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
+SWIFT ?= swift
+SWIFTC ?= $(SWIFT)c
+ARGS ?=
+
+# What `make run` keeps: store, certificates, tokens. Delete it to start from nothing.
+DEV_DATA := dev-data
+
+# What the code imports from the system, by pkg-config name and by Debian package.
+LIBRARIES := 'openssl >= 3.0' lmdb
+PACKAGES := libssl-dev liblmdb-dev pkg-config
+
+# Targets that firmware uses too, each after those it imports, and the machine they are checked for:
+# a Cortex-M4, as in the samples.
+EMBEDDED_MODULES := Primitives WireFormat ClientCore
+EMBEDDED_TRIPLE := armv7em-none-none-eabi
+EMBEDDED_OUTPUT := .build/embedded
+
+FORMATTED := $(wildcard Sources Tests Bench Package.swift)
+
+.PHONY: build
+build: deps
+	$(SWIFT) build
+
+# The tests that start programs use those of the same debug build.
+.PHONY: test
+test: deps
+	$(SWIFT) test
+
+# exec: Ctrl-C and `kill` reach the broker itself.
+.PHONY: run
+run: deps
+	$(SWIFT) build -c release --product martletd
+	$(SWIFT) build -c release --product martlet
+	exec .build/release/martletd --dev --data-directory=$(DEV_DATA) $(ARGS)
+
+.PHONY: sim
+sim: deps
+	$(SWIFT) build -c release --product martlet-sim
+	.build/release/martlet-sim $(ARGS)
+
+.PHONY: lint
+lint: toolchain
+	$(SWIFT) format lint --strict --recursive $(FORMATTED)
+
+.PHONY: format
+format: toolchain
+	$(SWIFT) format --in-place --recursive $(FORMATTED)
+
+# The build sees imports of targets; the hygiene tests see those of system modules and the rest.
+.PHONY: check
+check: deps embedded
+	$(SWIFT) build --build-tests --explicit-target-dependency-import-check error
+	$(SWIFT) test --skip-build --filter HygieneTests
+
+.PHONY: embedded
+embedded: toolchain
+	@mkdir -p $(EMBEDDED_OUTPUT)
+	@set -e; for module in $(EMBEDDED_MODULES); do \
+	    echo "Embedded Swift ($(EMBEDDED_TRIPLE)): $$module"; \
+	    $(SWIFTC) -enable-experimental-feature Embedded -wmo -Osize -swift-version 6 \
+	        -parse-as-library -target $(EMBEDDED_TRIPLE) -module-name $$module \
+	        -I $(EMBEDDED_OUTPUT) -emit-module-path $(EMBEDDED_OUTPUT)/$$module.swiftmodule \
+	        -c $$(find Sources/$$module -name '*.swift') -o $(EMBEDDED_OUTPUT)/$$module.o; \
+	done
+
+# Installs what is missing and touches neither network nor system where nothing is.
+.PHONY: deps
+deps: toolchain
+	@pkg-config --exists $(LIBRARIES) 2>/dev/null || { \
+	    set -e; \
+	    command -v apt-get >/dev/null || { \
+	        echo "Missing: OpenSSL 3, LMDB or pkg-config. Install the counterparts of" \
+	            "$(PACKAGES), then run make again." >&2; exit 1; }; \
+	    echo "Installing $(PACKAGES) with apt-get"; \
+	    root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	    $$root apt-get update -qq; \
+	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(PACKAGES); }
+
+.PHONY: toolchain
+toolchain:
+	@command -v $(SWIFT) >/dev/null || { \
+	    echo "Swift is not on the path. Install Swift 6.2 or newer (https://www.swift.org/install)" \
+	        "or say where it is: make SWIFT=/path/to/swift" >&2; exit 1; }

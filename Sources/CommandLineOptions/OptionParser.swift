@@ -1,0 +1,109 @@
+// Reads a command line by rules: `--key=value`, `--key value`, `-k value`, flags, `--` and
+// positional words. It converts nothing and decides nothing about meaning; `ParsedOptions` converts
+// on demand.
+
+/// What a command line asks for.
+public enum ParseOutcome<Rules: OptionRules>: Sendable {
+    /// To run with these options.
+    case run(ParsedOptions<Rules>)
+    /// `--help` was among the arguments: print the help page to standard output, exit 0.
+    case help
+}
+
+/// The parser. It has no state of its own.
+public enum OptionParser<Rules: OptionRules> {
+    /// Parses the arguments that follow the program's name (and subcommand).
+    ///
+    /// - Parameters:
+    ///   - arguments: the words as the shell passed them.
+    ///   - positionalMaximum: how many words without dashes are allowed.
+    /// - Throws: ``UsageError`` naming the word at fault and, for an unknown option, the nearest
+    ///   one.
+    public static func parse(
+        _ arguments: some Sequence<String>, positionalMaximum: Int = 0
+    ) throws(UsageError) -> ParseOutcome<Rules> {
+        let words = Array(arguments)
+        var parsed = ParsedOptions<Rules>()
+        var index = 0
+        while index < words.count {
+            let word = words[index]
+            index += 1
+            if word == "--" {
+                parsed.positionals.append(contentsOf: words[index...])
+                break
+            }
+            // A lone dash is by custom a file name: standard input.
+            guard word.hasPrefix("-"), word != "-" else {
+                parsed.positionals.append(word)
+                continue
+            }
+            if word == "--help" { return .help }
+            let (rule, spelling, inlineValue) = try lookUp(word)
+            var value = inlineValue
+            if rule.shape != .flag, value == nil, index < words.count,
+                !words[index].hasPrefix("--")
+            {
+                value = words[index]
+                index += 1
+            }
+            try record(rule, spelling: spelling, value: value, into: &parsed)
+        }
+        if parsed.positionals.count > positionalMaximum {
+            throw UsageError("unexpected word \"\(parsed.positionals[positionalMaximum])\"")
+        }
+        return .run(parsed)
+    }
+
+    /// The options which a hand-written help page forgets to name, for the test that keeps it true.
+    public static func namesMissing(inHelp help: String, for rules: Rules.Type = Rules.self)
+        -> [String]
+    {
+        let words = Set(help.split { " ,=[]\n\t".contains($0) }.map(String.init))
+        return Rules.allCases.flatMap { rule in
+            ["--\(rule.rawValue)"] + (rule.letter.map { ["-\($0)"] } ?? [])
+        }.filter { !words.contains($0) }
+    }
+
+    /// The rule that a dashed word names, the word without its value, and the value after `=`.
+    private static func lookUp(
+        _ word: String
+    ) throws(UsageError) -> (rule: Rules, spelling: String, inlineValue: String?) {
+        guard word.hasPrefix("--") else {
+            let name = word.dropFirst()
+            if let rule = Rules.allCases.first(where: {
+                $0.letter.map { name == String($0) } ?? false
+            }) {
+                return (rule, word, nil)
+            }
+            throw UsageError("unknown option \(word)")
+        }
+        let equals = word.firstIndex(of: "=")
+        let spelling = String(word[..<(equals ?? word.endIndex)])
+        let name = String(spelling.dropFirst(2))
+        guard let rule = Rules(rawValue: name) else {
+            let known = Rules.allCases.map(\.rawValue) + ["help"]
+            let advice = Spelling.nearest(to: name, among: known).map { "; did you mean --\($0)?" }
+            throw UsageError("unknown option \(spelling)\(advice ?? "")")
+        }
+        return (rule, spelling, equals.map { String(word[word.index(after: $0)...]) })
+    }
+
+    private static func record(
+        _ rule: Rules, spelling: String, value: String?, into parsed: inout ParsedOptions<Rules>
+    ) throws(UsageError) {
+        switch rule.shape {
+        case .flag:
+            if value != nil { throw UsageError("\(spelling) takes no value") }
+            parsed.values[rule] = []
+        case .value, .repeated:
+            guard let value else {
+                throw UsageError("\(spelling) needs a value: write \(spelling) VALUE")
+            }
+            // The last of two would win in silence, which is how a script's option gets lost.
+            if rule.shape == .value, parsed.values[rule] != nil {
+                throw UsageError("--\(rule.rawValue) is given twice")
+            }
+            parsed.values[rule, default: []].append(value)
+        }
+    }
+}

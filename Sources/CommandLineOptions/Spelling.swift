@@ -1,0 +1,51 @@
+// Finds the name that somebody most likely meant. It serves every place where a person types a name
+// out of a known set: options, subcommands, configuration keys.
+
+/// Advice on misspelled names.
+public enum Spelling {
+    /// Of `known`, the name with the fewest typing errors between it and `name`; nil where none is
+    /// near. Near means at most one error per three letters, so that unlike names are not offered,
+    /// or a name that was not written to its end.
+    public static func nearest(to name: String, among known: some Sequence<String>) -> String? {
+        // Nobody mistypes a page; the cost of a comparison is the product of the lengths.
+        guard name.utf8.count <= 100 else { return nil }
+        let allowed = max(1, name.utf8.count / 3)
+        var best: (name: String, distance: Int)?
+        for candidate in known {
+            let isBeginning = name.utf8.count >= 3 && candidate.hasPrefix(name)
+            let distance = isBeginning ? 1 : distance(Array(name.utf8), Array(candidate.utf8))
+            if distance <= allowed, distance < best?.distance ?? .max {
+                best = (candidate, distance)
+            }
+        }
+        return best?.name
+    }
+
+    /// Insertions, deletions, replacements and swaps of neighbours that lead from one word to the
+    /// other (optimal string alignment), letters compared without case.
+    static func distance(_ from: [UInt8], _ to: [UInt8]) -> Int {
+        var beforeLast = [Int](repeating: 0, count: to.count + 1)
+        var last = Array(0...to.count)
+        for row in from.indices {
+            var current = [row + 1]
+            for column in to.indices {
+                let same = lowercased(from[row]) == lowercased(to[column])
+                var cost = min(
+                    last[column] + (same ? 0 : 1), last[column + 1] + 1, current[column] + 1)
+                if row > 0, column > 0,
+                    lowercased(from[row]) == lowercased(to[column - 1]),
+                    lowercased(from[row - 1]) == lowercased(to[column])
+                {
+                    cost = min(cost, beforeLast[column - 1] + 1)
+                }
+                current.append(cost)
+            }
+            (beforeLast, last) = (last, current)
+        }
+        return last[to.count]
+    }
+
+    private static func lowercased(_ letter: UInt8) -> UInt8 {
+        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(letter) ? letter | 0x20 : letter
+    }
+}

@@ -1,0 +1,35 @@
+// Picks the subcommand of programs like `martlet token mint`: one or two words before the options.
+
+extension RawRepresentable where RawValue == String, Self: CaseIterable {
+    /// Takes the words of a subcommand off the front of the arguments. Raw values are the words as
+    /// typed, separated by one space: `"send"`, `"token mint"`. The longest match wins.
+    ///
+    /// - Throws: ``UsageError`` with the nearest known one, or all of them where nothing was given.
+    public static func takeSubcommand(
+        from arguments: inout ArraySlice<String>
+    ) throws(UsageError) -> Self {
+        let words = arguments.prefix { !$0.hasPrefix("-") }
+        for count in stride(from: min(2, words.count), to: 0, by: -1) {
+            if let command = Self(rawValue: words.prefix(count).joined(separator: " ")) {
+                arguments.removeFirst(count)
+                return command
+            }
+        }
+        let known = allCases.map(\.rawValue)
+        guard let first = words.first else {
+            throw UsageError("a command is needed, one of: \(known.joined(separator: ", "))")
+        }
+        // "token" alone is not misspelled, it is unfinished.
+        let continuations = known.filter { $0.hasPrefix(first + " ") }
+        if !continuations.isEmpty {
+            throw UsageError(
+                "\"\(words.prefix(2).joined(separator: " "))\" is not a command; "
+                    + "there is \(continuations.joined(separator: ", "))")
+        }
+        let typed = words.prefix(2).joined(separator: " ")
+        let nearest =
+            Spelling.nearest(to: first, among: known) ?? Spelling.nearest(to: typed, among: known)
+        throw UsageError(
+            "unknown command \"\(first)\"" + (nearest.map { "; did you mean \"\($0)\"?" } ?? ""))
+    }
+}

@@ -1,0 +1,84 @@
+// The broker's settings as plain values with their defaults: what the rest of the program reads.
+// How they are written, checked, documented and reloaded stands in `SettingTable.swift`; a value
+// that is here is known to be within its range.
+
+/// Everything an operator can choose. The initialiser gives the defaults.
+public struct BrokerSettings: Hashable, Sendable {
+    public var dataDirectory = "/var/lib/martlet"
+    public var listeners = [
+        ListenerSettings(transport: .tls, host: .any, port: 8883),
+        ListenerSettings(transport: .tcp, host: .loopback, port: 1883),
+    ]
+    /// Event loops; 0 lets the broker choose.
+    public var loops = 0
+    public var tls = TLS()
+    public var limits = Limits()
+    public var queues = Queues()
+    public var store = Store()
+    public var log = Log()
+
+    public init() {}
+
+    public struct TLS: Hashable, Sendable {
+        public var certificateFile: String?
+        public var keyFile: String?
+        public var minimumVersion = TLSVersion.tls12
+    }
+
+    public struct Limits: Hashable, Sendable {
+        public var connections = 100_000
+        public var authenticationSeconds = 15
+        public var keepAliveMaximumSeconds = 5_400
+        public var sessionExpirySeconds = 7 * 86_400
+        public var sessionExpiryMaximumSeconds = Int(UInt32.max)
+        public var sessionsPerUser = 64
+        public var subscriptionsPerSession = 1_000
+        public var topicLevels = 64
+        public var inboxWindow = 64
+        public var inboxWindowBytes = 262_144
+        public var sendWindow = 64
+        public var messageMaximum = 1_024
+        public var payloadMaximum = 262_144
+        public var packetMaximum = 524_288
+    }
+
+    public struct Queues: Hashable, Sendable {
+        public var messages = 10_000
+        public var bytes = 16 << 20
+        public var ageSeconds = 7 * 86_400
+        public var policy = QueueFullPolicy.refuse
+    }
+
+    public struct Store: Hashable, Sendable {
+        public var mapBytes = 128 << 30
+        public var softLimitBytes = 32 << 30
+        public var checksPages = true
+        public var downtimeMaximumSeconds = 7 * 86_400
+    }
+
+    public struct Log: Hashable, Sendable {
+        public var level = LogLevelName.info
+        public var format = LogFormatName.logfmt
+    }
+}
+
+/// The oldest TLS a listener speaks.
+public enum TLSVersion: String, CaseIterable, Sendable {
+    case tls12 = "1.2"
+    case tls13 = "1.3"
+}
+
+/// What happens to a message for a full queue.
+public enum QueueFullPolicy: String, CaseIterable, Sendable {
+    case refuse, oldest, newest
+}
+
+/// The least important event that is logged.
+public enum LogLevelName: String, CaseIterable, Sendable {
+    case error, warning, info, debug
+}
+
+/// How log lines are written.
+public enum LogFormatName: String, CaseIterable, Sendable {
+    case logfmt, json
+}

@@ -1,0 +1,52 @@
+// Renders the reference of all keys as Markdown: docs/operating/configuration.md is this text, and
+// a test keeps it so.
+
+extension SettingTable {
+    /// The page for operators.
+    public static var referencePage: String {
+        let defaults = BrokerSettings()
+        var page = """
+            # Configuration
+
+            One JSON5 file: JSON with comments, keys without quotes, and trailing commas. Give it
+            with `martletd --config FILE`. Every key has a default, so the file may be empty or
+            absent. `--set KEY.PATH=VALUE` overrules the file; `--print-config` shows every
+            effective value and where it comes from; `--check-config` only reads the file and says
+            what is wrong. An unknown key, a value of the wrong type or out of range, and wrong
+            syntax stop the start, with file, line and column.
+
+            `SIGHUP` reads the file again. What a changed key then does stands in the column
+            "Reload": *at once* for sessions that are connected too, for *new connections* from
+            then on, or only at the next *restart*. A file with an error changes nothing.
+
+            ```json5
+            {
+                // A gateway on its own network.
+                dataDirectory: "/var/lib/martlet",
+                listeners: ["tls://*:8883", "tcp://localhost:1883"],
+                tls: {
+                    certificateFile: "/etc/martlet/server.pem",
+                    keyFile: "/etc/martlet/server-key.pem",
+                },
+                queues: { messages: 5000, policy: "oldest" },
+            }
+            ```
+
+            <!-- The tables below are rendered from Sources/Configuration/SettingTable.swift. -->
+
+            """
+        var section: Substring?
+        for setting in all {
+            let parts = setting.key.split(separator: ".")
+            let newSection = parts.count > 1 ? parts[0] : "general"
+            if newSection != section {
+                page += "\n## \(newSection)\n\n"
+                page += "| Key | Default | Values | Reload | Meaning |\n|---|---|---|---|---|\n"
+                section = newSection
+            }
+            page += "| `\(setting.key)` | `\(setting.written(defaults))` | \(setting.domain) "
+            page += "| \(setting.reload.rawValue) | \(setting.reason) |\n"
+        }
+        return page
+    }
+}

@@ -1,0 +1,63 @@
+// A JSON5 document as a tree that remembers where everything stood, so that a complaint about a
+// value can name its line and column long after the text was read.
+
+/// One value of a document and where it begins.
+struct JSON5Node: Hashable, Sendable {
+    enum Value: Hashable, Sendable {
+        case null
+        case boolean(Bool)
+        /// As written: `0x10`, `1e3`, `-Infinity`. Who needs a number knows which kind.
+        case number(String)
+        case string(String)
+        case array([JSON5Node])
+        case object([Member])
+    }
+
+    /// A key and its value, in the order of the document.
+    struct Member: Hashable, Sendable {
+        var key: String
+        var keyOffset: Int
+        var node: JSON5Node
+    }
+
+    var value: Value
+    /// Bytes before it in the text.
+    var offset: Int
+
+    /// What this is, for people: "a number".
+    var kindName: String {
+        switch value {
+        case .null: "null"
+        case .boolean: "true or false"
+        case .number: "a number"
+        case .string: "a text"
+        case .array: "a list"
+        case .object: "an object"
+        }
+    }
+}
+
+/// A place in a text: both count from 1, columns in characters as an editor shows them.
+public struct TextPosition: Hashable, Sendable {
+    public let line: Int
+    public let column: Int
+
+    public init(line: Int, column: Int) {
+        self.line = line
+        self.column = column
+    }
+
+    /// The place of the byte at `offset`.
+    init(offset: Int, in text: [UInt8]) {
+        let before = text[..<min(offset, text.count)]
+        line = before.count { $0 == UInt8(ascii: "\n") } + 1
+        let lineStart = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+        column = String(decoding: before[lineStart...], as: UTF8.self).count + 1
+    }
+}
+
+/// Text that is not JSON5.
+struct JSON5SyntaxError: Error, Hashable, Sendable {
+    var offset: Int
+    var message: String
+}

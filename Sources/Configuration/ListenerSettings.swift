@@ -1,0 +1,116 @@
+// One address the broker listens on, written as a URL:
+//
+//     tls://*:8883                                    every address, IPv4 and IPv6
+//     tcp://localhost:1883?anonymous                  this machine only, login not required
+//     tls://10.0.0.7:8884?certificateFile=…&keyFile=…  with a certificate of its own
+
+/// Where and how to listen.
+public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
+    public enum Transport: String, CaseIterable, Sendable {
+        case tls, tcp
+    }
+
+    public enum Host: Hashable, Sendable {
+        /// Every address of the machine, IPv4 and IPv6: `*`.
+        case any
+        /// 127.0.0.1 and ::1: `localhost`.
+        case loopback
+        /// One numeric address, without brackets.
+        case address(String)
+    }
+
+    public var transport: Transport
+    public var host: Host
+    /// 1...65535.
+    public var port: UInt16
+    /// Whether a client may connect without credentials.
+    public var anonymous = false
+    /// Take the place of `tls.certificateFile` and `tls.keyFile` for this listener; both or none.
+    public var certificateFile: String?
+    public var keyFile: String?
+
+    public init(transport: Transport, host: Host, port: UInt16) {
+        self.transport = transport
+        self.host = host
+        self.port = port
+    }
+
+    /// Reads the written form.
+    ///
+    /// - Throws: what is wrong with it, as a sentence without its subject.
+    init(_ text: String) throws(SettingFault) {
+        let form = "must be like tls://*:8883 or tcp://localhost:1883"
+        guard let scheme = text.firstRange(of: "://") else { throw SettingFault("\(form)") }
+        guard let transport = Transport(rawValue: String(text[..<scheme.lowerBound])) else {
+            throw SettingFault("\(form); \(text[..<scheme.lowerBound]):// is not known")
+        }
+        let rest = text[scheme.upperBound...]
+        let query = rest.firstIndex(of: "?")
+        let authority = rest[..<(query ?? rest.endIndex)]
+        guard let colon = authority.lastIndex(of: ":"),
+            let port = UInt16(authority[authority.index(after: colon)...]), port > 0
+        else { throw SettingFault("\(form), with a port from 1 to 65535") }
+        self.init(
+            transport: transport, host: try Self.host(authority[..<colon]), port: port)
+        if let query {
+            for option in rest[rest.index(after: query)...].split(separator: "&") {
+                try apply(option)
+            }
+        }
+        if (certificateFile == nil) != (keyFile == nil) {
+            throw SettingFault("needs both certificateFile and keyFile, or none")
+        }
+        if transport == .tcp, certificateFile != nil {
+            throw SettingFault("has a certificate, but tcp:// does not use one; write tls://")
+        }
+    }
+
+    private static func host(_ text: Substring) throws(SettingFault) -> Host {
+        switch text {
+        case "*": return .any
+        case "localhost": return .loopback
+        case "": throw SettingFault("has no host; write * for every address")
+        default: break
+        }
+        if text.hasPrefix("["), text.hasSuffix("]") {
+            return .address(String(text.dropFirst().dropLast()))
+        }
+        if text.allSatisfy({ $0.isASCII && $0.isNumber || $0 == "." }) {
+            return .address(String(text))
+        }
+        // A name would be looked up once at start and then be wrong whenever the answer changes.
+        throw SettingFault(
+            "has the host \(text); write *, localhost, an IPv4 address, or an IPv6 address in "
+                + "brackets")
+    }
+
+    private mutating func apply(_ option: Substring) throws(SettingFault) {
+        let parts = option.split(separator: "=", maxSplits: 1).map(String.init)
+        switch (parts[0], parts.count) {
+        case ("anonymous", 1): anonymous = true
+        case ("certificateFile", 2): certificateFile = parts[1]
+        case ("keyFile", 2): keyFile = parts[1]
+        default:
+            throw SettingFault(
+                "has the option \(option); known are anonymous, certificateFile=FILE, keyFile=FILE")
+        }
+    }
+
+    /// The written form.
+    public var description: String {
+        let name =
+            switch host {
+            case .any: "*"
+            case .loopback: "localhost"
+            case .address(let address): address.contains(":") ? "[\(address)]" : address
+            }
+        let options =
+            (anonymous ? ["anonymous"] : [])
+            + [("certificateFile", certificateFile), ("keyFile", keyFile)].compactMap {
+                key, value in
+                value.map { "\(key)=\($0)" }
+            }
+        return "\(transport.rawValue)://\(name):\(port)"
+            + (options.isEmpty ? "" : "?" + options.joined(separator: "&"))
+    }
+}

@@ -1,0 +1,197 @@
+// Settings with the origin of each: defaults first, then the file, then the command line. The last
+// one that speaks wins.
+
+/// A value from the command line.
+public struct SettingOverride: Hashable, Sendable {
+    /// The option that carries it, for complaints and for ``LoadedConfiguration/printed``.
+    public var option: String
+    /// `key.path=value`. The value is JSON5; one that is not is taken as a text, so that a shell
+    /// needs no quotes within quotes.
+    public var assignment: String
+
+    public init(option: String = "--set", assignment: String) {
+        self.option = option
+        self.assignment = assignment
+    }
+}
+
+/// A configuration that passed all checks.
+public struct LoadedConfiguration: Sendable {
+    public private(set) var settings = BrokerSettings()
+    private var origins: [String: SettingOrigin] = [:]
+    private var complaints: [ConfigurationError.Complaint] = []
+
+    /// Reads and checks a configuration.
+    ///
+    /// - Parameters:
+    ///   - text: the content of the file, nil for none.
+    ///   - path: the file's name, for complaints.
+    ///   - overrides: from the command line, in order.
+    /// - Throws: all complaints at once; only a syntax error stands alone.
+    public init(
+        text: [UInt8]?, path: String = "", overrides: [SettingOverride] = []
+    ) throws(ConfigurationError) {
+        if let text { try readFile(text, path: path) }
+        for override in overrides { apply(override) }
+        // Values that are refused would only cause complaints that follow from them.
+        if complaints.isEmpty { checkTogether() }
+        if !complaints.isEmpty { throw ConfigurationError(complaints: complaints) }
+    }
+
+    /// Where the value of a key comes from.
+    public func origin(of key: String) -> SettingOrigin {
+        origins[key] ?? .standard
+    }
+
+    /// The effective values as a configuration that could be given to the broker, each with its
+    /// origin as a comment.
+    public var printed: String {
+        var lines = ["{"]
+        var section = ""
+        for setting in SettingTable.all {
+            let parts = setting.key.split(separator: ".")
+            let newSection = parts.count > 1 ? String(parts[0]) : ""
+            if newSection != section {
+                if !section.isEmpty { lines.append("    },") }
+                if !newSection.isEmpty { lines.append("    \(newSection): {") }
+                section = newSection
+            }
+            let indentation = section.isEmpty ? "    " : "        "
+            lines.append(
+                "\(indentation)\(parts[parts.count - 1]): \(setting.written(settings)),"
+                    + "  // \(origin(of: setting.key))")
+        }
+        if !section.isEmpty { lines.append("    },") }
+        return (lines + ["}"]).joined(separator: "\n")
+    }
+
+    /// The keys whose values differ from those of `other`, in the order of the table: what a reload
+    /// reports, and what it has to leave for a restart.
+    public func settingsChanged(from other: LoadedConfiguration) -> [Setting] {
+        SettingTable.all.filter { $0.written(settings) != $0.written(other.settings) }
+    }
+
+    // MARK: File
+
+    private mutating func readFile(_ text: [UInt8], path: String) throws(ConfigurationError) {
+        let root: JSON5Node
+        do {
+            root = try JSON5Parser.parse(text)
+        } catch {
+            let position = TextPosition(offset: error.offset, in: text)
+            throw ConfigurationError(complaints: [
+                .init(
+                    origin: .file(path: path, position: position), key: nil, message: error.message)
+            ])
+        }
+        let place = { (offset: Int) in
+            SettingOrigin.file(path: path, position: TextPosition(offset: offset, in: text))
+        }
+        guard case .object(let members) = root.value else {
+            complaints.append(
+                .init(
+                    origin: place(root.offset), key: nil,
+                    message: "a configuration is an object in braces, not \(root.kindName)"))
+            return
+        }
+        take(members, below: "", place: place)
+    }
+
+    private mutating func take(
+        _ members: [JSON5Node.Member], below prefix: String, place: (Int) -> SettingOrigin
+    ) {
+        for member in members {
+            let key = prefix + member.key
+            let isSection = SettingTable.all.contains { $0.key.hasPrefix(key + ".") }
+            switch member.node.value {
+            case .object(let inner) where isSection:
+                take(inner, below: key + ".", place: place)
+            case _ where isSection:
+                complain(
+                    "must be an object in braces, not \(member.node.kindName)", key: key,
+                    origin: place(member.node.offset))
+            default:
+                assign(
+                    member.node, to: key, keyOrigin: place(member.keyOffset),
+                    valueOrigin: place(member.node.offset))
+            }
+        }
+    }
+
+    // MARK: Command line
+
+    private mutating func apply(_ override: SettingOverride) {
+        let origin = SettingOrigin.commandLine(option: override.option)
+        let parts = override.assignment.split(
+            separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2 else {
+            complaints.append(
+                .init(
+                    origin: origin, key: nil,
+                    message: "\"\(override.assignment)\" must be written KEY.PATH=VALUE"))
+            return
+        }
+        let written = Array(parts[1].utf8)
+        let node =
+            (try? JSON5Parser.parse(written))
+            ?? JSON5Node(value: .string(String(parts[1])), offset: 0)
+        assign(node, to: String(parts[0]), keyOrigin: origin, valueOrigin: origin)
+    }
+
+    // MARK: Both
+
+    private mutating func assign(
+        _ node: JSON5Node, to key: String, keyOrigin: SettingOrigin, valueOrigin: SettingOrigin
+    ) {
+        guard let setting = SettingTable.all.first(where: { $0.key == key }) else {
+            let advice = SettingTable.nearestKey(to: key).map { "; did you mean \($0)?" } ?? ""
+            complain("is not known\(advice)", key: key, origin: keyOrigin)
+            return
+        }
+        do {
+            try setting.assign(node, &settings)
+            origins[key] = valueOrigin
+        } catch {
+            complain(error.message, key: key, origin: valueOrigin)
+        }
+    }
+
+    /// What no value can be judged for alone.
+    private mutating func checkTogether() {
+        let limits = settings.limits
+        if limits.packetMaximum < limits.payloadMaximum + 66_000 {
+            complain(
+                "must be at least 66000 more than limits.payloadMaximum "
+                    + "(\(limits.payloadMaximum))", key: "limits.packetMaximum")
+        }
+        if limits.sessionExpirySeconds > limits.sessionExpiryMaximumSeconds {
+            complain(
+                "must not be more than limits.sessionExpiryMaximumSeconds "
+                    + "(\(limits.sessionExpiryMaximumSeconds))", key: "limits.sessionExpirySeconds")
+        }
+        if settings.store.mapBytes / 2 < settings.store.softLimitBytes {
+            complain(
+                "must be at least twice store.softLimitBytes (\(settings.store.softLimitBytes))",
+                key: "store.mapBytes")
+        }
+        if (settings.tls.certificateFile == nil) != (settings.tls.keyFile == nil) {
+            complain(
+                "needs tls.keyFile beside it, and the other way round", key: "tls.certificateFile")
+        }
+        let bare = settings.listeners.first {
+            $0.transport == .tls && $0.certificateFile == nil && settings.tls.certificateFile == nil
+        }
+        if let bare {
+            complain(
+                "has \(bare), which needs tls.certificateFile and tls.keyFile", key: "listeners")
+        }
+    }
+
+    private mutating func complain(_ message: String, key: String) {
+        complain(message, key: key, origin: origins[key] ?? .standard)
+    }
+
+    private mutating func complain(_ message: String, key: String, origin: SettingOrigin) {
+        complaints.append(.init(origin: origin, key: key, message: message))
+    }
+}

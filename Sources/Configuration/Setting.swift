@@ -1,0 +1,170 @@
+// What a setting is: a key, how its value is read and written, and what a person should know of it.
+
+/// What is wrong with a value, as a sentence without its subject: "must be from 1 to 100".
+struct SettingFault: Error, Hashable, Sendable {
+    var message: String
+
+    init(_ message: String) {
+        self.message = message
+    }
+}
+
+/// When a changed value takes effect after SIGHUP.
+public enum ReloadEffect: String, Hashable, Sendable {
+    /// For everything, sessions that are connected included.
+    case atOnce = "at once"
+    /// For what connects or is created from then on.
+    case newConnections = "new connections"
+    /// Only when the broker is started again; a reload says so and keeps the old value.
+    case restart
+}
+
+/// One key of the configuration.
+public struct Setting: Sendable {
+    /// The path, as in `limits.connections`.
+    public let key: String
+    /// Type, unit and range, for people.
+    public let domain: String
+    public let reload: ReloadEffect
+    /// What it does, and where its default comes from.
+    public let reason: String
+    /// The value as it is written in a configuration.
+    let written: @Sendable (BrokerSettings) -> String
+    let assign: @Sendable (JSON5Node, inout BrokerSettings) throws(SettingFault) -> Void
+
+    typealias Path<Value> = WritableKeyPath<BrokerSettings, Value> & Sendable
+
+    static func integer(
+        _ key: String, _ path: Path<Int>, in range: ClosedRange<Int>, unit: String,
+        reload: ReloadEffect, _ reason: String
+    ) -> Setting {
+        Setting(
+            key: key, domain: "\(unit), \(range.lowerBound) to \(range.upperBound)", reload: reload,
+            reason: reason, written: { String($0[keyPath: path]) },
+            assign: { node, settings throws(SettingFault) in
+                guard case .number(let text) = node.value else {
+                    throw SettingFault("must be a number, not \(node.kindName)")
+                }
+                guard let number = wholeNumber(text) else {
+                    throw SettingFault("must be a whole number, not \(text)")
+                }
+                guard range.contains(number) else {
+                    throw SettingFault(
+                        "must be from \(range.lowerBound) to \(range.upperBound), not \(text)")
+                }
+                settings[keyPath: path] = number
+            })
+    }
+
+    static func text(
+        _ key: String, _ path: Path<String>, reload: ReloadEffect, _ reason: String
+    ) -> Setting {
+        Setting(
+            key: key, domain: "path", reload: reload, reason: reason,
+            written: { quoted($0[keyPath: path]) },
+            assign: { node, settings throws(SettingFault) in
+                settings[keyPath: path] = try nonEmptyText(node)
+            })
+    }
+
+    static func optionalText(
+        _ key: String, _ path: Path<String?>, reload: ReloadEffect, _ reason: String
+    ) -> Setting {
+        Setting(
+            key: key, domain: "path or null", reload: reload, reason: reason,
+            written: { $0[keyPath: path].map(quoted) ?? "null" },
+            assign: { node, settings throws(SettingFault) in
+                settings[keyPath: path] = node.value == .null ? nil : try nonEmptyText(node)
+            })
+    }
+
+    static func boolean(
+        _ key: String, _ path: Path<Bool>, reload: ReloadEffect, _ reason: String
+    ) -> Setting {
+        Setting(
+            key: key, domain: "true or false", reload: reload, reason: reason,
+            written: { String($0[keyPath: path]) },
+            assign: { node, settings throws(SettingFault) in
+                guard case .boolean(let value) = node.value else {
+                    throw SettingFault("must be true or false, not \(node.kindName)")
+                }
+                settings[keyPath: path] = value
+            })
+    }
+
+    static func choice<Value: RawRepresentable<String> & CaseIterable & Sendable>(
+        _ key: String, _ path: Path<Value>, reload: ReloadEffect, _ reason: String
+    ) -> Setting {
+        let names = Value.allCases.map { quoted($0.rawValue) }.joined(separator: ", ")
+        return Setting(
+            key: key, domain: "one of \(names)", reload: reload, reason: reason,
+            written: { quoted($0[keyPath: path].rawValue) },
+            assign: { node, settings throws(SettingFault) in
+                guard let value = Value(rawValue: try nonEmptyText(node)) else {
+                    throw SettingFault("must be one of \(names)")
+                }
+                settings[keyPath: path] = value
+            })
+    }
+
+    static func listeners(
+        _ key: String, _ path: Path<[ListenerSettings]>, reload: ReloadEffect, _ reason: String
+    ) -> Setting {
+        Setting(
+            key: key, domain: "list of URLs", reload: reload, reason: reason,
+            written: {
+                "[\($0[keyPath: path].map { quoted($0.description) }.joined(separator: ", "))]"
+            },
+            assign: { node, settings throws(SettingFault) in
+                guard case .array(let elements) = node.value else {
+                    throw SettingFault("must be a list, not \(node.kindName)")
+                }
+                if elements.isEmpty { throw SettingFault("must name at least one listener") }
+                var listeners: [ListenerSettings] = []
+                for (index, element) in elements.enumerated() {
+                    do throws(SettingFault) {
+                        listeners.append(try ListenerSettings(try nonEmptyText(element)))
+                    } catch {
+                        throw SettingFault("entry \(index + 1) \(error.message)")
+                    }
+                }
+                settings[keyPath: path] = listeners
+            })
+    }
+
+    /// Decimal or hexadecimal; `1e3` and `1.0` are whole too, but nobody should have to wonder.
+    private static func wholeNumber(_ text: String) -> Int? {
+        let isNegative = text.hasPrefix("-")
+        let unsigned = isNegative || text.hasPrefix("+") ? text.dropFirst() : text[...]
+        let isHexadecimal = unsigned.hasPrefix("0x") || unsigned.hasPrefix("0X")
+        let digits = isHexadecimal ? unsigned.dropFirst(2) : unsigned
+        return Int((isNegative ? "-" : "") + digits, radix: isHexadecimal ? 16 : 10)
+    }
+
+    private static func nonEmptyText(_ node: JSON5Node) throws(SettingFault) -> String {
+        guard case .string(let text) = node.value else {
+            throw SettingFault("must be a text in quotes, not \(node.kindName)")
+        }
+        if text.isEmpty { throw SettingFault("must not be empty") }
+        // What goes to the system as a C string would end at a NUL.
+        if text.utf8.contains(0) { throw SettingFault("must not contain NUL") }
+        return text
+    }
+
+    /// A text as JSON writes it.
+    static func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": quoted += "\\\(scalar)"
+            case "\n": quoted += "\\n"
+            case "\t": quoted += "\\t"
+            case _ where scalar.value < 0x20:
+                quoted +=
+                    "\\u00" + (scalar.value < 0x10 ? "0" : "") + String(scalar.value, radix: 16)
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
+    }
+}

@@ -1,0 +1,162 @@
+// Every key of the configuration, once: range, unit, reason, and what a reload does. Defaults stand
+// in `BrokerSettings`. docs/operating/configuration.md is rendered from this table.
+import CommandLineOptions
+
+/// The keys of the configuration in the order in which they are documented.
+public enum SettingTable {
+    public static let all: [Setting] = general + tls + limits + queues + store + log
+
+    /// The known key that a person most likely meant: one spelled nearly so, or one of nearly the
+    /// same name in another section.
+    static func nearestKey(to key: String) -> String? {
+        if let near = Spelling.nearest(to: key, among: all.map(\.key)) { return near }
+        let names = all.map { $0.key.split(separator: ".").last.map(String.init) ?? $0.key }
+        let name = key.split(separator: ".").last.map(String.init) ?? key
+        return Spelling.nearest(to: name, among: names)
+            .flatMap(names.firstIndex(of:)).map { all[$0].key }
+    }
+
+    private static let general: [Setting] = [
+        .text(
+            "dataDirectory", \.dataDirectory, reload: .restart,
+            "Where the store lives. Made with 0700 if it is not there; one broker at a time."),
+        .listeners(
+            "listeners", \.listeners, reload: .restart,
+            "Where to listen, as `tls://HOST:PORT` or `tcp://HOST:PORT`. HOST is `*` (every "
+                + "address), `localhost`, or a numeric address. Options follow a `?` and are "
+                + "joined by `&`: `anonymous` lets clients in without credentials; "
+                + "`certificateFile=FILE` and `keyFile=FILE` take the place of those under `tls`. "
+                + "Plain text is for this machine only until somebody decides otherwise; 8883 and "
+                + "1883 are the ports of MQTT, and both carry both dialects."),
+        .integer(
+            "loops", \.loops, in: 0...64, unit: "threads", reload: .restart,
+            "Event loops. 0 lets the broker choose by the number of processors."),
+    ]
+
+    private static let tls: [Setting] = [
+        .optionalText(
+            "tls.certificateFile", \.tls.certificateFile, reload: .newConnections,
+            "The server's certificate and those between it and the root, as PEM, own one first."),
+        .optionalText(
+            "tls.keyFile", \.tls.keyFile, reload: .newConnections,
+            "The private key of the certificate, as PEM. A pair that does not fit is refused, and "
+                + "a reload then keeps the old one."),
+        .choice(
+            "tls.minimumVersion", \.tls.minimumVersion, reload: .newConnections,
+            "The oldest TLS that is spoken. 1.2 because many modem chips have nothing newer; "
+                + "anything older is broken (RFC 8996)."),
+    ]
+
+    private static let limits: [Setting] = [
+        .integer(
+            "limits.connections", \.limits.connections, in: 1...1_000_000, unit: "connections",
+            reload: .newConnections,
+            "Connections at a time. Each needs a file descriptor: see LimitNOFILE."),
+        .integer(
+            "limits.authenticationSeconds", \.limits.authenticationSeconds, in: 1...600,
+            unit: "seconds", reload: .newConnections,
+            "A connection that is not logged in after this time, counted from accept and TLS "
+                + "included, is closed (D18)."),
+        .integer(
+            "limits.keepAliveMaximumSeconds", \.limits.keepAliveMaximumSeconds, in: 10...65_535,
+            unit: "seconds", reload: .newConnections,
+            "The longest keep-alive that is granted; a dead connection is noticed within 1.5 times "
+                + "this. An hour and a half suits devices behind long NAT timeouts."),
+        .integer(
+            "limits.sessionExpirySeconds", \.limits.sessionExpirySeconds, in: 1...4_294_967_295,
+            unit: "seconds", reload: .newConnections,
+            "How long a session outlives its connection where the client does not say: 7 days "
+                + "(L21). 4294967295 is for ever."),
+        .integer(
+            "limits.sessionExpiryMaximumSeconds", \.limits.sessionExpiryMaximumSeconds,
+            in: 1...4_294_967_295, unit: "seconds", reload: .newConnections,
+            "The longest a client may ask for. 4294967295 allows sessions that never expire, "
+                + "because pre-generated tokens are valid for years (D12)."),
+        .integer(
+            "limits.sessionsPerUser", \.limits.sessionsPerUser, in: 1...10_000, unit: "sessions",
+            reload: .newConnections,
+            "Devices of one user. Each is one more copy of everything sent to that user."),
+        .integer(
+            "limits.subscriptionsPerSession", \.limits.subscriptionsPerSession, in: 1...1_000_000,
+            unit: "subscriptions", reload: .atOnce,
+            "So that one client cannot fill the topic tree."),
+        .integer(
+            "limits.topicLevels", \.limits.topicLevels, in: 1...256, unit: "levels",
+            reload: .atOnce,
+            "Levels of a topic or filter, which bound the cost of matching one."),
+        .integer(
+            "limits.inboxWindow", \.limits.inboxWindow, in: 1...65_535, unit: "messages",
+            reload: .newConnections,
+            "Deliveries on their way to one session and not yet acknowledged. 64 fill a link of "
+                + "100 ms at 600 messages a second; a client may ask for fewer."),
+        .integer(
+            "limits.inboxWindowBytes", \.limits.inboxWindowBytes, in: 1_024...1_073_741_824,
+            unit: "bytes", reload: .newConnections,
+            "The same in bytes: what a slow reader can hold of the broker's memory. One message "
+                + "always fits."),
+        .integer(
+            "limits.sendWindow", \.limits.sendWindow, in: 1...65_535, unit: "messages",
+            reload: .newConnections,
+            "Sends of one session without a seen result: what is remembered to recognise resends."),
+        .integer(
+            "limits.messageMaximum", \.limits.messageMaximum, in: 64...65_535, unit: "bytes",
+            reload: .atOnce,
+            "The minimal JSON form of a `t`/`b` message (S10); one byte more is refused with "
+                + "0x95."),
+        .integer(
+            "limits.payloadMaximum", \.limits.payloadMaximum, in: 0...268_000_000, unit: "bytes",
+            reload: .atOnce, "A payload on a plain topic; one byte more is refused with 0x95."),
+        .integer(
+            "limits.packetMaximum", \.limits.packetMaximum, in: 1_024...268_435_460, unit: "bytes",
+            reload: .newConnections,
+            "A whole packet from a client. At least 66000 more than `payloadMaximum`, which leaves "
+                + "room for the longest topic."),
+    ]
+
+    private static let queues: [Setting] = [
+        .integer(
+            "queues.messages", \.queues.messages, in: 1...100_000_000, unit: "messages",
+            reload: .atOnce,
+            "Messages that wait for one session: the price of a forgotten device."),
+        .integer(
+            "queues.bytes", \.queues.bytes, in: 1_024...1_099_511_627_776, unit: "bytes",
+            reload: .atOnce, "Bytes that wait for one session."),
+        .integer(
+            "queues.ageSeconds", \.queues.ageSeconds, in: 1...4_294_967_295, unit: "seconds",
+            reload: .atOnce, "Age at which a waiting message expires: 7 days (L21)."),
+        .choice(
+            "queues.policy", \.queues.policy, reload: .atOnce,
+            "A message for a full queue: `refuse` tells the sender (0x97) and loses nothing; "
+                + "`oldest` makes room by dropping the oldest; `newest` drops the new one. Each is "
+                + "counted."),
+    ]
+
+    private static let store: [Setting] = [
+        .integer(
+            "store.mapBytes", \.store.mapBytes, in: 16_777_216...70_368_744_177_664, unit: "bytes",
+            reload: .restart,
+            "Address space of the store. It costs neither memory nor disk, and LMDB cannot go "
+                + "beyond it, so it is large from the start. At least twice `softLimitBytes`."),
+        .integer(
+            "store.softLimitBytes", \.store.softLimitBytes, in: 8_388_608...35_184_372_088_832,
+            unit: "bytes", reload: .restart,
+            "Bytes in use above which sends are refused (0x97), while acknowledgements and drains "
+                + "go on."),
+        .boolean(
+            "store.checksPages", \.store.checksPages, reload: .restart,
+            "Whether every page is checked at start, which reads the whole file once."),
+        .integer(
+            "store.downtimeMaximumSeconds", \.store.downtimeMaximumSeconds, in: 0...315_360_000,
+            unit: "seconds", reload: .restart,
+            "The longest time that a stopped broker counts as passed, so that a clock which was "
+                + "set wrong expires nothing beyond it."),
+    ]
+
+    private static let log: [Setting] = [
+        .choice(
+            "log.level", \.log.level, reload: .atOnce, "The least important event that is logged."),
+        .choice(
+            "log.format", \.log.format, reload: .atOnce,
+            "`logfmt` for people and journald, `json` for collectors; one line per event."),
+    ]
+}

@@ -1,0 +1,31 @@
+// The page for operators says what the program does: it is rendered from the program's own table.
+import Configuration
+import Foundation
+import Testing
+
+@Suite struct ConfigurationReferenceTests {
+    private let page = URL(filePath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: "docs/operating/configuration.md")
+
+    @Test func `the page in the repository is the one that the table gives`() throws {
+        if ProcessInfo.processInfo.environment["MARTLET_UPDATE_DOCS"] == "1" {
+            try Data(SettingTable.referencePage.utf8).write(to: page)
+        }
+        #expect(
+            try String(contentsOf: page, encoding: .utf8) == SettingTable.referencePage,
+            "Run the tests once with MARTLET_UPDATE_DOCS=1, and read the difference.")
+    }
+
+    @Test func `the example on the page is a good configuration`() throws {
+        let parts = SettingTable.referencePage.split(separator: "```")
+        let example = try #require(parts.first { $0.hasPrefix("json5") }).dropFirst(5)
+        let loaded = try LoadedConfiguration(text: Array(example.utf8), path: "example")
+        #expect(loaded.settings.queues.policy == .oldest)
+    }
+
+    @Test func `every key is documented with a reason and keys are unique`() {
+        #expect(SettingTable.all.allSatisfy { $0.reason.count > 15 && $0.reason.hasSuffix(".") })
+        #expect(Set(SettingTable.all.map(\.key)).count == SettingTable.all.count)
+    }
+}

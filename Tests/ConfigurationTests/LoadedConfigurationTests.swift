@@ -1,0 +1,208 @@
+// What an operator writes, what the broker makes of it, and what is said when it is wrong.
+import Configuration
+import Testing
+
+/// Enough for the standard listeners, which need a certificate.
+private let certificate = "tls: {certificateFile: '/c.pem', keyFile: '/k.pem'}"
+
+private func load(
+    _ text: String?, set: String...
+) throws(ConfigurationError) -> LoadedConfiguration {
+    try LoadedConfiguration(
+        text: text.map { Array($0.utf8) }, path: "m.json5",
+        overrides: set.map { SettingOverride(assignment: $0) })
+}
+
+/// The complaints about a configuration as lines; none if it is good.
+private func complaints(_ text: String?, set: String...) -> [String] {
+    do {
+        _ = try LoadedConfiguration(
+            text: text.map { Array($0.utf8) }, path: "m.json5",
+            overrides: set.map { SettingOverride(assignment: $0) })
+        return []
+    } catch {
+        return error.complaints.map(\.description)
+    }
+}
+
+@Suite struct LoadedConfigurationTests {
+    @Test func `an empty object gives the defaults`() throws {
+        var expected = BrokerSettings()
+        expected.tls.certificateFile = "/c.pem"
+        expected.tls.keyFile = "/k.pem"
+        #expect(try load("{\(certificate)}").settings == expected)
+        #expect(expected.limits.authenticationSeconds == 15, "D18")
+        #expect(expected.limits.messageMaximum == 1024, "S10")
+        #expect(expected.limits.sessionExpirySeconds == 604_800, "L21")
+        #expect(expected.listeners.map(\.description) == ["tls://*:8883", "tcp://localhost:1883"])
+    }
+
+    @Test func `every key can be written and is read back`() throws {
+        let printed = try load("{\(certificate)}").printed
+        #expect(
+            try load(printed).printed.split(separator: "\n").count
+                == printed.split(separator: "\n").count)
+        for setting in SettingTable.all {
+            let name = setting.key.split(separator: ".").last ?? ""
+            #expect(printed.contains("\(name): "), "\(setting.key)")
+            let origin = try load(printed).origin(of: setting.key)
+            #expect(origin != .standard, "\(setting.key)")
+        }
+    }
+
+    @Test func `the command line overrules the file and the file the default`() throws {
+        let loaded = try load(
+            "{\(certificate),\n limits: {sendWindow: 5, inboxWindow: 6}}",
+            set: "limits.sendWindow=7")
+        #expect(loaded.settings.limits.sendWindow == 7)
+        #expect(loaded.settings.limits.inboxWindow == 6)
+        #expect(loaded.origin(of: "limits.sendWindow") == .commandLine(option: "--set"))
+        #expect(loaded.origin(of: "limits.inboxWindow").description == "m.json5:2:39")
+        #expect(loaded.origin(of: "limits.connections") == .standard)
+        #expect(loaded.printed.contains("sendWindow: 7,  // --set"))
+        #expect(loaded.printed.contains("connections: 100000,  // default"))
+    }
+
+    @Test func `a bare word on the command line is a text`() throws {
+        let loaded = try load(
+            "{\(certificate)}", set: "log.level=debug", "dataDirectory=/srv/a b",
+            "queues.bytes=0x1000",
+            "listeners=['tls://*:1']")
+        #expect(loaded.settings.log.level == .debug)
+        #expect(loaded.settings.dataDirectory == "/srv/a b")
+        #expect(loaded.settings.queues.bytes == 4096)
+        #expect(loaded.settings.listeners.map(\.description) == ["tls://*:1"])
+    }
+
+    /// Text, overrides, and the complaints to expect, in order.
+    static let wrong: [(text: String, set: String?, complaints: [String])] = [
+        ("{a:1,\n b:x}", nil, ["m.json5:2:4: x is no value; a text needs quotes"]),
+        ("{a:1\n b:2}", nil, ["m.json5:2:2: a comma or } is missing before this"]),
+        (
+            "{\n\tlimits: {\n\t\tconnections: 5\n", nil,
+            ["m.json5:4:1: a comma or } is missing before this"]
+        ),
+        ("[]", nil, ["m.json5:1:1: a configuration is an object in braces, not a list"]),
+        (
+            "{limits: {\n  sendWidnow: 5}}", nil,
+            ["m.json5:2:3: limits.sendWidnow is not known; did you mean limits.sendWindow?"]
+        ),
+        (
+            "{sendWindow: 5}", nil,
+            ["m.json5:1:2: sendWindow is not known; did you mean limits.sendWindow?"]
+        ),
+        ("{colour: 5}", nil, ["m.json5:1:2: colour is not known"]),
+        ("{limits: 5}", nil, ["m.json5:1:10: limits must be an object in braces, not a number"]),
+        (
+            "{limits: {connections: '5'}}", nil,
+            ["m.json5:1:24: limits.connections must be a number, not a text"]
+        ),
+        (
+            "{limits: {connections: 1.5}}", nil,
+            ["m.json5:1:24: limits.connections must be a whole number, not 1.5"]
+        ),
+        (
+            "{limits: {connections: 0, sendWindow: 65536}}", nil,
+            [
+                "m.json5:1:24: limits.connections must be from 1 to 1000000, not 0",
+                "m.json5:1:39: limits.sendWindow must be from 1 to 65535, not 65536",
+            ]
+        ),
+        (
+            "{limits: {connections: 99999999999999999999}}", nil,
+            ["m.json5:1:24: limits.connections must be a whole number, not 99999999999999999999"]
+        ),
+        (
+            "{log: {level: 'loud'}}", nil,
+            ["m.json5:1:15: log.level must be one of \"error\", \"warning\", \"info\", \"debug\""]
+        ),
+        (
+            "{store: {checksPages: 1}}", nil,
+            ["m.json5:1:23: store.checksPages must be true or false, not a number"]
+        ),
+        ("{dataDirectory: ''}", nil, ["m.json5:1:17: dataDirectory must not be empty"]),
+        (
+            "{dataDirectory: null}", nil,
+            ["m.json5:1:17: dataDirectory must be a text in quotes, not null"]
+        ),
+        ("{listeners: []}", nil, ["m.json5:1:13: listeners must name at least one listener"]),
+        (
+            "{listeners: ['tls://*:8883', 'udp://*:1']}", nil,
+            [
+                "m.json5:1:13: listeners entry 2 must be like tls://*:8883 or tcp://localhost:1883"
+                    + "; udp:// is not known"
+            ]
+        ),
+        (
+            "{}", "limits.sendWindow",
+            ["--set: \"limits.sendWindow\" must be written KEY.PATH=VALUE"]
+        ),
+        (
+            "{}", "limits.sendWindw=1",
+            ["--set: limits.sendWindw is not known; did you mean limits.sendWindow?"]
+        ),
+        ("{}", "limits.sendWindow=many", ["--set: limits.sendWindow must be a number, not a text"]),
+        (
+            "{}", nil,
+            ["default: listeners has tls://*:8883, which needs tls.certificateFile and tls.keyFile"]
+        ),
+        (
+            "{listeners: ['tcp://*:1'], tls: {keyFile: '/k'}}", nil,
+            ["default: tls.certificateFile needs tls.keyFile beside it, and the other way round"]
+        ),
+        (
+            "{listeners: ['tcp://*:1'], limits: {packetMaximum: 300000}}", nil,
+            [
+                "m.json5:1:52: limits.packetMaximum must be at least 66000 more than "
+                    + "limits.payloadMaximum (262144)"
+            ]
+        ),
+        (
+            "{listeners: ['tcp://*:1'], store: {mapBytes: 0x1000000}}", nil,
+            [
+                "m.json5:1:46: store.mapBytes must be at least twice store.softLimitBytes "
+                    + "(34359738368)"
+            ]
+        ),
+        (
+            "{listeners: ['tcp://*:1'], limits: {sessionExpiryMaximumSeconds: 60}}", nil,
+            [
+                "default: limits.sessionExpirySeconds must not be more than "
+                    + "limits.sessionExpiryMaximumSeconds (60)"
+            ]
+        ),
+    ]
+
+    @Test(arguments: wrong)
+    func `what is wrong is said with its place`(
+        text: String, set: String?, expected: [String]
+    ) {
+        let said = if let set { complaints(text, set: set) } else { complaints(text) }
+        #expect(said == expected)
+    }
+
+    @Test func `a reload knows which keys changed`() throws {
+        let before = try load("{\(certificate)}")
+        let after = try load("{\(certificate), log: {level: 'debug'}, loops: 2}")
+        let changed = after.settingsChanged(from: before)
+        #expect(changed.map(\.key) == ["loops", "log.level"])
+        #expect(changed.map(\.reload) == [.restart, .atOnce])
+        #expect(before.settingsChanged(from: before).isEmpty)
+    }
+
+    @Test func `a file that is not there is named`() {
+        #expect {
+            try ConfigurationFile.load(path: "/nowhere/m.json5", overrides: [])
+        } throws: { error in
+            "\(error)" == "/nowhere/m.json5: No such file or directory"
+        }
+    }
+
+    @Test func `a device as configuration does not fill the memory`() {
+        #expect {
+            try ConfigurationFile.load(path: "/dev/zero", overrides: [])
+        } throws: { error in
+            "\(error)" == "/dev/zero: is larger than 1048576 bytes"
+        }
+    }
+}

@@ -1,0 +1,124 @@
+// The layering as a table: who may import whom, system modules included, which the build does not
+// check. Arrows never go up (docs/ARCHITECTURE.md).
+import Foundation
+import Testing
+
+/// What the files of each target may import. Nothing that touches a message imports Foundation;
+/// only targets that do I/O import Glibc.
+private let allowedImports: [String: Set<String>] = [
+    // Ground and bytes.
+    "Primitives": [],
+    "WireFormat": ["Primitives"],
+    // Domain and protocol.
+    "BrokerCore": ["Primitives"],
+    "Dialects": ["WireFormat", "BrokerCore", "Primitives"],
+    "ClientCore": ["WireFormat", "Primitives"],
+    // Edges.
+    "Credentials": ["BrokerCore", "Primitives", "COpenSSL", "Glibc", "FoundationEssentials"],
+    "QueueStore": ["BrokerCore", "Primitives", "CLMDB", "Glibc", "Synchronization"],
+    "NetTransport": ["Primitives", "CLinuxShims", "COpenSSL", "Glibc", "Synchronization"],
+    "CommandLineOptions": ["Glibc"],
+    "Configuration": ["CommandLineOptions", "Glibc"],
+    "Administration": ["FoundationEssentials", "Glibc"],
+    // Composition.
+    "BrokerRuntime": [
+        "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials", "QueueStore",
+        "NetTransport", "Configuration", "Administration", "CLinuxShims", "Glibc",
+        "Synchronization",
+    ],
+    "BrokerSimulation": ["BrokerCore", "Dialects", "ClientCore", "WireFormat", "Primitives"],
+    "MartletClient": [
+        "ClientCore", "WireFormat", "Primitives", "NetTransport", "Glibc", "Synchronization",
+    ],
+    // Programs.
+    "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "Glibc"],
+    "martlet": [
+        "MartletClient", "Administration", "CommandLineOptions", "FoundationEssentials", "Glibc",
+    ],
+    "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
+]
+
+@Suite struct LayeringTests {
+    @Test func `every target imports only what its layer may know`() throws {
+        var violations: [String] = []
+        for file in try Repository.files(in: ["Sources"], endings: [".swift"]) {
+            for (number, line) in file.lines.enumerated() {
+                guard let module = importedModule(line) else { continue }
+                if allowedImports[file.target]?.contains(module) != true {
+                    violations.append("\(file.path):\(number + 1) imports \(module)")
+                }
+            }
+        }
+        expectNone(
+            violations,
+            remedy: "Move the code to a layer that may know this module, or hand the value in from "
+                + "above. A new arrow is a decision: it needs a reason in docs/ARCHITECTURE.md and "
+                + "a row in this table.")
+    }
+
+    @Test func `the table names exactly the Swift targets of Package.swift`() throws {
+        let declared = try declaredTargets(kinds: ["target", "executableTarget"])
+        let swiftTargets = declared.subtracting(["CLinuxShims"])
+        let difference = swiftTargets.symmetricDifference(allowedImports.keys)
+        expectNone(
+            difference.sorted(), remedy: "Give each target of Package.swift a row in this table.")
+    }
+
+    @Test func `every source belongs to a declared target`() throws {
+        let declared = try declaredTargets(
+            kinds: ["target", "executableTarget", "systemLibrary", "testTarget"])
+        let files = try Repository.files(in: ["Sources", "Tests"], endings: [".swift", ".c"])
+        let strays = files.filter { !declared.contains($0.target) }.map(\.path)
+        expectNone(strays, remedy: "Declare the folder in Package.swift, or move the file.")
+    }
+
+    @Test func `no type bears its module's name`() throws {
+        let modules = Set(allowedImports.keys)
+        let pattern = /\b(?:struct|class|enum|actor|protocol|typealias)\s+(\w+)/
+        var violations: [String] = []
+        for file in try Repository.files(in: ["Sources"], endings: [".swift"]) {
+            for (number, line) in file.lines.enumerated() where !isComment(line) {
+                for match in line.matches(of: pattern) where modules.contains(String(match.1)) {
+                    violations.append("\(file.path):\(number + 1) declares \(match.1)")
+                }
+            }
+        }
+        expectNone(
+            violations,
+            remedy: "Rename the type: Module.Name cannot be written where a type hides its module.")
+    }
+
+    @Test func `the reader of imports knows every way to write one`() {
+        #expect(importedModule("import Glibc") == "Glibc")
+        #expect(importedModule("@testable import Credentials") == "Credentials")
+        #expect(importedModule("public import Primitives") == "Primitives")
+        #expect(importedModule("@preconcurrency internal import Foundation") == "Foundation")
+        #expect(importedModule("import struct Foundation.Data") == "Foundation")
+        #expect(importedModule("@_exported import Primitives // why") == "Primitives")
+        #expect(importedModule("// import Glibc") == nil)
+        #expect(importedModule("let important = 1") == nil)
+    }
+
+    /// The module that a line imports, if it is an import.
+    private func importedModule(_ line: some StringProtocol) -> String? {
+        guard line.contains("import") else { return nil }
+        let attributes = #"(?:@\w+(?:\([^)]*\))?\s+)*"#
+        let access = #"(?:(?:public|package|internal|fileprivate|private)\s+)?"#
+        let kind = #"(?:(?:struct|class|enum|protocol|typealias|func|var|let)\s+)?"#
+        let pattern = try? Regex(#"^\s*\#(attributes)\#(access)import\s+\#(kind)(\w+)"#)
+        guard let pattern, let match = String(line).firstMatch(of: pattern) else { return nil }
+        return match.output[1].substring.map(String.init)
+    }
+
+    private func isComment(_ line: Substring) -> Bool {
+        line.drop { $0 == " " }.hasPrefix("//")
+    }
+
+    /// Names of the targets that Package.swift declares.
+    private func declaredTargets(kinds: Set<String>) throws -> Set<String> {
+        let manifest = try Repository.file("Package.swift").lines.joined(separator: "\n")
+        let pattern = /\.(\w+)\(\s*name:\s*"([^"]+)"/
+        let names = manifest.matches(of: pattern).filter { kinds.contains(String($0.1)) }
+        return Set(names.map { String($0.2) })
+    }
+}

@@ -1,0 +1,117 @@
+// Habits that no compiler checks. Each message says what to do instead.
+import Foundation
+import Testing
+
+@Suite struct StyleTests {
+    /// More does not fit one sitting: the style asks for about 500, and this is where it insists.
+    private let lineCountMaximum = 700
+    /// As in .swift-format.
+    private let columnMaximum = 100
+
+    @Test func `the top level is exactly the known list`() throws {
+        let required: Set = [
+            "Package.swift", "README.md", "Makefile", "LICENSE", ".gitignore", ".swift-format",
+            ".ci", "docs", "Sources", "Tests",
+        ]
+        let optional: Set = ["Bench", "Firmware-Samples"]
+        let names = try Repository.topLevelNames()
+        expectNone(
+            names.subtracting(required).subtracting(optional).sorted(),
+            remedy:
+                "Put it into docs, Sources, Tests, Bench or Firmware-Samples; what is made by a "
+                + "run goes into .gitignore.")
+        expectNone(
+            required.subtracting(names).sorted(), remedy: "The top level lost what people look for."
+        )
+    }
+
+    @Test func `every file opens with what it is`() throws {
+        let silent = try Repository.code().filter { file in
+            guard let first = file.lines.first else { return true }
+            return !first.hasPrefix("// ") && !first.hasPrefix("/* ")
+        }
+        expectNone(
+            silent.map(\.path),
+            remedy:
+                "Open the file with a paragraph of comment: what it is, and what it must not know.")
+    }
+
+    @Test func `no file is longer than one can read`() throws {
+        let long = try Repository.code().filter { $0.lines.count > lineCountMaximum }
+        expectNone(
+            long.map { "\($0.path): \($0.lines.count) lines" },
+            remedy: "Find the second subject in it and give that its own file; the limit is "
+                + "\(lineCountMaximum) lines.")
+    }
+
+    @Test func `no line is wider than the page`() throws {
+        let wide = places { [columnMaximum] in $0.count > columnMaximum }
+        expectNone(
+            try wide(
+                Repository.code() + [Repository.file("Makefile"), Repository.file(".ci/run")]),
+            remedy:
+                "Break the line at \(columnMaximum) columns; `make format` does code, not comments."
+        )
+    }
+
+    @Test func `nothing is left for later in the code`() throws {
+        // Written in halves, so that this file passes its own test.
+        let marks = ["TO" + "DO", "FIX" + "ME", "[^X]X" + "XX[^X]", "not yet " + "implemented"]
+        let pattern = try Regex(marks.joined(separator: "|"))
+        let open = places { $0.contains(pattern) }
+        expectNone(
+            try open(Repository.code()),
+            remedy: "Do it now, or write down as a decision or a known limit why it is not done.")
+    }
+
+    @Test func `no path of somebody's machine is in the tree`() throws {
+        let pattern = /(?:^|[^A-Za-z0-9_.~}])\/(?:home|root|Users|work|mnt)\//
+        let foreign = places { $0.contains(pattern) }
+        let files =
+            try Repository.code()
+            + Repository.files(in: ["docs", ".ci"], endings: [".md", "run"])
+            + [Repository.file("Makefile"), Repository.file("Package.swift")]
+        expectNone(
+            foreign(files),
+            remedy: "Use a path relative to the repository, or take it as an option.")
+    }
+
+    @Test func `no test sleeps`() throws {
+        let calls = places { $0.contains(/\b(?:sleep|usleep|nanosleep)\(/) }
+        let tests = try Repository.files(in: ["Tests"], endings: [".swift"])
+            .filter { $0.target != "HygieneTests" }
+        expectNone(
+            calls(tests),
+            remedy: "Wait for the event itself, or pass the time in and move it by hand.")
+    }
+
+    @Test func `no test is switched off`() throws {
+        let calls = places { $0.contains(/\.disabled\(|XCTSkip|withKnownIssue/) }
+        let tests = try Repository.files(in: ["Tests"], endings: [".swift"])
+            .filter { $0.target != "HygieneTests" }
+        expectNone(calls(tests), remedy: "Mend what it shows, or delete the test with its reason.")
+    }
+
+    @Test func `the page on hacking names every make target`() throws {
+        let targets = try Repository.file("Makefile").lines
+            .filter { $0.hasPrefix(".PHONY:") }
+            .flatMap { $0.split(separator: " ").dropFirst() }
+        let page = try Repository.file("docs/HACKING.md").lines.joined(separator: "\n")
+        expectNone(
+            targets.filter { !page.contains("`make \($0)`") }.map(String.init),
+            remedy: "Give the make target a row in docs/HACKING.md.")
+        #expect(targets.count >= 7, "the reader of the Makefile no longer finds its targets")
+    }
+
+    /// A function that lists the lines of files for which `isFound` holds, as `path:line`.
+    private func places(
+        _ isFound: @escaping (Substring) -> Bool
+    ) -> ([Repository.File]) -> [String] {
+        { files in
+            files.flatMap { file in
+                file.lines.enumerated().filter { isFound($0.element) }
+                    .map { "\(file.path):\($0.offset + 1)" }
+            }
+        }
+    }
+}
