@@ -31,3 +31,23 @@ func frame(_ bytes: [UInt8]) -> PacketFrame? {
         return frame
     }
 }
+
+/// A number as a variable byte integer.
+func varInt(_ value: Int) -> [UInt8] {
+    bytes(count: VariableInteger.byteCount(UInt64(value))) { $0.write(varInt: UInt64(value)) }
+}
+
+/// Bytes that look random and are the same in every run (SplitMix64, upper byte).
+struct SeededBytes {
+    var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt8 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return UInt8(truncatingIfNeeded: (mixed ^ (mixed >> 31)) >> 56)
+    }
+}

@@ -25,14 +25,25 @@ public enum MRT {
         case disconnect = 14
         case auth = 15
 
-        /// The type of a framed packet. Reserved types, a remaining length that is not minimal, and
-        /// flags on a type that has none are malformed.
+        /// The type of a framed packet that `peer` sent. Reserved types, a remaining length that is
+        /// not minimal, and flags without a meaning are malformed; a type that this peer may not
+        /// send is a protocol error.
         @inlinable
-        public init(_ frame: PacketFrame) throws(WireError) {
+        public init(_ frame: PacketFrame, from peer: Peer) throws(WireError) {
             guard let type = PacketType(rawValue: frame.type), frame.hasMinimalLength,
                 frame.flags & ~type.flagMask == 0
             else { throw .malformed }
+            guard type.isSent(by: peer) else { throw .protocolError }
             self = type
+        }
+
+        @inlinable
+        func isSent(by peer: Peer) -> Bool {
+            switch self {
+            case .connect, .send, .ack, .request, .pingRequest: peer == .client
+            case .connack, .result, .deliver, .response, .pingResponse: peer == .broker
+            case .channel, .disconnect, .auth: true
+            }
         }
 
         /// The flag bits that have a meaning; all others must be 0.
@@ -47,6 +58,12 @@ public enum MRT {
                 0
             }
         }
+    }
+
+    /// The two ends of a connection.
+    public enum Peer: Hashable, Sendable {
+        case client
+        case broker
     }
 
     /// What is promised of a message (design section 2). Raw values are the grade bits of SEND and

@@ -1,0 +1,225 @@
+// Says what bytes mean in the words of the vector files, and encodes what was understood again: the
+// bridge between the codec and Tests/Vectors.
+
+import Primitives
+
+@testable import WireFormat
+
+/// What one packet was understood as.
+struct Meaning {
+    var text: String
+    /// What the decoded packet encodes to.
+    var encoded: [UInt8] = []
+}
+
+/// Decodes bytes that a client or a broker sent.
+func understand(_ bytes: [UInt8], isFromClient: Bool) -> Meaning {
+    bytes.withUnsafeBytes { bytes in
+        switch PacketFrame.next(in: bytes, at: 0, packetMaximum: .max) {
+        case .packet(let frame):
+            do throws(WireError) {
+                return try decode(frame, bytes, isFromClient ? .client : .broker)
+            } catch {
+                switch error {
+                case .malformed: return Meaning(text: "error=malformed")
+                case .protocolError: return Meaning(text: "error=protocol-error")
+                case .unsupportedVersion: return Meaning(text: "error=unsupported-version")
+                }
+            }
+        case .incomplete(let count): return Meaning(text: "error=incomplete:\(count)")
+        case .malformed: return Meaning(text: "error=malformed")
+        case .tooLarge: return Meaning(text: "error=too-large")
+        }
+    }
+}
+
+private func decode(
+    _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, _ peer: MRT.Peer
+) throws(WireError) -> Meaning {
+    let type = try MRT.PacketType(frame, from: peer)
+    let body = frame.body.bytes(in: bytes)
+    func meaning(_ packet: some MRT.Packet, _ words: [String?]) -> Meaning {
+        Meaning(
+            text: words.compactMap(\.self).joined(separator: " "),
+            encoded: encode(packet, Array(body)))
+    }
+    switch type {
+    case .connect:
+        let packet = try MRT.Connect(body: body)
+        return meaning(packet, words(packet, body))
+    case .connack:
+        switch try MRT.Connack(body: body) {
+        case .accepted(let packet): return meaning(packet, words(packet, body))
+        case .refused(let packet): return meaning(packet, words(packet, body))
+        }
+    case .send:
+        let packet = try MRT.Send(flags: frame.flags, body: body)
+        return meaning(packet, words(packet, body))
+    case .result:
+        let packet = try MRT.SendResult(flags: frame.flags, body: body)
+        return meaning(packet, words(packet, body))
+    case .deliver:
+        let packet = try MRT.Deliver(flags: frame.flags, body: body)
+        return meaning(packet, words(packet, body))
+    case .ack:
+        let packet = try MRT.Ack(flags: frame.flags, body: body)
+        return meaning(
+            packet,
+            ["ack", field("inbox", packet.inboxNumber), field("results", packet.resultsSeen)])
+    case .request:
+        let packet = try MRT.Request(body: body)
+        return meaning(
+            packet,
+            [
+                "request", "id=\(packet.identifier)", "operation=\(packet.operationCode)",
+                "parameters=" + escape(packet.parameters, body),
+            ])
+    case .response:
+        let packet = try MRT.Response(body: body)
+        return meaning(
+            packet,
+            [
+                "response", "id=\(packet.identifier)", "reason=\(packet.reason.rawValue)",
+                "content=" + escape(packet.content, body),
+            ])
+    case .pingRequest, .pingResponse:
+        let packet = try MRT.Ping(isResponse: type == .pingResponse, body: body)
+        return meaning(packet, [packet.isResponse ? "pingresp" : "pingreq"])
+    case .channel:
+        let packet = try MRT.Channel(body: body)
+        return meaning(
+            packet,
+            ["channel", "channel=\(packet.channel)", "inner=" + escape(packet.inner, body)])
+    case .disconnect where peer == .client:
+        let packet = try MRT.ClientDisconnect(body: body)
+        return meaning(
+            packet,
+            [
+                "disconnect", "reason=\(packet.reason.rawValue)",
+                packet.sessionExpirySeconds.map { "expiry=\($0)" },
+            ])
+    case .disconnect:
+        let packet = try MRT.BrokerDisconnect(body: body)
+        return meaning(
+            packet,
+            ["disconnect", "reason=\(packet.reason.rawValue)", "text=" + escape(packet.text, body)])
+    case .auth where peer == .client:
+        let packet = try MRT.ClientAuth(body: body)
+        return meaning(packet, ["auth", words(packet.credential, body)])
+    case .auth:
+        let packet = try MRT.BrokerAuth(body: body)
+        return meaning(packet, ["auth", "reason=\(packet.reason.rawValue)"])
+    }
+}
+
+private func words(_ credential: MRT.Credential, _ body: UnsafeRawBufferPointer) -> String? {
+    switch credential {
+    case .none: nil
+    case .token(let token): "token=" + escape(token, body)
+    case .appKey(let app, let key, let user):
+        "app=\(escape(app, body)) key=\(escape(key, body)) user=\(escape(user, body))"
+    }
+}
+
+private func words(_ packet: MRT.Connect, _ body: UnsafeRawBufferPointer) -> [String?] {
+    [
+        "connect", mark("clean", packet.isCleanStart), mark("reconnect", packet.isReconnect),
+        "keepalive=\(packet.keepAliveSeconds)", "window=\(packet.inboxWindow)",
+        "packetmax=\(packet.packetMaximum)", "device=" + escape(packet.device, body),
+        words(packet.credential, body),
+        packet.resume.map { "resume=\(fixed8($0.epoch)),\($0.lastNumber)" },
+        packet.cookie.map { "cookie=\(fixed8($0))" },
+        packet.outbox.map { "outbox=\(fixed8($0.epoch)),\($0.resultsSeen),\($0.highestUsed)" },
+        packet.sessionExpirySeconds.map { "expiry=\($0)" },
+        field("info", packet.information, body),
+    ]
+}
+
+private func words(_ packet: MRT.ConnectAccepted, _ body: UnsafeRawBufferPointer) -> [String?] {
+    [
+        "connack", mark("present", packet.isSessionPresent), mark("will", packet.hasWill),
+        "epoch=\(fixed8(packet.sessionEpoch))", "cookie=\(fixed8(packet.resumeCookie))",
+        "time=\(packet.serverTime)", "keepalive=\(packet.keepAliveSeconds)",
+        "expiry=\(packet.sessionExpirySeconds)", "sendwindow=\(packet.sendWindow)",
+        "window=\(packet.inboxWindow)", "packetmax=\(packet.packetMaximum)",
+        "messagemax=\(packet.messageMaximum)", "payloadmax=\(packet.payloadMaximum)",
+        "user=" + escape(packet.user, body),
+    ]
+}
+
+private func words(_ packet: MRT.ConnectRefused, _ body: UnsafeRawBufferPointer) -> [String?] {
+    [
+        "connack", "reason=\(packet.reason.rawValue)", "retry=\(packet.retryAfterSeconds)",
+        "text=" + escape(packet.text, body),
+    ]
+}
+
+private func words(_ packet: MRT.Send, _ body: UnsafeRawBufferPointer) -> [String?] {
+    let target: String
+    switch packet.target {
+    case .user(let id): target = "user=" + escape(id, body)
+    case .list(let count, let ids):
+        let names = MRT.IdentifierList(ids, in: body).map { escape($0, body) }
+        precondition(names.count == count, "a list counts its ids")
+        target = "list=" + names.joined(separator: ",")
+    case .group(let id): target = "group=" + escape(id, body)
+    case .broadcast: target = "broadcast"
+    case .topic(let name): target = "topic=" + escape(name, body)
+    }
+    return [
+        "send", "grade=\(packet.grade.rawValue)", field("number", packet.number),
+        field("messageid", packet.messageIdentifier, body),
+        field("expiry", UInt64(packet.expirySeconds)), field("time", packet.time),
+        mark("raw", packet.isRaw), target, "payload=" + escape(packet.payload, body),
+    ]
+}
+
+private func words(_ packet: MRT.SendResult, _ body: UnsafeRawBufferPointer) -> [String?] {
+    let refusals = MRT.RefusalList(packet.refusals, in: body)
+        .map { "\($0.index):\($0.reason.rawValue)" }
+    return [
+        "result", "number=\(packet.number)", "reason=\(packet.reason.rawValue)",
+        field("messageid", packet.messageIdentifier, body), field("refused", packet.refusedCount),
+        packet.refusedCount == 0 ? nil : "refusals=" + refusals.joined(separator: ","),
+    ]
+}
+
+private func words(_ packet: MRT.Deliver, _ body: UnsafeRawBufferPointer) -> [String?] {
+    [
+        "deliver", "grade=\(packet.grade.rawValue)", field("number", packet.number),
+        mark("duplicate", packet.isPossibleDuplicate), mark("raw", packet.isRaw),
+        "kind=\(packet.kind.rawValue)", "from=" + escape(packet.from, body), "time=\(packet.time)",
+        field("address", packet.address, body), "payload=" + escape(packet.payload, body),
+    ]
+}
+
+/// A bare word.
+private func mark(_ word: String, _ isSet: Bool) -> String? { isSet ? word : nil }
+
+/// A number that is absent where it is 0.
+private func field(_ name: String, _ value: UInt64) -> String? {
+    value == 0 ? nil : "\(name)=\(value)"
+}
+
+/// Bytes that are absent where there are none.
+private func field(_ name: String, _ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String? {
+    range.isEmpty ? nil : "\(name)=" + escape(range, body)
+}
+
+private func fixed8(_ value: UInt64) -> String {
+    let digits = String(value, radix: 16)
+    return String(repeating: "0", count: 16 - digits.count) + digits
+}
+
+private func escape(_ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String {
+    var text = ""
+    for byte in range.bytes(in: body) {
+        if (0x21...0x7E).contains(byte) && byte != UInt8(ascii: "%") {
+            text.unicodeScalars.append(Unicode.Scalar(byte))
+        } else {
+            let digits = String(byte, radix: 16, uppercase: true)
+            text += "%" + (digits.count == 1 ? "0" : "") + digits
+        }
+    }
+    return text
+}

@@ -1,0 +1,58 @@
+// Reads Tests/Vectors; the format is described in the README there.
+
+import Foundation
+import Testing
+
+/// One line of a vector file.
+struct Vector: CustomTestStringConvertible, Sendable {
+    var name: String
+    var isFromClient: Bool
+    var bytes: [UInt8]
+    var meaning: String
+
+    var testDescription: String { name }
+
+    init(line: Substring) {
+        let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
+        precondition(fields.count == 5, "five fields: \(line)")
+        precondition(fields[1] == "MRT1", "a known dialect: \(line)")
+        precondition(fields[2] == "c>b" || fields[2] == "b>c", "a direction: \(line)")
+        name = String(fields[0])
+        isFromClient = fields[2] == "c>b"
+        bytes = hexadecimal(fields[3])
+        meaning = String(fields[4])
+    }
+
+    /// Every vector of every file.
+    static let all: [Vector] = {
+        let names = ["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"]
+        return names.flatMap { name in
+            let file = folder.appending(path: "\(name).txt")
+            let lines = try! String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+            return lines.filter { !$0.hasPrefix("#") }.map(Vector.init(line:))
+        }
+    }()
+
+    static let valid = all.filter { !$0.meaning.hasPrefix("error=") }
+
+    static subscript(name: String) -> Vector {
+        all.first { $0.name == name }!
+    }
+
+    /// The root of the repository.
+    static let root = URL(filePath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let folder = root.appending(path: "Tests/Vectors")
+}
+
+/// Bytes from pairs of hexadecimal digits.
+func hexadecimal(_ text: Substring) -> [UInt8] {
+    precondition(text.count.isMultiple(of: 2), "pairs of digits: \(text)")
+    var bytes: [UInt8] = []
+    var rest = text
+    while !rest.isEmpty {
+        bytes.append(UInt8(rest.prefix(2), radix: 16)!)
+        rest = rest.dropFirst(2)
+    }
+    return bytes
+}
