@@ -74,8 +74,8 @@ extension Broker {
                 let key = apps[app].keyDigest, key == digest
             else { return .failure(ConnectRefusal(reason: .badUserNameOrPassword)) }
             return .success(Identity(app: app, user: Array(user.bytes(in: bytes))))
-        case .anonymous(let name, let user):
-            guard let app = appNames.value(for: name.bytes(in: bytes)) else {
+        case .anonymous(let user):
+            guard let app = app(named: anonymousApp) else {
                 return .failure(ConnectRefusal(reason: .notAuthorized))
             }
             return .success(Identity(app: app, user: Array(user.bytes(in: bytes))))
@@ -91,7 +91,7 @@ extension Broker {
         let claimed: UnsafeRawBufferPointer
         switch request.claim {
         case .token(let identifier, _): claimed = identifier.bytes(in: bytes)
-        case .appKey(_, _, let user), .anonymous(_, let user): claimed = user.bytes(in: bytes)
+        case .appKey(_, _, let user), .anonymous(let user): claimed = user.bytes(in: bytes)
         }
         effects[lane].effects.append(
             .note(
@@ -271,8 +271,10 @@ extension Broker {
         _ session: UInt32, _ reason: ReasonCode, _ moment: Moment, _ effects: inout Effects
     ) {
         let connection = sessions[session].connection
-        if reason == .protocolError || reason == .receiveMaximumExceeded {
+        switch reason {
+        case .malformedPacket, .protocolError, .receiveMaximumExceeded, .packetTooLarge:
             counters.protocolErrors += 1
+        default: break
         }
         effects[connection.lane].effects.append(.close(connection, reason))
         note(.disconnected, session, reason, &effects)
@@ -284,16 +286,27 @@ extension Broker {
         _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        if cause == .protocolError { counters.protocolErrors += 1 }
         let reason: ReasonCode =
             switch cause {
             case .lost, .closedByBroker: .unspecifiedError
             case .keepAliveTimeout: .keepAliveTimeout
-            case .protocolError: .protocolError
             case .outgoingOverflow: .quotaExceeded
             }
         note(.disconnected, session, reason, &effects)
         detach(session, moment, &effects)
+    }
+
+    /// The peer broke the protocol, before or after it was let in.
+    mutating func protocolViolated(
+        _ connection: ConnectionID, _ reason: ReasonCode, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
+        if let session = session(of: connection) {
+            close(session, reason, moment, &effects)
+        } else {
+            counters.protocolErrors += 1
+            effects[connection.lane].effects.append(.close(connection, reason))
+        }
     }
 
     /// The client says good-bye.

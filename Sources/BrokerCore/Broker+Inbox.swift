@@ -263,6 +263,25 @@ extension Broker {
         }
     }
 
+    /// A delivery could not be put on the wire: it is done with, and counted.
+    mutating func dropOversize(
+        _ connection: ConnectionID, _ number: UInt64, _ moment: Moment, _ effects: inout Effects
+    ) {
+        guard let session = session(of: connection) else { return }
+        counters.oversizeDropped += 1
+        for position in 0..<sessions[session].sentCount
+        where sessions[session].window[position].number == number {
+            let entry = sessions[session].window.remove(at: position)
+            sessions[session].sentCount -= 1
+            if settle(entry, session, &effects) == .inStore {
+                gathering.removals.append(
+                    EntryRemoval(queue: sessions[session].inbox.queue, number: number))
+            }
+            pump(session, moment, &effects)
+            return
+        }
+    }
+
     /// Asks for more of the queue once half of the window's memory is free.
     mutating func loadMore(_ session: UInt32) {
         guard sessions[session].backlogCount > 0, !sessions[session].isLoading,

@@ -116,6 +116,7 @@ extension Broker {
     private func refusal(
         of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer
     ) -> ReasonCode? {
+        if let fault = request.fault { return fault }
         if request.isRaw {
             if request.payload.count > limits.payloadMaximum { return .packetTooLarge }
         } else if request.messageByteCount > limits.messageMaximum {

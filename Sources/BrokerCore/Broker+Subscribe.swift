@@ -9,7 +9,9 @@ extension Broker {
     ) {
         guard let session = session(of: connection) else { return }
         let filter = request.filter.bytes(in: bytes)
-        if let reason = subscribeRefusal(session, filter) {
+        if let reason = request.isFilterValid
+            ? subscribeRefusal(session, filter) : .topicFilterInvalid
+        {
             note(.subscribeRefused, session, reason, subject: filter, &effects)
             effects[connection.lane].respond(connection, request.requestIdentifier, reason)
             return

@@ -13,6 +13,9 @@ public struct Broker: ~Copyable {
     public var limits: CoreLimits
     public internal(set) var counters = Counters()
 
+    /// The app of clients whom a listener lets in without credentials.
+    public var anonymousApp: [UInt8] = []
+
     // Who there is.
     var apps = Slab<App>()
     var appNames = ByteKeyTable()
@@ -90,8 +93,10 @@ public struct Broker: ~Copyable {
             reportPresence(connection, identifier, user.bytes(in: bytes), &effects)
         case .disconnectReceived(let connection, let request):
             disconnect(connection, request, moment, &effects)
-        case .transientDropped(_, let count):
-            counters.transientDropped += UInt64(count)
+        case .deliveryTooLarge(let connection, let number):
+            dropOversize(connection, number, moment, &effects)
+        case .protocolViolated(let connection, let reason):
+            protocolViolated(connection, reason, moment, &effects)
         }
     }
 

@@ -24,8 +24,8 @@ public struct Counters: Hashable, Sendable {
     public var discarded: UInt64 = 0
     /// Dropped by a queue's policy `oldest` or `newest`.
     public var queueDropped: UInt64 = 0
-    /// Transient messages dropped because a connection did not read.
-    public var transientDropped: UInt64 = 0
+    /// Deliveries that were larger than their receiver takes.
+    public var oversizeDropped: UInt64 = 0
     /// Durable messages dropped for a session that is not persistent and does not read.
     public var memoryQueueDropped: UInt64 = 0
     public var protocolErrors: UInt64 = 0

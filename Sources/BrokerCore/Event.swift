@@ -19,8 +19,10 @@ public enum Event: Sendable {
     case unsubscribeReceived(ConnectionID, UnsubscribeRequest)
     case presenceQueried(ConnectionID, requestIdentifier: UInt64, user: ByteRange)
     case disconnectReceived(ConnectionID, DisconnectRequest)
-    /// Transient messages for a connection were dropped since its outgoing buffer was full.
-    case transientDropped(ConnectionID, count: UInt32)
+    /// A delivery cannot be put on the wire: its packet is larger than the client takes.
+    case deliveryTooLarge(ConnectionID, number: UInt64)
+    /// The peer broke the protocol in a way that ends the connection.
+    case protocolViolated(ConnectionID, ReasonCode)
 }
 
 /// Why a connection ended, as far as it matters to wills and logs.
@@ -29,8 +31,6 @@ public enum CloseCause: UInt8, Hashable, Sendable {
     case lost
     /// Nothing came for one and a half times the keep-alive.
     case keepAliveTimeout
-    /// The peer broke the protocol; the dialect has told it so.
-    case protocolError
     /// The peer did not read: its outgoing buffer passed the hard bound.
     case outgoingOverflow
     /// The broker closed it: a takeover, a kick, the end of the process.
@@ -43,8 +43,9 @@ public enum Claim: Hashable, Sendable {
     case token(identifier: ByteRange, digest: Digest)
     /// App id, SHA-256 of the app key, and the user's own word for who it is (development).
     case appKey(app: ByteRange, digest: Digest, user: ByteRange)
-    /// The listener vouches for the client and the client names its user.
-    case anonymous(app: ByteRange, user: ByteRange)
+    /// The listener vouches for the client and the client names its user, of the broker's anonymous
+    /// app (development and conformance suites).
+    case anonymous(user: ByteRange)
 }
 
 /// A SHA-256 digest as four words; equality takes the same time wherever they differ.
@@ -190,12 +191,16 @@ public struct SendRequest: Sendable {
     public var messageByteCount: UInt32
     /// MQTT 5 properties that travel along.
     public var properties: ByteRange
+    /// What the dialect found wrong with this send, beyond which it is not looked at.
+    public var fault: ReasonCode?
 
     public init(
         number: UInt64, grade: Grade, target: SendTarget, messageIdentifier: ByteRange = .empty,
         expirySeconds: UInt64? = nil, senderUnixMilliseconds: UInt64 = 0, isRaw: Bool = false,
-        payload: ByteRange, messageByteCount: UInt32, properties: ByteRange = .empty
+        payload: ByteRange, messageByteCount: UInt32, properties: ByteRange = .empty,
+        fault: ReasonCode? = nil
     ) {
+        self.fault = fault
         self.number = number
         self.grade = grade
         self.target = target
@@ -214,8 +219,13 @@ public struct SubscribeRequest: Sendable {
     public var filter: ByteRange
     /// The highest grade this subscription wants.
     public var grade: Grade
+    /// Whether the filter obeys the rules of filters (MQTT 4.7).
+    public var isFilterValid: Bool
 
-    public init(requestIdentifier: UInt64, filter: ByteRange, grade: Grade) {
+    public init(
+        requestIdentifier: UInt64, filter: ByteRange, grade: Grade, isFilterValid: Bool = true
+    ) {
+        self.isFilterValid = isFilterValid
         self.requestIdentifier = requestIdentifier
         self.filter = filter
         self.grade = grade
