@@ -91,6 +91,10 @@ public struct Broker: ~Copyable {
             unsubscribe(connection, request, bytes, &effects)
         case .presenceQueried(let connection, let identifier, let user):
             reportPresence(connection, identifier, user.bytes(in: bytes), &effects)
+        case .unknownRequestReceived(let connection, let identifier):
+            guard session(of: connection) != nil else { return }
+            effects[connection.lane].respond(
+                connection, identifier, .implementationSpecificError)
         case .disconnectReceived(let connection, let request):
             disconnect(connection, request, moment, &effects)
         case .deliveryTooLarge(let connection, let number):

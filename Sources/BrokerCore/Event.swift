@@ -18,6 +18,8 @@ public enum Event: Sendable {
     case subscribeReceived(ConnectionID, SubscribeRequest)
     case unsubscribeReceived(ConnectionID, UnsubscribeRequest)
     case presenceQueried(ConnectionID, requestIdentifier: UInt64, user: ByteRange)
+    /// A request for an operation that the dialect does not know.
+    case unknownRequestReceived(ConnectionID, requestIdentifier: UInt64)
     case disconnectReceived(ConnectionID, DisconnectRequest)
     /// A delivery cannot be put on the wire: its packet is larger than the client takes.
     case deliveryTooLarge(ConnectionID, number: UInt64)

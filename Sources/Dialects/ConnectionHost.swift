@@ -1,0 +1,86 @@
+// What a conversation needs from outside, as protocols for static dispatch: a place to write packets,
+// somebody who knows credentials, somebody who keeps the log.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+/// What may happen to a packet for a connection that does not keep up.
+public enum PacketPriority: Sendable {
+    /// It may be left out, and is counted.
+    case droppable
+    /// Without it the stream makes no sense; a connection with no room for it is closed.
+    case required
+}
+
+/// The owner of a lane's connections: writes and closes.
+public protocol ConnectionHost: ~Copyable {
+    /// Room for a packet at the end of what the connection is to be sent; nil when the connection is
+    /// gone or has no room for it. It must be filled and committed before anything else is asked for.
+    mutating func reservePacket(
+        _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
+    ) -> UnsafeMutableRawPointer?
+
+    /// Sends the packet that was reserved last with this turn.
+    mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID)
+
+    /// Closes a connection once what is written has been sent.
+    mutating func closeConnection(_ connection: ConnectionID)
+
+    /// The client is let in: it is read from again, packets up to the granted maximum are taken, and
+    /// it must not be silent for longer than this.
+    mutating func acceptConnection(_ connection: ConnectionID, silenceMilliseconds: UInt64)
+
+    /// Keeps what comes from a connection unread until it is accepted.
+    mutating func holdConnection(_ connection: ConnectionID)
+}
+
+/// Knows what clients present to prove who they are, and draws random numbers.
+public protocol Doorkeeper: ~Copyable {
+    /// The claim that a token makes, with ranges in `bytes`; nil when it does not look like one.
+    mutating func claim(token: ByteRange, in bytes: UnsafeRawBufferPointer) -> Claim?
+
+    /// The claim that an app key makes.
+    mutating func claim(
+        app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
+    ) -> Claim
+
+    /// An unpredictable number: session epochs and resume cookies.
+    mutating func makeRandomNumber() -> UInt64
+}
+
+/// Keeps the log of what happens on a lane.
+public protocol NoteTaker: ~Copyable {
+    /// A note of the core's. Its ranges are in `bytes`.
+    mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer)
+
+    /// A client was sent away before the core heard of it.
+    mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode)
+}
+
+extension ConnectionHost where Self: ~Copyable {
+    /// Writes one packet through `body`, which fills exactly `byteCount` bytes. False when it could
+    /// not be written.
+    @inline(__always)
+    mutating func write(
+        _ byteCount: Int, to connection: ConnectionID, _ priority: PacketPriority = .required,
+        _ body: (inout PacketWriter) -> Void
+    ) -> Bool {
+        guard let room = reservePacket(byteCount, for: connection, priority) else { return false }
+        var writer = PacketWriter(UnsafeMutableRawBufferPointer(start: room, count: byteCount))
+        body(&writer)
+        assert(writer.byteCount == byteCount, "a packet of another size than announced")
+        commitPacket(byteCount, for: connection)
+        return true
+    }
+
+    /// Writes an MRT packet whose ranges are in `source`.
+    mutating func write(
+        _ packet: some MRT.Packet, to connection: ConnectionID,
+        from source: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+    ) {
+        _ = write(packet.encodedByteCount, to: connection) { writer in
+            packet.write(to: &writer, from: source)
+        }
+    }
+}

@@ -1,0 +1,202 @@
+// From effects to bytes: every effect of a lane is written into the outgoing stream of its connection,
+// in order. A message for many is encoded once; each receiver's packet is a small header and a copy.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+/// Carries out the effects of one lane.
+public struct EffectCarrier: ~Copyable {
+    /// The encoded tail of the publication that was delivered last.
+    private var tail = ByteArena(capacity: 4096)
+    private var tailRange = ByteRange.empty
+    private var tailPublication = UInt32.max
+    private var isRaw = false
+    private var isPossibleDuplicate = false
+    private let packetMaximum: UInt32
+
+    /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
+    public init(packetMaximum: Int) {
+        self.packetMaximum = UInt32(packetMaximum)
+    }
+
+    /// Writes everything a lane's effects ask for. What cannot be delivered comes back as events.
+    public mutating func carryOut(
+        _ lane: borrowing EffectLane, conversations: inout ConversationTable,
+        host: inout some ConnectionHost & ~Copyable, notes: inout some NoteTaker & ~Copyable,
+        events: inout ContiguousArray<Event>
+    ) {
+        tailPublication = .max
+        for index in 0..<lane.effects.count {
+            switch lane.effects[index] {
+            case .deliver(let delivery):
+                deliver(delivery, lane, &conversations, &host, &events)
+            case .reportResult(let result):
+                report(result, lane, &host)
+            case .accept(let connection, let acceptance):
+                accept(connection, acceptance, lane, &conversations, &host)
+            case .refuse(let connection, let reason, let retryAfterSeconds):
+                host.write(
+                    MRT.ConnectRefused(reason: reason, retryAfterSeconds: retryAfterSeconds),
+                    to: connection)
+                close(connection, &conversations, &host)
+            case .respond(let connection, let identifier, let reason, let body):
+                host.write(
+                    MRT.Response(identifier: identifier, reason: reason, content: body),
+                    to: connection, from: lane.bytes.bytes)
+            case .reportPresence(
+                let connection, let identifier, let isOnline, let since, let devices, let count):
+                let answer = MRT.PresenceAnswer(
+                    isOnline: isOnline, since: since, deviceCount: UInt32(count),
+                    devices: devices)
+                respond(connection, identifier, answer, lane.bytes.bytes, &host)
+            case .confirmDisconnect(let connection):
+                host.write(
+                    MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection)
+                close(connection, &conversations, &host)
+            case .close(let connection, let reason):
+                host.write(MRT.BrokerDisconnect(reason: reason), to: connection)
+                close(connection, &conversations, &host)
+            case .note(let note):
+                notes.take(note, bytes: lane.bytes.bytes)
+            }
+        }
+    }
+
+    // MARK: - Deliveries
+
+    @inline(__always)
+    private mutating func deliver(
+        _ delivery: Delivery, _ lane: borrowing EffectLane,
+        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
+        _ events: inout ContiguousArray<Event>
+    ) {
+        if delivery.publication != tailPublication {
+            encodeTail(of: delivery.publication, lane)
+        }
+        let template = MRT.DeliverTemplate(
+            tail: tailRange.bytes(in: tail.bytes), isRaw: isRaw,
+            isPossibleDuplicate: isPossibleDuplicate)
+        let byteCount = template.byteCount(number: delivery.number)
+        if byteCount > conversations.clientPacketMaximumFloor,
+            conversations.isTooLarge(byteCount, for: delivery.connection)
+        {
+            events.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
+            return
+        }
+        _ = host.write(
+            byteCount, to: delivery.connection,
+            delivery.grade == .transient ? .droppable : .required
+        ) { writer in
+            template.write(
+                grade: MRT.Grade(rawValue: delivery.grade.rawValue)!, number: delivery.number,
+                to: &writer)
+        }
+    }
+
+    /// Encodes what all receivers of a publication get alike.
+    private mutating func encodeTail(of publication: UInt32, _ lane: borrowing EffectLane) {
+        let bytes = lane.bytes.bytes
+        let block = MessageBlock(lane.publications[Int(publication)].block.bytes(in: bytes))
+        func range(_ part: UnsafeRawBufferPointer) -> ByteRange {
+            part.isEmpty
+                ? .empty
+                : ByteRange(
+                    offset: UnsafeRawPointer(part.baseAddress!) - bytes.baseAddress!,
+                    count: part.count)
+        }
+        isRaw = block.marks.contains(.raw)
+        isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
+        var packet = MRT.Deliver(
+            grade: .transient, number: 0, kind: MRT.DeliveryKind(rawValue: block.kind.rawValue)!,
+            from: range(block.sender), time: block.time, payload: range(block.payload))
+        packet.address = range(block.address)
+        packet.isRaw = isRaw
+        tail.removeAll()
+        tailRange = tail.reserve(packet.tailByteCount)
+        var writer = PacketWriter(tail.mutableBytes(tailRange))
+        packet.writeTail(to: &writer, from: bytes)
+        tailPublication = publication
+    }
+
+    // MARK: - Answers
+
+    private func report(
+        _ result: SendResult, _ lane: borrowing EffectLane,
+        _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        var packet = MRT.SendResult(number: result.number, reason: result.reason)
+        packet.messageIdentifier = result.messageIdentifier
+        guard result.refusedCount > 0 else {
+            host.write(packet, to: result.connection, from: lane.bytes.bytes)
+            return
+        }
+        // Refused receivers are rare: the packet is put together in a buffer of its own.
+        var source = Array(result.messageIdentifier.bytes(in: lane.bytes.bytes))
+        packet.messageIdentifier = ByteRange(offset: 0, count: source.count)
+        packet.refusedCount = UInt64(result.refusedCount)
+        let start = source.count
+        let room = Int(result.namedRefusalCount) * MRT.Refusal.byteCountMaximum
+        source.append(contentsOf: repeatElement(0, count: room))
+        let written = source.withUnsafeMutableBytes { bytes in
+            var writer = PacketWriter(UnsafeMutableRawBufferPointer(rebasing: bytes[start...]))
+            for index in 0..<Int(result.namedRefusalCount) {
+                let refusal = lane.refusals[Int(result.firstRefusal) + index]
+                MRT.Refusal(index: refusal.index, reason: refusal.reason).write(to: &writer)
+            }
+            return writer.byteCount
+        }
+        packet.refusals = ByteRange(offset: start, count: written)
+        source.withUnsafeBytes { host.write(packet, to: result.connection, from: $0) }
+    }
+
+    private func respond(
+        _ connection: ConnectionID, _ identifier: UInt64, _ part: some RequestPart,
+        _ source: UnsafeRawBufferPointer, _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        var content = [UInt8](repeating: 0, count: part.byteCount)
+        content.withUnsafeMutableBytes { bytes in
+            var writer = PacketWriter(bytes)
+            part.write(to: &writer, from: source)
+        }
+        let response = MRT.Response(
+            identifier: identifier, reason: .success,
+            content: ByteRange(offset: 0, count: content.count))
+        content.withUnsafeBytes { host.write(response, to: connection, from: $0) }
+    }
+
+    private func accept(
+        _ connection: ConnectionID, _ acceptance: Acceptance, _ lane: borrowing EffectLane,
+        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        guard conversations[connection] != nil else { return }
+        conversations[connection]!.phase = .established
+        var packet = MRT.ConnectAccepted()
+        packet.isSessionPresent = acceptance.isSessionPresent
+        packet.hasWill = acceptance.hasWill
+        packet.sessionEpoch = acceptance.epoch
+        packet.resumeCookie = acceptance.cookie
+        packet.serverTime = acceptance.unixMilliseconds
+        packet.keepAliveSeconds = UInt16(acceptance.keepAliveSeconds)
+        packet.sessionExpirySeconds = acceptance.sessionExpirySeconds
+        packet.sendWindow = acceptance.sendWindow
+        packet.inboxWindow = acceptance.inboxWindow
+        packet.packetMaximum = packetMaximum
+        packet.messageMaximum = acceptance.messageMaximum
+        packet.payloadMaximum = acceptance.payloadMaximum
+        packet.user = acceptance.user
+        host.write(packet, to: connection, from: lane.bytes.bytes)
+        // One and a half times the keep-alive, as MQTT counts it [MQTT-3.1.2-22].
+        host.acceptConnection(
+            connection, silenceMilliseconds: UInt64(acceptance.keepAliveSeconds) * 1500)
+    }
+
+    private func close(
+        _ connection: ConnectionID, _ conversations: inout ConversationTable,
+        _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        guard conversations[connection] != nil else { return }
+        conversations[connection]!.phase = .closing
+        host.closeConnection(connection)
+    }
+}

@@ -1,0 +1,169 @@
+// From bytes to events: packets are framed, the first one chooses the dialect, and each becomes an
+// event for the core in the order of the stream. Nothing is answered here but a ping; faults become
+// events too, so that their answers keep their place.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+/// Turns the bytes of a lane's connections into events.
+public struct PacketDesk: ~Copyable {
+    public var conversations = ConversationTable()
+    /// Events of this turn, in order; their ranges are in the buffer the bytes came from.
+    public var events: ContiguousArray<Event> = []
+    /// By index, as ``ConversationTable/open(_:terms:)`` names them.
+    public var terms: [ListenerTerms]
+    /// Bytes of the largest packet that is accepted after CONNECT.
+    public let packetMaximum: Int
+
+    public init(terms: [ListenerTerms], packetMaximum: Int) {
+        self.terms = terms
+        self.packetMaximum = packetMaximum
+        events.reserveCapacity(1024)
+    }
+
+    /// What became of received bytes.
+    public struct Outcome: Sendable {
+        /// Bytes, from the front, that are done with.
+        public var consumed: Int
+        /// Bytes needed, from the first that is not done with, before it is worth asking again.
+        public var awaited: Int
+    }
+
+    /// Reads as many packets of `range` as are complete.
+    ///
+    /// - Parameter buffer: what `range`, and the ranges of all events of this turn, point into.
+    public mutating func receive(
+        _ range: ByteRange, of buffer: UnsafeRawBufferPointer, from connection: ConnectionID,
+        host: inout some ConnectionHost & ~Copyable, doorkeeper: inout some Doorkeeper & ~Copyable,
+        notes: inout some NoteTaker & ~Copyable
+    ) -> Outcome {
+        let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<range.endOffset])
+        var offset = Int(range.offset)
+        while true {
+            guard let conversation = conversations[connection] else {
+                return Outcome(consumed: Int(range.count), awaited: 0)
+            }
+            switch conversation.phase {
+            case .closing:
+                return Outcome(consumed: Int(range.count), awaited: 0)
+            case .awaitingAnswer:
+                return Outcome(consumed: offset - Int(range.offset), awaited: 0)
+            case .awaitingConnect, .established:
+                break
+            }
+            switch PacketFrame.next(in: bytes, at: offset, packetMaximum: packetMaximum) {
+            case .incomplete(let minimum):
+                return Outcome(consumed: offset - Int(range.offset), awaited: minimum)
+            case .malformed:
+                fail(connection, .malformedPacket, &host, &notes)
+            case .tooLarge:
+                fail(connection, .packetTooLarge, &host, &notes)
+            case .packet(let frame):
+                offset = frame.endOffset
+                if conversation.phase == .awaitingConnect {
+                    begin(frame, bytes, connection, &host, &doorkeeper, &notes)
+                } else {
+                    read(frame, bytes, connection, &host, &notes)
+                }
+            }
+        }
+    }
+
+    // MARK: - The first packet
+
+    private mutating func begin(
+        _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, _ connection: ConnectionID,
+        _ host: inout some ConnectionHost & ~Copyable,
+        _ doorkeeper: inout some Doorkeeper & ~Copyable,
+        _ notes: inout some NoteTaker & ~Copyable
+    ) {
+        let body = frame.body.bytes(in: bytes)
+        guard frame.type == MRT.PacketType.connect.rawValue,
+            let name = try? ProtocolName.read(body)
+        else {
+            // Not a client of ours: there is no dialect to answer in.
+            leave(connection, .protocolError, &host, &notes)
+            return
+        }
+        switch name {
+        case .mrt:
+            do throws(WireError) {
+                guard frame.flags == 0, frame.hasMinimalLength else { throw .malformed }
+                let connect = try MRT.Connect(body: body)
+                let base = Int(frame.body.offset)
+                let listener = terms[Int(conversations[connection]!.terms)]
+                switch MRTReader.event(
+                    connect, bodyOffset: base, bytes, connection, listener, &doorkeeper)
+                {
+                case .success(let event):
+                    conversations[connection]!.phase = .awaitingAnswer
+                    conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
+                    host.holdConnection(connection)
+                    events.append(event)
+                case .failure(let refusal):
+                    refuse(connection, refusal.reason, &host, &notes)
+                }
+            } catch {
+                refuse(connection, error.reason, &host, &notes)
+            }
+        case .mqtt, .mqisdp, .unknown:
+            leave(connection, .unsupportedProtocolVersion, &host, &notes)
+        }
+    }
+
+    /// Sends a client away in MRT, before the core has heard of it.
+    private mutating func refuse(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+    ) {
+        host.write(MRT.ConnectRefused(reason: reason), to: connection)
+        leave(connection, reason, &host, &notes)
+    }
+
+    private mutating func leave(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+    ) {
+        conversations[connection]!.phase = .closing
+        notes.takeRefusal(connection, reason)
+        host.closeConnection(connection)
+    }
+
+    // MARK: - Later packets
+
+    private mutating func read(
+        _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, _ connection: ConnectionID,
+        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+    ) {
+        do throws(WireError) {
+            switch try MRT.PacketType(frame, from: .client) {
+            case .pingRequest:
+                _ = try MRT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
+                host.write(MRT.Ping(isResponse: true), to: connection)
+            case let type:
+                try MRTReader.read(type, frame, bytes, connection, into: &events)
+            }
+        } catch {
+            fail(connection, error.reason, &host, &notes)
+        }
+    }
+
+    /// Ends a connection for a fault of its peer's.
+    private mutating func fail(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+    ) {
+        if conversations[connection]!.phase == .established {
+            conversations[connection]!.phase = .closing
+            events.append(.protocolViolated(connection, reason))
+        } else {
+            refuse(connection, reason, &host, &notes)
+        }
+    }
+}
+
+/// Why a CONNECT goes no further than its dialect.
+struct DialectRefusal: Error {
+    let reason: ReasonCode
+}
