@@ -296,8 +296,8 @@ extension Broker {
         detach(session, moment, &effects)
     }
 
-    /// The peer broke the protocol, before or after it was let in.
-    mutating func protocolViolated(
+    /// A fault of the peer's ends its connection, before or after it was let in.
+    mutating func peerFaulted(
         _ connection: ConnectionID, _ reason: ReasonCode, _ moment: Moment,
         _ effects: inout Effects
     ) {

@@ -99,8 +99,8 @@ public struct Broker: ~Copyable {
             disconnect(connection, request, moment, &effects)
         case .deliveryTooLarge(let connection, let number):
             dropOversize(connection, number, moment, &effects)
-        case .protocolViolated(let connection, let reason):
-            protocolViolated(connection, reason, moment, &effects)
+        case .peerFaulted(let connection, let reason):
+            peerFaulted(connection, reason, moment, &effects)
         }
     }
 

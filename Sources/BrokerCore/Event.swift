@@ -23,8 +23,8 @@ public enum Event: Sendable {
     case disconnectReceived(ConnectionID, DisconnectRequest)
     /// A delivery cannot be put on the wire: its packet is larger than the client takes.
     case deliveryTooLarge(ConnectionID, number: UInt64)
-    /// The peer broke the protocol in a way that ends the connection.
-    case protocolViolated(ConnectionID, ReasonCode)
+    /// The peer broke the protocol, or was silent for too long: the connection ends with this reason.
+    case peerFaulted(ConnectionID, ReasonCode)
 }
 
 /// Why a connection ended, as far as it matters to wills and logs.

@@ -156,7 +156,7 @@ public struct PacketDesk: ~Copyable {
     ) {
         if conversations[connection]!.phase == .established {
             conversations[connection]!.phase = .closing
-            events.append(.protocolViolated(connection, reason))
+            events.append(.peerFaulted(connection, reason))
         } else {
             refuse(connection, reason, &host, &notes)
         }

@@ -1,0 +1,166 @@
+// A lane: one event loop with its conversations. Bytes become events as they arrive; once per turn the
+// core is entered with all of them, and what it wants done on this lane's connections is carried out.
+
+import BrokerCore
+import Dialects
+import NetTransport
+import Primitives
+
+/// What a loop tells a lane, and what the lane does about it.
+struct LaneHandler: LoopHandler, ~Copyable {
+    private let lane: UInt8
+    private let shared: SharedBroker
+    private let clock: BrokerClock
+    private var desk: PacketDesk
+    private var carrier: EffectCarrier
+    private var doorkeeper = CredentialDesk()
+    private var notes: LaneLog
+    /// This lane's effects while they are carried out; empty otherwise.
+    private var effects = EffectLane()
+    private let packetMaximum: Int
+    /// Whether another thread has left effects for this lane.
+    private var isWoken = false
+
+    init(
+        lane: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
+        packetMaximum: Int, notes: consuming LaneLog
+    ) {
+        self.lane = lane
+        self.shared = shared
+        self.clock = clock
+        self.packetMaximum = packetMaximum
+        self.notes = notes
+        desk = PacketDesk(terms: terms, packetMaximum: packetMaximum)
+        carrier = EffectCarrier(packetMaximum: packetMaximum)
+    }
+
+    // MARK: - Connections
+
+    mutating func opened(
+        _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
+    ) {
+        guard case .listener(let tag) = origin else {
+            preconditionFailure("a broker connects to nobody")
+        }
+        desk.conversations.open(connection, terms: UInt8(tag))
+        notes.opened(connection, loop.peer(of: connection))
+    }
+
+    mutating func received(
+        _ bytes: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
+    ) -> Consumption {
+        let outcome = desk.receive(
+            bytes, of: loop.arena, from: connection, host: &loop, doorkeeper: &doorkeeper,
+            notes: &notes)
+        return Consumption(consumed: outcome.consumed, awaiting: outcome.awaited)
+    }
+
+    mutating func deadlineReached(
+        _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
+    ) {
+        switch deadline {
+        case .authentication:
+            // It has not logged in (D18); there may be no dialect to answer in.
+            notes.takeRefusal(connection, .keepAliveTimeout)
+            loop.close(connection, afterFlush: false)
+        case .keepAlive:
+            desk.events.append(.peerFaulted(connection, .keepAliveTimeout))
+        }
+    }
+
+    mutating func closed(
+        _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+    ) {
+        notes.closed(connection, cause, detail: loop.closeDetail(of: connection))
+        guard desk.conversations[connection] != nil else { return }
+        desk.conversations.close(connection)
+        desk.events.append(.connectionClosed(connection, BrokerCore.CloseCause(cause)))
+    }
+
+    // MARK: - Turns
+
+    mutating func woken(in loop: inout EventLoop) {
+        isWoken = true
+    }
+
+    mutating func turnEnded(in loop: inout EventLoop) {
+        let isDue = loop.nextWake <= loop.now
+        guard isDue || isWoken || !desk.events.isEmpty else { return }
+        isWoken = false
+        repeat {
+            enterCore(&loop)
+            carryOut(&loop)
+        } while !desk.events.isEmpty
+    }
+
+    private mutating func enterCore(_ loop: inout EventLoop) {
+        let moment = clock.moment(at: loop.now)
+        let bytes = loop.arena
+        loop.nextWake = shared.enter(from: lane) { state in
+            for event in desk.events {
+                state.broker.step(event, bytes: bytes, at: moment, effects: &state.effects)
+            }
+            state.broker.advance(to: moment, effects: &state.effects)
+            state.effects.exchange(lane, with: &effects)
+            return state.broker.nextDeadline ?? .never
+        }
+        desk.events.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func carryOut(_ loop: inout EventLoop) {
+        guard !effects.isEmpty else { return }
+        carrier.carryOut(
+            effects, conversations: &desk.conversations, host: &loop, notes: &notes,
+            events: &desk.events)
+        effects.removeAll()
+    }
+
+    mutating func stopping(in loop: inout EventLoop) {
+        // Told with the loop's last flush; the core is not told, so that no session ends and no will
+        // is sent because the broker is stopped.
+        carrier.sayGoodbye(conversations: &desk.conversations, host: &loop)
+    }
+}
+
+extension BrokerCore.CloseCause {
+    /// What the core wants to know of why a loop closed a connection.
+    fileprivate init(_ cause: NetTransport.CloseCause) {
+        switch cause {
+        case .outgoingOverflow, .lingerTimeout: self = .outgoingOverflow
+        case .closedByHandler, .loopStopped: self = .closedByBroker
+        case .peerClosed, .networkFailure, .tlsFailure, .handshakeTimeout, .connectTimeout,
+            .packetTooLarge:
+            self = .lost
+        }
+    }
+}
+
+extension EventLoop: ConnectionHost {
+    @inline(__always)
+    public mutating func reservePacket(
+        _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
+    ) -> UnsafeMutableRawPointer? {
+        reserve(byteCount, for: connection, priority == .droppable ? .droppable : .required)
+    }
+
+    @inline(__always)
+    public mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID) {
+        commit(byteCount, for: connection)
+    }
+
+    public mutating func closeConnection(_ connection: ConnectionID) {
+        close(connection, afterFlush: true)
+    }
+
+    public mutating func acceptConnection(
+        _ connection: ConnectionID, silenceMilliseconds: UInt64
+    ) {
+        setPacketMaximum(configuration.packetMaximum, for: connection)
+        setDeadline(.keepAlive, for: connection, afterMilliseconds: silenceMilliseconds)
+        resumeReading(connection)
+    }
+
+    public mutating func holdConnection(_ connection: ConnectionID) {
+        pauseReading(connection)
+    }
+}

@@ -1,0 +1,56 @@
+// The core behind its lock: the lanes enter it once per turn, the store's writer once per batch, the
+// operator's door now and then. Everything that crosses threads is queued before the lock is left;
+// I/O happens after it.
+
+import BrokerCore
+import NetTransport
+import Primitives
+import Synchronization
+
+/// One broker, shared by lanes, writer and administration.
+final class SharedBroker: Sendable {
+    /// What the lock protects.
+    struct State: ~Copyable {
+        var broker: Broker
+        var effects: Effects
+        /// The last batch whose result the core has.
+        var committedSequence: UInt64 = 0
+    }
+
+    private let state: Mutex<State>
+    /// One for each lane, to be woken when there are effects for it.
+    let laneHandles: [LoopHandle]
+    /// Tells the writer that there is a batch to take.
+    let writerSignal: WriterSignal
+
+    init(_ broker: consuming Broker, laneHandles: [LoopHandle], writerSignal: WriterSignal) {
+        state = Mutex(
+            State(broker: broker, effects: Effects(laneCount: laneHandles.count)))
+        self.laneHandles = laneHandles
+        self.writerSignal = writerSignal
+    }
+
+    /// Enters the core. Afterwards lanes with effects are woken, other than `lane` itself, and the
+    /// writer if there is something to store.
+    func enter<Result: ~Copyable>(
+        from lane: UInt8? = nil, _ body: (inout State) -> Result
+    ) -> Result {
+        var lanesToWake: UInt64 = 0
+        var hasBatch = false
+        let result = state.withLock { state in
+            let result = body(&state)
+            for index in 0..<laneHandles.count
+            where UInt8(index) != lane && !state.effects[UInt8(index)].isEmpty {
+                lanesToWake |= 1 << UInt64(index)
+            }
+            hasBatch = state.broker.hasBatch
+            return result
+        }
+        while lanesToWake != 0 {
+            laneHandles[lanesToWake.trailingZeroBitCount].wake()
+            lanesToWake &= lanesToWake - 1
+        }
+        if hasBatch { writerSignal.raise() }
+        return result
+    }
+}
