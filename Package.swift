@@ -86,6 +86,7 @@ let package = Package(
             name: "QueueStoreTests", dependencies: ["QueueStore", "BrokerCore", "Primitives"]),
         .testTarget(name: "NetTransportTests", dependencies: ["NetTransport", "Primitives"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
+        .testTarget(name: "AdministrationTests", dependencies: ["Administration"]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
         .testTarget(
