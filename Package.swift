@@ -87,6 +87,9 @@ let package = Package(
             dependencies: ["QueueStore", "BrokerSimulation", "BrokerCore", "Primitives"]),
         .testTarget(name: "NetTransportTests", dependencies: ["NetTransport", "Primitives"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
+        .testTarget(name: "AdministrationTests", dependencies: ["Administration"]),
+        .testTarget(
+            name: "BrokerRuntimeTests", dependencies: ["BrokerRuntime", "Configuration"]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
         .testTarget(

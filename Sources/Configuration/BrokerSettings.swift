@@ -57,8 +57,8 @@ public struct BrokerSettings: Hashable, Sendable {
     }
 
     public struct Log: Hashable, Sendable {
-        public var level = LogLevelName.info
-        public var format = LogFormatName.logfmt
+        public var level = LogLevel.info
+        public var format = LogFormat.logfmt
     }
 }
 
@@ -73,12 +73,33 @@ public enum QueueFullPolicy: String, CaseIterable, Sendable {
     case refuse, oldest, newest
 }
 
-/// The least important event that is logged.
-public enum LogLevelName: String, CaseIterable, Sendable {
-    case error, warning, info, debug
+/// How much an event matters to the person who watches the broker.
+public enum LogLevel: String, CaseIterable, Comparable, Sendable {
+    /// Something does not work and stays so until somebody acts.
+    case error
+    /// Something is not as it should be; the broker goes on.
+    case warning
+    /// What normally happens to clients and to the broker.
+    case info
+    /// What helps to find a fault.
+    case debug
+
+    /// More important levels are less.
+    public static func < (left: LogLevel, right: LogLevel) -> Bool {
+        left.rank < right.rank
+    }
+
+    private var rank: Int {
+        switch self {
+        case .error: 0
+        case .warning: 1
+        case .info: 2
+        case .debug: 3
+        }
+    }
 }
 
 /// How log lines are written.
-public enum LogFormatName: String, CaseIterable, Sendable {
+public enum LogFormat: String, CaseIterable, Sendable {
     case logfmt, json
 }

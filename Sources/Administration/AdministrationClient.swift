@@ -1,0 +1,146 @@
+// The command line's half: a blocking conversation over the Unix socket of a running broker.
+import Glibc
+
+/// Why a request got no reply.
+public enum AdministrationError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// Nobody listens at this path: the broker is not running, or it has another data directory.
+    case notRunning(path: String)
+    /// The broker is there and refuses.
+    case refused(AdministrationRefusal)
+    /// The connection ended before the reply did.
+    case closed
+    /// The broker did not answer within ``AdministrationClient/answerSecondsMaximum``.
+    case timedOut
+    /// What came back is not a reply.
+    case malformedReply(String)
+    /// A system call failed with this errno: for EACCES, the socket is another user's.
+    case system(call: String, path: String, code: Int32)
+
+    public var description: String {
+        switch self {
+        case .notRunning(let path):
+            "no broker listens at \(path); is martletd running with this data directory?"
+        case .refused(let refusal): refusal.message
+        case .closed: "the broker closed the connection without an answer"
+        case .timedOut: "the broker did not answer in time"
+        case .malformedReply(let reason): "the broker's answer cannot be read: \(reason)"
+        case .system(let call, let path, let code):
+            "\(call) \(path): \(String(cString: strerror(code)))"
+        }
+    }
+}
+
+/// A connection to a broker's administration socket. One request at a time.
+public struct AdministrationClient: ~Copyable {
+    private let descriptor: Int32
+    private let path: String
+
+    /// A commit on a busy disk takes a second; a broker that is silent for so long is stuck.
+    public static let answerSecondsMaximum = 60
+
+    /// Connects to the broker that runs on a data directory.
+    public init(dataDirectory: String) throws(AdministrationError) {
+        try self.init(socketPath: "\(dataDirectory)/\(AdministrationLine.socketName)")
+    }
+
+    /// Connects to a socket.
+    public init(socketPath path: String) throws(AdministrationError) {
+        descriptor = try Self.connectedSocket(path)
+        self.path = path
+    }
+
+    deinit { close(descriptor) }
+
+    /// Makes a request and waits for its reply.
+    public func send<Request: AdministrationRequest>(
+        _ request: Request
+    ) throws(AdministrationError) -> Request.Reply {
+        try write(request.line)
+        let line = try readLine()
+        do {
+            let reply = try AdministrationLine.decode(
+                AdministrationLine.ReplyLine<Request.Reply>.self, from: line)
+            if let refusal = reply.refusal { throw AdministrationError.refused(refusal) }
+            guard let body = reply.reply else {
+                throw AdministrationError.malformedReply("neither reply nor refusal")
+            }
+            return body
+        } catch let error as AdministrationError {
+            throw error
+        } catch let error as AdministrationRefusal {
+            throw .malformedReply(error.message)
+        } catch {
+            preconditionFailure("decoding throws refusals only")
+        }
+    }
+
+    private func write(_ bytes: [UInt8]) throws(AdministrationError) {
+        var sent = 0
+        while sent < bytes.count {
+            // MSG_NOSIGNAL: a broker that went away is an error here, not the end of this program.
+            let count = bytes[sent...].withUnsafeBytes {
+                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            if count < 0, errno == EINTR { continue }
+            if count < 0 { throw failure("send") }
+            sent += count
+        }
+    }
+
+    private func readLine() throws(AdministrationError) -> [UInt8] {
+        var line: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while line.last != UInt8(ascii: "\n") {
+            let count = recv(descriptor, &chunk, chunk.count, 0)
+            if count < 0, errno == EINTR { continue }
+            if count < 0 { throw failure("recv") }
+            if count == 0 { throw .closed }
+            line += chunk[..<count]
+            if line.count > AdministrationLine.replyByteCountMaximum {
+                throw .malformedReply(
+                    "longer than \(AdministrationLine.replyByteCountMaximum) bytes")
+            }
+        }
+        return line
+    }
+
+    private func failure(_ call: String) -> AdministrationError {
+        switch errno {
+        case EAGAIN: .timedOut
+        case EPIPE, ECONNRESET: .closed
+        default: .system(call: call, path: path, code: errno)
+        }
+    }
+
+    private static func connectedSocket(_ path: String) throws(AdministrationError) -> Int32 {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let isShortEnough = withUnsafeMutableBytes(of: &address.sun_path) { room in
+            // One byte stays for the terminator.
+            guard path.utf8.count < room.count else { return false }
+            room.copyBytes(from: path.utf8)
+            return true
+        }
+        guard isShortEnough else {
+            throw .system(call: "connect", path: path, code: ENAMETOOLONG)
+        }
+        let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        let descriptor = socket(AF_UNIX, type, 0)
+        guard descriptor >= 0 else { throw .system(call: "socket", path: path, code: errno) }
+        var timeout = timeval(tv_sec: answerSecondsMaximum, tv_usec: 0)
+        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+            setsockopt(
+                descriptor, SOL_SOCKET, option, &timeout, socklen_t(MemoryLayout<timeval>.size))
+        }
+        let result = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        if result == 0 { return descriptor }
+        let code = errno
+        close(descriptor)
+        if code == ENOENT || code == ECONNREFUSED { throw .notRunning(path: path) }
+        throw .system(call: "connect", path: path, code: code)
+    }
+}

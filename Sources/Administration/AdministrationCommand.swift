@@ -1,0 +1,74 @@
+// The broker's half of the protocol: a line becomes a command, a reply becomes a line. Carrying
+// commands out is the runtime's.
+
+/// A request as the broker receives it: one case for each kind, so that a `switch` answers them
+/// all.
+public enum AdministrationCommand: Hashable, Sendable {
+    case createApp(CreateApp)
+    case listApps(ListApps)
+    case addUser(AddUser)
+    case mintTokens(MintTokens)
+    case readStatistics(ReadStatistics)
+
+    /// Reads one line, with or without its line feed.
+    ///
+    /// - Throws: the refusal to answer with; the connection can go on.
+    public init(line: [UInt8]) throws(AdministrationRefusal) {
+        if line.count > AdministrationLine.requestByteCountMaximum {
+            // 0x95: packet too large.
+            throw AdministrationRefusal(
+                reason: 0x95,
+                message: "longer than \(AdministrationLine.requestByteCountMaximum) bytes")
+        }
+        let head = try AdministrationLine.decode(AdministrationLine.RequestHead.self, from: line)
+        guard head.version == AdministrationLine.version else {
+            // 0x84: unsupported protocol version.
+            throw AdministrationRefusal(
+                reason: 0x84,
+                message: "this broker speaks version \(AdministrationLine.version) of the "
+                    + "administration protocol, not \(head.version)")
+        }
+        switch head.request {
+        case CreateApp.name: self = .createApp(try Self.body(line))
+        case ListApps.name: self = .listApps(try Self.body(line))
+        case AddUser.name: self = .addUser(try Self.body(line))
+        case MintTokens.name: self = .mintTokens(try Self.body(line))
+        case ReadStatistics.name: self = .readStatistics(try Self.body(line))
+        default:
+            // 0x83: implementation specific error.
+            throw AdministrationRefusal(
+                reason: 0x83, message: "this broker does not know the request \(head.request)")
+        }
+        if case .mintTokens(let mint) = self, mint.users.count > MintTokens.userCountMaximum {
+            throw AdministrationRefusal(
+                reason: 0x97,
+                message: "\(mint.users.count) tokens at a time; "
+                    + "\(MintTokens.userCountMaximum) are allowed")
+        }
+    }
+
+    private static func body<Request: AdministrationRequest>(
+        _ line: [UInt8]
+    ) throws(AdministrationRefusal) -> Request {
+        try AdministrationLine.decode(AdministrationLine.RequestLine<Request>.self, from: line).body
+    }
+}
+
+extension AdministrationRequest {
+    /// The line that answers this request, with its line feed.
+    public func line(replying reply: Reply) -> [UInt8] {
+        AdministrationLine.encode(AdministrationLine.ReplyLine(reply: reply))
+    }
+
+    /// The line that makes this request, with its line feed.
+    public var line: [UInt8] {
+        AdministrationLine.encode(AdministrationLine.RequestLine(request: Self.name, body: self))
+    }
+}
+
+extension AdministrationRefusal {
+    /// The line that refuses any request, with its line feed.
+    public var line: [UInt8] {
+        AdministrationLine.encode(AdministrationLine.ReplyLine<String>(refusal: self))
+    }
+}

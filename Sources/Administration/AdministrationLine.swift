@@ -1,0 +1,94 @@
+// The wire of administration: one JSON object per line in both directions, in order, over the Unix
+// socket in the data directory. Who may open the socket (0600) may do everything.
+//
+//     {"version":1,"request":"user.add","body":{"app":"demo","user":"pump-7"}}
+//     {"version":1,"reply":{"isNew":true}}
+//     {"version":1,"refusal":{"message":"no app \"demo\"","reason":135}}
+import FoundationEssentials
+
+/// The lines of the protocol.
+public enum AdministrationLine {
+    /// Rises when an old program would misunderstand a new one. New requests and new members of
+    /// bodies do not raise it: they are answered with a refusal or ignored.
+    public static let version = 1
+    /// The socket's name in the data directory.
+    public static let socketName = "admin.sock"
+    /// A request for 10,000 users with ids of 64 bytes fits, with room for escapes.
+    public static let requestByteCountMaximum = 2 << 20
+    /// A reply with as many tokens fits.
+    public static let replyByteCountMaximum = 4 << 20
+
+    struct RequestHead: Codable {
+        var version: Int
+        var request: String
+    }
+
+    struct RequestLine<Body: Codable>: Codable {
+        var version = AdministrationLine.version
+        var request: String
+        var body: Body
+    }
+
+    struct ReplyLine<Reply: Codable>: Codable {
+        var version = AdministrationLine.version
+        var reply: Reply?
+        var refusal: AdministrationRefusal?
+    }
+
+    static func encode(_ line: some Encodable) -> [UInt8] {
+        let encoder = JSONEncoder()
+        // Sorted, so that lines can be compared; JSON's escapes keep line feeds out of texts.
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let data = try? encoder.encode(line) else {
+            preconditionFailure("texts and numbers have a form in JSON")
+        }
+        return data + [UInt8(ascii: "\n")]
+    }
+
+    static func decode<Line: Decodable>(
+        _ type: Line.Type, from line: [UInt8]
+    ) throws(AdministrationRefusal) -> Line {
+        do {
+            return try JSONDecoder().decode(type, from: Data(line))
+        } catch let error as DecodingError {
+            throw .malformed(error.explanation)
+        } catch {
+            throw .malformed("not JSON")
+        }
+    }
+}
+
+/// A request that was not carried out.
+public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
+    /// The broker's reason code, 0x80 or above.
+    public var reason: UInt8
+    /// For the person at the terminal: what was wrong with which value.
+    public var message: String
+
+    public init(reason: UInt8, message: String) {
+        precondition(reason >= 0x80, "reason codes below 0x80 are successes")
+        self.reason = reason
+        self.message = message
+    }
+
+    /// 0x81, malformed packet: the line is not what the protocol says.
+    static func malformed(_ message: String) -> AdministrationRefusal {
+        AdministrationRefusal(reason: 0x81, message: message)
+    }
+}
+
+extension DecodingError {
+    /// The member at fault, for people.
+    fileprivate var explanation: String {
+        switch self {
+        case .keyNotFound(let key, _): "\(key.stringValue) is missing"
+        case .typeMismatch(_, let context), .valueNotFound(_, let context):
+            context.codingPath.isEmpty
+                ? "not an object"
+                : context.codingPath.map(\.stringValue).joined(separator: ".")
+                    + " has the wrong type"
+        case .dataCorrupted: "not JSON"
+        @unknown default: "not JSON"
+        }
+    }
+}

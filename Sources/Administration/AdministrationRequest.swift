@@ -1,0 +1,161 @@
+// The requests that `martlet` can make of a running `martletd`, and the replies. Plain values: they
+// know neither sockets nor who carries them out.
+//
+// To add one: a type here that conforms, with its reply, and a case in `AdministrationCommand`.
+
+/// One request, with the type of its reply.
+public protocol AdministrationRequest: Codable, Hashable, Sendable {
+    associatedtype Reply: Codable, Hashable, Sendable
+    /// Its name on the wire: noun and verb, never changed once released.
+    static var name: String { get }
+}
+
+/// Makes an app and its key.
+public struct CreateApp: AdministrationRequest {
+    public static let name = "app.create"
+    public var app: String
+
+    public init(app: String) {
+        self.app = app
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// Shown this once; only its hash is kept.
+        public var key: String
+
+        public init(key: String) {
+            self.key = key
+        }
+    }
+}
+
+/// Lists all apps.
+public struct ListApps: AdministrationRequest {
+    public static let name = "app.list"
+
+    public init() {}
+
+    public struct App: Codable, Hashable, Sendable {
+        public var app: String
+        public var userCount: Int
+        public var tokenCount: Int
+
+        public init(app: String, userCount: Int, tokenCount: Int) {
+            self.app = app
+            self.userCount = userCount
+            self.tokenCount = tokenCount
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// In the order of their names.
+        public var apps: [App]
+
+        public init(apps: [App]) {
+            self.apps = apps
+        }
+    }
+}
+
+/// Makes a user known, so that messages wait for them before their first login.
+public struct AddUser: AdministrationRequest {
+    public static let name = "user.add"
+    public var app: String
+    public var user: String
+
+    public init(app: String, user: String) {
+        self.app = app
+        self.user = user
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// False where the user was known already, which is no error.
+        public var isNew: Bool
+
+        public init(isNew: Bool) {
+            self.isNew = isNew
+        }
+    }
+}
+
+/// Mints one token for each of the users, all in one commit, and makes unknown users known.
+public struct MintTokens: AdministrationRequest {
+    public static let name = "token.mint"
+    public var app: String
+    /// One token each, in this order; at most ``userCountMaximum``.
+    public var users: [String]
+    /// Binds the tokens to this device; nil lets the device name itself at login.
+    public var device: String?
+    /// Seconds from now until they expire; nil is never.
+    public var expirySeconds: UInt64?
+    /// A label to list and revoke them by, such as a production lot.
+    public var batch: String?
+
+    /// Keeps a reply below ``AdministrationLine/replyByteCountMaximum`` with ids of full length.
+    public static let userCountMaximum = 10_000
+
+    public init(
+        app: String, users: [String], device: String? = nil, expirySeconds: UInt64? = nil,
+        batch: String? = nil
+    ) {
+        self.app = app
+        self.users = users
+        self.device = device
+        self.expirySeconds = expirySeconds
+        self.batch = batch
+    }
+
+    public struct Token: Codable, Hashable, Sendable {
+        public var user: String
+        /// The public half, for lists and logs.
+        public var id: String
+        /// Shown this once; only its hash is kept.
+        public var token: String
+
+        public init(user: String, id: String, token: String) {
+            self.user = user
+            self.id = id
+            self.token = token
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// One for each user, in the order of the request.
+        public var tokens: [Token]
+
+        public init(tokens: [Token]) {
+            self.tokens = tokens
+        }
+    }
+}
+
+/// Reads the broker's counters.
+public struct ReadStatistics: AdministrationRequest {
+    public static let name = "statistics.read"
+
+    public init() {}
+
+    public struct Counter: Codable, Hashable, Sendable {
+        /// As under `$SYS/broker/`: `clients/connected`.
+        public var name: String
+        public var value: UInt64
+
+        public init(name: String, value: UInt64) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// The version of the broker that answers.
+        public var brokerVersion: String
+        public var uptimeSeconds: UInt64
+        public var counters: [Counter]
+
+        public init(brokerVersion: String, uptimeSeconds: UInt64, counters: [Counter]) {
+            self.brokerVersion = brokerVersion
+            self.uptimeSeconds = uptimeSeconds
+            self.counters = counters
+        }
+    }
+}

@@ -1,0 +1,81 @@
+// The log writer on a real pipe: it never waits, and it says what was lost.
+import BrokerRuntime
+import Configuration
+import Glibc
+import Testing
+
+/// A pipe, read without waiting.
+private final class Pipe {
+    let reader: Int32
+    let writer: Int32
+
+    init() {
+        var ends: [Int32] = [0, 0]
+        precondition(pipe(&ends) == 0)
+        (reader, writer) = (ends[0], ends[1])
+        _ = fcntl(reader, F_SETFL, O_NONBLOCK)
+    }
+
+    deinit {
+        close(reader)
+        close(writer)
+    }
+
+    /// Everything that is in the pipe.
+    func drain() -> [String] {
+        var text: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while case let count = read(reader, &chunk, chunk.count), count > 0 {
+            text += chunk[..<count]
+        }
+        return String(decoding: text, as: UTF8.self).split(separator: "\n").map(String.init)
+    }
+}
+
+@Suite struct LogWriterTests {
+    private let pipe = Pipe()
+
+    @Test func `levels below the chosen one are not written until it changes`() {
+        let log = LogWriter(descriptor: pipe.writer, level: .warning, isJournal: true)
+        log.write(.info, .listening)
+        log.write(.error, .storeFailed)
+        #expect(pipe.drain() == ["<3>level=error event=store_failed"])
+        log.change(level: .debug, format: .json)
+        #expect(log.writes(.debug))
+        log.write(.debug, .listening, ["port": 1883])
+        #expect(pipe.drain() == [#"<7>{"level":"debug","event":"listening","port":1883}"#])
+    }
+
+    @Test func `a full pipe costs lines and not time, and the loss is told`() {
+        let log = LogWriter(descriptor: pipe.writer, isJournal: true)
+        var filler = [UInt8](repeating: UInt8(ascii: "\n"), count: 4096)
+        let flags = fcntl(pipe.writer, F_GETFL)
+        _ = fcntl(pipe.writer, F_SETFL, flags | O_NONBLOCK)
+        while write(pipe.writer, &filler, filler.count) > 0 {}
+        _ = fcntl(pipe.writer, F_SETFL, flags)
+
+        log.write(.info, .listening, ["port": 1])
+        log.write(.info, .listening, ["port": 2])
+        #expect(pipe.drain().isEmpty)
+        log.write(.info, .listening, ["port": 3])
+        #expect(
+            pipe.drain() == [
+                "<4>level=warning event=lines_dropped dropped=2",
+                "<6>level=info event=listening port=3",
+            ])
+    }
+
+    @Test func `lines of many threads stay whole`() async {
+        let log = LogWriter(descriptor: pipe.writer, isJournal: true)
+        await withTaskGroup(of: Void.self) { group in
+            for event in [LogEvent.clientConnected, .clientDisconnected, .queueFull, .listening] {
+                group.addTask {
+                    for _ in 0..<10 { log.write(.info, event, ["filler": "0123456789"]) }
+                }
+            }
+        }
+        let lines = pipe.drain()
+        #expect(lines.count == 40)
+        #expect(lines.allSatisfy { $0.hasPrefix("<6>level=info") && $0.hasSuffix("0123456789") })
+    }
+}
