@@ -80,11 +80,15 @@ struct Tables {
     let doomed: MDB_dbi
     let damaged: MDB_dbi
 
-    /// Opens the databases, and makes them with `flags` MDB_CREATE.
-    init(transaction: OpaquePointer, flags: Int32) throws(StoreError) {
+    /// Opens the databases, and makes them in a new store. In any other a missing one is damage: made
+    /// anew, it would hide what was lost.
+    init(transaction: OpaquePointer, isNew: Bool = false) throws(StoreError) {
         func open(_ name: String) throws(StoreError) -> MDB_dbi {
             var table: MDB_dbi = 0
-            try check(mdb_dbi_open(transaction, name, UInt32(flags), &table), "mdb_dbi_open")
+            let flags = isNew ? UInt32(MDB_CREATE) : 0
+            guard try found(mdb_dbi_open(transaction, name, flags, &table), "mdb_dbi_open") else {
+                throw .damagedMeta(name: "table of \(name)")
+            }
             return table
         }
         messages = try open("messages")

@@ -43,6 +43,9 @@ public struct LMDBQueueStore: ~Copyable {
     /// directory, and whatever is wrong with the file system, the format or the pages.
     public init(directory: String, options: StoreOptions = StoreOptions()) throws(StoreError) {
         let lock = try DirectoryLock(directory: directory, createsDirectory: true)
+        if options.checksPages {
+            try PageCheck.run(path: directory + "/" + Environment.dataFile)
+        }
         let environment = try Environment(
             directory: directory, lock: lock, mapByteCount: options.mapByteCount)
         let scratch = KeyScratch()

@@ -17,9 +17,10 @@ struct Opening {
         environment: borrowing Environment, directory: String, scratch: UnsafeMutableRawPointer
     ) throws(StoreError) {
         let isNew = try Opening.checkFormat(environment, directory: directory)
-        tables = try Opening.openTables(environment, isNew: isNew)
+        // One transaction: a crash leaves a whole store, or none.
         let transaction = try WriteTransaction(
-            environment: environment, tables: tables, scratch: scratch)
+            environment: environment, isNewStore: isNew, scratch: scratch)
+        tables = transaction.tables
         if isNew {
             try transaction.putMeta(
                 .format, withUnsafeBytes(of: StoreFormat.current.littleEndian) { [UInt8]($0) })
@@ -55,22 +56,6 @@ struct Opening {
         try check(mdb_stat(begun, unnamed, &statistics), "mdb_stat")
         guard statistics.ms_entries == 0 else { throw .notAStore(directory: directory) }
         return true
-    }
-
-    private static func openTables(
-        _ environment: borrowing Environment, isNew: Bool
-    ) throws(StoreError) -> Tables {
-        var begun: OpaquePointer?
-        try check(mdb_txn_begin(environment.handle, nil, 0, &begun), "mdb_txn_begin")
-        let tables: Tables
-        do throws(StoreError) {
-            tables = try Tables(transaction: begun!, flags: MDB_CREATE)
-        } catch {
-            mdb_txn_abort(begun)
-            throw error
-        }
-        try check(mdb_txn_commit(begun), "mdb_txn_commit")
-        return tables
     }
 
     /// The store's identity: a new one in a new store, and in a backup that is opened for the first

@@ -15,14 +15,34 @@ struct WriteTransaction: ~Copyable {
     var entries: Cursor
     var messages: Cursor
 
+    /// Begins a transaction on tables that are open.
     init(
         environment: borrowing Environment, tables: Tables, scratch: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        try self.init(environment: environment, scratch: scratch) { _ in tables }
+    }
+
+    /// Begins the first transaction after an opening, which opens the tables.
+    init(
+        environment: borrowing Environment, isNewStore: Bool, scratch: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        try self.init(environment: environment, scratch: scratch) {
+            (transaction) throws(StoreError) in
+            try Tables(transaction: transaction, isNew: isNewStore)
+        }
+    }
+
+    private init(
+        environment: borrowing Environment, scratch: UnsafeMutableRawPointer,
+        tables open: (OpaquePointer) throws(StoreError) -> Tables
     ) throws(StoreError) {
         var begun: OpaquePointer?
         try check(mdb_txn_begin(environment.handle, nil, 0, &begun), "mdb_txn_begin")
         let handle = begun!
+        let tables: Tables
         let cursors: (entries: Cursor, messages: Cursor)
         do throws(StoreError) {
+            tables = try open(handle)
             cursors.entries = try Cursor(
                 transaction: handle, table: tables.entries, scratch: scratch)
             cursors.messages = try Cursor(

@@ -11,10 +11,14 @@ import Primitives
 final class TemporaryDirectory {
     let path: String
 
-    init() {
-        var template = Array("/tmp/martlet-store-XXXXXX".utf8CString)
+    /// Below /tmp, or in memory where syncs would only be waited for.
+    init(inMemory: Bool = false) {
+        let parent = inMemory && access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"
+        var template = Array("\(parent)/martlet-store-XXXXXX".utf8CString)
         path = String(cString: mkdtemp(&template))
     }
+
+    var dataFile: String { path + "/data.mdb" }
 
     deinit {
         for name in ["data.mdb", "lock.mdb", "martlet.lock"] { unlink(path + "/" + name) }
@@ -141,4 +145,23 @@ func messageBlock(_ text: String) -> [UInt8] {
             return block
         }
     }
+}
+
+/// The bytes of a file.
+func readFile(_ path: String) -> [UInt8] {
+    let descriptor = open(path, O_RDONLY)
+    precondition(descriptor >= 0, "cannot open \(path)")
+    defer { close(descriptor) }
+    let byteCount = Int(lseek(descriptor, 0, SEEK_END))
+    var bytes = [UInt8](repeating: 0, count: byteCount)
+    precondition(pread(descriptor, &bytes, byteCount, 0) == byteCount)
+    return bytes
+}
+
+/// Writes bytes over those of a file.
+func overwrite(_ path: String, at offset: Int, _ bytes: [UInt8]) {
+    let descriptor = open(path, O_WRONLY)
+    precondition(descriptor >= 0, "cannot open \(path)")
+    defer { close(descriptor) }
+    precondition(pwrite(descriptor, bytes, bytes.count, off_t(offset)) == bytes.count)
 }

@@ -1,0 +1,162 @@
+// Bit rot: every byte of a store's file is flipped in turn, and nothing that changed is ever handed
+// out as sound.
+
+import BrokerCore
+import Glibc
+import Primitives
+import Testing
+
+@testable import QueueStore
+
+@Suite struct `A damaged store` {
+    let directory = TemporaryDirectory(inMemory: true)
+
+    /// Flips bits of the byte `delta` after the first occurrence of `pattern`.
+    func flip(_ pattern: [UInt8], delta: Int = 0) {
+        let bytes = readFile(directory.dataFile)
+        // The newest copy of a page may be anywhere; stale ones do no harm.
+        for start in 0...bytes.count - pattern.count
+        where bytes[start] == pattern[0] && Array(bytes[start..<start + pattern.count]) == pattern {
+            overwrite(directory.dataFile, at: start + delta, [bytes[start + delta] ^ 0x10])
+        }
+    }
+
+    func write(_ change: (inout StoreBatch) -> Void) throws {
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        var batch = StoreBatch(at: 1)
+        change(&batch)
+        _ = try store.carryOut(batch)
+    }
+
+    @Test func `leaves out a message whose body rotted, and reports it once`() throws {
+        try write { batch in
+            batch.send(1, "a sound body", to: [1], number: 1)
+            batch.send(2, "a rotten body", to: [1, 2], number: 2)
+        }
+        flip(Array("rotten".utf8))
+        #expect(
+            try LMDBQueueStore.verify(directory: directory.path).findings
+                == ["message 2 fails its checksum"])
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        var load = StoreBatch(at: 1)
+        load.load(1)
+        load.load(2)
+        let result = try store.carryOut(load)
+        #expect(result.texts == ["a sound body"])
+        #expect(result.damaged.map(\.queue.raw) == [1, 2])
+        #expect(result.damaged.map(\.count) == [1, 1])
+        #expect(result.damaged[0].byteCount == UInt64(messageBlock("a rotten body").count))
+        #expect(try store.carryOut(load).damaged.isEmpty)
+        store.close()
+        let report = try LMDBQueueStore.verify(directory: directory.path)
+        #expect(report.summary.contains("2 entries were set aside as damaged"))
+        #expect(report.findings == ["message 2 fails its checksum"])
+    }
+
+    @Test func `leaves out an entry that rotted, at start and at an acknowledgement`() throws {
+        try write { batch in
+            batch.send(0x1111_2222_3333, "one", to: [1, 2, 3], number: 0x4444_5555_6666)
+        }
+        for queue in [1, 2] as [UInt8] {
+            let key = [0, 0, 0, 0, 0, 0, 0, queue, 0, 0, 0x44, 0x44, 0x55, 0x55, 0x66, 0x66]
+            flip(key as [UInt8], delta: 16 + 12)
+        }
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        var acknowledgement = StoreBatch(at: 1)
+        acknowledgement.acknowledge(1, through: .max, wantsTally: true)
+        let result = try store.carryOut(acknowledgement)
+        #expect(result.tallies.map(\.count) == [0])
+        #expect(result.damaged.map(\.count) == [1])
+        var restored = Restored()
+        #expect(try store.restore(into: &restored).damaged.map(\.queue.raw) == [2])
+        #expect(restored.queues.map(\.tally.queue.raw) == [3])
+        #expect(try store.restore(into: &restored).damaged.isEmpty)
+        #expect(try store.texts(of: 3) == ["one"])
+    }
+
+    @Test func `does not start with a record that rotted, and names it`() throws {
+        try write { $0.put(.tokens, "tok/1", "a secret hash") }
+        flip(Array("secret".utf8))
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        var restored = Restored()
+        let expected = StoreError.damagedRecord(table: .tokens, key: Array("tok/1".utf8))
+        #expect(throws: expected) { _ = try store.restore(into: &restored) }
+        #expect(expected.description.contains("record tok/1 of table tokens"))
+        store.close()
+        #expect(
+            try LMDBQueueStore.verify(directory: directory.path).findings
+                == ["record tok/1 of table tokens fails its checksum"])
+    }
+
+    @Test func `never hands out what changed, whichever byte is flipped`() throws {
+        try write { batch in
+            for number in 1...12 as ClosedRange<UInt64> {
+                batch.send(number, "message \(number)", to: [1, 2], number: number)
+                batch.put(.sessions, "session \(number)", "state \(number)")
+            }
+            batch.send(13, String(repeating: "large ", count: 1000), to: [1], number: 13)
+        }
+        try write { $0.acknowledge(2, through: 6) }
+        let sound = try readAll()
+        let before = readFile(directory.dataFile)
+        var (reported, refused, unnoticed) = (0, 0, 0)
+        for offset in before.indices {
+            overwrite(directory.dataFile, at: offset, [before[offset] ^ 0x40])
+            do {
+                let report = try LMDBQueueStore.verify(directory: directory.path)
+                let found = try? readAll()
+                if let found {
+                    try #require(found.isPart(of: sound), "byte \(offset) went unnoticed")
+                    // What lost something said so.
+                    try #require(
+                        !report.isSound || found == sound, "byte \(offset) lost something")
+                }
+                if found == nil { refused += 1 } else { reported += report.isSound ? 0 : 1 }
+                unnoticed += report.isSound ? 1 : 0
+            }
+            restore(before)
+        }
+        print(
+            "of \(before.count) flips \(refused) refused, \(reported) reported, \(unnoticed) unused"
+        )
+        #expect(refused > 0 && reported > 0)
+    }
+
+    /// Everything a start and full loads hand out.
+    struct Contents: Equatable {
+        var restored: Restored
+        var entries: [[LoadedEntry]]
+        var texts: [String]
+
+        func isPart(of whole: Contents) -> Bool {
+            restored.records == whole.restored.records
+                && Set(texts).isSubset(of: whole.texts)
+                && zip(entries, whole.entries).allSatisfy { part, whole in
+                    part.allSatisfy { entry in
+                        whole.contains {
+                            $0.number == entry.number && $0.message == entry.message
+                                && $0.deadline == entry.deadline && $0.state == entry.state
+                        }
+                    }
+                }
+        }
+    }
+
+    func readAll() throws -> Contents {
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        var restored = Restored()
+        _ = try store.restore(into: &restored)
+        var batch = StoreBatch(at: 1)
+        batch.load(1)
+        batch.load(2)
+        let result = try store.carryOut(batch)
+        return Contents(
+            restored: restored, entries: result.loads.map(\.entries), texts: result.texts)
+    }
+
+    /// Puts the file back as it was, in length too.
+    func restore(_ bytes: [UInt8]) {
+        truncate(directory.dataFile, off_t(bytes.count))
+        overwrite(directory.dataFile, at: 0, bytes)
+    }
+}

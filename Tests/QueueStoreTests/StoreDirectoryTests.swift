@@ -1,0 +1,113 @@
+// The directory of a store: who may use it, what is refused, and backups.
+
+import BrokerCore
+import Glibc
+import Primitives
+import Testing
+
+@testable import QueueStore
+
+@Suite struct `A store's directory` {
+    let directory = TemporaryDirectory()
+
+    @Test func `is private to its user`() throws {
+        let inner = directory.path + "/store"
+        defer {
+            for name in ["data.mdb", "lock.mdb", "martlet.lock"] { unlink(inner + "/" + name) }
+            rmdir(inner)
+        }
+        let store = try LMDBQueueStore(directory: inner, options: .small)
+        store.close()
+        var status = stat()
+        stat(inner, &status)
+        #expect(status.st_mode & 0o777 == 0o700)
+        for name in ["data.mdb", "lock.mdb", "martlet.lock"] {
+            stat(inner + "/" + name, &status)
+            #expect(status.st_mode & 0o777 == 0o600, "\(name)")
+        }
+    }
+
+    @Test func `is refused to a second opening, which is told who has it`() throws {
+        let store = try LMDBQueueStore(directory: directory.path, options: .small)
+        let expected = StoreError.inUse(
+            directory: directory.path, processIdentifier: getpid())
+        #expect(throws: expected) {
+            _ = try LMDBQueueStore(directory: directory.path, options: .small)
+        }
+        #expect(throws: expected) { _ = try LMDBQueueStore.verify(directory: directory.path) }
+        #expect(expected.description.contains("process \(getpid())"))
+        store.close()
+        _ = try LMDBQueueStore(directory: directory.path, options: .small)
+    }
+
+    @Test func `that cannot be made is named`() {
+        #expect(
+            throws: StoreError.system(
+                call: "mkdir", path: "/proc/no/such/place", errno: ENOENT)
+        ) { _ = try LMDBQueueStore(directory: "/proc/no/such/place") }
+    }
+
+    @Test func `of a newer format is refused`() throws {
+        do {
+            let store = try LMDBQueueStore(directory: directory.path, options: .small)
+            let transaction = try WriteTransaction(
+                environment: store.environment, tables: store.tables, scratch: store.scratch.bytes)
+            try transaction.putMeta(.format, [2, 0, 0, 0])
+            try transaction.commit()
+        }
+        #expect(throws: StoreError.newerFormat(found: 2, known: 1)) {
+            _ = try LMDBQueueStore(directory: directory.path, options: .small)
+        }
+    }
+
+    @Test func `of something else in LMDB is refused`() throws {
+        do {
+            let store = try LMDBQueueStore(directory: directory.path, options: .small)
+            let transaction = try WriteTransaction(
+                environment: store.environment, tables: store.tables, scratch: store.scratch.bytes)
+            try transaction.deleteMeta(.format)
+            try transaction.commit()
+        }
+        #expect(throws: StoreError.notAStore(directory: directory.path)) {
+            _ = try LMDBQueueStore(directory: directory.path, options: .small)
+        }
+    }
+
+    @Test func `keeps its identity, and a backup gets its own at its first opening`() throws {
+        let copies = [TemporaryDirectory(), TemporaryDirectory()]
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        let identity = store.identity
+        var batch = StoreBatch(at: 3)
+        batch.send(1, "saved", to: [1], number: 1)
+        batch.put(.users, "u", "saved too")
+        _ = try store.carryOut(batch)
+        try store.copy(to: copies[0].path)
+        store.close()
+        try LMDBQueueStore.copy(directory: directory.path, to: copies[1].path)
+        #expect(
+            try LMDBQueueStore(directory: directory.path, options: .small).identity == identity)
+
+        var identities: Set = [identity]
+        for copy in copies {
+            #expect(try LMDBQueueStore.verify(directory: copy.path).findings == [])
+            do {
+                var restored = Restored()
+                var opened = try LMDBQueueStore(directory: copy.path, options: .small)
+                _ = try opened.restore(into: &restored)
+                #expect(restored.records.count == 1)
+                #expect(try opened.texts(of: 1) == ["saved"])
+                #expect(identities.insert(opened.identity).inserted)
+            }
+            let again = try LMDBQueueStore(directory: copy.path, options: .small)
+            #expect(identities.contains(again.identity))
+        }
+    }
+
+    @Test func `is not written over by a backup`() throws {
+        let other = TemporaryDirectory()
+        _ = try LMDBQueueStore(directory: other.path, options: .small)
+        let store = try LMDBQueueStore(directory: directory.path, options: .small)
+        #expect(throws: StoreError.self) { try store.copy(to: other.path) }
+        #expect(throws: StoreError.self) { try store.copy(to: directory.path) }
+    }
+}
