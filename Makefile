@@ -39,7 +39,7 @@ test: deps
 run: deps
 	$(SWIFT) build -c release --product martletd
 	$(SWIFT) build -c release --product martlet
-	exec .build/release/martletd --dev --data-directory=$(DEV_DATA) $(ARGS)
+	exec .build/release/martletd --dev --data=$(DEV_DATA) $(ARGS)
 
 .PHONY: sim
 sim: deps

@@ -3,6 +3,13 @@
 
 import Primitives
 
+/// An app as an operator sees it.
+public struct AppSummary: Hashable, Sendable {
+    public var name: [UInt8]
+    public var userCount: Int
+    public var tokenCount: Int
+}
+
 extension Broker {
     /// The batch that changes made now become durable with.
     public var gatheringSequence: UInt64 { gathering.sequence }
@@ -11,6 +18,15 @@ extension Broker {
     public mutating func addApp(_ name: [UInt8], keyDigest: Digest?) -> Bool {
         guard app(named: name) == nil else { return false }
         insertApp(name, keyDigest: keyDigest)
+        gathering.records.append(Records.app(name, keyDigest: keyDigest))
+        return true
+    }
+
+    /// Replaces an app's key, so that the old one lets nobody in any more; false when there is no such
+    /// app.
+    public mutating func setAppKey(_ name: [UInt8], keyDigest: Digest?) -> Bool {
+        guard let app = app(named: name) else { return false }
+        apps[app].keyDigest = keyDigest
         gathering.records.append(Records.app(name, keyDigest: keyDigest))
         return true
     }
@@ -27,12 +43,13 @@ extension Broker {
         return true
     }
 
-    /// Registers a user, so that messages wait for it before its first login; false when the app is
-    /// unknown.
-    public mutating func addUser(_ name: [UInt8], app appName: [UInt8]) -> Bool {
-        guard let app = app(named: appName) else { return false }
+    /// Registers a user, so that messages wait for it before its first login; false when it is known
+    /// already, nil when the app is not.
+    public mutating func addUser(_ name: [UInt8], app appName: [UInt8]) -> Bool? {
+        guard let app = app(named: appName) else { return nil }
+        let count = users.count
         _ = knownUser(name, app: app)
-        return true
+        return users.count > count
     }
 
     /// What there is at the moment. Walks over all sessions: for statistics, not for every message.
@@ -54,9 +71,16 @@ extension Broker {
             queuedMessages: queuedMessages, queuedBytes: queuedBytes, isStoreFull: isStoreFull)
     }
 
-    /// Names of all apps.
-    public func appNameList() -> [[UInt8]] {
-        (0..<apps.endIndex).filter { apps.contains($0) }.map { apps[$0].name }
+    /// All apps, in no particular order.
+    public func appSummaries() -> [AppSummary] {
+        var summaries: [AppSummary] = []
+        for app in 0..<apps.endIndex where apps.contains(app) {
+            summaries.append(
+                AppSummary(
+                    name: apps[app].name, userCount: apps[app].users.count,
+                    tokenCount: tokens.count(ofApp: apps[app].name)))
+        }
+        return summaries
     }
 
     mutating func insertApp(_ name: [UInt8], keyDigest: Digest?) {

@@ -8,6 +8,11 @@ extension Broker {
     /// Whether the store may be given a batch now.
     public var hasBatch: Bool { !isCommitting && gathering.isDue }
 
+    /// Whether a batch is still gathering and has nothing that must be stored.
+    public func isIdle(_ sequence: UInt64) -> Bool {
+        gathering.sequence == sequence && !gathering.isDue
+    }
+
     /// Closes the gathering batch and writes it out for the store. Its result comes back through
     /// ``stored(_:at:effects:)``; until then there is no other.
     ///

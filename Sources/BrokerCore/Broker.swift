@@ -9,7 +9,7 @@ import Primitives
 
 /// The core of the broker: sessions, routing, inboxes and outboxes. Single-threaded; whoever shares it
 /// between threads holds a lock around every call.
-public struct Broker: ~Copyable {
+public struct Broker: ~Copyable, Sendable {
     public var limits: CoreLimits
     public internal(set) var counters = Counters()
 

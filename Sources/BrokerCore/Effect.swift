@@ -122,7 +122,7 @@ public struct Note: Hashable, Sendable {
 }
 
 /// The effects for one lane, in order, with the bytes they refer to.
-public struct EffectLane: ~Copyable {
+public struct EffectLane: ~Copyable, Sendable {
     public var effects: ContiguousArray<Effect> = []
     public var publications: ContiguousArray<Publication> = []
     public var refusals: ContiguousArray<Refusal> = []
@@ -161,7 +161,7 @@ public struct EffectLane: ~Copyable {
 }
 
 /// The effects of all lanes. Owned by the caller and reused.
-public struct Effects: ~Copyable {
+public struct Effects: ~Copyable, @unchecked Sendable {
     private let lanes: UnsafeMutablePointer<EffectLane>
     public let laneCount: Int
 

@@ -4,7 +4,7 @@
 import Primitives
 
 /// One accepted message that somebody still needs in memory.
-struct Message: ~Copyable {
+struct Message: ~Copyable, @unchecked Sendable {
     /// Where it is stored; 0 while it has no place in the store.
     var identifier: UInt64
     /// The message block, and behind it the application's id for the result. Owned.

@@ -39,6 +39,11 @@ struct TokenTable: ~Copyable {
 
     var count: Int { tokens.count }
 
+    /// How many tokens an app has. Walks over all of them.
+    func count(ofApp app: [UInt8]) -> Int {
+        (0..<tokens.endIndex).count { tokens.contains($0) && tokens[$0].app == app }
+    }
+
     func contains(_ identifier: [UInt8]) -> Bool {
         identifier.withUnsafeBytes { identifiers.value(for: $0) != nil }
     }

@@ -4,6 +4,7 @@
 import BrokerCore
 import Glibc
 import Primitives
+import QueueStore
 
 /// Reads broker time and the wall clock. A plain value: every thread has a copy.
 struct BrokerClock: Sendable {
@@ -22,7 +23,7 @@ struct BrokerClock: Sendable {
             return
         }
         let downtime: Int64
-        if stamp.boot == Self.currentBoot {
+        if stamp.boot == Self.currentBoot, stamp.boot != StoreIdentity(high: 0, low: 0) {
             downtime = max(Self.milliseconds(of: CLOCK_BOOTTIME) - Int64(stamp.bootMilliseconds), 0)
         } else {
             let wall = Self.milliseconds(of: CLOCK_REALTIME)

@@ -19,9 +19,9 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
 
     mutating func claim(
         app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
-    ) -> Claim {
-        let digest = SHA256Digest(of: key.bytes(in: bytes).bytes)
-        return .appKey(app: app, digest: Digest(digest), user: user)
+    ) -> Claim? {
+        guard let presented = AppKey(presented: key.bytes(in: bytes).bytes) else { return nil }
+        return .appKey(app: app, digest: Digest(presented.digest), user: user)
     }
 
     mutating func makeRandomNumber() -> UInt64 { SystemRandom.number() }

@@ -30,7 +30,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
         self.clock = clock
         self.packetMaximum = packetMaximum
         self.notes = notes
-        desk = PacketDesk(terms: terms, packetMaximum: packetMaximum)
+        desk = PacketDesk(lane: lane, terms: terms, packetMaximum: packetMaximum)
         carrier = EffectCarrier(packetMaximum: packetMaximum)
     }
 
@@ -43,7 +43,6 @@ struct LaneHandler: LoopHandler, ~Copyable {
             preconditionFailure("a broker connects to nobody")
         }
         desk.conversations.open(connection, terms: UInt8(tag))
-        notes.opened(connection, loop.peer(of: connection))
     }
 
     mutating func received(
@@ -62,6 +61,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
         case .authentication:
             // It has not logged in (D18); there may be no dialect to answer in.
             notes.takeRefusal(connection, .keepAliveTimeout)
+            notes.write(loop)
             loop.close(connection, afterFlush: false)
         case .keepAlive:
             desk.events.append(.peerFaulted(connection, .keepAliveTimeout))
@@ -69,9 +69,9 @@ struct LaneHandler: LoopHandler, ~Copyable {
     }
 
     mutating func closed(
-        _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+        _ connection: ConnectionID, _ cause: NetTransport.CloseCause, in loop: inout EventLoop
     ) {
-        notes.closed(connection, cause, detail: loop.closeDetail(of: connection))
+        notes.writeClosed(connection, cause, loop)
         guard desk.conversations[connection] != nil else { return }
         desk.conversations.close(connection)
         desk.events.append(.connectionClosed(connection, BrokerCore.CloseCause(cause)))
@@ -85,6 +85,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
 
     mutating func turnEnded(in loop: inout EventLoop) {
         let isDue = loop.nextWake <= loop.now
+        defer { notes.write(loop) }
         guard isDue || isWoken || !desk.events.isEmpty else { return }
         isWoken = false
         repeat {

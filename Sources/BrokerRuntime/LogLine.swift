@@ -16,6 +16,10 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case clientDisconnected = "client_disconnected"
     /// Bears `ip`, `user`, `device` and `reason`; fail2ban filters match it.
     case authenticationFailed = "auth_failed"
+    /// A connection ended below the protocol: TLS, a reset, a packet that was too large.
+    case connectionFailed = "connection_failed"
+    case sendRefused = "send_refused"
+    case subscribeRefused = "subscribe_refused"
     case sessionTakenOver = "session_taken_over"
     case sessionExpired = "session_expired"
     case queueFull = "queue_full"

@@ -22,12 +22,31 @@ final class SharedBroker: Sendable {
     let laneHandles: [LoopHandle]
     /// Tells the writer that there is a batch to take.
     let writerSignal: WriterSignal
+    /// Tells whoever waits for a commit that there was one.
+    private let commitSignal = WriterSignal()
 
     init(_ broker: consuming Broker, laneHandles: [LoopHandle], writerSignal: WriterSignal) {
         state = Mutex(
             State(broker: broker, effects: Effects(laneCount: laneHandles.count)))
         self.laneHandles = laneHandles
         self.writerSignal = writerSignal
+    }
+
+    /// Sleeps until the core has the result of a batch. One thread at a time, never a lane.
+    func waitForCommit(of sequence: UInt64) {
+        // The batch may have nothing in it, and then there is nothing to wait for.
+        while enter({ $0.committedSequence < sequence && !$0.broker.isIdle(sequence) }) {
+            _ = commitSignal.wait()
+        }
+    }
+
+    /// Brings the result of a batch to the core and wakes who waits for it.
+    func bring(_ result: StoreResult, at moment: Moment) {
+        enter { state in
+            state.committedSequence = result.sequence
+            state.broker.stored(result, at: moment, effects: &state.effects)
+        }
+        commitSignal.raise()
     }
 
     /// Enters the core. Afterwards lanes with effects are woken, other than `lane` itself, and the

@@ -28,7 +28,7 @@ struct StoreWriter: ~Copyable {
             isRunning = shared.writerSignal.wait()
             while takeBatch() {
                 try store.carryOut(batch, into: &result)
-                bringResult()
+                shared.bring(result, at: clock.moment())
             }
         }
     }
@@ -42,12 +42,5 @@ struct StoreWriter: ~Copyable {
         }
         swap(&batch, &self.batch)
         return hasBatch
-    }
-
-    private func bringResult() {
-        shared.enter { state in
-            state.committedSequence = result.sequence
-            state.broker.stored(result, at: clock.moment(), effects: &state.effects)
-        }
     }
 }

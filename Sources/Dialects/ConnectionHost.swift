@@ -40,10 +40,10 @@ public protocol Doorkeeper: ~Copyable {
     /// The claim that a token makes, with ranges in `bytes`; nil when it does not look like one.
     mutating func claim(token: ByteRange, in bytes: UnsafeRawBufferPointer) -> Claim?
 
-    /// The claim that an app key makes.
+    /// The claim that an app key makes; nil when it does not look like one.
     mutating func claim(
         app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
-    ) -> Claim
+    ) -> Claim?
 
     /// An unpredictable number: session epochs and resume cookies.
     mutating func makeRandomNumber() -> UInt64

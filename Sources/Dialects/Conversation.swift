@@ -54,7 +54,12 @@ public struct ConversationTable: ~Copyable {
     /// no look at the client.
     private(set) var clientPacketMaximumFloor = Int.max
 
-    public init() {}
+    private let lane: UInt8
+
+    /// - Parameter lane: the lane whose connections these are.
+    public init(lane: UInt8) {
+        self.lane = lane
+    }
 
     /// A connection has been opened.
     ///
@@ -69,6 +74,16 @@ public struct ConversationTable: ~Copyable {
     public mutating func close(_ connection: ConnectionID) {
         guard self[connection] != nil else { return }
         conversations[connection.slot] = nil
+    }
+
+    /// Calls `body` with every connection that has been let in and not been sent away.
+    func forEachEstablished(_ body: (ConnectionID) -> Void) {
+        for slot in 0..<conversations.count {
+            guard let conversation = conversations[slot], conversation.phase == .established else {
+                continue
+            }
+            body(ConnectionID(lane: lane, slot: slot, generation: conversation.generation))
+        }
     }
 
     /// Notes the largest packet that a client takes; 0 for any.

@@ -63,6 +63,15 @@ public struct EffectCarrier: ~Copyable {
         }
     }
 
+    /// Tells everybody that the broker stops (conventions: 0x8B), as the last thing they hear.
+    public func sayGoodbye(
+        conversations: inout ConversationTable, host: inout some ConnectionHost & ~Copyable
+    ) {
+        conversations.forEachEstablished { connection in
+            host.write(MRT.BrokerDisconnect(reason: .serverShuttingDown), to: connection)
+        }
+    }
+
     // MARK: - Deliveries
 
     @inline(__always)

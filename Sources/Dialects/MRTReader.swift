@@ -31,9 +31,12 @@ enum MRTReader {
             guard TextRules.isIdentifier(user.shifted(by: bodyOffset).bytes(in: bytes)) else {
                 return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
             }
-            claim = doorkeeper.claim(
-                app: app.shifted(by: bodyOffset), key: key.shifted(by: bodyOffset),
-                user: user.shifted(by: bodyOffset), in: bytes)
+            guard
+                let known = doorkeeper.claim(
+                    app: app.shifted(by: bodyOffset), key: key.shifted(by: bodyOffset),
+                    user: user.shifted(by: bodyOffset), in: bytes)
+            else { return .failure(DialectRefusal(reason: .badUserNameOrPassword)) }
+            claim = known
         case .none:
             guard terms.allowsAnonymous else {
                 return .failure(DialectRefusal(reason: .notAuthorized))

@@ -8,7 +8,7 @@ import WireFormat
 
 /// Turns the bytes of a lane's connections into events.
 public struct PacketDesk: ~Copyable {
-    public var conversations = ConversationTable()
+    public var conversations: ConversationTable
     /// Events of this turn, in order; their ranges are in the buffer the bytes came from.
     public var events: ContiguousArray<Event> = []
     /// By index, as ``ConversationTable/open(_:terms:)`` names them.
@@ -16,7 +16,8 @@ public struct PacketDesk: ~Copyable {
     /// Bytes of the largest packet that is accepted after CONNECT.
     public let packetMaximum: Int
 
-    public init(terms: [ListenerTerms], packetMaximum: Int) {
+    public init(lane: UInt8, terms: [ListenerTerms], packetMaximum: Int) {
+        conversations = ConversationTable(lane: lane)
         self.terms = terms
         self.packetMaximum = packetMaximum
         events.reserveCapacity(1024)

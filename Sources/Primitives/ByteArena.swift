@@ -71,3 +71,6 @@ public struct ByteArena: ~Copyable {
         capacity = newCapacity
     }
 }
+
+// Its memory is its own: whoever has the arena has all of it.
+extension ByteArena: @unchecked Sendable {}

@@ -127,3 +127,6 @@ public struct ByteKeyTable: ~Copyable {
         old.deallocate()
     }
 }
+
+// Its memory is its own: whoever has the table has all of it.
+extension ByteKeyTable: @unchecked Sendable {}

@@ -136,3 +136,6 @@ public struct Slab<Element: ~Copyable>: ~Copyable {
         capacity = newCapacity
     }
 }
+
+// Its memory is its own: whoever has the slab has all of it.
+extension Slab: @unchecked Sendable where Element: ~Copyable & Sendable {}

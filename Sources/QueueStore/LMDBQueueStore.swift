@@ -27,7 +27,7 @@ public struct LMDBQueueStore: ~Copyable {
     /// Above every message id that was ever stored.
     var nextMessage: UInt64
     /// The stamp found at the opening.
-    let openingStamp: StoreStamp?
+    public let openingStamp: StoreStamp?
     /// Deleted queues that still have entries.
     var doomedQueues: [QueueID]
     /// Bytes of pages in use after the last commit.

@@ -69,7 +69,7 @@ extension StoreIdentity {
 
     /// The identity of this boot of the machine, or zeros where the kernel does not tell: then no
     /// stamp is of the same boot, since a stamp of zeros is not believed either.
-    static func currentBoot() -> StoreIdentity {
+    public static func currentBoot() -> StoreIdentity {
         let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return StoreIdentity(high: 0, low: 0) }
         defer { Glibc.close(descriptor) }

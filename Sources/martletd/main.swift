@@ -1,1 +1,8 @@
-print("not yet")
+// The broker as a program: reads its command line, starts the runtime, waits for signals, stops it.
+
+import BrokerRuntime
+import CommandLineOptions
+import Configuration
+import Glibc
+
+exit(MartletdProgram.run(CommandLine.arguments.dropFirst()).rawValue)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -28,5 +29,10 @@ int linux_epoll_remove(int epoll, int descriptor);
 
 // Asks for the processor cache line at `address` ahead of its use.
 static inline void linux_prefetch(const void *address) { __builtin_prefetch(address, 0, 3); }
+
+// prctl is variadic.
+static inline int linux_set_thread_name(const char *name) {
+    return prctl(PR_SET_NAME, name, 0, 0, 0);
+}
 
 #endif

@@ -1,0 +1,228 @@
+// The composition: store, core, lanes, writer and door put together and taken apart again. The one
+// place that knows everything.
+
+import Administration
+import BrokerCore
+import Configuration
+import Dialects
+import Glibc
+import NetTransport
+import Primitives
+import QueueStore
+
+/// A broker that is running.
+public final class BrokerServer {
+    private let shared: SharedBroker
+    private let clock: BrokerClock
+    private let log: LogWriter
+    private let settings: BrokerSettings
+    private let doorHandle: LoopHandle
+    private var lanes: [Thread] = []
+    private var door: Thread?
+    private var writer: Thread?
+
+    /// Starts a broker: when this returns, all listeners are open and the stored state is back.
+    public init(_ settings: BrokerSettings, log: LogWriter) throws(StartError) {
+        self.log = log
+        self.settings = settings
+        let listeners = try ListenerSet(settings)
+        var store = try Self.openStore(settings)
+        let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
+        let restored = try Self.restore(&store, settings, laneCount: laneCount)
+        clock = restored.clock
+        doorHandle = try Self.makeHandle()
+        var handles: [LoopHandle] = []
+        for _ in 0..<laneCount { handles.append(try Self.makeHandle()) }
+        shared = SharedBroker(
+            restored.broker, laneHandles: handles, writerSignal: WriterSignal())
+        try startDoor()
+        startWriter(store)
+        for lane in 0..<laneCount { startLane(UInt8(lane), listeners) }
+        for listener in listeners.listeners {
+            log.write(
+                .info, .listening,
+                [
+                    "address": .text("\(listener.address)"),
+                    "tls": .number(listener.tls == nil ? 0 : 1),
+                ])
+        }
+    }
+
+    /// One loop serves this machine's two cores better than two: the second core is the store's and
+    /// the kernel's, and nothing has to cross (docs/PERFORMANCE.md).
+    static let laneCountDefault = 1
+
+    /// Serves until a signal asks to stop, then stops.
+    public func run(until signals: inout Signals) {
+        let notifier = ServiceNotifier()
+        log.write(
+            .info, .brokerStarted, ["version": .text(MartletVersion.text), "state": "ready"])
+        notifier.ready()
+        while true {
+            let request = signals.wait(milliseconds: Self.housekeepingMilliseconds)
+            if request == .stop { break }
+            if notifier.watchdogMilliseconds != nil { notifier.alive() }
+            log.reportSuppressed()
+        }
+        notifier.stopping()
+        stop()
+    }
+
+    /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
+    private static let housekeepingMilliseconds = 500
+
+    /// Stops: lanes say good-bye and send what is to be sent, then the writer stores what is gathered.
+    public func stop() {
+        log.write(.info, .brokerStopping)
+        for handle in shared.laneHandles { handle.requestStop() }
+        for lane in lanes { lane.join() }
+        doorHandle.requestStop()
+        door?.join()
+        shared.writerSignal.stop()
+        writer?.join()
+        log.write(.info, .brokerStopped)
+    }
+
+    /// Changes the core's state and returns when the change is on disk.
+    func changeAndCommit(_ body: (inout Broker) -> Void) {
+        let sequence = shared.enter { state in
+            body(&state.broker)
+            return state.broker.gatheringSequence
+        }
+        shared.waitForCommit(of: sequence)
+    }
+
+    // MARK: - Parts
+
+    private static func openStore(
+        _ settings: BrokerSettings
+    ) throws(StartError) -> LMDBQueueStore {
+        do throws(StoreError) {
+            return try LMDBQueueStore(
+                directory: settings.dataDirectory,
+                options: StoreOptions(settings))
+        } catch {
+            throw .store(error)
+        }
+    }
+
+    private struct Restored: ~Copyable {
+        var broker: Broker
+        let clock: BrokerClock
+    }
+
+    private static func restore(
+        _ store: inout LMDBQueueStore, _ settings: BrokerSettings, laneCount: Int
+    ) throws(StartError) -> Restored {
+        // The core needs the time before the store has told when it last committed.
+        let clock = BrokerClock(
+            after: store.openingStamp,
+            downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
+        var restorer = BrokerRestorer(
+            Broker(
+                limits: CoreLimits(settings), laneCount: laneCount, at: clock.moment()))
+        let state: RestoredState
+        do throws(StoreError) {
+            state = try store.restore(into: &restorer)
+        } catch {
+            throw .store(error)
+        }
+        if let failure = restorer.failure { throw .state(failure) }
+        var broker = restorer.takeBroker()
+        broker.anonymousApp = Array(DevelopmentSetup.app.utf8)
+        broker.finishRestoring(nextMessage: state.nextMessage, at: clock.moment())
+        return Restored(broker: broker, clock: clock)
+    }
+
+    private static func makeHandle() throws(StartError) -> LoopHandle {
+        do throws(TransportError) {
+            return try LoopHandle()
+        } catch {
+            throw .transport(error)
+        }
+    }
+
+    private func startWriter(_ store: consuming LMDBQueueStore) {
+        let log = log
+        let box = Box(StoreWriter(store: store, shared: shared, clock: clock))
+        writer = Thread(name: "store") {
+            do throws(StoreError) {
+                try box.value.run()
+            } catch {
+                // Nothing may be acknowledged any more, and a second sync proves nothing.
+                log.write(.error, .storeFailed, ["detail": .text("\(error)")])
+                exit(StartError.Kind.store.exitCode)
+            }
+        }
+    }
+
+    private func startLane(_ lane: UInt8, _ listeners: ListenerSet) {
+        var configuration = EventLoop.Configuration()
+        configuration.lane = lane
+        configuration.connectionsMaximum = settings.limits.connections
+        configuration.packetMaximum = settings.limits.packetMaximum
+        configuration.authenticationMilliseconds =
+            UInt64(settings.limits.authenticationSeconds) * 1000
+        configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
+        let handler = Box(
+            LaneHandler(
+                lane: lane, shared: shared, clock: clock, terms: listeners.terms,
+                packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
+        lanes.append(
+            runLoop(
+                "lane-\(lane)", configuration, shared.laneHandles[Int(lane)],
+                listeners.listeners, handler))
+    }
+
+    private func startDoor() throws(StartError) {
+        var configuration = EventLoop.Configuration()
+        configuration.connectionsMaximum = Self.administratorsMaximum
+        configuration.packetMaximum = AdministrationLine.requestByteCountMaximum
+        configuration.firstPacketMaximum = AdministrationLine.requestByteCountMaximum
+        configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
+        let listener: Listener
+        do throws(TransportError) {
+            listener = try Listener(
+                unixPath: "\(settings.dataDirectory)/\(AdministrationLine.socketName)")
+        } catch {
+            throw .transport(error)
+        }
+        let handler = Box(
+            AdministrationDoor(
+                shared: shared, clock: clock, log: log, version: MartletVersion.text))
+        door = runLoop("door", configuration, doorHandle, [listener], handler)
+    }
+
+    /// People and scripts who administrate at the same time.
+    private static let administratorsMaximum = 64
+
+    private func runLoop<Handler: LoopHandler & ~Copyable & SendableMetatype>(
+        _ name: String, _ configuration: EventLoop.Configuration, _ handle: LoopHandle,
+        _ listeners: [Listener], _ handler: Box<Handler>
+    ) -> Thread {
+        let log = log
+        return Thread(name: name) {
+            do throws(TransportError) {
+                var loop = try EventLoop(configuration, handle: handle)
+                for listener in listeners { try loop.listen(on: listener) }
+                loop.run(&handler.value)
+            } catch {
+                log.write(.error, .brokerStopped, ["detail": .text("\(error)")])
+                exit(StartError.Kind.other.exitCode)
+            }
+        }
+    }
+}
+
+/// Carries a value that cannot be copied to the thread that will use it, which is the only one.
+private final class Box<Value: ~Copyable>: @unchecked Sendable {
+    var value: Value
+    init(_ value: consuming Value) {
+        self.value = value
+    }
+}
+
+/// The version that programs tell.
+public enum MartletVersion {
+    public static let text = "0.1.0"
+}

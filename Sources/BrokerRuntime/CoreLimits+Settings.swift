@@ -1,0 +1,36 @@
+// What the operator set, as the core's limits.
+
+import BrokerCore
+import Configuration
+
+extension CoreLimits {
+    /// Settings have been checked against their ranges, so every number fits.
+    init(_ settings: BrokerSettings) {
+        self.init()
+        sessionExpirySecondsDefault = UInt32(settings.limits.sessionExpirySeconds)
+        sessionExpirySecondsMaximum = UInt32(settings.limits.sessionExpiryMaximumSeconds)
+        sessionsPerUserMaximum = settings.limits.sessionsPerUser
+        subscriptionsMaximum = UInt32(settings.limits.subscriptionsPerSession)
+        topicLevelsMaximum = settings.limits.topicLevels
+        keepAliveSecondsMaximum = UInt32(settings.limits.keepAliveMaximumSeconds)
+        inboxWindowMaximum = UInt16(settings.limits.inboxWindow)
+        inboxWindowBytesMaximum = settings.limits.inboxWindowBytes
+        sendWindowMaximum = UInt16(settings.limits.sendWindow)
+        messageMaximum = UInt32(settings.limits.messageMaximum)
+        payloadMaximum = UInt32(settings.limits.payloadMaximum)
+        queueCountMaximum = UInt32(settings.queues.messages)
+        queueBytesMaximum = UInt64(settings.queues.bytes)
+        queueAgeSecondsMaximum = UInt64(settings.queues.ageSeconds)
+        queuePolicy = QueuePolicy(settings.queues.policy)
+    }
+}
+
+extension QueuePolicy {
+    fileprivate init(_ policy: QueueFullPolicy) {
+        switch policy {
+        case .refuse: self = .refuse
+        case .oldest: self = .oldest
+        case .newest: self = .newest
+        }
+    }
+}

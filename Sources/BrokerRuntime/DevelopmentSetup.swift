@@ -1,0 +1,168 @@
+// `martletd --dev`: everything a first message needs, made in the data directory: a certificate
+// authority and a server certificate, a demo app, tokens for two users, and a file of shell variables.
+
+import BrokerCore
+import Configuration
+import Credentials
+import Glibc
+
+/// Prepares a data directory for development and says how to use it.
+public struct DevelopmentSetup: Sendable {
+    /// The app of development, and of listeners that let clients in without credentials.
+    static let app = "demo"
+    static let users = ["alice", "bob"]
+
+    private let certificates: DevelopmentCertificates
+    private let dataDirectory: String
+    private let listener: ListenerSettings?
+
+    /// Makes directory and certificates where they are missing, and puts them into the settings.
+    public init(_ settings: inout BrokerSettings) throws(StartError) {
+        dataDirectory = settings.dataDirectory
+        if mkdir(dataDirectory, 0o700) != 0, errno != EEXIST {
+            throw .file(call: "mkdir", path: dataDirectory, errno: errno)
+        }
+        do throws(CredentialError) {
+            certificates = try DevelopmentCertificates.ensure(
+                directory: "\(dataDirectory)/certificates", unixSeconds: Int64(time(nil)))
+        } catch {
+            throw .credentials(error)
+        }
+        settings.tls.certificateFile = settings.tls.certificateFile
+            ?? certificates.serverCertificateFile
+        settings.tls.keyFile = settings.tls.keyFile ?? certificates.serverKeyFile
+        listener = settings.listeners.first { $0.transport == .tls } ?? settings.listeners.first
+    }
+
+    /// Makes the demo app and its tokens on first use, and writes `dev.env`.
+    ///
+    /// - Returns: what to paste into another terminal.
+    public func finish(_ server: BrokerServer) throws(StartError) -> String {
+        let file = "\(dataDirectory)/dev.env"
+        if access(file, R_OK) != 0 {
+            let secrets = server.makeDevelopmentSecrets(app: Self.app, users: Self.users)
+            try write(variables(secrets), to: file)
+        } else {
+            try write(try keepingSecrets(of: file), to: file)
+        }
+        return guide(file)
+    }
+
+    private var server: String {
+        guard let listener else { return "" }
+        let host: String
+        switch listener.host {
+        case .any, .loopback: host = "localhost"
+        case .address(let address): host = address.contains(":") ? "[\(address)]" : address
+        }
+        return "\(listener.transport.rawValue)://\(host):\(listener.port)"
+    }
+
+    private func variables(_ secrets: DevelopmentSecrets) -> [String] {
+        header
+            + [
+                "export MARTLET_APP=\(Self.app)", "export MARTLET_APP_KEY=\(secrets.appKey)",
+            ]
+            + zip(Self.users, secrets.tokens).map {
+                "export MARTLET_TOKEN_\($0.uppercased())=\($1)"
+            }
+    }
+
+    /// Addresses may have changed since the last start; secrets stay.
+    private var header: [String] {
+        [
+            "# Made by martletd --dev. The tokens are secrets: whoever has one is that user.",
+            "export MARTLET_SERVER=\(server)",
+            "export MARTLET_CA=\(absolute(certificates.authorityCertificateFile))",
+            "export MARTLET_DATA=\(absolute(dataDirectory))",
+        ]
+    }
+
+    private func keepingSecrets(of file: String) throws(StartError) -> [String] {
+        let lines = try read(file).split(separator: "\n").map(String.init)
+        let kept = lines.filter {
+            $0.hasPrefix("export MARTLET_APP") || $0.hasPrefix("export MARTLET_TOKEN_")
+        }
+        return header + kept
+    }
+
+    private func guide(_ file: String) -> String {
+        let host = DevelopmentCertificates.localHostName()
+        let port = listener.map { "\($0.port)" } ?? "8883"
+        return """
+
+            Martlet is running. Paste into another terminal:
+
+                source \(absolute(file)); PATH="\(programDirectory):$PATH"
+                MARTLET_TOKEN=$MARTLET_TOKEN_BOB martlet listen &
+                MARTLET_TOKEN=$MARTLET_TOKEN_ALICE martlet send --to bob "hello from alice"
+
+            From another host: copy \(absolute(certificates.authorityCertificateFile)) and the martlet
+            program there, set MARTLET_SERVER=tls://\(host):\(port), MARTLET_CA to the copy, and
+            MARTLET_TOKEN to one of the tokens in \(absolute(file)).
+
+            """
+    }
+
+    private var programDirectory: String {
+        let path = absolute("/proc/self/exe")
+        return String(path[..<(path.lastIndex(of: "/") ?? path.endIndex)])
+    }
+
+    private func absolute(_ path: String) -> String {
+        guard let resolved = realpath(path, nil) else { return path }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
+    // MARK: - Files
+
+    private func write(_ lines: [String], to path: String) throws(StartError) {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .file(call: "open", path: path, errno: errno) }
+        defer { close(descriptor) }
+        let bytes = Array((lines.joined(separator: "\n") + "\n").utf8)
+        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else {
+            throw .file(call: "write", path: path, errno: errno)
+        }
+    }
+
+    private func read(_ path: String) throws(StartError) -> String {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .file(call: "open", path: path, errno: errno) }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 65_536)
+        let count = Glibc.read(descriptor, &bytes, bytes.count)
+        guard count >= 0 else { throw .file(call: "read", path: path, errno: errno) }
+        return String(decoding: bytes[..<count], as: UTF8.self)
+    }
+}
+
+/// What is shown once and written into `dev.env`.
+struct DevelopmentSecrets {
+    let appKey: String
+    let tokens: [String]
+}
+
+extension BrokerServer {
+    /// Makes the demo app and one token for each user, committed when this returns.
+    func makeDevelopmentSecrets(app: String, users: [String]) -> DevelopmentSecrets {
+        let key = AppKey.mint()
+        let minted = users.map { _ in OpaqueToken.mint() }
+        changeAndCommit { broker in
+            let (name, digest) = (Array(app.utf8), Digest(key.key.digest))
+            if !broker.addApp(name, keyDigest: digest) {
+                _ = broker.setAppKey(name, keyDigest: digest)
+            }
+            for (user, token) in zip(users, minted) {
+                _ = broker.addToken(
+                    BrokerCore.Token(
+                        identifier: Array(token.token.id.description.utf8),
+                        digest: Digest(token.token.digest), app: Array(app.utf8),
+                        user: Array(user.utf8), device: nil, expiresUnixSeconds: .max,
+                        batch: Array("development".utf8)))
+            }
+        }
+        return DevelopmentSecrets(appKey: key.text, tokens: minted.map(\.text))
+    }
+}

@@ -1,0 +1,39 @@
+// Signals as events of the main thread: blocked everywhere, waited for in one place, so that no code
+// ever runs inside a signal handler.
+
+import Glibc
+
+/// The signals that mean something to the broker (conventions 4.4).
+public struct Signals {
+    private var waited = sigset_t()
+
+    /// Blocks the signals in this thread and in every thread it starts afterwards.
+    public init() {
+        sigemptyset(&waited)
+        for signal in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&waited, signal) }
+        pthread_sigmask(SIG_BLOCK, &waited, nil)
+        var ignored = sigset_t()
+        sigemptyset(&ignored)
+        // A peer that is gone is an errno, not a reason to die.
+        sigaddset(&ignored, SIGPIPE)
+        pthread_sigmask(SIG_BLOCK, &ignored, nil)
+    }
+
+    enum Request {
+        case stop
+        case reload
+        /// Nothing came within the time.
+        case none
+    }
+
+    /// Waits for one of them for at most so many milliseconds.
+    mutating func wait(milliseconds: Int) -> Request {
+        var time = timespec(
+            tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
+        switch sigtimedwait(&waited, nil, &time) {
+        case SIGTERM, SIGINT: return .stop
+        case SIGHUP: return .reload
+        default: return .none
+        }
+    }
+}

@@ -1,0 +1,61 @@
+// The broker's counters under the names that operators know from `$SYS` (conventions 4.5), and under
+// names of the same shape where the field has none.
+
+import Administration
+import BrokerCore
+import NetTransport
+
+/// Counters and gauges as a list for `martlet stats`.
+enum StatisticsNames {
+    static func list(
+        _ counters: Counters, _ gauges: Gauges, loops: [LoopCounters]
+    ) -> [ReadStatistics.Counter] {
+        func sum(_ counter: (LoopCounters) -> UInt64) -> UInt64 {
+            loops.reduce(0) { $0 + counter($1) }
+        }
+        let values: KeyValuePairs<String, UInt64> = [
+            "clients/connected": UInt64(gauges.connections),
+            "clients/total": UInt64(gauges.sessions),
+            "clients/expired": counters.sessionsExpired,
+            "connects/accepted": counters.connectsAccepted,
+            "connects/refused": counters.connectsRefused,
+            "connects/takeovers": counters.takeovers,
+            "messages/received": counters.sendsAccepted,
+            "messages/refused": counters.sendsRefused,
+            "messages/repeated": counters.sendsRepeated,
+            "messages/possible_duplicates": counters.sendsDoubtful,
+            "messages/sent": counters.deliveries,
+            "messages/acknowledged": counters.acknowledgements,
+            "messages/receivers_refused": counters.receiversRefused,
+            "messages/expired": counters.expired,
+            "messages/discarded": counters.discarded,
+            "messages/dropped/queue": counters.queueDropped,
+            "messages/dropped/memory_queue": counters.memoryQueueDropped,
+            "messages/dropped/oversize": counters.oversizeDropped,
+            "messages/dropped/slow_reader": sum { $0.drops },
+            "messages/stored": gauges.queuedMessages,
+            "store/messages/bytes": gauges.queuedBytes,
+            "store/messages/written": counters.messagesStored,
+            "store/entries/written": counters.entriesStored,
+            "store/entries/elided": counters.entriesElided,
+            "store/entries/damaged": counters.damagedEntries,
+            "store/batches": counters.batchesCommitted,
+            "store/batches/refused": counters.batchesRefused,
+            "store/full": gauges.isStoreFull ? 1 : 0,
+            "subscriptions/count": UInt64(gauges.subscriptions),
+            "users/total": UInt64(gauges.users),
+            "tokens/total": UInt64(gauges.tokens),
+            "protocol_errors": counters.protocolErrors,
+            "sender_clocks_rejected": counters.senderClocksRejected,
+            "sockets/accepted": sum { $0.accepted },
+            "sockets/closed": sum { $0.closed },
+            "sockets/refused": sum { $0.refusedByMaximum },
+            "sockets/accept_pauses": sum { $0.acceptPauses },
+            "tls/handshakes": sum { $0.handshakesCompleted },
+            "tls/handshakes/resumed": sum { $0.handshakesResumed },
+            "bytes/received": sum { $0.bytesReceived },
+            "bytes/sent": sum { $0.bytesSent },
+        ]
+        return values.map { ReadStatistics.Counter(name: $0.key, value: $0.value) }
+    }
+}

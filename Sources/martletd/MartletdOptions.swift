@@ -1,0 +1,89 @@
+// The command line of the broker. Everything else is configuration: these options say where it is, or
+// overrule it for one start.
+
+import CommandLineOptions
+import Configuration
+
+enum MartletdOption: String, OptionRules {
+    case config
+    case set
+    case listen
+    case data
+    case dev
+    case checkConfig = "check-config"
+    case printConfig = "print-config"
+    case verifyStore = "verify-store"
+    case version
+    case help
+
+    var shape: OptionShape {
+        switch self {
+        case .config, .data: .value
+        case .set, .listen: .repeated
+        case .dev, .checkConfig, .printConfig, .verifyStore, .version, .help: .flag
+        }
+    }
+
+    var letter: Character? {
+        switch self {
+        case .config: "c"
+        default: nil
+        }
+    }
+
+    static let helpPage = """
+        martletd: the Martlet message broker
+
+          martletd --dev                      everything for a first message, in ./dev-data
+          martletd --config FILE              with a configuration (docs/operating/configuration.md)
+
+          -c, --config FILE    read this JSON5 file
+          --set KEY=VALUE      overrule one key, such as limits.connections=500; may be repeated
+          --data DIR           where the store is kept: overrules dataDirectory
+          --listen URL         tls://HOST:PORT or tcp://HOST:PORT, may be repeated: overrules listeners;
+                               HOST may be * or localhost; tcp://localhost:1883?anonymous lets clients
+                               in without credentials, for development
+          --dev                make certificates, a demo app and two tokens in the data directory,
+                               and write DIR/dev.env for shells
+          --check-config       check the configuration and stop
+          --print-config       show the effective values and where each comes from, and stop
+          --verify-store       check every record of the store and stop; the broker must not run
+          --version            show the version and stop
+          --help               show this page
+
+        Exit codes: 0 well, 1 command line or configuration, 2 other failures, 3 address in use,
+        4 store unusable. SIGTERM and SIGINT stop the broker and keep everything acknowledged.
+        """
+}
+
+extension ParsedOptions<MartletdOption> {
+    /// What the command line says beside the file, as overrides of its keys.
+    var overrides: [SettingOverride] {
+        var overrides: [SettingOverride] = []
+        if has(.dev) {
+            overrides.append(
+                SettingOverride(option: "--dev", assignment: "dataDirectory=\"dev-data\""))
+        }
+        overrides += all(.set).map { SettingOverride(assignment: $0) }
+        if let data = self[.data] {
+            overrides.append(
+                SettingOverride(option: "--data", assignment: "dataDirectory=\(quoted(data))"))
+        }
+        let listeners = all(.listen)
+        if !listeners.isEmpty {
+            let list = listeners.map(quoted).joined(separator: ",")
+            overrides.append(
+                SettingOverride(option: "--listen", assignment: "listeners=[\(list)]"))
+        }
+        return overrides
+    }
+
+    private func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for character in text {
+            if character == "\"" || character == "\\" { quoted.append("\\") }
+            quoted.append(character)
+        }
+        return quoted + "\""
+    }
+}

@@ -1,0 +1,85 @@
+// What the broker's program does, from its arguments to its exit code.
+
+import BrokerRuntime
+import CommandLineOptions
+import Configuration
+
+enum MartletdProgram {
+    static func run(_ arguments: ArraySlice<String>) -> ExitCode {
+        let options: ParsedOptions<MartletdOption>
+        do throws(UsageError) {
+            switch try OptionParser<MartletdOption>.parse(arguments) {
+            case .help:
+                StandardStream.output.print(MartletdOption.helpPage)
+                return .success
+            case .run(let parsed): options = parsed
+            }
+        } catch {
+            StandardStream.error.print("martletd: \(error.message)\nSee martletd --help")
+            return .usage
+        }
+        if options.has(.version) {
+            StandardStream.output.print("martletd \(MartletVersion.text)")
+            return .success
+        }
+        let configuration: LoadedConfiguration
+        do throws(ConfigurationError) {
+            configuration = try ConfigurationFile.load(
+                path: options[.config], overrides: options.overrides)
+        } catch {
+            StandardStream.error.print("\(error)")
+            return .usage
+        }
+        if options.has(.checkConfig) {
+            StandardStream.output.print("the configuration is valid")
+            return .success
+        }
+        if options.has(.printConfig) {
+            StandardStream.output.print(configuration.printed)
+            return .success
+        }
+        if options.has(.verifyStore) { return verifyStore(configuration.settings) }
+        return serve(configuration.settings, isDevelopment: options.has(.dev))
+    }
+
+    private static func verifyStore(_ settings: BrokerSettings) -> ExitCode {
+        do throws(StartError) {
+            let report = try StoreVerification.run(settings)
+            StandardStream.output.print(report.text)
+            return report.isSound ? .success : .storeUnusable
+        } catch {
+            StandardStream.error.print("martletd: \(error)")
+            return ExitCode(error)
+        }
+    }
+
+    private static func serve(_ settings: BrokerSettings, isDevelopment: Bool) -> ExitCode {
+        var settings = settings
+        var signals = Signals()
+        let log = LogWriter(level: settings.log.level, format: settings.log.format)
+        do throws(StartError) {
+            let development = isDevelopment ? try DevelopmentSetup(&settings) : nil
+            let server = try BrokerServer(settings, log: log)
+            if let development {
+                StandardStream.output.print(try development.finish(server))
+            }
+            server.run(until: &signals)
+            return .success
+        } catch {
+            StandardStream.error.print("martletd: \(error)")
+            return ExitCode(error)
+        }
+    }
+}
+
+extension ExitCode {
+    /// The code for what kept the broker from starting.
+    fileprivate init(_ error: StartError) {
+        switch error.kind {
+        case .configuration: self = .usage
+        case .addressInUse: self = .addressInUse
+        case .store: self = .storeUnusable
+        case .other: self = .failure
+        }
+    }
+}
