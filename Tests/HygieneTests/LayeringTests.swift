@@ -78,7 +78,13 @@ private let allowedImports: [String: Set<String>] = [
         var violations: [String] = []
         for file in try Repository.files(in: ["Sources"], endings: [".swift"]) {
             for (number, line) in file.lines.enumerated() where !isComment(line) {
-                for match in line.matches(of: pattern) where modules.contains(String(match.1)) {
+                for match in line.matches(of: pattern) {
+                    // Within its own module at any depth, elsewhere where everybody sees it.
+                    let name = String(match.1)
+                    let isNested = line.hasPrefix(" ")
+                    guard name == file.target || !isNested && modules.contains(name) else {
+                        continue
+                    }
                     violations.append("\(file.path):\(number + 1) declares \(match.1)")
                 }
             }

@@ -1,0 +1,149 @@
+// The keys that an app's account server signs with, as the broker holds them: public halves only
+// (requirement D9). Each key has one algorithm, decided when it is loaded; no token can choose
+// another.
+import COpenSSL
+
+/// How tokens are signed.
+public enum SignatureAlgorithm: String, CaseIterable, Sendable {
+    /// RSA PKCS #1 v1.5 with SHA-256 [RFC 7518, 3.3].
+    case rs256 = "RS256"
+    /// ECDSA on P-256 with SHA-256 [RFC 7518, 3.4].
+    case es256 = "ES256"
+    /// Ed25519 [RFC 8037].
+    case edDSA = "EdDSA"
+    /// HMAC with SHA-256 [RFC 7518, 3.2]: whoever can verify can also sign, so it is only ever
+    /// chosen by name, with ``VerificationKey/init(sharedSecret:)``.
+    case hs256 = "HS256"
+}
+
+/// One key that vouches for the users of an app.
+public struct VerificationKey: Sendable {
+    private enum Material: Sendable {
+        case publicKey(OwnedKey)
+        case sharedSecret([UInt8])
+    }
+
+    /// What tokens must be signed with; their `alg` has to say the same.
+    public let algorithm: SignatureAlgorithm
+    private let material: Material
+
+    /// Shorter RSA keys are within reach of factoring [NIST SP 800-131A].
+    public static let rsaBitCountMinimum = 2_048
+    /// As long as the digest [RFC 7518, 3.2].
+    public static let sharedSecretByteCountMinimum = 32
+
+    /// Takes a public key in PEM form (`BEGIN PUBLIC KEY`): RSA, EC on P-256, or Ed25519.
+    ///
+    /// - Parameter path: where the text is from, for errors.
+    public init(publicKeyPEM text: [UInt8], path: String) throws(CredentialError) {
+        if String(decoding: text, as: UTF8.self).contains("PRIVATE KEY") {
+            throw .unusable(
+                path: path, reason: "this is a private key; only its public half belongs here")
+        }
+        guard let pointer = PEMFile.reading(text, { PEM_read_bio_PUBKEY($0, nil, nil, nil) }) else {
+            throw .unusable(path: path, reason: "there is no PEM public key in it")
+        }
+        let key = OwnedKey(taking: pointer)
+        if EVP_PKEY_is_a(pointer, "RSA") == 1 {
+            guard EVP_PKEY_get_bits(pointer) >= Self.rsaBitCountMinimum else {
+                throw .unusable(
+                    path: path, reason: "an RSA key needs \(Self.rsaBitCountMinimum) bits or more")
+            }
+            algorithm = .rs256
+        } else if EVP_PKEY_is_a(pointer, "EC") == 1, Self.isOnP256(key) {
+            algorithm = .es256
+        } else if EVP_PKEY_is_a(pointer, "ED25519") == 1 {
+            algorithm = .edDSA
+        } else {
+            throw .unusable(path: path, reason: "the key is neither RSA, EC on P-256 nor Ed25519")
+        }
+        material = .publicKey(key)
+    }
+
+    /// Takes a secret that the account server and this broker share, for
+    /// ``SignatureAlgorithm/hs256``.
+    ///
+    /// - Parameter path: where the secret is from, for errors.
+    public init(sharedSecret: [UInt8], path: String) throws(CredentialError) {
+        guard sharedSecret.count >= Self.sharedSecretByteCountMinimum else {
+            throw .unusable(
+                path: path,
+                reason: "a shared secret needs \(Self.sharedSecretByteCountMinimum) bytes or more")
+        }
+        algorithm = .hs256
+        material = .sharedSecret(sharedSecret)
+    }
+
+    /// Whether `signature` is this key's over `bytes`.
+    func vouches(for bytes: RawSpan, signature: [UInt8]) -> Bool {
+        switch material {
+        case .sharedSecret(let secret):
+            guard let claimed = SHA256Digest(stored: signature) else { return false }
+            return SHA256Digest(of: bytes, key: secret.span.bytes).matches(claimed)
+        case .publicKey(let key):
+            // Whatever OpenSSL says of a stranger's bytes is an answer, not an error to keep.
+            defer { ERR_clear_error() }
+            guard algorithm == .es256 else { return verify(bytes, signature, key) }
+            guard let encoded = Self.encodedECDSA(signature) else { return false }
+            return verify(bytes, encoded, key)
+        }
+    }
+
+    private func verify(_ bytes: RawSpan, _ signature: [UInt8], _ key: OwnedKey) -> Bool {
+        guard let context = EVP_MD_CTX_new() else { return false }
+        defer { EVP_MD_CTX_free(context) }
+        // Ed25519 hashes by itself and takes no digest.
+        let digest = algorithm == .edDSA ? nil : EVP_sha256()
+        guard EVP_DigestVerifyInit(context, nil, digest, nil, key.pointer) == 1 else {
+            return false
+        }
+        return bytes.withUnsafeBytes { input in
+            EVP_DigestVerify(
+                context, signature, signature.count,
+                input.bindMemory(to: UInt8.self).baseAddress, input.count) == 1
+        }
+    }
+
+    /// JWS writes r and s as 32 bytes each [RFC 7518, 3.4]; OpenSSL wants the DER of X9.62.
+    private static func encodedECDSA(_ signature: [UInt8]) -> [UInt8]? {
+        guard signature.count == 64, let pair = ECDSA_SIG_new() else { return nil }
+        defer { ECDSA_SIG_free(pair) }
+        guard let r = BN_bin2bn(Array(signature[..<32]), 32, nil),
+            let s = BN_bin2bn(Array(signature[32...]), 32, nil),
+            ECDSA_SIG_set0(pair, r, s) == 1
+        else { return nil }
+        var encoded: UnsafeMutablePointer<UInt8>?
+        let count = i2d_ECDSA_SIG(pair, &encoded)
+        guard count > 0, let encoded else { return nil }
+        defer { CRYPTO_free(encoded, nil, 0) }
+        return Array(UnsafeBufferPointer(start: encoded, count: Int(count)))
+    }
+
+    private static func isOnP256(_ key: OwnedKey) -> Bool {
+        var name = [CChar](repeating: 0, count: 32)
+        guard EVP_PKEY_get_group_name(key.pointer, &name, name.count, nil) == 1 else {
+            return false
+        }
+        // OpenSSL's name for P-256.
+        return name.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } == "prime256v1"
+    }
+}
+
+/// The keys of all apps.
+public struct VerificationKeys: Sendable {
+    private var keys: [String: [String: VerificationKey]] = [:]
+
+    public init() {}
+
+    /// Adds or replaces the key that tokens of `app` name as `kid`.
+    public mutating func set(_ key: VerificationKey, id: String, app: String) {
+        keys[app, default: [:]][id] = key
+    }
+
+    /// Takes a key away: tokens that it signed are no longer good.
+    public mutating func remove(id: String, app: String) {
+        keys[app]?[id] = nil
+    }
+
+    func key(id: String, app: String) -> VerificationKey? { keys[app]?[id] }
+}
