@@ -59,8 +59,8 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
             job: job,
             mrt: [send, Vector["result-sent"].bytes, deliver, Vector["ack-inbox"].bytes],
             mqtt3: publish(qos, "$u/bob", json, []) + publish(qos, "$u/bob", envelope(false), []),
-            mqtt5: publish(qos, "$u/bob", json, [0]) + publish(qos, "$u/bob", envelope(false), [0])
-        )
+            mqtt5: publish(qos, "$u/bob", json, [0])
+                + publish(qos, "$u/bob", envelope(false), [0]))
     }
 
     // MARK: MRT
@@ -118,8 +118,10 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
     /// SUBSCRIBE to one's own messages and to everybody's; SUBACK.
     private static func subscribe(_ properties: [UInt8]) -> [[UInt8]] {
         let filters = string("$u/alice") + [1] + string("$b") + [1]
+        let granted: [UInt8] = [1, 1]
         return [
-            packet(0x82, [0, 1] + properties + filters), packet(0x90, [0, 1] + properties + [1, 1]),
+            packet(0x82, [0, 1] + properties + filters),
+            packet(0x90, [0, 1] + properties + granted),
         ]
     }
 

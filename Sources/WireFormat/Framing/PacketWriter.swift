@@ -10,6 +10,10 @@ public struct PacketWriter {
     public var byteCount: Int { written }
     @usableFromInline var written = 0
 
+    /// Bytes that still fit.
+    @inlinable
+    public var remainingByteCount: Int { buffer.count - written }
+
     /// Writes to `buffer` from the start. It must outlive the writer.
     @inlinable
     public init(_ buffer: UnsafeMutableRawBufferPointer) {

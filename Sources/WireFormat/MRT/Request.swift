@@ -60,6 +60,29 @@ extension MRT {
         }
     }
 
+    /// A REQUEST that is written together with its parameters, without putting them into bytes first.
+    public struct OutgoingRequest<Part: RequestPart>: Packet {
+        public var identifier: UInt64
+        public var operation: Operation
+        public var part: Part
+
+        public init(identifier: UInt64, operation: Operation, part: Part) {
+            self.identifier = identifier
+            self.operation = operation
+            self.part = part
+        }
+
+        public var typeAndFlags: UInt8 { PacketType.request.withFlags(0) }
+        public var bodyByteCount: Int {
+            VariableInteger.byteCount(identifier) + 1 + part.byteCount
+        }
+        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+            writer.write(varInt: identifier)
+            writer.write(byte: operation.rawValue)
+            part.write(to: &writer, from: source)
+        }
+    }
+
     public struct Response: Hashable, Sendable, Packet {
         public var identifier: UInt64
         public var reason: ReasonCode

@@ -1,0 +1,36 @@
+// How long to wait before the next attempt: exponential backoff with full jitter, so that a fleet
+// which lost its broker does not come back in one instant. The seed comes from outside.
+
+import Primitives
+
+struct Backoff {
+    /// Attempts that failed in a row.
+    private(set) var failureCount = 0
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    mutating func reset() { failureCount = 0 }
+
+    /// A random number of milliseconds, from 0 to the bound of this attempt.
+    mutating func nextMilliseconds() -> UInt64 {
+        // 2^7 s is already above the maximum.
+        let doublings = UInt64(min(failureCount, 7))
+        let bound = min(
+            ClientLimits.backoffMillisecondsMaximum,
+            ClientLimits.backoffMillisecondsMinimum << doublings)
+        failureCount += 1
+        return random() % (bound + 1)
+    }
+
+    /// SplitMix64 (Steele, Lea, Flood 2014): one addition and a mix, enough to scatter clients.
+    private mutating func random() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,56 @@
+// What a client's machine tells the program around it.
+
+import Primitives
+import WireFormat
+
+/// One thing that happened. Ranges within are resolved by ``ClientMachine/bytes(_:)`` and are valid
+/// until the next call of a mutating function of the machine.
+public enum ClientEvent: Hashable, Sendable {
+    /// Open a transport to the broker, then say ``ClientMachine/opened(now:)``, or
+    /// ``ClientMachine/closed(now:)`` where that failed.
+    case connectionWanted
+    /// Reason 5: logged in.
+    case connected(ClientConnected)
+    /// A message: its kind is the reason (2 unicast, 3 group, 4 broadcast, 6 kicked out). Process it;
+    /// if it has a number, store the inbox record with its effect and call
+    /// ``ClientMachine/acknowledge(through:now:)``.
+    case delivered(MRT.Deliver)
+    /// What became of a send: reason 1, or why it was refused. It is not sent again.
+    case resolved(MRT.SendResult)
+    /// The answer to a request.
+    case answered(MRT.Response)
+    /// The answer to ``ClientMachine/replaceCredential(_:now:)``.
+    case credentialAnswered(ReasonCode)
+    /// The connection is over: close the transport and drop what it had not yet sent.
+    case disconnected(ClientDisconnection)
+}
+
+/// A login that succeeded.
+public struct ClientConnected: Hashable, Sendable {
+    /// All that the broker granted.
+    public var accepted: MRT.ConnectAccepted
+    /// The inbox numbers belong to a new session: store the inbox record anew.
+    public var isNewInbox: Bool
+}
+
+/// The end of a connection, or of an attempt at one.
+public struct ClientDisconnection: Hashable, Sendable {
+    /// What the broker said, or the machine's own judgement: ``ReasonCode/keepAliveTimeout`` for a
+    /// broker that is silent, ``ReasonCode/malformedPacket`` or ``ReasonCode/protocolError`` for one
+    /// that cannot be understood, ``ReasonCode/packetTooLarge`` for a packet beyond the receive
+    /// memory; nil where the transport just ended.
+    public var reason: ReasonCode?
+    /// When ``ClientEvent/connectionWanted`` follows; nil where it does not without a new
+    /// ``ClientMachine/start(now:)``.
+    public var retryAt: Instant?
+}
+
+/// Why a send or a request was not taken.
+public enum ClientError: Error, Hashable, Sendable {
+    /// The outbox memory is full of what has no answer yet.
+    case outboxFull
+    /// A transient send without a connection has nobody to go to.
+    case notConnected
+    /// The broker would refuse it for this reason.
+    case refused(ReasonCode)
+}

@@ -1,0 +1,172 @@
+// What arrives: bytes become packets, packets become events.
+
+import Primitives
+import WireFormat
+
+extension ClientMachine {
+    /// Where the transport puts what it reads next; never empty once the events are drained.
+    public mutating func receiveSpace() -> UnsafeMutableRawBufferPointer {
+        if parsed > 0 {
+            let rest = UnsafeRawBufferPointer(rebasing: receive[parsed..<filled])
+            receive.copyMemory(from: rest)
+            filled -= parsed
+            parsed = 0
+        }
+        return UnsafeMutableRawBufferPointer(rebasing: receive[filled...])
+    }
+
+    /// The transport put `byteCount` bytes into ``receiveSpace()``.
+    public mutating func received(byteCount: Int, now: Instant) {
+        precondition(filled + byteCount <= receive.count, "more than there was space for")
+        guard phase == .joining || phase == .joined || phase == .leaving else { return }
+        filled += byteCount
+        lastReceived = now
+    }
+
+    /// The bytes of a range in the last event.
+    public func bytes(_ range: ByteRange) -> UnsafeRawBufferPointer {
+        range.bytes(in: eventBody)
+    }
+
+    /// The next event; nil where nothing has happened. Call it until it gives nil.
+    public mutating func nextEvent(now: Instant) -> ClientEvent? {
+        if let disconnection {
+            self.disconnection = nil
+            return .disconnected(disconnection)
+        }
+        if wantsConnection {
+            wantsConnection = false
+            return .connectionWanted
+        }
+        if checksSizes, let event = nextOversizedEvent() { return event }
+        while phase == .joining || phase == .joined || phase == .leaving {
+            guard let frame = nextFrame(now) else { break }
+            do throws(WireError) {
+                if let event = try event(of: frame, now) { return event }
+            } catch {
+                lose(error.reason, now: now)
+            }
+        }
+        guard let disconnection else { return nil }
+        self.disconnection = nil
+        return .disconnected(disconnection)
+    }
+
+    /// A packet that is wholly there.
+    private mutating func nextFrame(_ now: Instant) -> PacketFrame? {
+        let arrived = UnsafeRawBufferPointer(rebasing: receive[..<filled])
+        switch PacketFrame.next(in: arrived, at: parsed, packetMaximum: receive.count) {
+        case .packet(let frame):
+            parsed = frame.endOffset
+            eventBody = frame.body.bytes(in: arrived)
+            return frame
+        case .incomplete: return nil
+        case .malformed: lose(.malformedPacket, now: now)
+        case .tooLarge: lose(.packetTooLarge, now: now)
+        }
+        return nil
+    }
+
+    /// Sends that were taken before the broker said what it takes, and are larger.
+    private mutating func nextOversizedEvent() -> ClientEvent? {
+        let limit = Int(clamping: accepted.packetMaximum)
+        while let (kind, number) = log.removeOversized(limit) {
+            switch kind {
+            case .numbered:
+                return .resolved(MRT.SendResult(number: number, reason: .packetTooLarge))
+            case .request:
+                return .answered(MRT.Response(identifier: number, reason: .packetTooLarge))
+            case .transient: continue
+            }
+        }
+        checksSizes = false
+        return nil
+    }
+
+    private mutating func event(
+        of frame: PacketFrame, _ now: Instant
+    ) throws(WireError) -> ClientEvent? {
+        let type = try MRT.PacketType(frame, from: .broker)
+        guard (type == .connack) == (phase == .joining) else { throw .protocolError }
+        let body = eventBody
+        switch type {
+        case .connack: return try connackReceived(MRT.Connack(body: body), now)
+        case .deliver:
+            return try deliverReceived(MRT.Deliver(flags: frame.flags, body: body), now)
+        case .result: return try resultReceived(MRT.SendResult(flags: frame.flags, body: body))
+        case .response:
+            let response = try MRT.Response(body: body)
+            return log.resolve(.request, response.identifier) ? .answered(response) : nil
+        case .pingResponse:
+            _ = try MRT.Ping(isResponse: true, body: body)
+            pingDeadline = .never
+            return nil
+        case .auth: return .credentialAnswered(try MRT.BrokerAuth(body: body).reason)
+        case .disconnect:
+            lose(try MRT.BrokerDisconnect(body: body).reason, now: now)
+            return nil
+        case .connect, .send, .ack, .request, .channel, .pingRequest: throw .protocolError
+        }
+    }
+
+    private mutating func connackReceived(_ connack: MRT.Connack, _ now: Instant) -> ClientEvent? {
+        switch connack {
+        case .refused(let refused):
+            lose(refused.reason, retryAfterSeconds: refused.retryAfterSeconds, now: now)
+            return nil
+        case .accepted(let accepted):
+            self.accepted = accepted
+            phase = .joined
+            phaseDeadline = .never
+            connectedAt = now
+            cookie = accepted.resumeCookie
+            isFirstConnect = false
+            isReconnect = true
+            checksSizes = true
+            let isNewInbox = inbox?.epoch != accepted.sessionEpoch
+            if isNewInbox {
+                inbox = MRT.Resume(epoch: accepted.sessionEpoch, lastNumber: 0)
+                highestDelivered = 0
+                highestReceived = 0
+            }
+            return .connected(ClientConnected(accepted: accepted, isNewInbox: isNewInbox))
+        }
+    }
+
+    private mutating func deliverReceived(_ deliver: MRT.Deliver, _ now: Instant) -> ClientEvent? {
+        // After a goodbye nothing arrives any more (S28); what is numbered comes again next time.
+        if phase == .leaving { return nil }
+        if deliver.number == 0 { return .delivered(deliver) }
+        unacknowledgedCount += 1
+        highestReceived = max(highestReceived, deliver.number)
+        if deliver.number <= highestDelivered {
+            // Seen before. If it was processed too, the acknowledgement was lost.
+            if deliver.number <= inbox?.lastNumber ?? 0 { scheduleAcknowledgement(now) }
+            return nil
+        }
+        highestDelivered = deliver.number
+        return .delivered(deliver)
+    }
+
+    private mutating func resultReceived(_ result: MRT.SendResult) -> ClientEvent? {
+        if result.number == 0 { return .resolved(result) }
+        return log.resolve(.numbered, result.number) ? .resolved(result) : nil
+    }
+
+    /// Everything up to `number` has been processed, and its record is stored: the broker may forget
+    /// it. Numbers at or below an earlier call's have no effect.
+    public mutating func acknowledge(through number: UInt64, now: Instant) {
+        precondition(number <= highestDelivered, "an acknowledgement of what never arrived")
+        guard var record = inbox, number > record.lastNumber else { return }
+        record.lastNumber = number
+        inbox = record
+        scheduleAcknowledgement(now)
+    }
+
+    private mutating func scheduleAcknowledgement(_ now: Instant) {
+        guard phase == .joined, !acknowledgesInbox else { return }
+        acknowledgesInbox = true
+        acknowledgementDeadline = now.advanced(
+            byMilliseconds: options.acknowledgementDelayMilliseconds)
+    }
+}

@@ -1,0 +1,44 @@
+// What happens because time passes: reconnects, logins that take too long, pings.
+
+import Primitives
+import WireFormat
+
+extension ClientMachine {
+    /// When ``timePassed(now:)`` is due; ``Instant/never`` where nothing is.
+    public var nextDeadline: Instant {
+        min(phaseDeadline, phase == .joined ? min(keepAliveDeadline, waitingAckDeadline) : .never)
+    }
+
+    private var waitingAckDeadline: Instant {
+        acknowledgesInbox ? acknowledgementDeadline : .never
+    }
+
+    /// When a ping is due, or its answer overdue. Silence of either side counts: a client that only
+    /// sends would otherwise never learn that nobody listens.
+    private var keepAliveDeadline: Instant {
+        if pingDeadline != .never { return pingDeadline }
+        if writesPing || accepted.keepAliveSeconds == 0 { return .never }
+        return min(lastSent, lastReceived).advanced(bySeconds: UInt64(accepted.keepAliveSeconds))
+    }
+
+    /// The clock says `now`. Calling it early or often is harmless.
+    public mutating func timePassed(now: Instant) {
+        if now >= phaseDeadline {
+            switch phase {
+            case .waiting:
+                phase = .opening
+                phaseDeadline = now.advanced(byMilliseconds: ClientLimits.loginMillisecondsMaximum)
+                wantsConnection = true
+            case .opening, .joining, .leaving: lose(.keepAliveTimeout, now: now)
+            case .stopped, .joined: break
+            }
+        }
+        if phase == .joined, now >= keepAliveDeadline {
+            if pingDeadline == .never {
+                writesPing = true
+            } else {
+                lose(.keepAliveTimeout, now: now)
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+// How a client connects, stays connected, reconnects and leaves.
+
+import Primitives
+import Testing
+import WireFormat
+
+@testable import ClientCore
+
+@Suite("A client's connection")
+struct ConnectionTests {
+    @Test func `begins with CONNECT and is there with CONNACK`() {
+        let client = Harness()
+        client.machine.start(now: client.now)
+        #expect(client.events() == ["wanted"])
+        #expect(client.sent() == [])
+        #expect(client.open() == ["connect outbox 14:0:0"])
+        #expect(client.events() == ["connected anew"])
+        #expect(client.isConnected)
+        #expect(client.inboxRecord == MRT.Resume(epoch: 0xA, lastNumber: 0))
+        #expect(client.resumeCookie == 0xC)
+    }
+
+    @Test func `tells what it remembers from before its start`() {
+        var record = ClientRecord(outboxEpoch: 7)
+        record.inbox = MRT.Resume(epoch: 0xA, lastNumber: 41)
+        record.outbox.resultsSeen = 3
+        record.outbox.highestUsed = 3
+        record.cookie = 9
+        let client = Harness(record: record)
+        #expect(client.connect() == ["connect resume 10:41 cookie 9 outbox 7:3:3"])
+        #expect(client.events() == ["connected"])
+    }
+
+    @Test func `forgets its last number where the session is another`() {
+        var record = ClientRecord(outboxEpoch: 7)
+        record.inbox = MRT.Resume(epoch: 0xB, lastNumber: 41)
+        let client = Harness(record: record)
+        client.connect(epoch: 0xA)
+        #expect(client.events() == ["connected anew"])
+        client.deliver(1)
+        #expect(client.events() == ["delivered 2 #1 x"])
+    }
+
+    @Test func `comes back after a loss, as an automatic login with the cookie`() {
+        let client = Harness { $0.isCleanStart = true }
+        #expect(client.connect() == ["connect clean outbox 14:0:0"])
+        _ = client.events()
+        client.machine.closed(now: client.now)
+        #expect(client.events() == ["disconnected -"])
+        client.passToDeadline()
+        #expect(client.events() == ["wanted"])
+        #expect(client.open() == ["connect again resume 10:0 cookie 12 outbox 14:0:0"])
+        #expect(client.events() == ["connected"])
+    }
+
+    @Test func `waits longer and longer, at random, at most two minutes`() {
+        var waits: [[UInt64]] = []
+        for seed: UInt64 in 1...200 {
+            let client = Harness(seed: seed)
+            client.machine.start(now: client.now)
+            var ofThisClient: [UInt64] = []
+            for _ in 0..<12 {
+                _ = client.events()
+                client.machine.closed(now: client.now)
+                let failed = client.now
+                client.passToDeadline()
+                ofThisClient.append(client.now.milliseconds(since: failed))
+            }
+            waits.append(ofThisClient)
+        }
+        for attempt in 0..<12 {
+            let bound = min(120_000, 1000 << UInt64(attempt))
+            let longest = waits.map { $0[attempt] }.max()!
+            let shortest = waits.map { $0[attempt] }.min()!
+            #expect(longest <= bound && longest > bound * 9 / 10, "attempt \(attempt)")
+            #expect(shortest < bound / 10, "attempt \(attempt)")
+        }
+    }
+
+    @Test func `waits at least as long as the broker advises`() {
+        let client = Harness()
+        client.machine.start(now: client.now)
+        _ = client.events()
+        client.machine.opened(now: client.now)
+        client.receive(MRT.ConnectRefused(reason: .serverBusy, retryAfterSeconds: 300))
+        #expect(client.events() == ["disconnected server-busy"])
+        #expect(client.nextDeadline == client.now.advanced(bySeconds: 300))
+    }
+
+    @Test(arguments: [
+        ReasonCode.badUserNameOrPassword, .notAuthorized, .banned, .unsupportedProtocolVersion,
+        .clientIdentifierNotValid, .badAuthenticationMethod, .sessionTakenOver, .serverMoved,
+    ])
+    func `stops where another attempt would only fail again`(reason: ReasonCode) {
+        let client = Harness()
+        client.machine.start(now: client.now)
+        _ = client.events()
+        client.machine.opened(now: client.now)
+        client.receive(MRT.ConnectRefused(reason: reason))
+        #expect(client.events() == ["disconnected \(reason.name), stopped"])
+        #expect(client.nextDeadline == .never)
+        client.machine.start(now: client.now)
+        #expect(client.events() == ["wanted"])
+    }
+
+    @Test func `is taken over without a fight`() {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        client.receive(MRT.BrokerDisconnect(reason: .sessionTakenOver))
+        #expect(client.events() == ["disconnected session-taken-over, stopped"])
+    }
+
+    @Test func `gives up a login after 15 seconds`() {
+        let client = Harness()
+        client.machine.start(now: client.now)
+        _ = client.events()
+        client.machine.opened(now: client.now)
+        #expect(client.nextDeadline == client.now.advanced(bySeconds: 15))
+        client.passToDeadline()
+        #expect(client.events() == ["disconnected keep-alive-timeout"])
+    }
+
+    @Test func `is kept alive by pings, and lost where they are not answered`() {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        let start = client.now
+        client.passToDeadline()
+        #expect(client.now == start.advanced(bySeconds: 60))
+        #expect(client.sent() == ["ping"])
+        client.receive(MRT.Ping(isResponse: true))
+        #expect(client.events() == [])
+        client.passToDeadline()
+        #expect(client.now == start.advanced(bySeconds: 120))
+        #expect(client.sent() == ["ping"])
+        client.passToDeadline()
+        #expect(client.now == start.advanced(bySeconds: 150))
+        #expect(client.events() == ["disconnected keep-alive-timeout"])
+    }
+
+    @Test func `is pinged although the client sends, where the broker is silent`() throws {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        client.pass(milliseconds: 59_000)
+        try client.send()
+        #expect(client.sent() == ["send #1 x"])
+        client.pass(milliseconds: 1000)
+        #expect(client.sent() == ["ping"])
+    }
+
+    @Test func `needs no pings where none were agreed`() {
+        let client = Harness()
+        client.connect { $0.keepAliveSeconds = 0 }
+        _ = client.events()
+        #expect(client.nextDeadline == .never)
+    }
+
+    @Test func `is left with a goodbye that the broker confirms`() {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        client.machine.leave(now: client.now)
+        #expect(client.sent() == ["disconnect 0"])
+        client.deliver(1)
+        #expect(client.events() == [])
+        client.receive(MRT.BrokerDisconnect(reason: .normalDisconnection))
+        #expect(client.events() == ["disconnected success, stopped"])
+    }
+
+    @Test func `is left although the broker is silent`() {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        client.machine.leave(firesWill: true, now: client.now)
+        #expect(client.sent() == ["disconnect 4"])
+        client.passToDeadline()
+        #expect(client.events() == ["disconnected keep-alive-timeout, stopped"])
+    }
+
+    @Test func `is not wanted any more when the client leaves while it waits`() {
+        let client = Harness()
+        client.connect()
+        client.machine.closed(now: client.now)
+        _ = client.events()
+        client.machine.leave(now: client.now)
+        #expect(client.nextDeadline == .never)
+        client.pass(milliseconds: 1_000_000)
+        #expect(client.events() == [])
+    }
+
+    @Test func `takes a new credential while it stands`() {
+        let bytes = Array("pumpn3w".utf8)
+        bytes.withUnsafeBytes { bytes in
+            let client = Harness()
+            client.connect()
+            _ = client.events()
+            var connect = client.machine.identity.connect
+            connect.credential = .token(ByteRange(offset: 4, count: 3))
+            client.machine.replaceCredential(
+                ClientIdentity(connect: connect, bytes: bytes), now: client.now)
+            #expect(client.sent() == ["auth n3w"])
+            client.receive(MRT.BrokerAuth(reason: .success))
+            #expect(client.events() == ["credential 0"])
+        }
+    }
+
+    @Test func `understands packets however they are cut`() {
+        for readMaximum in 1...40 {
+            let client = Harness(receiveByteCount: 128)
+            client.machine.start(now: client.now)
+            _ = client.events()
+            client.machine.opened(now: client.now)
+            _ = client.sent()
+            var stream = client.encode(client.accepted(), "alice")
+            stream += client.encode(MRT.BrokerAuth(reason: .success), "")
+            stream += client.encode(MRT.BrokerDisconnect(reason: .serverShuttingDown), "")
+            let events = client.receive(stream, readMaximum: readMaximum) + client.events()
+            #expect(
+                events == ["connected anew", "credential 0", "disconnected server-shutting-down"])
+        }
+    }
+
+    @Test(arguments: [
+        ([0x90, 0x00], "malformed-packet"), ([0xC0, 0x00], "protocol-error"),
+        ([0x20, 0x02, 0x86, 0x00], "protocol-error"), ([0x50, 0xFF, 0x7F], "packet-too-large"),
+        ([0x50, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F], "malformed-packet"),
+    ])
+    func `ends where the broker cannot be understood`(bytes: [UInt8], reason: String) {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        client.receive(bytes)
+        #expect(client.events() == ["disconnected \(reason)"])
+    }
+}
