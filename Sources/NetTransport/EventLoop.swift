@@ -194,9 +194,8 @@ public struct EventLoop: ~Copyable {
 
     /// How long epoll may wait: not at all while there is something to do without it.
     private func waitMilliseconds(_ maximum: Int) -> Int32 {
-        if dead.count > 0 || toRead.count > 0 || (handle.isStopRequested && !isStopping) {
-            return 0
-        }
+        if dead.count > 0 || toRead.count > 0 || toSend.count > 0 { return 0 }
+        if handle.isStopRequested, !isStopping { return 0 }
         var next = min(nextWake, poolTrim)
         if let deadline = wheel.nextDeadline { next = min(next, deadline) }
         for seat in listeners { next = min(next, seat.restsUntil ?? .never) }
