@@ -8,15 +8,15 @@ extension EventLoop {
     /// Closes a connection. `closed` follows, once, in a later turn.
     ///
     /// With `afterFlush`, what was appended is sent first, then TLS and TCP are shut down in
-    /// order, for at most the configured linger time; without, it is cut off now. Either way nothing
-    /// is received or taken for it any more.
+    /// order, for at most the configured linger time; without, it is cut off now. Either way
+    /// nothing is received or taken for it any more.
     public mutating func close(_ connection: ConnectionID, afterFlush: Bool) {
         guard let slot = slot(of: connection) else { return }
         close(slot, .closedByHandler, afterFlush: afterFlush)
     }
 
-    /// The reason of a closed connection in words (errno's, OpenSSL's, the certificate's), during the
-    /// handler's `closed`; empty where the cause says everything.
+    /// The reason of a closed connection in words (errno's, OpenSSL's, the certificate's), during
+    /// the handler's `closed`; empty where the cause says everything.
     public func closeDetail(of connection: ConnectionID) -> String {
         let slot = connection.slot
         guard slot < slotsTouched, slots[slot].generation == connection.generation else {
