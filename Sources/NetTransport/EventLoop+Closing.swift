@@ -90,10 +90,9 @@ extension EventLoop {
 
     /// Throws away what a closing peer still sends; its end is ours.
     mutating func discardInput(_ slot: Int) {
-        let byteCount = 16 * 1024
-        let count = withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 16) {
-            recv(slots[slot].descriptor, $0.baseAddress, byteCount, 0)
-        }
+        let (block, capacity) = pool.take(16 * 1024)
+        defer { pool.giveBack(block, capacity: capacity) }
+        let count = recv(slots[slot].descriptor, block, capacity, 0)
         if count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)) { return }
         finishClose(slot, details[slot].cause)
     }
