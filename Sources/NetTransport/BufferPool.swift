@@ -65,15 +65,18 @@ struct BufferPool: ~Copyable {
 
     /// Returns to the allocator what has lain idle since the last trim.
     mutating func trim() {
+        var freedBytes = 0
         for index in 0..<BufferPool.sizes {
             let blocks = free + index
+            freedBytes += blocks.pointee.idle << (BufferPool.smallestBits + index)
             for _ in 0..<blocks.pointee.idle {
                 blocks.pointee.count -= 1
                 Glibc.free(blocks.pointee.stack[blocks.pointee.count])
             }
             blocks.pointee.idle = blocks.pointee.count
         }
-        malloc_trim(0)
+        // It walks the whole heap, so it is worth its milliseconds only after a real burst.
+        if freedBytes >= TransportLimits.heapTrimMinimum { malloc_trim(0) }
     }
 
     /// True while nothing lies in the pool: there is nothing to trim.

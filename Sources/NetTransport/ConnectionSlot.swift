@@ -4,8 +4,8 @@ import COpenSSL
 import Glibc
 import Primitives
 
-/// The hot record: exactly one cache line (a test holds it to 64 bytes), because at 10,000 receivers
-/// it is cache misses that a fan-out pays for.
+/// The hot record: exactly one cache line (a test holds it to 64 bytes), because at 10,000
+/// receivers it is cache misses that a fan-out pays for.
 @usableFromInline
 struct ConnectionSlot {
     /// Where a connection stands. Exits in parentheses.

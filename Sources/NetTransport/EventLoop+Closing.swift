@@ -8,15 +8,15 @@ extension EventLoop {
     /// Closes a connection. `closed` follows, once, in a later turn.
     ///
     /// With `afterFlush`, what was appended is sent first, then TLS and TCP are shut down in
-    /// order, for at most the configured linger time; without, it is cut off now. Either way nothing
-    /// is received or taken for it any more.
+    /// order, for at most the configured linger time; without, it is cut off now. Either way
+    /// nothing is received or taken for it any more.
     public mutating func close(_ connection: ConnectionID, afterFlush: Bool) {
         guard let slot = slot(of: connection) else { return }
         close(slot, .closedByHandler, afterFlush: afterFlush)
     }
 
-    /// The reason of a closed connection in words (errno's, OpenSSL's, the certificate's), during the
-    /// handler's `closed`; empty where the cause says everything.
+    /// The reason of a closed connection in words (errno's, OpenSSL's, the certificate's), during
+    /// the handler's `closed`; empty where the cause says everything.
     public func closeDetail(of connection: ConnectionID) -> String {
         let slot = connection.slot
         guard slot < slotsTouched, slots[slot].generation == connection.generation else {
@@ -90,10 +90,9 @@ extension EventLoop {
 
     /// Throws away what a closing peer still sends; its end is ours.
     mutating func discardInput(_ slot: Int) {
-        let byteCount = 16 * 1024
-        let count = withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 16) {
-            recv(slots[slot].descriptor, $0.baseAddress, byteCount, 0)
-        }
+        let (block, capacity) = pool.take(16 * 1024)
+        defer { pool.giveBack(block, capacity: capacity) }
+        let count = recv(slots[slot].descriptor, block, capacity, 0)
         if count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)) { return }
         finishClose(slot, details[slot].cause)
     }

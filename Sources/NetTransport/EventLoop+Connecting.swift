@@ -5,8 +5,8 @@ import Glibc
 import Primitives
 
 extension EventLoop {
-    /// Begins a connect. `opened` follows, or `closed` with the cause; an error is thrown only where
-    /// not even a beginning was possible.
+    /// Begins a connect. `opened` follows, or `closed` with the cause; an error is thrown only
+    /// where not even a beginning was possible.
     ///
     /// - Parameters:
     ///   - address: where to; names are resolved beforehand with ``Resolver``.
@@ -20,6 +20,7 @@ extension EventLoop {
         tls: ClientTLSContext? = nil, serverName: String? = nil,
         resuming ticket: TLSSessionTicket? = nil
     ) throws(TransportError) -> ConnectionID {
+        guard !isStopping else { throw .loopStopping }
         let socket = try OpenDescriptor(family: address.familyCode)
         if let source {
             // Lets the kernel choose the port at connect time, for one source by many targets.
@@ -50,7 +51,8 @@ extension EventLoop {
         return name(of: slot)
     }
 
-    /// The connect has succeeded or failed. True when the connection is open already, that is, plain.
+    /// The connect has succeeded or failed. True when the connection is open already, that is,
+    /// plain.
     mutating func finishConnect(_ slot: Int) -> Bool {
         var failure: Int32 = 0
         var size = socklen_t(MemoryLayout<Int32>.size)

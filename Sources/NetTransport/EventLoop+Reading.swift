@@ -109,7 +109,8 @@ extension EventLoop {
         let base = arenaMemory.baseAddress! + arenaUsed
         var count = 0
         if slots[slot].flags.contains(.showKept) {
-            // Nothing is added: a handler that pauses again and again must not gather more and more.
+            // Nothing is added: a handler that pauses again and again must not gather more and
+            // more.
             slots[slot].flags.remove(.showKept)
             if let session = slots[slot].tls, SSL_has_pending(session) == 1 { listForReading(slot) }
         } else if keptCount < details[slot].keptAwaited {
@@ -123,7 +124,8 @@ extension EventLoop {
         return takeArena(keptCount + count)
     }
 
-    /// Adds to a packet whose length is known, without a way through the arena until it is complete.
+    /// Adds to a packet whose length is known, without a way through the arena until it is
+    /// complete.
     private mutating func receiveAwaited(_ slot: Int) -> ByteRange? {
         let keptCount = details[slot].keptCount
         growKept(slot, to: keptCount + TransportLimits.burstMaximum)
@@ -189,7 +191,8 @@ extension EventLoop {
 
     // MARK: - The socket
 
-    /// At most ``TransportLimits/burstMaximum`` bytes. 0: nothing now, or the connection was closed.
+    /// At most ``TransportLimits/burstMaximum`` bytes. 0: nothing now, or the connection was
+    /// closed.
     private mutating func receiveBurst(_ slot: Int, into target: UnsafeMutableRawPointer) -> Int {
         let count =
             slots[slot].tls == nil

@@ -50,7 +50,8 @@ extension EventLoop {
         return makeRoom(byteCount, slot, traffic)
     }
 
-    /// Puts the first `byteCount` bytes of the room last reserved for the connection into its stream.
+    /// Puts the first `byteCount` bytes of the room last reserved for the connection into its
+    /// stream.
     @inlinable
     public mutating func commit(_ byteCount: Int, for connection: ConnectionID) {
         let slot = connection.slot
@@ -240,10 +241,11 @@ extension EventLoop {
 
     // MARK: - epoll
 
-    /// Registers a new connection.
+    /// Registers a new connection. Where the kernel has no room for another watch, the connection
+    /// is closed with its reason.
     mutating func register(_ slot: Int, _ interest: ConnectionSlot.Interest) {
         slots[slot].interest = interest
-        tellEpoll(slot, EPOLL_CTL_ADD)
+        if !tellEpoll(slot, EPOLL_CTL_ADD) { failSystem(slot, errno) }
     }
 
     /// Makes epoll watch for `interest`; no system call where it does already.
@@ -251,7 +253,8 @@ extension EventLoop {
         guard slots[slot].interest != interest else { return }
         slots[slot].interest = interest
         counters.interestChanges += 1
-        tellEpoll(slot, EPOLL_CTL_MOD)
+        // A registered descriptor of ours can always be changed; anything else is our bug.
+        precondition(tellEpoll(slot, EPOLL_CTL_MOD), "epoll_ctl: \(systemErrorText(errno))")
     }
 
     /// Makes epoll watch for what an open or flushing connection waits for.
@@ -271,7 +274,7 @@ extension EventLoop {
         }
     }
 
-    private func tellEpoll(_ slot: Int, _ operation: Int32) {
+    private func tellEpoll(_ slot: Int, _ operation: Int32) -> Bool {
         let events: UInt32 =
             switch slots[slot].interest {
             case .nothing: 0
@@ -279,10 +282,7 @@ extension EventLoop {
             case .output: EPOLLOUT.rawValue
             case .both: EPOLLIN.rawValue | EPOLLOUT.rawValue
             }
-        let result = linux_epoll_set(
-            epoll, operation, slots[slot].descriptor, events, name(of: slot).rawValue)
-        // ENOMEM and ENOSPC (max_user_watches) are the machine's; anything else is our bug. Neither
-        // leaves a loop that could go on.
-        precondition(result == 0, "epoll_ctl: \(systemErrorText(errno))")
+        return linux_epoll_set(
+            epoll, operation, slots[slot].descriptor, events, name(of: slot).rawValue) == 0
     }
 }

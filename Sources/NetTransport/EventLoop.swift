@@ -9,8 +9,8 @@ import Primitives
 /// ``run(_:)``. Nothing of it may be used from another thread; ``LoopHandle`` is for that.
 ///
 /// A turn: wait; tell closed connections; read; deadlines; `turnEnded`; send. Everything appended
-/// during a turn leaves at its end with one `send` or `SSL_write` per connection: that coalescing is
-/// worth a factor of 13 and costs no latency (docs/PERFORMANCE.md).
+/// during a turn leaves at its end with one `send` or `SSL_write` per connection: that coalescing
+/// is worth a factor of 13 and costs no latency (docs/PERFORMANCE.md).
 public struct EventLoop: ~Copyable {
     /// What may be chosen about a loop. The defaults are ``TransportLimits``.
     public struct Configuration: Sendable {
@@ -194,16 +194,16 @@ public struct EventLoop: ~Copyable {
 
     /// How long epoll may wait: not at all while there is something to do without it.
     private func waitMilliseconds(_ maximum: Int) -> Int32 {
-        if dead.count > 0 || toRead.count > 0 || (handle.isStopRequested && !isStopping) {
-            return 0
-        }
+        if dead.count > 0 || toRead.count > 0 || toSend.count > 0 { return 0 }
+        if handle.isStopRequested, !isStopping { return 0 }
         var next = min(nextWake, poolTrim)
         if let deadline = wheel.nextDeadline { next = min(next, deadline) }
         for seat in listeners { next = min(next, seat.restsUntil ?? .never) }
         let limit = maximum < 0 ? Int32.max : Int32(clamping: maximum)
         guard next != .never else { return maximum < 0 ? -1 : limit }
         let current = EventLoop.readClock(offset: configuration.clockOffsetMilliseconds)
-        // The clock is read in whole milliseconds, rounded down: waiting one more never wakes early.
+        // The clock is read in whole milliseconds, rounded down: waiting one more never wakes
+        // early.
         return min(limit, Int32(clamping: next.milliseconds(since: current)))
     }
 

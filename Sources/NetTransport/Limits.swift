@@ -8,8 +8,8 @@ public enum TransportLimits {
     public static let authenticationMilliseconds: UInt64 = 15_000
 
     /// How long a closing connection may take to accept what is still to be sent, and then to close
-    /// its own side. Longer than a lost packet's retransmissions, short enough that peers which never
-    /// answer do not collect.
+    /// its own side. Longer than a lost packet's retransmissions, short enough that peers which
+    /// never answer do not collect.
     public static let lingerMilliseconds: UInt64 = 5_000
 
     /// How long an outgoing connect and its TLS handshake may take together.
@@ -63,4 +63,8 @@ public enum TransportLimits {
     /// the allocator.
     static let pooledBytesPerSizeMaximum = 32 * 1024 * 1024
     static let poolTrimMilliseconds: UInt64 = 10_000
+
+    /// Bytes given back to the allocator at once from which it is asked to return them to the
+    /// system.
+    static let heapTrimMinimum = 4 * 1024 * 1024
 }

@@ -3,8 +3,8 @@
 import CLinuxShims
 import Glibc
 
-/// A socket that listens on one address. Give it to one or more loops (`EventLoop.listen(on:)`); the
-/// kernel wakes one of them per connection. The socket closes with the last reference.
+/// A socket that listens on one address. Give it to one or more loops (`EventLoop.listen(on:)`);
+/// the kernel wakes one of them per connection. The socket closes with the last reference.
 public final class Listener: Sendable {
     let descriptor: Int32
 
@@ -94,7 +94,8 @@ public final class Listener: Sendable {
     }
 }
 
-/// The kernel's name for a socket's path; an error where it is longer than the 107 bytes it may have.
+/// The kernel's name for a socket's path; an error where it is longer than the 107 bytes it may
+/// have.
 private func unixAddress(_ path: String) throws(TransportError) -> sockaddr_un {
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)

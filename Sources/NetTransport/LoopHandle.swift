@@ -23,16 +23,16 @@ public final class LoopHandle: Sendable {
     }
 
     /// Makes the loop call its handler's `woken` soon, at least once after this call. Put what the
-    /// handler shall find where it will look, then wake. Many wake-ups before the loop runs are one,
-    /// and one system call.
+    /// handler shall find where it will look, then wake. Many wake-ups before the loop runs are
+    /// one, and one system call.
     public func wake() {
         guard !wakePending.exchange(true, ordering: .acquiringAndReleasing) else { return }
         // It cannot fail but by a full counter, which is a pending wake-up as well.
         eventfd_write(eventDescriptor, 1)
     }
 
-    /// Makes the loop stop: it closes its listeners, lets its handler say good-bye, sends what is to
-    /// be sent and returns from `run`.
+    /// Makes the loop stop: it closes its listeners, lets its handler say good-bye, sends what is
+    /// to be sent and returns from `run`.
     public func requestStop() {
         stopRequested.store(true, ordering: .releasing)
         wake()

@@ -8,8 +8,8 @@ import Primitives
 /// `deadlineReached` after it, then exactly one `closed`. A connection that fails before it is
 /// open (no TLS, refused connect) has only `closed`.
 public protocol LoopHandler: ~Copyable {
-    /// An accepted connection has finished its TLS handshake (a plain one: has been accepted), or an
-    /// outgoing connect has succeeded, TLS included.
+    /// An accepted connection has finished its TLS handshake (a plain one: has been accepted), or
+    /// an outgoing connect has succeeded, TLS included.
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop)
 
@@ -23,8 +23,8 @@ public protocol LoopHandler: ~Copyable {
     /// A connection that could not send everything has now sent all of it.
     mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop)
 
-    /// The deadline set for the connection has come. The loop closes nothing by itself; the deadline
-    /// is gone.
+    /// The deadline set for the connection has come. The loop closes nothing by itself; the
+    /// deadline is gone.
     mutating func deadlineReached(
         _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop)
 
@@ -36,8 +36,9 @@ public protocol LoopHandler: ~Copyable {
     /// Another thread called `LoopHandle.wake` at least once since the last time.
     mutating func woken(in loop: inout EventLoop)
 
-    /// Everything the turn brought has been told: the time to do what was gathered. What is appended
-    /// now leaves with this turn. Called once per turn, and more often when the arena fills up.
+    /// Everything the turn brought has been told: the time to do what was gathered. What is
+    /// appended now leaves with this turn. Called once per turn, and more often when the arena
+    /// fills up.
     mutating func turnEnded(in loop: inout EventLoop)
 
     /// A stop was requested. What is appended now is still sent; all connections are closed when

@@ -41,8 +41,8 @@ public struct SocketAddress: Hashable, Sendable {
         SocketAddress(numericHost: "127.0.0.1", port: port)!
     }
 
-    /// Reads a numeric address such as `192.0.2.1` or `2001:db8::1`; nil for anything else. Names are
-    /// the business of ``Resolver``.
+    /// Reads a numeric address such as `192.0.2.1` or `2001:db8::1`; nil for anything else. Names
+    /// are the business of ``Resolver``.
     public init?(numericHost host: String, port: UInt16) {
         var bytes = (UInt64(0), UInt64(0))
         if inet_pton(AF_INET, host, &bytes) == 1 {

@@ -6,12 +6,15 @@ import Glibc
 public enum TransportError: Error, Equatable, Sendable {
     /// A system call failed: which one, on what, and its errno.
     case system(call: String, subject: String, errno: Int32)
-    /// OpenSSL refused: what was being done, the file concerned (empty if none), OpenSSL's own words.
+    /// OpenSSL refused: what was being done, the file concerned (empty if none), OpenSSL's own
+    /// words.
     case tls(action: String, file: String, detail: String)
     /// A name that does not resolve, or an address that cannot be read.
     case address(String, detail: String)
     /// The loop's table holds as many connections as it was made for.
     case connectionsMaximumReached(Int)
+    /// The loop is stopping and begins nothing new.
+    case loopStopping
 }
 
 extension TransportError: CustomStringConvertible {
@@ -27,6 +30,8 @@ extension TransportError: CustomStringConvertible {
             "\(address): \(detail)"
         case .connectionsMaximumReached(let maximum):
             "the loop already holds its \(maximum) connections"
+        case .loopStopping:
+            "the loop is stopping"
         }
     }
 }

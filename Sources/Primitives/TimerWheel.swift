@@ -1,14 +1,14 @@
-// Deadlines by the hundred thousand: a hierarchical timing wheel as a plain value. It reads no clock
-// and calls nobody; the owner says what time it is and takes out what is due.
+// Deadlines by the hundred thousand: a hierarchical timing wheel as a plain value. It reads no
+// clock and calls nobody; the owner says what time it is and takes out what is due.
 
 /// A hierarchical timing wheel with a resolution of one millisecond and no horizon.
 ///
 /// Eleven levels of 64 places cover all 64 bits of an ``Instant``: level 0 holds the current 64 ms,
 /// one place each; level 1 the rest of the current 4,096 ms, 64 ms a place; and so on. An entry
 /// stands on the level of the highest six-bit digit in which its deadline differs from the wheel's
-/// time, and moves down when that time enters its place, at most ten times in its life. Inserting and
-/// cancelling cost the same however many entries there are, and entries come out in the order of
-/// their deadlines, equal deadlines in the order of insertion: a simulation replays exactly.
+/// time, and moves down when that time enters its place, at most ten times in its life. Inserting
+/// and cancelling cost the same however many entries there are, and entries come out in the order
+/// of their deadlines, equal deadlines in the order of insertion: a simulation replays exactly.
 public struct TimerWheel: Sendable {
     /// The name of an entry, for cancelling it. A token whose entry has come out or was cancelled
     /// names nothing, also after its place was used again.
@@ -66,8 +66,8 @@ public struct TimerWheel: Sendable {
         elapsed = start.milliseconds
     }
 
-    /// Adds an entry that comes out, with its payload, when the wheel's time reaches `deadline`. One
-    /// that lies in the past is due at once.
+    /// Adds an entry that comes out, with its payload, when the wheel's time reaches `deadline`.
+    /// One that lies in the past is due at once.
     public mutating func insert(deadline: Instant, payload: UInt64) -> Token {
         let index = takeEntry()
         entries[Int(index)].deadline = max(deadline.milliseconds, elapsed)
@@ -90,8 +90,8 @@ public struct TimerWheel: Sendable {
     }
 
     /// Takes out the entry that has been due longest, and nil when nothing else is due at `now`.
-    /// Call it until it is nil; what is inserted in between is served too. A time that lies before an
-    /// earlier one is read as that earlier one.
+    /// Call it until it is nil; what is inserted in between is served too. A time that lies before
+    /// an earlier one is read as that earlier one.
     public mutating func popDue(at now: Instant) -> UInt64? {
         let limit = max(now.milliseconds, elapsed)
         while let (level, place) = nextPlace() {
@@ -112,8 +112,8 @@ public struct TimerWheel: Sendable {
     }
 
     /// When ``popDue(at:)`` has something to do next: a lower bound of every deadline, exact when
-    /// the nearest is less than 64 ms away, else at most one move down too early. Nil when the wheel
-    /// is empty.
+    /// the nearest is less than 64 ms away, else at most one move down too early. Nil when the
+    /// wheel is empty.
     public var nextDeadline: Instant? {
         guard let (level, place) = nextPlace() else { return nil }
         return Instant(milliseconds: startOfPlace(place, level: level))

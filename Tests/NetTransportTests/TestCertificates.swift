@@ -1,8 +1,8 @@
 // Real certificates for the tests, made once per run by the openssl program in a fresh directory.
 import Glibc
 
-/// A certificate authority, a server certificate for `localhost` and 127.0.0.1, a client certificate
-/// for `device-7`, and an authority that has signed nothing.
+/// A certificate authority, a server certificate for `localhost` and 127.0.0.1, a client
+/// certificate for `device-7`, and an authority that has signed nothing.
 struct TestCertificates: Sendable {
     static let shared = TestCertificates()
 

@@ -1,0 +1,195 @@
+// How connections begin, wait, overflow and end.
+import Glibc
+import NetTransport
+import Primitives
+import Testing
+
+@Suite struct ConnectionLifeTests {
+    @Test(arguments: Security.allCases)
+    func `what was appended before a close arrives, then the end`(_ security: Security) throws {
+        var bench = try Bench(security)
+        let (client, server) = try bench.connect()
+        bench.send(pattern(300_000), to: server)
+        bench.loop.close(server, afterFlush: true)
+        let isTaken = [UInt8(1)].withUnsafeBytes { bench.loop.append($0, to: server, .required) }
+        #expect(!isTaken)
+        bench.turn { loop, _ in loop.connectionCount == 0 }
+        #expect(bench.recorder.received[client] == pattern(300_000))
+        #expect(bench.recorder.end(of: client)?.cause == .peerClosed)
+        #expect(bench.recorder.end(of: server)?.cause == .closedByHandler)
+        #expect(bench.recorder.ends.count == 2)
+    }
+
+    @Test func `a close without flush cuts off`() throws {
+        var bench = try Bench()
+        let (client, server) = try bench.connect()
+        bench.send(pattern(10), to: server)
+        bench.loop.close(server, afterFlush: false)
+        bench.turn { loop, _ in loop.connectionCount == 0 }
+        #expect(bench.recorder.received[client] == nil)
+    }
+
+    @Test func `a peer that shuts one direction still gets what was to be sent`() throws {
+        var bench = try Bench()
+        let socket = try connectedSocket(to: bench.address)
+        defer { close(socket) }
+        #expect(send(socket, "ping", 4, 0) == 4)
+        #expect(shutdown(socket, Int32(SHUT_WR)) == 0)
+        bench.turn { _, recorder in recorder.ends.count == 1 }
+        var answer = [UInt8](repeating: 0, count: 16)
+        #expect(recv(socket, &answer, 16, 0) == 4)
+        #expect(recv(socket, &answer, 16, 0) == 0)
+        #expect(bench.recorder.ends.first?.cause == .peerClosed)
+    }
+
+    @Test func `a peer that resets is reported with the system's words`() throws {
+        var bench = try Bench()
+        let socket = try connectedSocket(to: bench.address)
+        bench.turn { _, recorder in recorder.accepted.count == 1 }
+        var reset = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(socket, SOL_SOCKET, SO_LINGER, &reset, socklen_t(MemoryLayout<linger>.size))
+        close(socket)
+        bench.turn { _, recorder in recorder.ends.count == 1 }
+        #expect(bench.recorder.ends.first?.cause == .networkFailure)
+        #expect(bench.recorder.ends.first?.detail.contains("errno 104") == true)
+    }
+
+    @Test func `a slow reader's droppable traffic is refused past its bound and counted`() throws {
+        var bench = try Bench()
+        let socket = try connectedSocket(to: bench.address)
+        defer { close(socket) }
+        bench.turn { _, recorder in recorder.accepted.count == 1 }
+        let server = bench.recorder.accepted[0]
+        bench.loop.setOutgoingMaximum(10_000, for: server)
+        let bytes = pattern(4000)
+        var refused = 0
+        // The kernel takes some megabytes before anything waits here.
+        for _ in 0..<4000 where refused < 3 {
+            let isTaken = bytes.withUnsafeBytes { bench.loop.append($0, to: server, .droppable) }
+            if !isTaken { refused += 1 }
+            _ = bench.loop.turn(&bench.recorder, waitMaximum: 0)
+            #expect(bench.loop.outgoingByteCount(of: server) <= 10_000)
+        }
+        #expect(refused == 3)
+        #expect(bench.loop.counters.drops == 3)
+        #expect(bench.recorder.end(of: server) == nil)
+    }
+
+    @Test func `required traffic past the hard maximum closes the connection`() throws {
+        var configuration = EventLoop.Configuration()
+        configuration.outgoingMaximum = 1000
+        configuration.outgoingHardMaximum = 2000
+        var bench = try Bench(.plain, configuration)
+        let (_, server) = try bench.connect()
+        bench.send(pattern(2000), to: server)
+        let isTaken = [UInt8(1)].withUnsafeBytes { bench.loop.append($0, to: server, .required) }
+        #expect(!isTaken)
+        bench.turn { _, recorder in recorder.end(of: server) != nil }
+        #expect(bench.recorder.end(of: server)?.cause == .outgoingOverflow)
+    }
+
+    @Test(arguments: Security.allCases)
+    func `a paused connection is shown its bytes again when it resumes`(
+        _ security: Security
+    ) throws {
+        var bench = try Bench(security)
+        bench.recorder.manner = .pause
+        let (client, server) = try bench.connect()
+        let bytes = pattern(3_000_000)
+        bench.send(bytes, to: client)
+        bench.turn { _, recorder in recorder.received[server] != nil }
+        for _ in 0..<20 { _ = bench.loop.turn(&bench.recorder, waitMaximum: 1) }
+        #expect(bench.recorder.showings == 1)
+        let kept = bench.recorder.received[server]
+
+        // Resuming without consuming shows the same bytes and gathers no more.
+        bench.loop.resumeReading(server)
+        bench.turn { _, recorder in recorder.showings == 2 }
+        #expect(bench.recorder.received[server] == kept)
+
+        bench.recorder.manner = .collect
+        bench.recorder.received[server] = nil
+        bench.loop.resumeReading(server)
+        bench.turn { _, recorder in recorder.received[server]?.count == bytes.count }
+        #expect(bench.recorder.received[server] == bytes)
+    }
+
+    @Test func `a packet beyond its maximum closes the connection`() throws {
+        var bench = try Bench()
+        bench.recorder.manner = .echoFrames(byteCount: 1000)
+        let (client, server) = try bench.connect()
+        bench.loop.setPacketMaximum(500, for: server)
+        bench.send(pattern(501), to: client)
+        bench.turn { _, recorder in recorder.end(of: server) != nil }
+        #expect(bench.recorder.end(of: server)?.cause == .packetTooLarge)
+    }
+
+    @Test func `the name of a closed connection fits nobody, also after its slot is used again`()
+        throws
+    {
+        var bench = try Bench()
+        let (client, server) = try bench.connect()
+        bench.loop.close(client, afterFlush: false)
+        bench.turn { loop, _ in loop.connectionCount == 0 }
+        let (newClient, newServer) = try bench.connect()
+        #expect(Set([client.slot, server.slot]) == Set([newClient.slot, newServer.slot]))
+        #expect(Set([client, server]).isDisjoint(with: [newClient, newServer]))
+        for old in [client, server] {
+            let isTaken = [UInt8(1)].withUnsafeBytes { bench.loop.append($0, to: old, .required) }
+            #expect(!isTaken)
+            bench.loop.close(old, afterFlush: false)
+            #expect(bench.loop.outgoingByteCount(of: old) == 0)
+        }
+        bench.send([9], to: newClient)
+        bench.turn { _, recorder in recorder.received[newClient] == [9] }
+    }
+
+    @Test func `a connect that nobody answers is refused with the system's words`() throws {
+        var bench = try Bench()
+        let port = try Listener(on: .loopback(port: 0)).address.port
+        let client = try bench.loop.connect(to: .loopback(port: port))
+        bench.turn { _, recorder in recorder.end(of: client) != nil }
+        #expect(bench.recorder.end(of: client)?.cause == .networkFailure)
+        #expect(bench.recorder.end(of: client)?.detail.contains("refused") == true)
+        #expect(bench.recorder.connected.isEmpty)
+    }
+
+    @Test func `a connect leaves from the source address it was given`() throws {
+        var bench = try Bench()
+        let source = try #require(SocketAddress(numericHost: "127.0.0.9", port: 0))
+        _ = try bench.loop.connect(to: bench.address, from: source)
+        bench.turn { _, recorder in recorder.accepted.count == 1 }
+        #expect(bench.loop.peer(of: bench.recorder.accepted[0]).host == "127.0.0.9")
+    }
+
+    @Test func `a full table refuses further connections and goes on`() throws {
+        var configuration = EventLoop.Configuration()
+        configuration.connectionsMaximum = 3
+        var bench = try Bench(.plain, configuration)
+        let (client, _) = try bench.connect()
+        let refused = try bench.loop.connect(to: bench.address)
+        #expect(throws: TransportError.connectionsMaximumReached(3)) {
+            _ = try bench.loop.connect(to: bench.address)
+        }
+        bench.turn { _, recorder in recorder.end(of: refused) != nil }
+        #expect(bench.loop.counters.refusedByMaximum == 1)
+        bench.send([1, 2], to: client)
+        bench.turn { _, recorder in recorder.received[client] == [1, 2] }
+    }
+}
+
+/// A blocking client socket of the test's own, for what a well-behaved client never does.
+func connectedSocket(to address: SocketAddress) throws -> Int32 {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    var name = sockaddr_in()
+    name.sin_family = sa_family_t(AF_INET)
+    name.sin_port = address.port.bigEndian
+    name.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    let result = withUnsafePointer(to: &name) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+        }
+    }
+    try #require(result == 0)
+    return descriptor
+}

@@ -1,0 +1,10 @@
+// The layout that the fan-out's speed hangs on.
+import Testing
+
+@testable import NetTransport
+
+@Suite struct ConnectionSlotTests {
+    @Test func `the hot record of a connection is one cache line`() {
+        #expect(MemoryLayout<ConnectionSlot>.stride == 64)
+    }
+}
