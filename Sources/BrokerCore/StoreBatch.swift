@@ -71,6 +71,11 @@ public struct StoreBatch: Sendable {
             && sendRecords.isEmpty)
     }
 
+    /// Whether there are sends in it: the parts that are left out where there is no room.
+    public var hasSends: Bool {
+        !(messages.isEmpty && entries.isEmpty && sendRecords.isEmpty)
+    }
+
     /// Empties the batch for the next round and keeps its memory.
     public mutating func removeAll() {
         blocks.removeAll(keepingCapacity: true)
@@ -262,6 +267,10 @@ public struct StoreResult: Sendable {
     /// A deleted queue was too long for one transaction. The store goes on with the next batch,
     /// which may be an empty one.
     public var isUnfinished = false
+    /// Whether sends would be refused now: the store is above its soft limit, or the disk has no space to
+    /// claim. What makes state grow (new sessions, retained messages) should be refused too; the
+    /// space kept in reserve is for what makes room.
+    public var isFull = false
     /// Bytes of the store in use after the commit, and the limit above which sends are refused.
     public var usedBytes: UInt64 = 0
     public var softLimitBytes: UInt64 = .max
@@ -278,6 +287,7 @@ public struct StoreResult: Sendable {
         expired.removeAll(keepingCapacity: true)
         damaged.removeAll(keepingCapacity: true)
         isUnfinished = false
+        isFull = false
         usedBytes = 0
         softLimitBytes = .max
     }

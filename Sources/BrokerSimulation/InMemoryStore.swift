@@ -103,9 +103,8 @@ public struct InMemoryStore: Sendable {
     private mutating func apply(_ batch: StoreBatch, into result: inout StoreResult) {
         result.removeAll()
         result.sequence = batch.sequence
-        if isFull,
-            !(batch.messages.isEmpty && batch.entries.isEmpty && batch.sendRecords.isEmpty)
-        {
+        result.isFull = isFull
+        if isFull, batch.hasSends {
             result.refusal = .full
         } else {
             putSends(batch)

@@ -24,11 +24,9 @@ struct Cursor {
     var key: UnsafeRawBufferPointer { UnsafeRawBufferPointer(keyValue) }
     var value: UnsafeRawBufferPointer { UnsafeRawBufferPointer(dataValue) }
 
-    /// Moves by one of LMDB's operations that need no key; false where there is nothing.
+    /// Goes to what follows, and to the first at the beginning; false where there is nothing.
     @inline(__always)
-    mutating func move(_ operation: MDB_cursor_op) throws(StoreError) -> Bool {
-        try found(mdb_cursor_get(handle, &keyValue, &dataValue, operation), "mdb_cursor_get")
-    }
+    mutating func next() throws(StoreError) -> Bool { try move(MDB_NEXT) }
 
     /// Goes to the first entry that is not before `key`.
     @inline(__always)
@@ -49,6 +47,11 @@ struct Cursor {
     mutating func seek(_ key: UInt64) throws(StoreError) -> Bool {
         prepare(key)
         return try move(MDB_SET)
+    }
+
+    @inline(__always)
+    private mutating func move(_ operation: MDB_cursor_op) throws(StoreError) -> Bool {
+        try found(mdb_cursor_get(handle, &keyValue, &dataValue, operation), "mdb_cursor_get")
     }
 
     /// Puts a key and gives the place for its value, to be filled before anything else is done. False
@@ -82,7 +85,7 @@ struct Cursor {
         return dataValue.mv_data
     }
 
-    /// Removes what the cursor stands on; the next `move(MDB_NEXT)` goes to what followed it.
+    /// Removes what the cursor stands on; ``next()`` goes to what followed it.
     @inline(__always)
     func delete() throws(StoreError) {
         try check(mdb_cursor_del(handle, 0), "mdb_cursor_del")

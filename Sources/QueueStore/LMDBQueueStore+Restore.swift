@@ -38,7 +38,7 @@ extension LMDBQueueStore {
         var records = try Cursor(
             transaction: transaction, table: tables.records, scratch: scratch.bytes)
         defer { mdb_cursor_close(records.handle) }
-        while try records.move(MDB_NEXT) {
+        while try records.next() {
             let key = records.key
             let table = key.first.flatMap(RecordTable.init)
             let name = UnsafeRawBufferPointer(rebasing: key.dropFirst())
@@ -57,7 +57,7 @@ extension LMDBQueueStore {
         defer { mdb_cursor_close(entries.handle) }
         var outline: QueueOutline?
         let doomed = Set(doomedQueues)
-        while try entries.move(MDB_NEXT) {
+        while try entries.next() {
             guard let key = EntryKey(entries.key) else { continue }
             let queue = QueueID(raw: key.queue)
             guard let entry = StoredEntry(entries.value, key: key) else {

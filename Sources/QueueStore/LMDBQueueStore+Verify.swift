@@ -89,7 +89,7 @@ private struct Verification {
         var cursor = try Cursor(transaction: transaction, table: table, scratch: scratch)
         defer { mdb_cursor_close(cursor.handle) }
         var count = 0
-        while try cursor.move(MDB_NEXT) {
+        while try cursor.next() {
             count += 1
             try body(cursor.key, cursor.value)
         }

@@ -3,8 +3,6 @@
 // It knows nothing of sessions, topics or the wire, and of no thread but the one that calls it.
 
 import BrokerCore
-import CLMDB
-import Glibc
 import Primitives
 
 /// Queues, messages and records in LMDB.
@@ -19,6 +17,10 @@ public struct LMDBQueueStore: ~Copyable {
     var reader: Reader
     let scratch: KeyScratch
     private var claim: SpaceClaim
+    /// Whether the disk had what the last write asked for.
+    private var hasDiskSpace = true
+    /// Set by the first error: no second commit may pass over a failed sync.
+    private var hasFailed = false
     private let pageByteCount: Int
     private let boot: StoreIdentity
 
@@ -82,6 +84,8 @@ public struct LMDBQueueStore: ~Copyable {
     public mutating func carryOut(
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
+        precondition(!hasFailed, "a store that failed is not used again")
+        hasFailed = true
         result.removeAll()
         result.sequence = batch.sequence
         departures.removeAll()
@@ -95,26 +99,29 @@ public struct LMDBQueueStore: ~Copyable {
         result.expired.append(contentsOf: departures.expired.tallies)
         result.damaged.append(contentsOf: departures.damaged.tallies)
         result.isUnfinished = !doomedQueues.isEmpty
+        result.isFull = !hasRoom
         result.usedBytes = usedByteCount
         result.softLimitBytes = UInt64(options.softLimitByteCount)
+        hasFailed = false
     }
+
+    /// Whether sends are admitted, as far as the last write could tell.
+    private var hasRoom: Bool { hasDiskSpace && usedByteCount <= options.softLimitByteCount }
 
     // MARK: Writing
 
     private mutating func write(
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
-        let hasSends =
-            !(batch.messages.isEmpty && batch.entries.isEmpty && batch.sendRecords.isEmpty)
-        let hasRoom = claimRoom(for: batch) && usedByteCount <= options.softLimitByteCount
-        if hasSends, hasRoom {
+        hasDiskSpace = claimRoom(for: batch)
+        if batch.hasSends, hasRoom {
             do throws(StoreError) {
                 return try attempt(batch, withSends: true, into: &result)
             } catch {
                 guard error.isFull else { throw error }
             }
         }
-        if hasSends { result.refusal = .full }
+        if batch.hasSends { result.refusal = .full }
         try attempt(batch, withSends: false, into: &result)
     }
 
@@ -129,7 +136,7 @@ public struct LMDBQueueStore: ~Copyable {
         // and a body of several pages needs neighbours.
         let free = max(highWater - Int(usedByteCount), 0) / 2
         let growth = max(needed + StoreLimits.reserveByteCount - free, 2 * batch.blocks.count)
-        return claim.extend(to: highWater + growth)
+        return claim.extend(to: min(highWater + growth, options.mapByteCount))
     }
 
     private mutating func attempt(

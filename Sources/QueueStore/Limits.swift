@@ -2,8 +2,8 @@
 
 /// Bounds that are not the operator's to set.
 enum StoreLimits {
-    /// Entries of deleted queues that one transaction removes. 100,000 in one go hold every other
-    /// commit back for a third of a second; 4,096 for about 10 ms (docs/PERFORMANCE.md).
+    /// Entries of deleted queues that one transaction removes, while every other commit waits: 2 ms of
+    /// work on the machine of docs/PERFORMANCE.md, whatever the length a queue was allowed.
     static let deletedEntryMaximum = 4_096
 
     /// The smallest step in which disk space is claimed: one call to fallocate for some

@@ -88,7 +88,7 @@ struct Opening {
             transaction: transaction.handle, table: transaction.tables.doomed,
             scratch: transaction.scratch)
         var queues: [QueueID] = []
-        while try doomed.move(MDB_NEXT) {
+        while try doomed.next() {
             // A damaged key could name a queue that is alive.
             guard doomed.key.count == 8,
                 SealedValue.open(doomed.value, seed: .doomedQueue, key: doomed.key) != nil

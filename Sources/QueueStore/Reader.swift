@@ -95,7 +95,7 @@ struct Reader: ~Copyable {
                 }
                 loaded.entries.append(LoadedEntry(entry, at: key, block: block, in: &result.blocks))
             }
-            isThere = try entries.move(MDB_NEXT)
+            isThere = try entries.next()
         }
         result.loads.append(loaded)
     }
@@ -110,7 +110,7 @@ struct Reader: ~Copyable {
         while isThere {
             // A key that is none has no queue to be reported under; --verify-store names it.
             guard let key = EntryKey(entries.key) else {
-                isThere = try entries.move(MDB_NEXT)
+                isThere = try entries.next()
                 continue
             }
             if examinedCount == countMaximum { return key }
@@ -122,7 +122,7 @@ struct Reader: ~Copyable {
             } else {
                 leaving.append(Leaving(key: key, cause: .damaged(.unreadableEntry)))
             }
-            isThere = try entries.move(MDB_NEXT)
+            isThere = try entries.next()
         }
         return nil
     }

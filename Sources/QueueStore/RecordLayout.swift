@@ -18,7 +18,6 @@
 
 import BrokerCore
 import CLMDB
-import Primitives
 
 /// Where an entry stands: its queue and its number there.
 struct EntryKey: Hashable, Comparable {

@@ -3,7 +3,6 @@
 
 import BrokerCore
 import CLMDB
-import Primitives
 
 /// A write transaction: committed by ``commit()``, or aborted when it goes out of scope.
 struct WriteTransaction: ~Copyable {
@@ -143,7 +142,7 @@ struct WriteTransaction: ~Copyable {
                 removal.tally.count += 1
                 removal.tally.byteCount += UInt64(entry.byteCount)
             }
-            isThere = try entries.move(MDB_NEXT)
+            isThere = try entries.next()
         }
         return removal
     }
@@ -165,7 +164,7 @@ struct WriteTransaction: ~Copyable {
             } else {
                 try setAside(key, .unreadableEntry, departures: &departures)
             }
-            isThere = try entries.move(MDB_NEXT)
+            isThere = try entries.next()
         }
         var number = transfer.firstNumber
         for entry in moved {

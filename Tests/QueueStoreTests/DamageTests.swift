@@ -88,7 +88,9 @@ import Testing
                 == ["record tok/1 of table tokens fails its checksum"])
     }
 
-    @Test func `never hands out what changed, whichever byte is flipped`() throws {
+    /// In four parts, to use the processors.
+    @Test(arguments: 0..<4)
+    func `never hands out what changed, whichever byte is flipped`(part: Int) throws {
         try write { batch in
             for number in 1...12 as ClosedRange<UInt64> {
                 batch.send(number, "message \(number)", to: [1, 2], number: number)
@@ -99,26 +101,21 @@ import Testing
         try write { $0.acknowledge(2, through: 6) }
         let sound = try readAll()
         let before = readFile(directory.dataFile)
-        var (reported, refused, unnoticed) = (0, 0, 0)
-        for offset in before.indices {
+        var (reported, refused) = (0, 0)
+        for offset in stride(from: part, to: before.count, by: 4) {
             overwrite(directory.dataFile, at: offset, [before[offset] ^ 0x40])
-            do {
-                let report = try LMDBQueueStore.verify(directory: directory.path)
-                let found = try? readAll()
-                if let found {
-                    try #require(found.isPart(of: sound), "byte \(offset) went unnoticed")
-                    // What lost something said so.
-                    try #require(
-                        !report.isSound || found == sound, "byte \(offset) lost something")
-                }
-                if found == nil { refused += 1 } else { reported += report.isSound ? 0 : 1 }
-                unnoticed += report.isSound ? 1 : 0
+            let report = try LMDBQueueStore.verify(directory: directory.path)
+            if let found = try? readAll() {
+                try #require(found.isPart(of: sound), "byte \(offset) went unnoticed")
+                // What lost something said so; a byte that no record uses does no harm.
+                try #require(!report.isSound || found == sound, "byte \(offset) lost something")
+                reported += report.isSound ? 0 : 1
+            } else {
+                try #require(!report.isSound, "byte \(offset) is refused and not reported")
+                refused += 1
             }
             restore(before)
         }
-        print(
-            "of \(before.count) flips \(refused) refused, \(reported) reported, \(unnoticed) unused"
-        )
         #expect(refused > 0 && reported > 0)
     }
 

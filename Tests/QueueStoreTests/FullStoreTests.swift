@@ -20,6 +20,8 @@ import Testing
                 batch.send(number, text, to: [number % 10 + 1], number: number)
             }
             batch.put(.counters, "last batch", "\(number)")
+            let sent = RecordChange(table: .outboxes, key: [1], value: Array("\(number)".utf8))
+            batch.sendRecords.append(sent)
             let result = try store.carryOut(batch)
             if result.refusal == .full { return before }
             #expect(number < 1_000_000, "it never fills")
@@ -33,7 +35,8 @@ import Testing
         _ = try store.restore(into: &restored)
         #expect(restored.queues.reduce(0) { $0 + $1.tally.count } == last)
         // The rest of the refused batch was committed.
-        #expect(restored.records.map(\.value) == [Array("\(last + 100)".utf8)])
+        let values = [last + 100, last].map { Array("\($0)".utf8) }
+        #expect(restored.records.map(\.value) == values)
 
         for number in 1...last {
             var batch = StoreBatch(at: 0)
@@ -47,7 +50,8 @@ import Testing
         #expect(counts.messages == counts.entries)
         var batch = StoreBatch(at: 0)
         batch.send(10_000_000, "room again", to: [78], number: 1)
-        #expect(try store.carryOut(batch).refusal == nil)
+        let result = try store.carryOut(batch)
+        #expect(result.refusal == nil && !result.isFull)
         #expect(try store.texts(of: 78) == ["room again"])
     }
 
@@ -70,6 +74,7 @@ import Testing
         #expect(result.refusal == .full)
         #expect(result.usedBytes > result.softLimitBytes)
         #expect(result.softLimitBytes == 1 << 20)
+        #expect(result.isFull)
         #expect(try store.texts(of: 1) == [])
     }
 
@@ -109,6 +114,40 @@ import Testing
         try fillAndDrain(&store)
         store.close()
         #expect(try LMDBQueueStore.verify(directory: disk.path + "/store").findings == [])
+    }
+}
+
+@Suite struct `A commit that fails` {
+    let directory = TemporaryDirectory()
+
+    /// Puts another file behind LMDB's descriptor, and carries a batch out.
+    func commit(to path: String) throws {
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        var first = StoreBatch(at: 0)
+        first.send(1, "committed", to: [1], number: 1)
+        _ = try store.carryOut(first)
+        let other = open(path, O_RDWR)
+        try #require(dup2(other, store.environment.fileDescriptor) >= 0)
+        close(other)
+        var second = StoreBatch(at: 0)
+        second.send(2, "lost", to: [1], number: 2)
+        second.acknowledge(1, through: 1)
+        _ = try store.carryOut(second)
+    }
+
+    @Test func `at its sync is fatal, and what was committed before is there`() throws {
+        // /dev/null takes the pages, and cannot be synced.
+        #expect(throws: StoreError.syncFailed(code: EINVAL)) { try commit(to: "/dev/null") }
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        #expect(try store.texts(of: 1) == ["committed"])
+    }
+
+    @Test func `for want of space, even without its sends, says so`() throws {
+        #expect(throws: StoreError.lmdb(call: "mdb_txn_commit", code: ENOSPC)) {
+            try commit(to: "/dev/full")
+        }
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        #expect(try store.texts(of: 1) == ["committed"])
     }
 }
 

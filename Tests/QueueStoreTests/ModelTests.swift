@@ -3,7 +3,6 @@
 
 import BrokerCore
 import BrokerSimulation
-import CLMDB
 import Primitives
 import Testing
 
@@ -102,6 +101,10 @@ struct BatchDriver {
             let value = random.next(upTo: 3) == 0 ? nil : "value \(random.next(upTo: 1000))"
             batch.put(.sessions, "key \(random.next(upTo: 20))", value)
         }
+        if random.next(upTo: 4) == 0 {
+            batch.sendRecords.append(
+                RecordChange(table: .outboxes, key: [UInt8(random.next(upTo: 9))], value: [1]))
+        }
         for _ in 0..<random.next(upTo: 4) {
             batch.load(
                 anyQueue(), after: random.next(upTo: 40), countMaximum: Int(random.next(upTo: 8)),
@@ -179,7 +182,7 @@ extension LMDBQueueStore {
             environment: environment, tables: tables, scratch: scratch.bytes)
         var cursor = transaction.messages
         var ids: [MessageID] = []
-        while try cursor.move(MDB_NEXT) {
+        while try cursor.next() {
             ids.append(MessageID(raw: cursor.key.bigEndian(at: 0)))
         }
         return ids
