@@ -16,8 +16,18 @@ public struct DevelopmentSetup: Sendable {
     private let dataDirectory: String
     private let listener: ListenerSettings?
 
-    /// Makes directory and certificates where they are missing, and puts them into the settings.
-    public init(_ settings: inout BrokerSettings) throws(StartError) {
+    /// Where the server certificate of a data directory is made.
+    public static func certificateFile(dataDirectory: String) -> String {
+        DevelopmentCertificates.serverCertificateFile(in: "\(dataDirectory)/certificates")
+    }
+
+    /// Where its key is made.
+    public static func keyFile(dataDirectory: String) -> String {
+        DevelopmentCertificates.serverKeyFile(in: "\(dataDirectory)/certificates")
+    }
+
+    /// Makes directory and certificates where they are missing.
+    public init(_ settings: BrokerSettings) throws(StartError) {
         dataDirectory = settings.dataDirectory
         if mkdir(dataDirectory, 0o700) != 0, errno != EEXIST {
             throw .file(call: "mkdir", path: dataDirectory, errno: errno)
@@ -28,9 +38,6 @@ public struct DevelopmentSetup: Sendable {
         } catch {
             throw .credentials(error)
         }
-        settings.tls.certificateFile = settings.tls.certificateFile
-            ?? certificates.serverCertificateFile
-        settings.tls.keyFile = settings.tls.keyFile ?? certificates.serverKeyFile
         listener = settings.listeners.first { $0.transport == .tls } ?? settings.listeners.first
     }
 

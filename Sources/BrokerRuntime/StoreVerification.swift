@@ -13,7 +13,10 @@ public struct StoreVerification: Sendable {
         do throws(StoreError) {
             let report = try LMDBQueueStore.verify(
                 directory: settings.dataDirectory, options: StoreOptions(settings))
-            return StoreVerification(text: "\(report)", isSound: report.isSound)
+            let verdict = report.isSound ? "sound" : "damaged: \(report.findingCount) findings"
+            return StoreVerification(
+                text: (report.findings + report.summary + [verdict]).joined(separator: "\n"),
+                isSound: report.isSound)
         } catch {
             throw .store(error)
         }

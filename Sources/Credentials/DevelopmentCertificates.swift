@@ -68,6 +68,16 @@ public struct DevelopmentCertificates: Sendable {
         return result(authorityFiles, serverFiles, .created)
     }
 
+    /// Where ``ensure(directory:hostName:unixSeconds:)`` puts the server certificate of a directory.
+    public static func serverCertificateFile(in directory: String) -> String {
+        CertificateFiles(directory: directory, name: "server").certificateFile
+    }
+
+    /// Where it puts the server's key.
+    public static func serverKeyFile(in directory: String) -> String {
+        CertificateFiles(directory: directory, name: "server").keyFile
+    }
+
     /// The name of this machine, `localhost` where it has none.
     public static func localHostName() -> String {
         // 64 is HOST_NAME_MAX on Linux; the extra byte keeps the terminator.

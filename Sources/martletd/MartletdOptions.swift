@@ -1,6 +1,7 @@
 // The command line of the broker. Everything else is configuration: these options say where it is, or
 // overrule it for one start.
 
+import BrokerRuntime
 import CommandLineOptions
 import Configuration
 
@@ -60,12 +61,24 @@ extension ParsedOptions<MartletdOption> {
     /// What the command line says beside the file, as overrides of its keys.
     var overrides: [SettingOverride] {
         var overrides: [SettingOverride] = []
+        let data = self[.data]
         if has(.dev) {
+            let directory = data ?? "dev-data"
+            let certificate = DevelopmentSetup.certificateFile(dataDirectory: directory)
+            let key = DevelopmentSetup.keyFile(dataDirectory: directory)
+            overrides += [
+                "dataDirectory=\(quoted(directory))",
+                "tls.certificateFile=\(quoted(certificate))", "tls.keyFile=\(quoted(key))",
+            ].map { SettingOverride(option: "--dev", assignment: $0) }
+        }
+        if has(.verifyStore) {
+            // Nothing will listen, so nothing needs a certificate.
             overrides.append(
-                SettingOverride(option: "--dev", assignment: "dataDirectory=\"dev-data\""))
+                SettingOverride(
+                    option: "--verify-store", assignment: "listeners=[\"tcp://localhost:1883\"]"))
         }
         overrides += all(.set).map { SettingOverride(assignment: $0) }
-        if let data = self[.data] {
+        if let data {
             overrides.append(
                 SettingOverride(option: "--data", assignment: "dataDirectory=\(quoted(data))"))
         }

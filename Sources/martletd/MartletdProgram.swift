@@ -54,11 +54,10 @@ enum MartletdProgram {
     }
 
     private static func serve(_ settings: BrokerSettings, isDevelopment: Bool) -> ExitCode {
-        var settings = settings
         var signals = Signals()
         let log = LogWriter(level: settings.log.level, format: settings.log.format)
         do throws(StartError) {
-            let development = isDevelopment ? try DevelopmentSetup(&settings) : nil
+            let development = isDevelopment ? try DevelopmentSetup(settings) : nil
             let server = try BrokerServer(settings, log: log)
             if let development {
                 StandardStream.output.print(try development.finish(server))
