@@ -71,7 +71,7 @@ enum JSONText {
         var divisor: UInt64 = 1
         for _ in 1..<digitCount(value) { divisor *= 10 }
         while divisor > 0 {
-            writer.write(byte: UInt8(ascii: "0") + UInt8(value / divisor % 10))
+            writer.write(byte: UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value / divisor % 10))
             divisor /= 10
         }
     }
@@ -80,7 +80,7 @@ enum JSONText {
 extension PacketWriter {
     /// The characters of a literal.
     mutating func write(literal: StaticString) {
-        literal.withUTF8Buffer { write(bytes: UnsafeRawBufferPointer($0)) }
+        write(bytes: literal.utf8Bytes)
     }
 }
 
