@@ -34,13 +34,21 @@ public struct PacketReader {
             bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self))
     }
 
-    /// Eight opaque bytes: an epoch or a cookie, read as a big-endian number.
+    /// Eight opaque bytes, a cookie, read as a big-endian number.
     @inlinable
     public mutating func readFixed8() throws(WireError) -> UInt64 {
         guard remainingByteCount >= 8 else { throw .malformed }
         defer { offset += 8 }
         return UInt64(
             bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+    }
+
+    /// Eight bytes of an epoch, which is never 0.
+    @inlinable
+    public mutating func readEpoch() throws(WireError) -> UInt64 {
+        let epoch = try readFixed8()
+        guard epoch != 0 else { throw .malformed }
+        return epoch
     }
 
     /// A variable byte integer of MRT: minimal, at most nine bytes.

@@ -15,7 +15,7 @@ extension MRT {
         public var isSessionPresent = false
         /// A will of this user is stored.
         public var hasWill = false
-        /// Random; belongs to the session's inbox numbers. A client that held another one forgets its
+        /// Random, not 0; belongs to the session's inbox numbers. A client that held another one forgets its
         /// last number.
         public var sessionEpoch: UInt64 = 0
         /// Presented on the next CONNECT.
@@ -53,7 +53,7 @@ extension MRT {
             guard flags & ~Flag.all == 0 else { throw .malformed }
             isSessionPresent = flags & Flag.sessionPresent != 0
             hasWill = flags & Flag.will != 0
-            sessionEpoch = try reader.readFixed8()
+            sessionEpoch = try reader.readEpoch()
             resumeCookie = try reader.readFixed8()
             serverTime = try reader.readVarInt()
             keepAliveSeconds = try reader.readVarInt(in: 0...WireLimits.keepAliveSecondsMaximum)

@@ -53,7 +53,7 @@ extension MRT {
 
     /// What the client holds of its inbox: the record it keeps in flash.
     public struct Resume: Hashable, Sendable {
-        /// The session epoch of the CONNACK under which the number was received.
+        /// The session epoch of the CONNACK under which the number was received; not 0.
         public var epoch: UInt64
         /// Everything up to this number has been processed; 0 where nothing has.
         public var lastNumber: UInt64
@@ -66,7 +66,7 @@ extension MRT {
 
     /// What the client says of its own numbering.
     public struct Outbox: Hashable, Sendable {
-        /// Random, new whenever the client's numbering starts again.
+        /// Random, not 0, new whenever the client's numbering starts again.
         public var epoch: UInt64
         /// Results up to this number need not be kept any longer.
         public var resultsSeen: UInt64
@@ -144,12 +144,12 @@ extension MRT {
             _ reader: inout PacketReader, _ flags: UInt8
         ) throws(WireError) {
             if flags & Flag.resume != 0 {
-                let epoch = try reader.readFixed8()
+                let epoch = try reader.readEpoch()
                 resume = Resume(epoch: epoch, lastNumber: try reader.readVarInt())
             }
             if flags & Flag.cookie != 0 { cookie = try reader.readFixed8() }
             if flags & Flag.outbox != 0 {
-                let epoch = try reader.readFixed8()
+                let epoch = try reader.readEpoch()
                 let seen = try reader.readVarInt()
                 let used = try reader.readVarInt(in: seen...WireLimits.varIntMaximum)
                 outbox = Outbox(epoch: epoch, resultsSeen: seen, highestUsed: used)
