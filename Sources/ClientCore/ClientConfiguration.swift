@@ -48,9 +48,10 @@ public struct ClientRecord: Hashable, Sendable {
     /// From the last CONNACK; nil where none is known.
     public var cookie: UInt64?
 
-    /// A client without a past. The epoch is eight bytes from a cryptographic source; a client that
-    /// does not store its sends takes a new one at each start.
+    /// A client without a past. The epoch is eight bytes from a cryptographic source, not all zero; a
+    /// client that does not store its sends takes a new one at each start.
     public init(outboxEpoch: UInt64) {
+        precondition(outboxEpoch != 0, "an epoch is never 0")
         outbox = MRT.Outbox(epoch: outboxEpoch, resultsSeen: 0, highestUsed: 0)
     }
 }

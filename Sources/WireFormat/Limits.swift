@@ -28,8 +28,8 @@ public enum WireLimits {
     public static let informationByteCountMaximum = 5_120
 
     /// Seconds of keep-alive, and packets of a window: what MQTT's 16-bit fields can say.
-    public static let keepAliveSecondsMaximum = 65_535
-    public static let windowMaximum = 65_535
+    public static let keepAliveSecondsMaximum: UInt16 = 65_535
+    public static let windowMaximum: UInt16 = 65_535
     /// The smallest packet maximum that a client may ask for: a CONNACK of the longest fields is 120
     /// bytes (PROTOCOL.md, "CONNACK").
     public static let packetMaximumMinimum = 128

@@ -213,9 +213,9 @@ struct ConnectionTests {
             _ = client.events()
             client.machine.opened(now: client.now)
             _ = client.sent()
-            var stream = client.encode(client.accepted(), "alice")
-            stream += client.encode(MRT.BrokerAuth(reason: .success), "")
-            stream += client.encode(MRT.BrokerDisconnect(reason: .serverShuttingDown), "")
+            var stream = encode(client.accepted(), "alice")
+            stream += encode(MRT.BrokerAuth(reason: .success))
+            stream += encode(MRT.BrokerDisconnect(reason: .serverShuttingDown))
             let events = client.receive(stream, readMaximum: readMaximum) + client.events()
             #expect(
                 events == ["connected anew", "credential 0", "disconnected server-shutting-down"])

@@ -41,7 +41,7 @@ public struct PacketFrame: Hashable, Sendable {
     /// [MQTT-1.5.5-1] demand it, MQTT 3.1.1 does not.
     @inlinable
     public var hasMinimalLength: Bool {
-        Int(headerByteCount) == 1 + VariableInteger.byteCount(UInt64(body.count))
+        Int(headerByteCount) == 1 + VariableInteger.byteCount(body.count)
     }
 }
 

@@ -27,6 +27,9 @@ public enum ProtocolName: Hashable, Sendable {
     }
 
     private static func spells(_ bytes: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
-        name.withUTF8Buffer { bytes.elementsEqual($0) }
+        let wanted = name.utf8Bytes
+        guard bytes.count == wanted.count else { return false }
+        for offset in bytes.indices where bytes[offset] != wanted[offset] { return false }
+        return true
     }
 }

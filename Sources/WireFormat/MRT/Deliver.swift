@@ -143,7 +143,7 @@ extension MRT {
         @inlinable
         public func byteCount(number: UInt64) -> Int {
             let body = (number == 0 ? 0 : VariableInteger.byteCount(number)) + tail.count
-            return 1 + VariableInteger.byteCount(UInt64(body)) + body
+            return 1 + VariableInteger.byteCount(body) + body
         }
 
         /// Writes one receiver's whole packet. `number` is 0 exactly when the grade is transient.

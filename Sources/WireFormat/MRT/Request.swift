@@ -8,7 +8,7 @@ import Primitives
 
 extension MRT {
     /// What a REQUEST asks for. 16 to 24 belong to groups; their bodies are those of docs/PROTOCOL.md.
-    public enum Operation: UInt8, Hashable, Sendable, CaseIterable {
+    public enum Operation: UInt8, Hashable, Sendable {
         case subscribe = 1
         case unsubscribe = 2
         case setWill = 3

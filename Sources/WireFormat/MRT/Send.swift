@@ -76,7 +76,7 @@ extension MRT {
                     1...WireLimits.messageIdentifierByteCountMaximum)
             }
             if options & Option.expiry != 0 {
-                expirySeconds = UInt32(try reader.readVarInt(in: 1...0xFFFF_FFFF))
+                expirySeconds = try reader.readVarInt(in: 1...UInt32.max)
             }
             if options & Option.time != 0 {
                 time = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
@@ -101,7 +101,7 @@ extension MRT {
             if grade != .transient { count += VariableInteger.byteCount(number) }
             if options != 0 { count += 1 }
             if !messageIdentifier.isEmpty { count += messageIdentifier.string8ByteCount }
-            if expirySeconds != 0 { count += VariableInteger.byteCount(UInt64(expirySeconds)) }
+            if expirySeconds != 0 { count += VariableInteger.byteCount(expirySeconds) }
             if time != 0 { count += VariableInteger.byteCount(time) }
             return count
         }
@@ -114,7 +114,7 @@ extension MRT {
             if !messageIdentifier.isEmpty {
                 writer.write(string8: messageIdentifier.bytes(in: source))
             }
-            if expirySeconds != 0 { writer.write(varInt: UInt64(expirySeconds)) }
+            if expirySeconds != 0 { writer.write(varInt: expirySeconds) }
             if time != 0 { writer.write(varInt: time) }
             target.write(to: &writer, from: source)
             writer.write(bytes: payload.bytes(in: source))

@@ -24,8 +24,7 @@ extension MRT {
             switch try reader.readByte() {
             case 0: self = .user(try reader.readString8())
             case 1:
-                let count = Int(
-                    try reader.readVarInt(in: 1...UInt64(WireLimits.receiverCountMaximum)))
+                let count = try reader.readVarInt(in: 1...WireLimits.receiverCountMaximum)
                 let start = reader.offset
                 for _ in 0..<count { _ = try reader.readString8() }
                 let ids = ByteRange(offset: start, count: reader.offset - start)
@@ -48,7 +47,7 @@ extension MRT {
             switch self {
             case .user(let id), .group(let id): 1 + id.string8ByteCount
             case .list(let count, let ids):
-                1 + VariableInteger.byteCount(UInt64(count)) + Int(ids.count)
+                1 + VariableInteger.byteCount(count) + Int(ids.count)
             case .broadcast: 1
             case .topic(let name): 1 + name.stringVByteCount
             }
@@ -62,7 +61,7 @@ extension MRT {
                 writer.write(string8: id.bytes(in: source))
             case .list(let count, let ids):
                 writer.write(byte: 1)
-                writer.write(varInt: UInt64(count))
+                writer.write(varInt: count)
                 writer.write(bytes: ids.bytes(in: source))
             case .group(let id):
                 writer.write(byte: 2)
@@ -91,8 +90,9 @@ extension MRT {
     }
 
     /// Walks the ids of a ``Target/list(count:ids:)``, or the devices of a presence answer: strings
-    /// with one byte of length, one after the other.
-    public struct IdentifierList: Sequence, IteratorProtocol {
+    /// with one byte of length, one after the other. (Not a Sequence: that brings in the functions
+    /// which make arrays, and nothing here allocates.)
+    public struct IdentifierList: IteratorProtocol {
         @usableFromInline let bytes: UnsafeRawBufferPointer
         @usableFromInline var offset: Int
         @usableFromInline let end: Int
