@@ -10,7 +10,7 @@ public struct ClientIdentity {
     /// the first connection only.
     public var connect: MRT.Connect
     /// What the ranges in `connect` point into. Stays valid and unchanged while the machine lives, or
-    /// until ``ClientMachine/replaceCredential(_:now:)``.
+    /// until ``ClientMachine/replaceCredential(_:)``.
     public var bytes: UnsafeRawBufferPointer
 
     public init(connect: MRT.Connect, bytes: UnsafeRawBufferPointer) {

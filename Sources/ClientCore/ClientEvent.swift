@@ -19,7 +19,7 @@ public enum ClientEvent: Hashable, Sendable {
     case resolved(MRT.SendResult)
     /// The answer to a request.
     case answered(MRT.Response)
-    /// The answer to ``ClientMachine/replaceCredential(_:now:)``.
+    /// The answer to ``ClientMachine/replaceCredential(_:)``.
     case credentialAnswered(ReasonCode)
     /// The connection is over: close the transport and drop what it had not yet sent.
     case disconnected(ClientDisconnection)

@@ -15,12 +15,14 @@ extension ClientMachine {
         return UnsafeMutableRawBufferPointer(rebasing: receive[filled...])
     }
 
-    /// The transport put `byteCount` bytes into ``receiveSpace()``.
+    /// The transport put `byteCount` bytes, at least 1, into ``receiveSpace()``.
     public mutating func received(byteCount: Int, now: Instant) {
+        precondition(byteCount > 0, "nothing arrived: an end of the stream is closed(now:)")
         precondition(filled + byteCount <= receive.count, "more than there was space for")
         guard phase == .joining || phase == .joined || phase == .leaving else { return }
         filled += byteCount
         lastReceived = now
+        pingDeadline = .never
     }
 
     /// The bytes of a range in the last event.
@@ -99,7 +101,6 @@ extension ClientMachine {
             return log.resolve(.request, response.identifier) ? .answered(response) : nil
         case .pingResponse:
             _ = try MRT.Ping(isResponse: true, body: body)
-            pingDeadline = .never
             return nil
         case .auth: return .credentialAnswered(try MRT.BrokerAuth(body: body).reason)
         case .disconnect:

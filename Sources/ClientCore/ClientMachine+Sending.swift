@@ -174,8 +174,6 @@ extension ClientMachine {
         if writesPing, writer.remainingByteCount >= ClientLimits.controlPacketByteCountMaximum {
             MRT.Ping(isResponse: false).write(to: &writer)
             writesPing = false
-            pingDeadline = now.advanced(
-                byMilliseconds: UInt64(accepted.keepAliveSeconds) * 1000 / 2)
         }
         if writer.remainingByteCount >= ClientLimits.controlPacketByteCountMaximum {
             writeAcknowledgement(&writer, now)

@@ -74,7 +74,8 @@ public struct ClientMachine: ~Copyable {
     var connectedAt = Instant(milliseconds: 0)
     var lastSent = Instant(milliseconds: 0)
     var lastReceived = Instant(milliseconds: 0)
-    /// Until when the broker must have answered a ping; `never` where none is open.
+    /// Until when something must arrive, because a ping was due; `never` where none is open. It runs
+    /// also while the transport takes nothing: a line that is stuck must not hide itself.
     var pingDeadline = Instant.never
 
     // The receive memory: bytes before `parsed` are done with, those before `filled` have arrived.
@@ -178,7 +179,7 @@ public struct ClientMachine: ~Copyable {
 
     /// Take another credential: `identity` replaces the old one for every later login, and, where the
     /// connection stands, proves itself to the broker now.
-    public mutating func replaceCredential(_ identity: ClientIdentity, now: Instant) {
+    public mutating func replaceCredential(_ identity: ClientIdentity) {
         self.identity = identity
         writesAuth = phase == .joined && identity.connect.credential != .none
     }
