@@ -32,7 +32,8 @@ let package = Package(
         .target(
             name: "Dialects", dependencies: ["WireFormat", "BrokerCore", "Primitives"],
             swiftSettings: hot),
-        .target(name: "ClientCore", dependencies: ["WireFormat", "Primitives"], swiftSettings: hot),
+        .target(
+            name: "ClientCore", dependencies: ["WireFormat", "Primitives"], swiftSettings: hot),
 
         // Edges.
         .target(name: "Credentials", dependencies: ["BrokerCore", "Primitives", "COpenSSL"]),
@@ -64,7 +65,8 @@ let package = Package(
 
         // Programs.
         .executableTarget(
-            name: "martletd", dependencies: ["BrokerRuntime", "Configuration", "CommandLineOptions"]
+            name: "martletd",
+            dependencies: ["BrokerRuntime", "Configuration", "CommandLineOptions"]
         ),
         .executableTarget(
             name: "martlet",
@@ -77,7 +79,8 @@ let package = Package(
         .testTarget(name: "WireFormatTests", dependencies: ["WireFormat", "Primitives"]),
         .testTarget(name: "BrokerCoreTests", dependencies: ["BrokerCore", "Primitives"]),
         .testTarget(
-            name: "DialectsTests", dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),
+            name: "DialectsTests",
+            dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "WireFormat", "Primitives"]),
         .testTarget(
@@ -94,7 +97,9 @@ let package = Package(
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["MartletClient", "ClientCore", "WireFormat", "NetTransport", "Primitives"]),
+            dependencies: [
+                "MartletClient", "ClientCore", "WireFormat", "NetTransport", "Primitives",
+            ]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]

@@ -420,7 +420,8 @@ extension Broker {
 
     /// Who receives a plain topic. Where several filters match, their audiences are merged, so that a
     /// session gets the message once, in the highest grade that any of its filters wants.
-    private mutating func audience(ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32) -> UInt32? {
+    private mutating func audience(ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32) -> UInt32?
+    {
         // Taken out for the while, since the tree is part of the same broker.
         var matched = ContiguousArray<UInt32>()
         swap(&matched, &matchedAudiences)
