@@ -154,8 +154,8 @@ extension ClientMachine {
         return log.resolve(.numbered, result.number) ? .resolved(result) : nil
     }
 
-    /// Everything up to `number` has been processed, and its record is stored: the broker may forget
-    /// it. Numbers at or below an earlier call's have no effect.
+    /// Everything up to `number` has been processed, and its record is stored: the broker may
+    /// forget it. Numbers at or below an earlier call's have no effect.
     public mutating func acknowledge(through number: UInt64, now: Instant) {
         precondition(number <= highestDelivered, "an acknowledgement of what never arrived")
         guard var record = inbox, number > record.lastNumber else { return }

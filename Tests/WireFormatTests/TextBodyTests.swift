@@ -1,5 +1,5 @@
-// The message of the catalogue: what counts against its limit, what JSON is accepted, what receivers
-// of JSON are given.
+// The message of the catalogue: what counts against its limit, what JSON is accepted, what
+// receivers of JSON are given.
 
 import Primitives
 import Testing

@@ -1,5 +1,5 @@
-// Finds packets in a stream of bytes by the fixed header, which both dialects share. It does not look
-// into a packet.
+// Finds packets in a stream of bytes by the fixed header, which both dialects share. It does not
+// look into a packet.
 //
 //     bit  7 6 5 4   3 2 1 0
 //         +---------+---------+--------------------------+---------------+

@@ -81,7 +81,8 @@ public struct PacketReader {
         in range: ClosedRange<Value>
     ) throws(WireError) -> Value {
         let value = try readVarInt()
-        // Compared in 64 bits and converted afterwards: what arrives must not trap on a 32-bit core.
+        // Compared in 64 bits and converted afterwards: what arrives must not trap on a 32-bit
+        // core.
         guard value >= UInt64(truncatingIfNeeded: range.lowerBound),
             value <= UInt64(truncatingIfNeeded: range.upperBound)
         else { throw .malformed }

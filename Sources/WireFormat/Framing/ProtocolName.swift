@@ -1,5 +1,5 @@
-// Reads the protocol name and level with which every CONNECT begins, in all dialects alike: a length
-// of two bytes, the name, one byte of level. It decides which decoder sees the rest.
+// Reads the protocol name and level with which every CONNECT begins, in all dialects alike: a
+// length of two bytes, the name, one byte of level. It decides which decoder sees the rest.
 
 import Primitives
 

@@ -1,5 +1,5 @@
-// CONNACK, the broker's answer to CONNECT: accepted with all that both sides now agree on, or refused
-// with a reason.
+// CONNACK, the broker's answer to CONNECT: accepted with all that both sides now agree on, or
+// refused with a reason.
 //
 //     accepted  | reason 5 | flags | 8: session epoch | 8: resume cookie | varint time, Unix ms |
 //               | varint keep-alive s | varint session expiry s | varint send window |
@@ -15,8 +15,8 @@ extension MRT {
         public var isSessionPresent = false
         /// A will of this user is stored.
         public var hasWill = false
-        /// Random, not 0; belongs to the session's inbox numbers. A client that held another one forgets its
-        /// last number.
+        /// Random, not 0; belongs to the session's inbox numbers. A client that held another one
+        /// forgets its last number.
         public var sessionEpoch: UInt64 = 0
         /// Presented on the next CONNECT.
         public var resumeCookie: UInt64 = 0

@@ -38,8 +38,8 @@ extension MRT {
 
     /// The client leaves.
     public struct ClientDisconnect: Hashable, Sendable, Packet {
-        /// ``ReasonCode/normalDisconnection`` removes the will, ``ReasonCode/disconnectWithWill`` and
-        /// failures fire it.
+        /// ``ReasonCode/normalDisconnection`` removes the will, ``ReasonCode/disconnectWithWill``
+        /// and failures fire it.
         public var reason: ReasonCode
         /// Replaces the session expiry of CONNACK; nil leaves it.
         public var sessionExpirySeconds: UInt32?

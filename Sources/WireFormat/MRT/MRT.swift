@@ -1,10 +1,11 @@
-// The vocabulary of MRT, Martlet's own dialect, level 1: packet types, grades, kinds, and what every
-// packet can do. docs/PROTOCOL.md is the normative text; each packet's file draws its layout.
+// The vocabulary of MRT, Martlet's own dialect, level 1: packet types, grades, kinds, and what
+// every packet can do. docs/PROTOCOL.md is the normative text; each packet's file draws its layout.
 
 import Primitives
 
-/// MRT level 1. Each packet is a struct of plain values. Its fields of bytes are ranges of the buffer
-/// it was decoded from, or, when it is to be encoded, of the one handed to `write(to:from:)`.
+/// MRT level 1. Each packet is a struct of plain values. Its fields of bytes are ranges of the
+/// buffer it was decoded from, or, when it is to be encoded, of the one handed to
+/// `write(to:from:)`.
 public enum MRT {
     /// The level in CONNECT.
     public static let level: UInt8 = 1
@@ -124,7 +125,8 @@ extension MRT.Packet {
         return 1 + VariableInteger.byteCount(body) + body
     }
 
-    /// Writes the whole packet, ``encodedByteCount`` bytes. Ranges of the packet are within `source`.
+    /// Writes the whole packet, ``encodedByteCount`` bytes. Ranges of the packet are within
+    /// `source`.
     @inlinable
     public func write(
         to writer: inout PacketWriter,

@@ -5,7 +5,7 @@
 //     2 unsubscribe  | filter |                          ->  nothing
 //     3 set will     | varint delay s | form: 0 t/b, 1 raw | target | payload |   ->  nothing
 //     4 clear will   nothing                             ->  nothing
-//     5 presence     | string8 user |   ->  | online | varint since, Unix ms | varint n | n × string8 |
+//     5 presence     | string8 user |  ->  | online | varint since, ms | varint n | n × string8 |
 
 import Primitives
 

@@ -2,7 +2,7 @@
 //
 //     flags  3: raw payload   2: options   1-0: grade
 //     | varint number (grade > 0) | options | target | payload |
-//     options  | bits | string8 message id | varint expiry s | varint time, Unix ms |   each by its bit
+//     options  | bits | string8 message id | varint expiry s | varint time, ms |   each by its bit
 //     payload  | t | b, UTF-8 |   or, raw, any bytes
 
 import Primitives
@@ -44,8 +44,8 @@ extension MRT {
             @usableFromInline static var all: UInt8 { 0x07 }
         }
 
-        /// Decodes the structure. Whether the ids, the topic and the message obey their rules is the
-        /// matter of this one send: ``Target/fault(in:)``, ``TextRules`` and ``TextBody`` tell.
+        /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
+        /// the matter of this one send: ``Target/fault(in:)``, ``TextRules`` and ``TextBody`` tell.
         @inlinable
         public init(flags: UInt8, body: UnsafeRawBufferPointer) throws(WireError) {
             var reader = PacketReader(body)

@@ -9,8 +9,9 @@
 import Primitives
 
 extension MRT {
-    /// To whom a message goes. Decoding checks the structure; whether ids and topics obey their rules
-    /// is asked with ``fault(in:)``, because a bad address refuses one send and ends no connection.
+    /// To whom a message goes. Decoding checks the structure; whether ids and topics obey their
+    /// rules is asked with ``fault(in:)``, because a bad address refuses one send and ends no
+    /// connection.
     public enum Target: Hashable, Sendable {
         case user(ByteRange)
         /// `ids` holds `count` ids, each with its byte of length; ``IdentifierList`` walks them.
@@ -74,9 +75,9 @@ extension MRT {
             }
         }
 
-        /// ``ReasonCode/topicNameInvalid`` where the one id, or the topic, breaks its rule; nil where
-        /// it does not. The ids of a list are each receiver's own matter: check them one by one with
-        /// ``TextRules/isIdentifier(_:)`` and refuse by index.
+        /// ``ReasonCode/topicNameInvalid`` where the one id, or the topic, breaks its rule; nil
+        /// where it does not. The ids of a list are each receiver's own matter: check them one by
+        /// one with ``TextRules/isIdentifier(_:)`` and refuse by index.
         @inlinable
         public func fault(in body: UnsafeRawBufferPointer) -> ReasonCode? {
             let isValid =

@@ -1,5 +1,6 @@
-// Strings inside JSON texts (RFC 8259), as bytes: how long one is with the escapes that JSON requires
-// and no others, writing it so, and reading any legal spelling back. There is no JSON tree here.
+// Strings inside JSON texts (RFC 8259), as bytes: how long one is with the escapes that JSON
+// requires and no others, writing it so, and reading any legal spelling back. There is no JSON tree
+// here.
 
 /// Writing: the minimal form.
 @usableFromInline
@@ -23,9 +24,9 @@ enum JSONText {
         return count
     }
 
-    /// Whether none of eight bytes is a control character, a quote or a backslash. Each term has the
-    /// top bit of a byte set where that byte is below 0x20, or is 0 after the exclusive or; a borrow
-    /// can only raise a false alarm, which costs the slow path.
+    /// Whether none of eight bytes is a control character, a quote or a backslash. Each term has
+    /// the top bit of a byte set where that byte is below 0x20, or is 0 after the exclusive or; a
+    /// borrow can only raise a false alarm, which costs the slow path.
     @inline(__always)
     private static func isPlain(_ eight: UInt64) -> Bool {
         let ones: UInt64 = 0x0101_0101_0101_0101
