@@ -36,12 +36,13 @@ let package = Package(
             name: "ClientCore", dependencies: ["WireFormat", "Primitives"], swiftSettings: hot),
 
         // Edges.
+        .target(name: "Threads", dependencies: ["CLinuxShims"], swiftSettings: hot),
         .target(name: "Credentials", dependencies: ["BrokerCore", "Primitives", "COpenSSL"]),
         .target(
             name: "QueueStore", dependencies: ["BrokerCore", "Primitives", "CLMDB"],
             swiftSettings: hot),
         .target(
-            name: "NetTransport", dependencies: ["Primitives", "CLinuxShims", "COpenSSL"],
+            name: "NetTransport", dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL"],
             swiftSettings: hot),
         .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
         .target(name: "Administration"),
@@ -52,7 +53,7 @@ let package = Package(
             name: "BrokerRuntime",
             dependencies: [
                 "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials", "QueueStore",
-                "NetTransport", "Configuration", "Administration", "CLinuxShims",
+                "NetTransport", "Configuration", "Administration", "Threads", "CLinuxShims",
             ],
             swiftSettings: hot),
         .target(
