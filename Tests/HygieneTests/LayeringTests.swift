@@ -34,6 +34,7 @@ private let allowedImports: [String: Set<String>] = [
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "Glibc"],
     "martlet": [
         "MartletClient", "Administration", "CommandLineOptions", "FoundationEssentials", "Glibc",
+        "Synchronization",
     ],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
 ]
