@@ -154,7 +154,7 @@ extension Plan {
             if window != nil { throw UsageError("--window and --rate exclude each other") }
             pace = .rate(Double(rate))
         } else {
-            pace = .window(window ?? (scenario == .unicast ? 1 : 16))
+            pace = .window(window ?? 16)
         }
         if scenario == .offline, case .rate = pace {
             throw UsageError("offline is a closed loop: use --window")
