@@ -144,7 +144,7 @@ final class Ledger {
         let isPlausible =
             switch outcome.reason {
             case .sent: true
-            case .noMatchingSubscribers: send.receivers.kind == .topic
+            case .noMatchingSubscribers: send.receivers.kind != .unicast
             case .topicNameInvalid: !unknown.isEmpty
             case .quotaExceeded: true
             default: false
