@@ -253,9 +253,7 @@ struct SimulatedLane: ~Copyable {
             surroundings.history.note(
                 .broker,
                 "CONNECT on \(connection), resume \(request.resume.map { "\($0)" } ?? "none")")
-        case .resultsSeen, .subscribeReceived, .unsubscribeReceived, .presenceQueried,
-            .unknownRequestReceived, .connectionClosed, .disconnectReceived, .deliveryTooLarge,
-            .peerFaulted:
+        default:
             surroundings.history.note(.broker, "\(event)")
         }
     }

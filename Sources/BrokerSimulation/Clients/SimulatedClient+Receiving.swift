@@ -127,8 +127,10 @@ extension SimulatedClient {
         guard let message = messages[result.number] else { return }
         let body = bytes(
             through: max(result.messageIdentifier.endOffset, result.refusals.endOffset))
-        let refused = MRT.RefusalList(result.refusals, in: body).map {
-            (index: Int($0.index), reason: $0.reason)
+        var refused: [(index: Int, reason: ReasonCode)] = []
+        var refusals = MRT.RefusalList(result.refusals, in: body)
+        while let refusal = refusals.next() {
+            refused.append((index: Int(refusal.index), reason: refusal.reason))
         }
         ledger.resolve(
             message, result.reason,
