@@ -31,7 +31,7 @@ extension Broker {
         }
         if let existing, let resume = request.resume, !request.startsClean,
             resume.epoch == sessions[existing].epoch,
-            resume.number > sessions[existing].reservationRequested
+            resume.number >= sessions[existing].inbox.nextNumber
         {
             // It holds a number that was never given: it is not this session's device, or its flash
             // is not what it was.

@@ -139,7 +139,7 @@ extension Ledger {
                 client: client)
         }
         // A send that waited for the broker when it started may be marked for nothing.
-        if received.isMarked && reasons == 0 && send.session != nil {
+        if received.isMarked && reasons == 0 && send.wasReachable {
             accuse(
                 .secondIsMarked, "marked, although no broker has died", message: message,
                 client: client)
@@ -155,11 +155,22 @@ extension Ledger {
         else { return }
         let route = Route(session: session, sender: send.client, outboxEpoch: send.outboxEpoch)
         if let last = routes[route], last >= send.number {
+            if received.isMarked && mayHaveBeenRefused(send) {
+                excusedCount += 1
+                return
+            }
             accuse(
                 .orderIsKept, "send #\(send.number) first arrives behind send #\(last)",
                 message: message, client: client)
         }
         routes[route] = send.number
+    }
+
+    /// A receiver with a full queue may have been refused a send, and have taken the next ones, before
+    /// the broker died and the sender, who was not told of it, sent all of them again.
+    private func mayHaveBeenRefused(_ send: SendFact) -> Bool {
+        deaths > send.deathsBefore
+            && (profile.hasSmallQueues || fullTimes > send.fullTimesBefore || isStoreFull)
     }
 
     private func checkExpiry(_ message: Int, _ outcome: SendFact.Outcome, _ client: Int) {

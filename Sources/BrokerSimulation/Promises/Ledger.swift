@@ -69,6 +69,8 @@ final class Ledger {
 
     /// An application hands a message over. Returns its name.
     func issue(_ send: SendFact) -> Int {
+        var send = send
+        if let session = send.session { send.wasReachable = sessions[session].deathsBefore == deaths }
         sends.append(send)
         let message = sends.count - 1
         if send.grade != .transient { openSends[send.client].append(message) }
@@ -216,9 +218,10 @@ final class Ledger {
             sessions.append(
                 SessionFact(
                     device: device, epoch: epoch, isLasting: expirySeconds > 0, firstSeen: now,
-                    lastSeen: now))
+                    lastSeen: now, deathsBefore: deaths))
         }
         sessions[session].lastSeen = now
+        sessions[session].deathsBefore = deaths
         if devices[device].hasRival { forgetSends(device) }
         devices[device].hasRival = false
         devices[device].session = session

@@ -132,6 +132,9 @@ struct Profile {
 
     static func userName(_ user: Int) -> String { "user\(user)" }
 
+    /// Queues are full in the middle of the run.
+    var hasSmallQueues: Bool { limits.queueCountMaximum < CoreLimits().queueCountMaximum }
+
     /// A user whom nobody has ever heard of.
     static let unknownUser = "nobody"
     static let app = "app"
