@@ -174,7 +174,7 @@ extension Broker {
             }
         }
         var marks: MessageMarks = request.isRaw ? .raw : []
-        if request.grade == .durable
+        if request.grade != .transient
             && request.number <= sessions[sender].outboxDoubtfulThrough
         {
             marks.insert(.possibleDuplicate)
