@@ -44,8 +44,6 @@ struct SendFact {
     var forgetfulness = 0
     /// What the sender was told, and when.
     var outcome: Outcome?
-    /// The sender lost its power and knows nothing of this send any more.
-    var isAbandoned = false
     var receivedCount = 0
 
     struct Outcome: Hashable {
@@ -88,9 +86,8 @@ struct FilterFact {
 struct DeviceFact {
     let user: Int
     var session: Int?
-    /// The client that was let in last.
-    var holder: Int?
-    /// The earliest moment at which the holder's connection can have ended; nil while it stands.
+    /// The earliest moment at which the connection that was let in last can have ended; nil while it
+    /// stands. Where there are rivals it may have been another's.
     var lastEnd: Instant?
     var expirySeconds: UInt32 = 0
     /// The client has asked for something that ends the session.

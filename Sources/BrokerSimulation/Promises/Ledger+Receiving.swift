@@ -108,7 +108,10 @@ extension Ledger {
         let send = sends[message]
         switch received.grade {
         case .transient:
-            if fact.count > 1 {
+            // What an earlier broker delivered to a subscription that wants it at most once is not known.
+            let isResend =
+                send.grade != .transient && (deaths > send.deathsBefore || send.forgetfulness > 0)
+            if fact.count > 1, !isResend {
                 accuse(
                     .transientIsNotRepeated, "received \(fact.count) times", message: message,
                     client: client)
@@ -155,7 +158,7 @@ extension Ledger {
         else { return }
         let route = Route(session: session, sender: send.client, outboxEpoch: send.outboxEpoch)
         if let last = routes[route], last >= send.number {
-            if received.isMarked && mayHaveBeenRefused(send) {
+            if isResend(received, send) {
                 excusedCount += 1
                 return
             }
@@ -166,11 +169,12 @@ extension Ledger {
         routes[route] = send.number
     }
 
-    /// A receiver with a full queue may have been refused a send, and have taken the next ones, before
-    /// the broker died and the sender, who was not told of it, sent all of them again.
-    private func mayHaveBeenRefused(_ send: SendFact) -> Bool {
-        deaths > send.deathsBefore
-            && (profile.hasSmallQueues || fullTimes > send.fullTimesBefore || isStoreFull)
+    /// A send that comes again and is not known, because the broker has forgotten it or had refused it, is
+    /// a new send: it is accepted after others that followed it the first time, and its receivers are
+    /// those of now.
+    private func isResend(_ received: ReceivedMessage, _ send: SendFact) -> Bool {
+        send.forgetfulness > 0 || (received.isMarked && deaths > send.deathsBefore)
+            || mayHaveLackedRoom(send)
     }
 
     private func checkExpiry(_ message: Int, _ outcome: SendFact.Outcome, _ client: Int) {
