@@ -14,6 +14,7 @@ let package = Package(
     products: [
         .executable(name: "martletd", targets: ["martletd"]),
         .executable(name: "martlet", targets: ["martlet"]),
+        .executable(name: "martlet-bench", targets: ["martlet-bench"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
         .library(name: "MartletClient", targets: ["MartletClient"]),
     ],
@@ -74,11 +75,19 @@ let package = Package(
             dependencies: ["MartletClient", "Administration", "CommandLineOptions"]),
         .executableTarget(
             name: "martlet-sim", dependencies: ["BrokerSimulation", "CommandLineOptions"]),
+        .executableTarget(
+            name: "martlet-bench",
+            dependencies: [
+                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims",
+                "COpenSSL",
+            ], swiftSettings: hot),
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
         .testTarget(name: "WireFormatTests", dependencies: ["WireFormat", "Primitives"]),
-        .testTarget(name: "BrokerCoreTests", dependencies: ["BrokerCore", "Primitives"]),
+        .testTarget(
+            name: "BrokerCoreTests",
+            dependencies: ["BrokerCore", "BrokerSimulation", "Primitives"]),
         .testTarget(
             name: "DialectsTests",
             dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),

@@ -35,6 +35,7 @@ private let allowedImports: [String: Set<String>] = [
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "Glibc"],
     "martlet": [
         "MartletClient", "Administration", "CommandLineOptions", "FoundationEssentials", "Glibc",
+        "Synchronization",
     ],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
 ]
