@@ -341,6 +341,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
     private func mark() -> Mark {
         Mark(
             nanoseconds: monotonicNanoseconds(), tally: tally, broker: target.cost?.read(),
+            allocations: plan.allocationCountFile.flatMap(ProcFile.firstWord),
             ownCPUNanoseconds: nanoseconds(of: CLOCK_THREAD_CPUTIME_ID))
     }
 
