@@ -33,15 +33,17 @@ let package = Package(
         .target(
             name: "Dialects", dependencies: ["WireFormat", "BrokerCore", "Primitives"],
             swiftSettings: hot),
-        .target(name: "ClientCore", dependencies: ["WireFormat", "Primitives"], swiftSettings: hot),
+        .target(
+            name: "ClientCore", dependencies: ["WireFormat", "Primitives"], swiftSettings: hot),
 
         // Edges.
+        .target(name: "Threads", dependencies: ["CLinuxShims"], swiftSettings: hot),
         .target(name: "Credentials", dependencies: ["BrokerCore", "Primitives", "COpenSSL"]),
         .target(
             name: "QueueStore", dependencies: ["BrokerCore", "Primitives", "CLMDB"],
             swiftSettings: hot),
         .target(
-            name: "NetTransport", dependencies: ["Primitives", "CLinuxShims", "COpenSSL"],
+            name: "NetTransport", dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL"],
             swiftSettings: hot),
         .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
         .target(name: "Administration"),
@@ -52,7 +54,7 @@ let package = Package(
             name: "BrokerRuntime",
             dependencies: [
                 "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials", "QueueStore",
-                "NetTransport", "Configuration", "Administration", "CLinuxShims",
+                "NetTransport", "Configuration", "Administration", "Threads", "CLinuxShims",
             ],
             swiftSettings: hot),
         .target(
@@ -65,7 +67,8 @@ let package = Package(
 
         // Programs.
         .executableTarget(
-            name: "martletd", dependencies: ["BrokerRuntime", "Configuration", "CommandLineOptions"]
+            name: "martletd",
+            dependencies: ["BrokerRuntime", "Configuration", "CommandLineOptions"]
         ),
         .executableTarget(
             name: "martlet",
@@ -84,7 +87,8 @@ let package = Package(
         .testTarget(name: "WireFormatTests", dependencies: ["WireFormat", "Primitives"]),
         .testTarget(name: "BrokerCoreTests", dependencies: ["BrokerCore", "Primitives"]),
         .testTarget(
-            name: "DialectsTests", dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),
+            name: "DialectsTests",
+            dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "WireFormat", "Primitives"]),
         .testTarget(
@@ -101,7 +105,9 @@ let package = Package(
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["MartletClient", "ClientCore", "WireFormat", "NetTransport", "Primitives"]),
+            dependencies: [
+                "MartletClient", "ClientCore", "WireFormat", "NetTransport", "Primitives",
+            ]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]

@@ -220,6 +220,8 @@ extension Broker {
             case .accept(let connection):
                 guard let session = session(of: connection) else { continue }
                 accept(session, moment, &effects)
+            case .disconnect(let connection):
+                effects[connection.lane].effects.append(.confirmDisconnect(connection))
             case .respond(let connection, let identifier, let reason, let body):
                 guard session(of: connection) != nil else { continue }
                 effects[connection.lane].respond(

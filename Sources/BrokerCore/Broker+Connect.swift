@@ -39,21 +39,52 @@ extension Broker {
             return
         }
         if let existing, sessions[existing].isConnected {
-            counters.takeovers += 1
-            note(.takenOver, existing, .sessionTakenOver, &effects)
-            close(existing, .sessionTakenOver, moment, &effects)
+            if let refusal = takeOver(existing, from: connection, request, moment, &effects) {
+                refuseConnect(
+                    connection, refusal.reason, request, bytes,
+                    retryAfterSeconds: refusal.retryAfterSeconds, &effects)
+                return
+            }
         }
-        let session = attach(
+        removeOrphanWill(ofUser: user, device: device)
+        let (session, mustCommit) = attach(
             connection, request, user: user, device: device, moment, &effects)
-        if gathering.isUrgent && sessions[session].dirty.contains(.session) {
+        if mustCommit {
             gathering.confirmations.append(.accept(connection))
         } else {
             accept(session, moment, &effects)
         }
     }
 
+    /// Somebody logs in on a device that is connected. Whoever has the cookie replaces its own ghost;
+    /// an explicit login takes the session over; an automatic one is refused, so that two devices
+    /// with one name do not throw each other out for ever (L31–L33). Nil when the way is free.
+    private mutating func takeOver(
+        _ session: UInt32, from connection: ConnectionID, _ request: ConnectRequest,
+        _ moment: Moment, _ effects: inout Effects
+    ) -> ConnectRefusal? {
+        if let cookie = request.cookie, cookie == sessions[session].cookie {
+            close(session, .sessionTakenOver, willFate: .kept, moment, &effects)
+            return nil
+        }
+        if request.isReconnect {
+            note(.duplicateLogin, session, .sessionTakenOver, other: connection, &effects)
+            return ConnectRefusal(reason: .sessionTakenOver)
+        }
+        if let seconds = sessions[session].takeovers.add(at: moment.instant) {
+            note(.duplicateLogin, session, .connectionRateExceeded, other: connection, &effects)
+            return ConnectRefusal(
+                reason: .connectionRateExceeded, retryAfterSeconds: seconds)
+        }
+        counters.takeovers += 1
+        note(.takenOver, session, .sessionTakenOver, other: connection, &effects)
+        close(session, .sessionTakenOver, moment, &effects)
+        return nil
+    }
+
     private struct ConnectRefusal: Error {
         let reason: ReasonCode
+        var retryAfterSeconds: UInt32 = 0
     }
 
     private mutating func authenticate(
@@ -84,7 +115,8 @@ extension Broker {
 
     private mutating func refuseConnect(
         _ connection: ConnectionID, _ reason: ReasonCode, _ request: ConnectRequest,
-        _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+        _ bytes: UnsafeRawBufferPointer, retryAfterSeconds: UInt32 = 0,
+        _ effects: inout Effects
     ) {
         counters.connectsRefused += 1
         let lane = connection.lane
@@ -99,30 +131,36 @@ extension Broker {
                     kind: .connectRefused, connection: connection, reason: reason,
                     user: effects[lane].bytes.append(claimed),
                     device: effects[lane].bytes.append(request.device.bytes(in: bytes)),
-                    subject: .empty)))
-        effects[lane].effects.append(.refuse(connection, reason, retryAfterSeconds: 0))
+                    subject: .empty, other: .none)))
+        effects[lane].effects.append(
+            .refuse(connection, reason, retryAfterSeconds: retryAfterSeconds))
     }
 
-    /// Binds a connection to its session, old or new.
+    /// Binds a connection to its session, old or new; says whether the client must hear of it only
+    /// after a commit.
     private mutating func attach(
         _ connection: ConnectionID, _ request: ConnectRequest, user: UInt32, device: [UInt8],
         _ moment: Moment, _ effects: inout Effects
-    ) -> UInt32 {
+    ) -> (session: UInt32, mustCommit: Bool) {
         let expiry = min(
             request.sessionExpirySeconds ?? limits.sessionExpirySecondsDefault,
             limits.sessionExpirySecondsMaximum)
         var session = users[user].sessions.first { sessions[$0].device == device }
         if let old = session, request.startsClean || !sessions[old].isPersistent {
-            destroy(old, returnsMail: false, &effects)
+            destroy(old, returnsMail: false, moment, &effects)
             session = nil
         }
         let isNew = session == nil
         let index = session ?? create(request, user: user, device: device, expiry)
         sessions[index].isPresent = !isNew
         cancelExpiry(index)
-        if sessions[index].expirySeconds != expiry && !isNew {
-            changeExpiry(index, expiry)
-        }
+        stopWill(of: index)
+        let hasNewExpiry = !isNew && sessions[index].expirySeconds != expiry
+        sessions[index].expirySeconds = expiry
+        sessions[index].disconnected = .never
+        // That it is connected is stored too: a session that was connected when the broker died must
+        // not be taken for one that has been away since the last time it left.
+        markDirty(index, .session, isUrgent: true)
         sessions[index].dialect = request.dialect
         sessions[index].connection = connection
         sessions[index].isConfirmed = false
@@ -135,7 +173,7 @@ extension Broker {
         connections.insert(connection, session: index)
         resumeInbox(index, request.resume)
         resumeOutbox(index, request.outbox, isNew: isNew)
-        return index
+        return (index, sessions[index].isPersistent && (isNew || hasNewExpiry))
     }
 
     private func grantedKeepAlive(_ request: ConnectRequest) -> UInt32 {
@@ -220,16 +258,18 @@ extension Broker {
             reserveNumbers(session)
             markDirty(session, .session, isUrgent: true)
         }
-        joinOwnAddresses(session)
+        joinAddresses(session)
+        updateWaiting(of: user)
         return session
     }
 
-    /// Every MRT session receives its user's mail and broadcasts without asking.
-    mutating func joinOwnAddresses(_ session: UInt32) {
+    /// Every MRT session receives its user's mail, its groups' and broadcasts without asking.
+    mutating func joinAddresses(_ session: UInt32) {
         let user = sessions[session].user
         join(session: session, audience: users[user].audience, grade: .once)
         join(
             session: session, audience: apps[users[user].app].broadcastAudience, grade: .once)
+        joinGroupAudiences(session)
     }
 
     private mutating func changeExpiry(_ session: UInt32, _ expiry: UInt32) {
@@ -250,7 +290,8 @@ extension Broker {
             .accept(
                 connection,
                 Acceptance(
-                    isSessionPresent: sessions[session].isPresent, hasWill: false,
+                    isSessionPresent: sessions[session].isPresent,
+                    hasWill: sessions[session].will != Slab<Will>.none,
                     epoch: sessions[session].epoch, cookie: sessions[session].cookie,
                     unixMilliseconds: moment.unixMilliseconds,
                     keepAliveSeconds: sessions[session].keepAliveSeconds,
@@ -268,7 +309,8 @@ extension Broker {
 
     /// The broker gives a connection up: tells why and lets go of it.
     mutating func close(
-        _ session: UInt32, _ reason: ReasonCode, _ moment: Moment, _ effects: inout Effects
+        _ session: UInt32, _ reason: ReasonCode, willFate: WillFate = .starts,
+        _ moment: Moment, _ effects: inout Effects
     ) {
         let connection = sessions[session].connection
         switch reason {
@@ -278,7 +320,7 @@ extension Broker {
         }
         effects[connection.lane].effects.append(.close(connection, reason))
         note(.disconnected, session, reason, &effects)
-        detach(session, moment, &effects)
+        detach(session, willFate, moment, &effects)
     }
 
     mutating func connectionClosed(
@@ -293,7 +335,7 @@ extension Broker {
             case .outgoingOverflow: .quotaExceeded
             }
         note(.disconnected, session, reason, &effects)
-        detach(session, moment, &effects)
+        detach(session, .starts, moment, &effects)
     }
 
     /// A fault of the peer's ends its connection, before or after it was let in.
@@ -319,15 +361,30 @@ extension Broker {
             let granted = min(expiry, limits.sessionExpirySecondsMaximum)
             if granted != sessions[session].expirySeconds { changeExpiry(session, granted) }
         }
-        effects[connection.lane].effects.append(.confirmDisconnect(connection))
         note(.disconnected, session, .success, &effects)
-        detach(session, moment, &effects)
+        let hadWill = sessions[session].will != Slab<Will>.none
+        detach(session, request.sendsWill ? .starts : .removed, moment, &effects)
+        if hadWill {
+            gathering.confirmations.append(.disconnect(connection))
+        } else {
+            effects[connection.lane].effects.append(.confirmDisconnect(connection))
+        }
+    }
+
+    /// What becomes of a session's will when its connection ends.
+    enum WillFate {
+        /// It is sent, now or after its delay.
+        case starts
+        /// It is forgotten.
+        case removed
+        /// It stays as it is, for the connection that takes the place of this one.
+        case kept
     }
 
     /// Parts a session from its connection. What is under way goes back behind the window: it is in
     /// the store, or on its way there.
     private mutating func detach(
-        _ session: UInt32, _ moment: Moment, _ effects: inout Effects
+        _ session: UInt32, _ willFate: WillFate, _ moment: Moment, _ effects: inout Effects
     ) {
         connections.remove(sessions[session].connection)
         users[sessions[session].user].lastSeenUnixMilliseconds = moment.unixMilliseconds
@@ -335,8 +392,13 @@ extension Broker {
         sessions[session].isConfirmed = false
         announceConnection(of: session)
         emptyWindow(session, &effects)
+        switch willFate {
+        case .starts: startWill(of: session, moment, &effects)
+        case .removed: removeWill(of: session)
+        case .kept: break
+        }
         if !sessions[session].isPersistent || sessions[session].expirySeconds == 0 {
-            destroy(session, returnsMail: true, &effects)
+            destroy(session, returnsMail: true, moment, &effects)
             return
         }
         markDirty(session, .session, isUrgent: false)
@@ -373,7 +435,7 @@ extension Broker {
         let deadline = start.advanced(bySeconds: UInt64(sessions[session].expirySeconds))
         sessions[session].expiry = deadline
         sessions[session].expiryToken = deadlines.insert(
-            deadline: deadline, payload: UInt64(session))
+            deadline: deadline, payload: DeadlinePayload.session(session).raw)
     }
 
     mutating func resumeExpiry(_ session: UInt32) {
@@ -392,14 +454,20 @@ extension Broker {
     ) {
         sessions[session].expiryToken = nil
         counters.sessionsExpired += 1
-        destroy(session, returnsMail: true, &effects)
+        destroy(session, returnsMail: true, moment, &effects)
     }
 
     /// Ends a session that has no connection. What waits in its queue goes back to waiting for the
     /// user when it was the user's last one, unless the user wanted it gone.
-    mutating func destroy(_ session: UInt32, returnsMail: Bool, _ effects: inout Effects) {
+    mutating func destroy(
+        _ session: UInt32, returnsMail: Bool, _ moment: Moment, _ effects: inout Effects
+    ) {
         precondition(!sessions[session].isConnected, "the end of a connected session")
         cancelExpiry(session)
+        // A will outlives its session by no moment.
+        if sessions[session].will != Slab<Will>.none {
+            fireWill(sessions[session].will, moment, &effects)
+        }
         while let subscription = sessions[session].subscriptions.last {
             forgetSubscription(subscription, of: session)
         }
@@ -426,6 +494,7 @@ extension Broker {
             }
         }
         sessions.remove(session)
+        updateWaiting(of: user)
     }
 
     // MARK: - Users and apps
@@ -454,7 +523,7 @@ extension Broker {
     func note(
         _ kind: Note.Kind, _ session: UInt32, _ reason: ReasonCode,
         subject: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        _ effects: inout Effects
+        other: ConnectionID = .none, _ effects: inout Effects
     ) {
         let connection = sessions[session].connection
         let lane = connection.lane
@@ -464,6 +533,6 @@ extension Broker {
                     kind: kind, connection: connection, reason: reason,
                     user: effects[lane].bytes.append(users[sessions[session].user].name),
                     device: effects[lane].bytes.append(sessions[session].device),
-                    subject: effects[lane].bytes.append(subject))))
+                    subject: effects[lane].bytes.append(subject), other: other)))
     }
 }

@@ -30,7 +30,13 @@ extension Broker {
             try restoreSubscription(key, value)
         case .outboxes:
             try restoreOutbox(key, value)
-        case .groups, .members, .wills, .retained:
+        case .groups:
+            try restoreGroup(key, value)
+        case .members:
+            try restoreMember(key)
+        case .wills:
+            try restoreWill(key, value)
+        case .retained:
             throw .unreadableRecord(table, key: key)
         }
     }
@@ -62,9 +68,12 @@ extension Broker {
         nextMessageIdentifier = max(nextMessage.raw, 1)
         isRestored = true
         for index in 0..<sessions.endIndex where sessions.contains(index) {
+            // One that was connected when the broker ended has been away since now.
             sessions[index].disconnected = min(sessions[index].disconnected, moment.instant)
             resumeExpiry(index)
         }
+        for index in 0..<users.endIndex where users.contains(index) { updateWaiting(of: index) }
+        scheduleRestoredWills(moment)
     }
 
     // MARK: - Rows
@@ -113,7 +122,7 @@ extension Broker {
         users[user].sessions.append(index)
         sessionIdentifiers[identifier] = index
         queueOwners[queue] = .session(index)
-        joinOwnAddresses(index)
+        joinAddresses(index)
     }
 
     private mutating func restoreSubscription(

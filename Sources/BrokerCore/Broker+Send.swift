@@ -28,6 +28,7 @@ struct RoutingTally {
 enum Destination {
     case audience(UInt32)
     case mailbox(user: UInt32)
+    case group(UInt32)
 }
 
 extension Broker {
@@ -113,7 +114,7 @@ extension Broker {
     // MARK: - What may be sent
 
     /// Why a send cannot be accepted, whoever its receivers are.
-    private func refusal(
+    func refusal(
         of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer
     ) -> ReasonCode? {
         if let fault = request.fault { return fault }
@@ -179,23 +180,11 @@ extension Broker {
             marks.insert(.possibleDuplicate)
             counters.sendsDoubtful += 1
         }
-        var address = UnsafeRawBufferPointer(start: nil, count: 0)
-        let kind: MessageKind
-        switch request.target {
-        case .user, .users: kind = .unicast
-        case .everybody: kind = .broadcast
-        case .group(let name):
-            kind = .group
-            address = name.bytes(in: bytes)
-        case .topic(let name):
-            kind = .topic
-            address = name.bytes(in: bytes)
-        }
         scratch.removeAll()
         let name = scratch.append(users[sessions[sender].user].name)
         return MessageParts(
-            kind: kind, marks: marks, grade: request.grade, time: time,
-            sender: name.bytes(in: scratch.bytes), address: address,
+            kind: request.target.kind, marks: marks, grade: request.grade, time: time,
+            sender: name.bytes(in: scratch.bytes), address: request.target.address(in: bytes),
             properties: request.properties.bytes(in: bytes),
             payload: request.payload.bytes(in: bytes))
     }
@@ -217,10 +206,16 @@ extension Broker {
             stamp: makeStamp(), block: range.bytes(in: scratch.bytes),
             deadline: deadline(of: request, moment), excluded: excludedSession(request, sender))
         var tally = RoutingTally()
-        forEachDestination(of: request, from: sender, bytes, &tally) { broker, place, tally in
+        let user = sessions[sender].user
+        forEachDestination(of: request, fromUser: user, bytes, &tally) { broker, place, tally in
             tally.taken += 1
-            if case .audience(let audience) = place {
+            switch place {
+            case .audience(let audience):
                 broker.deliver(message, to: audience, &effects)
+            case .group(let group):
+                broker.deliver(message, to: broker.groups[group].audience, &effects)
+            case .mailbox:
+                break
             }
         }
         if tally.taken == 0 && tally.refusedCount > 0 {
@@ -245,15 +240,9 @@ extension Broker {
         messages[message].references = 1
         let excluded = excludedSession(request, sender)
         var tally = RoutingTally()
-        forEachDestination(of: request, from: sender, bytes, &tally) { broker, place, tally in
-            switch place {
-            case .audience(let audience):
-                broker.enqueue(
-                    message, audience: audience, excluding: excluded, &tally, moment, &effects)
-            case .mailbox(let user):
-                broker.enqueue(message, mailboxOf: user, &tally)
-            }
-        }
+        route(
+            message, request, fromUser: sessions[sender].user, excluding: excluded, bytes, &tally,
+            moment, &effects)
         if tally.taken == 0 && tally.refusedCount > 0 {
             release(message)
             refuse(request, from: sender, tally.reason, bytes, &effects)
@@ -267,6 +256,88 @@ extension Broker {
         messages[message].isRouted = true
         if messages[message].unsettled == 0 { completeSend(message, &effects) }
         release(message)
+    }
+
+    /// Puts a message into the inboxes of all whom a send addresses.
+    mutating func route(
+        _ message: UInt32, _ request: SendRequest, fromUser user: UInt32,
+        excluding excluded: UInt32, _ bytes: UnsafeRawBufferPointer, _ tally: inout RoutingTally,
+        _ moment: Moment, _ effects: inout Effects
+    ) {
+        forEachDestination(of: request, fromUser: user, bytes, &tally) { broker, place, tally in
+            switch place {
+            case .audience(let audience):
+                broker.enqueue(
+                    message, audience: audience, excluding: excluded, &tally, moment, &effects)
+            case .mailbox(let user):
+                broker.enqueue(message, mailboxOf: user, &tally)
+            case .group(let group):
+                broker.enqueue(
+                    message, group: group, excluding: excluded, &tally, moment, &effects)
+            }
+        }
+    }
+
+    /// Into the inboxes of a group's members, and the mailboxes of those whom no session receives.
+    mutating func enqueue(
+        _ message: UInt32, group: UInt32, excluding excluded: UInt32,
+        _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
+    ) {
+        enqueue(
+            message, audience: groups[group].audience, excluding: excluded, &tally, moment,
+            &effects)
+        for position in 0..<groups[group].waiting.count {
+            let membership = groups[group].waiting[position]
+            enqueue(message, mailboxOf: memberships[membership].user, &tally)
+        }
+    }
+
+    /// Into the inboxes of a user's sessions, or the mailbox when there are none.
+    mutating func enqueue(
+        _ message: UInt32, user: UInt32, _ tally: inout RoutingTally, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
+        let audience = users[user].audience
+        if audiences[audience].subscribers.isEmpty {
+            enqueue(message, mailboxOf: user, &tally)
+        } else {
+            enqueue(message, audience: audience, excluding: .max, &tally, moment, &effects)
+        }
+    }
+
+    /// Sends a message that no client's packet asked for: a system message, or a will. `body` puts it
+    /// into inboxes.
+    mutating func sendSystemMessage(
+        _ kind: MessageKind, about address: some Collection<UInt8>,
+        payload: some Collection<UInt8>, from name: [UInt8], grade: Grade = .durable,
+        isRaw: Bool = false, expirySeconds: UInt64? = nil, _ moment: Moment,
+        _ body: (inout Broker, UInt32, inout RoutingTally) -> Void
+    ) {
+        let (address, payload) = (Array(address), Array(payload))
+        let empty = UnsafeRawBufferPointer(start: nil, count: 0)
+        let (stamp, deadline) = (makeStamp(), deadline(after: expirySeconds, moment))
+        let index = name.withUnsafeBytes { sender in
+            address.withUnsafeBytes { address in
+                payload.withUnsafeBytes { payload in
+                    messages.insert(
+                        Message(
+                            parts: MessageParts(
+                                kind: kind, marks: isRaw ? .raw : [], grade: grade,
+                                time: moment.unixMilliseconds, sender: sender, address: address,
+                                properties: empty, payload: payload),
+                            messageIdentifier: empty, stamp: stamp, deadline: deadline,
+                            sender: Handle(index: 0, generation: 0), senderEpoch: 0,
+                            senderNumber: 0)
+                    ).index
+                }
+            }
+        }
+        messages[index].references = 1
+        var tally = RoutingTally()
+        body(&self, index, &tally)
+        counters.receiversRefused += UInt64(tally.refusedCount)
+        messages[index].isRouted = true
+        release(index)
     }
 
     /// Keeps the result of an accepted send until the sender has seen it; for grade *once* also in the
@@ -292,11 +363,11 @@ extension Broker {
 
     /// Calls `body` with each destination that a send addresses; unknown receivers are refused here.
     private mutating func forEachDestination(
-        of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
+        of request: SendRequest, fromUser sender: UInt32, _ bytes: UnsafeRawBufferPointer,
         _ tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
-        let app = users[sessions[sender].user].app
+        let app = users[sender].app
         switch request.target {
         case .user(let name):
             if let place = destination(ofUser: name.bytes(in: bytes), app, &tally) {
@@ -316,8 +387,17 @@ extension Broker {
             }
         case .everybody:
             body(&self, .audience(apps[app].broadcastAudience), &tally)
-        case .group:
-            tally.refuse(.notAuthorized)
+        case .group(let name):
+            guard let group = apps[app].groups.value(for: name.bytes(in: bytes)) else {
+                tally.refuse(.topicNameInvalid)
+                return
+            }
+            // Only members send to a group.
+            guard membership(of: sender, in: group) != nil else {
+                tally.refuse(.notAuthorized)
+                return
+            }
+            body(&self, .group(group), &tally)
         case .topic(let topic):
             if let audience = audience(ofTopic: topic.bytes(in: bytes), app) {
                 body(&self, .audience(audience), &tally)
@@ -340,7 +420,8 @@ extension Broker {
 
     /// Who receives a plain topic. Where several filters match, their audiences are merged, so that a
     /// session gets the message once, in the highest grade that any of its filters wants.
-    private mutating func audience(ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32) -> UInt32? {
+    private mutating func audience(ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32) -> UInt32?
+    {
         // Taken out for the while, since the tree is part of the same broker.
         var matched = ContiguousArray<UInt32>()
         swap(&matched, &matchedAudiences)
@@ -374,8 +455,12 @@ extension Broker {
 
     /// When a message is no longer worth delivering: its own expiry or the age limit of queues.
     private func deadline(of request: SendRequest, _ moment: Moment) -> Instant {
+        deadline(after: request.expirySeconds, moment)
+    }
+
+    private func deadline(after expirySeconds: UInt64?, _ moment: Moment) -> Instant {
         let oldest = moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum)
-        guard let seconds = request.expirySeconds else { return oldest }
+        guard let seconds = expirySeconds else { return oldest }
         return min(oldest, moment.instant.advanced(bySeconds: seconds))
     }
 

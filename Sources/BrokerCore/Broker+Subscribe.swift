@@ -132,7 +132,8 @@ extension Broker {
         var count = 0
         var since = users[user].lastSeenUnixMilliseconds
         for index in users[user].sessions where sessions[index].isConfirmed {
-            since = count == 0
+            since =
+                count == 0
                 ? sessions[index].connectedUnixMilliseconds
                 : min(since, sessions[index].connectedUnixMilliseconds)
             count += 1

@@ -24,6 +24,12 @@ public struct Broker: ~Copyable, Sendable {
     var sessionIdentifiers: [UInt64: UInt32] = [:]
     var queueOwners: [UInt64: QueueOwner] = [:]
     var tokens = TokenTable()
+    var groups = Slab<Group>()
+    var groupIdentifiers: [UInt64: UInt32] = [:]
+    var memberships = Slab<Membership>()
+    var wills = Slab<Will>()
+    /// Wills of devices that have no session since the broker started.
+    var orphanWills: Set<UInt32> = []
     var connections: ConnectionTable
 
     // Who receives what.
@@ -91,6 +97,12 @@ public struct Broker: ~Copyable, Sendable {
             unsubscribe(connection, request, bytes, &effects)
         case .presenceQueried(let connection, let identifier, let user):
             reportPresence(connection, identifier, user.bytes(in: bytes), &effects)
+        case .groupRequested(let connection, let identifier, let request):
+            groupRequested(connection, identifier, request, bytes, moment, &effects)
+        case .willSet(let connection, let identifier, let request):
+            setWill(connection, identifier, request, bytes, &effects)
+        case .willCleared(let connection, let identifier):
+            clearWill(connection, identifier, &effects)
         case .unknownRequestReceived(let connection, let identifier):
             guard session(of: connection) != nil else { return }
             effects[connection.lane].respond(
@@ -107,7 +119,10 @@ public struct Broker: ~Copyable, Sendable {
     /// Does what has become due.
     public mutating func advance(to moment: Moment, effects: inout Effects) {
         while let payload = deadlines.popDue(at: moment.instant) {
-            expire(sessionIndex: UInt32(truncatingIfNeeded: payload), moment, &effects)
+            switch DeadlinePayload(raw: payload) {
+            case .session(let session): expire(sessionIndex: session, moment, &effects)
+            case .will(let will): fireWill(will, moment, &effects)
+            }
         }
     }
 

@@ -17,6 +17,10 @@ public struct Counters: Hashable, Sendable {
     /// Single receivers refused within a send.
     public var receiversRefused: UInt64 = 0
     public var deliveries: UInt64 = 0
+    public var groupRequestsRefused: UInt64 = 0
+    /// Joins and leaves that were not told since the group is large.
+    public var groupEventsSkipped: UInt64 = 0
+    public var willsSent: UInt64 = 0
     public var acknowledgements: UInt64 = 0
     /// Stored deliveries that expired before their receiver took them.
     public var expired: UInt64 = 0

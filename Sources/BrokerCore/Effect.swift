@@ -106,6 +106,8 @@ public struct Note: Hashable, Sendable {
         case connectRefused
         case disconnected
         case takenOver
+        /// A second device bears the name of a connected one and was not let in.
+        case duplicateLogin
         case sendRefused
         case subscribeRefused
         case sessionExpired
@@ -119,6 +121,8 @@ public struct Note: Hashable, Sendable {
     public var device: ByteRange
     /// Whom or what it was about, in the lane's bytes.
     public var subject: ByteRange
+    /// Another connection it was about: the second of two that want one session.
+    public var other: ConnectionID
 }
 
 /// The effects for one lane, in order, with the bytes they refer to.

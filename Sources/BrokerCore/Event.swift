@@ -18,6 +18,9 @@ public enum Event: Sendable {
     case subscribeReceived(ConnectionID, SubscribeRequest)
     case unsubscribeReceived(ConnectionID, UnsubscribeRequest)
     case presenceQueried(ConnectionID, requestIdentifier: UInt64, user: ByteRange)
+    case groupRequested(ConnectionID, requestIdentifier: UInt64, GroupRequest)
+    case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
+    case willCleared(ConnectionID, requestIdentifier: UInt64)
     /// A request for an operation that the dialect does not know.
     case unknownRequestReceived(ConnectionID, requestIdentifier: UInt64)
     case disconnectReceived(ConnectionID, DisconnectRequest)
@@ -175,6 +178,26 @@ public enum SendTarget: Hashable, Sendable {
     case topic(ByteRange)
 }
 
+extension SendTarget {
+    /// What receivers are told of how it was addressed.
+    var kind: MessageKind {
+        switch self {
+        case .user, .users: .unicast
+        case .group: .group
+        case .everybody: .broadcast
+        case .topic: .topic
+        }
+    }
+
+    /// What receivers are told of the address: the group or the topic.
+    func address(in bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        switch self {
+        case .group(let name), .topic(let name): name.bytes(in: bytes)
+        case .user, .users, .everybody: UnsafeRawBufferPointer(start: nil, count: 0)
+        }
+    }
+}
+
 public struct SendRequest: Sendable {
     /// The outbox number; 0 for a transient send, which has none.
     public var number: UInt64
@@ -247,8 +270,11 @@ public struct UnsubscribeRequest: Sendable {
 public struct DisconnectRequest: Hashable, Sendable {
     /// A new expiry for the session that stays behind, in seconds; nil keeps the granted one.
     public var sessionExpirySeconds: UInt32?
+    /// The client wants its will sent although it says good-bye.
+    public var sendsWill: Bool
 
-    public init(sessionExpirySeconds: UInt32? = nil) {
+    public init(sessionExpirySeconds: UInt32? = nil, sendsWill: Bool = false) {
+        self.sendsWill = sendsWill
         self.sessionExpirySeconds = sessionExpirySeconds
     }
 }

@@ -18,6 +18,8 @@ struct PendingEntry {
 /// Something a client is told as soon as the batch is committed; state is never confirmed earlier.
 enum Confirmation {
     case accept(ConnectionID)
+    /// The client's good-bye, when its will is gone.
+    case disconnect(ConnectionID)
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: [UInt8])
 }
 

@@ -45,6 +45,12 @@ public struct CoreLimits: Sendable {
     /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly 5 s
     /// is still accepted).
     public var senderClockDifferenceMillisecondsMaximum: UInt64 = 5_000
+    /// Groups of one app.
+    public var groupsPerAppMaximum = 100_000
+    /// Groups of one user: each is looked at when the user logs in.
+    public var groupsPerUserMaximum = 1_000
+    /// Members of one group.
+    public var groupMembersMaximum = 1_000_000
     /// The longest keep-alive granted: a dead connection is noticed within 1.5 times this. An hour and
     /// a half suits devices behind NAT with long timeouts.
     public var keepAliveSecondsMaximum: UInt32 = 5_400
@@ -56,6 +62,19 @@ public struct CoreLimits: Sendable {
     static let numberReservation: UInt64 = 1_024
     /// Identifiers of sessions, queues and the like made durable at a time.
     static let identifierReservation: UInt64 = 4_096
+    /// Bytes of a group's meta (D23).
+    public static let groupMetaMaximum = 5_120
+    /// Bytes of a group's title: one length byte on the wire, and half of that is a long name.
+    public static let groupTitleMaximum = 128
+    /// Ids on a group's allow list; one row of the store holds them all.
+    public static let groupAllowedMaximum = 1_000
+    /// Bytes of one answer about groups, so that it fits a small client's patience; more is paged.
+    static let groupAnswerMaximum = 16_384
+    /// Members up to which joins and leaves are told to everybody: n joins cost n² / 2 messages.
+    static let groupEventMembersMaximum = 1_000
+    /// The shortest time that devices have to come back after a restart of the broker before their
+    /// wills are sent (design section 2).
+    static let restartGraceSeconds: UInt64 = 60
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

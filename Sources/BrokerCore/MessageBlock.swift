@@ -69,7 +69,8 @@ public struct MessageBlock {
             MessageKind(rawValue: bytes[1]) != nil, Grade(rawValue: bytes[3]) != nil
         else { return false }
         let total =
-            headerByteCount + Int(number(bytes, 4, UInt16.self)) + Int(number(bytes, 6, UInt16.self))
+            headerByteCount + Int(number(bytes, 4, UInt16.self))
+            + Int(number(bytes, 6, UInt16.self))
             + Int(number(bytes, 16, UInt32.self)) + Int(number(bytes, 20, UInt32.self))
         return total == bytes.count
     }

@@ -15,6 +15,11 @@ struct RecordWriter {
         write(UInt16(string.count))
         bytes.append(contentsOf: string)
     }
+
+    /// Bytes whose number was written before.
+    mutating func append(_ bytes: [UInt8]) {
+        self.bytes.append(contentsOf: bytes)
+    }
 }
 
 /// A stored row that this program cannot have written, although its checksum is right: it comes from a
@@ -52,7 +57,10 @@ struct RecordReader {
     }
 
     mutating func readString() throws(RestoreError) -> [UInt8] {
-        let count = Int(try read(UInt16.self))
+        try readBytes(count: Int(try read(UInt16.self)))
+    }
+
+    mutating func readBytes(count: Int) throws(RestoreError) -> [UInt8] {
         guard offset + count <= bytes.count else { throw failure }
         defer { offset += count }
         return Array(bytes[offset..<offset + count])

@@ -113,6 +113,10 @@ struct Session: ~Copyable {
     /// Subscriptions by index into the slab of subscriptions, the automatic ones first.
     var subscriptions: [UInt32] = []
     var filterCount: UInt32 = 0
+    /// How often it has been taken over lately.
+    var takeovers = TakeoverCount()
+    /// Its will; `Slab.none` for none.
+    var will = Slab<Will>.none
 
     // The sender's half.
     var outboxEpoch: UInt64 = 0
@@ -149,6 +153,32 @@ struct Session: ~Copyable {
     }
 }
 
+/// Counts takeovers of a session within a minute: two devices that bear one name take turns for as
+/// long as they live, and are stopped.
+struct TakeoverCount {
+    /// Takeovers within ``windowMilliseconds`` that are let through: a person who moves from device to
+    /// device does not reach it.
+    static let maximum = 5
+    static let windowMilliseconds: UInt64 = 60_000
+
+    private var count = 0
+    private var start = Instant(milliseconds: 0)
+
+    /// Counts one more; gives the seconds to wait where that is too many.
+    mutating func add(at now: Instant) -> UInt32? {
+        let passed = now.milliseconds(since: start)
+        if passed >= Self.windowMilliseconds {
+            start = now
+            count = 0
+        }
+        guard count < Self.maximum else {
+            return UInt32((Self.windowMilliseconds - passed) / 1000 + 1)
+        }
+        count += 1
+        return nil
+    }
+}
+
 /// Rows of a session that differ from what is stored.
 struct DirtyRecords: OptionSet {
     var rawValue: UInt8
@@ -162,6 +192,8 @@ struct User: ~Copyable {
     let name: [UInt8]
     /// Sessions by index; a user's devices are few.
     var sessions: [UInt32] = []
+    /// The groups it is in, as memberships by index.
+    var memberships: [UInt32] = []
     /// Who receives what is sent to this user.
     let audience: UInt32
     /// When the last connection went away, in Unix milliseconds; 0 when that is not known.
@@ -182,6 +214,7 @@ struct App: ~Copyable {
     /// SHA-256 of the app key, for development logins; nil where they are turned off.
     var keyDigest: Digest?
     var users = ByteKeyTable()
+    var groups = ByteKeyTable()
     /// Who receives broadcasts.
     let broadcastAudience: UInt32
     var topics: TopicTree

@@ -83,7 +83,8 @@ struct AdministrationDoor: LoopHandler, ~Copyable {
             state.broker.addApp(name, keyDigest: Digest(minted.key.digest))
         }
         guard isNew else {
-            throw AdministrationRefusal(.quotaExceeded, "there is an app \"\(request.app)\" already")
+            throw AdministrationRefusal(
+                .quotaExceeded, "there is an app \"\(request.app)\" already")
         }
         log.write(.info, .administration, ["request": "app.create", "app": .text(request.app)])
         return CreateApp.Reply(key: minted.text)

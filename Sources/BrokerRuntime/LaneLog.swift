@@ -85,7 +85,8 @@ extension Note.Kind {
     fileprivate var level: LogLevel {
         switch self {
         case .connected, .disconnected, .sessionExpired: .info
-        case .connectRefused, .takenOver, .sendRefused, .subscribeRefused: .warning
+        case .connectRefused, .takenOver, .duplicateLogin, .sendRefused, .subscribeRefused:
+            .warning
         }
     }
 
@@ -95,6 +96,7 @@ extension Note.Kind {
         case .connectRefused: .authenticationFailed
         case .disconnected: .clientDisconnected
         case .takenOver: .sessionTakenOver
+        case .duplicateLogin: .duplicateLogin
         case .sendRefused: .sendRefused
         case .subscribeRefused: .subscribeRefused
         case .sessionExpired: .sessionExpired

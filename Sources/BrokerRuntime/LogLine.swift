@@ -21,6 +21,8 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case sendRefused = "send_refused"
     case subscribeRefused = "subscribe_refused"
     case sessionTakenOver = "session_taken_over"
+    /// Two devices bear one name; the second was not let in.
+    case duplicateLogin = "duplicate_login"
     case sessionExpired = "session_expired"
     case queueFull = "queue_full"
     case storeFull = "store_full"

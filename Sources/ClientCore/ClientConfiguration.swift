@@ -5,12 +5,12 @@ import WireFormat
 
 /// Who the client is and what it asks of the broker.
 public struct ClientIdentity {
-    /// Device, credential, information, keep-alive, inbox window, session expiry and clean start are
-    /// the caller's; the machine fills in the rest for each connection. A clean start is asked for by
-    /// the first connection only.
+    /// Device, credential, information, keep-alive, inbox window, session expiry and clean start
+    /// are the caller's; the machine fills in the rest for each connection. A clean start is asked
+    /// for by the first connection only.
     public var connect: MRT.Connect
-    /// What the ranges in `connect` point into. Stays valid and unchanged while the machine lives, or
-    /// until ``ClientMachine/replaceCredential(_:now:)``.
+    /// What the ranges in `connect` point into. Stays valid and unchanged while the machine lives,
+    /// or until ``ClientMachine/replaceCredential(_:)``.
     public var bytes: UnsafeRawBufferPointer
 
     public init(connect: MRT.Connect, bytes: UnsafeRawBufferPointer) {
@@ -21,11 +21,11 @@ public struct ClientIdentity {
 
 /// The memory of one client. It belongs to the machine from `init` on and outlives it.
 ///
-/// On a microcontroller these are two static arrays: 1,400 bytes to receive and 2,048 for the outbox
-/// serve messages of 1,024 bytes; 256 and 512 serve short readings.
+/// On a microcontroller these are two static arrays: 1,400 bytes to receive and 2,048 for the
+/// outbox serve messages of 1,024 bytes; 256 and 512 serve short readings.
 public struct ClientMemory {
-    /// One packet from the broker at a time, at least 128 bytes; its size is the packet maximum that
-    /// the broker is told. More than that lets one read take in many packets.
+    /// One packet from the broker at a time, at least 128 bytes; its size is the packet maximum
+    /// that the broker is told. More than that lets one read take in many packets.
     public var receive: UnsafeMutableRawBufferPointer
     /// Sends and requests that have no answer yet, each with 16 bytes of bookkeeping.
     public var outbox: UnsafeMutableRawBufferPointer
@@ -38,8 +38,8 @@ public struct ClientMemory {
     }
 }
 
-/// What a client knew before it was started: read from flash, or ``init(outboxEpoch:)`` for the first
-/// time. PROTOCOL.md section 8 says what to store when.
+/// What a client knew before it was started: read from flash, or ``init(outboxEpoch:)`` for the
+/// first time. PROTOCOL.md section 8 says what to store when.
 public struct ClientRecord: Hashable, Sendable {
     /// The session epoch and the last number that was processed; nil where none is known.
     public var inbox: MRT.Resume?
@@ -48,9 +48,10 @@ public struct ClientRecord: Hashable, Sendable {
     /// From the last CONNACK; nil where none is known.
     public var cookie: UInt64?
 
-    /// A client without a past. The epoch is eight bytes from a cryptographic source; a client that
-    /// does not store its sends takes a new one at each start.
+    /// A client without a past. The epoch is eight bytes from a cryptographic source, not all zero;
+    /// a client that does not store its sends takes a new one at each start.
     public init(outboxEpoch: UInt64) {
+        precondition(outboxEpoch != 0, "an epoch is never 0")
         outbox = MRT.Outbox(epoch: outboxEpoch, resultsSeen: 0, highestUsed: 0)
     }
 }

@@ -11,15 +11,15 @@ public enum ClientEvent: Hashable, Sendable {
     case connectionWanted
     /// Reason 5: logged in.
     case connected(ClientConnected)
-    /// A message: its kind is the reason (2 unicast, 3 group, 4 broadcast, 6 kicked out). Process it;
-    /// if it has a number, store the inbox record with its effect and call
+    /// A message: its kind is the reason (2 unicast, 3 group, 4 broadcast, 6 kicked out). Process
+    /// it; if it has a number, store the inbox record with its effect and call
     /// ``ClientMachine/acknowledge(through:now:)``.
     case delivered(MRT.Deliver)
     /// What became of a send: reason 1, or why it was refused. It is not sent again.
     case resolved(MRT.SendResult)
     /// The answer to a request.
     case answered(MRT.Response)
-    /// The answer to ``ClientMachine/replaceCredential(_:now:)``.
+    /// The answer to ``ClientMachine/replaceCredential(_:)``.
     case credentialAnswered(ReasonCode)
     /// The connection is over: close the transport and drop what it had not yet sent.
     case disconnected(ClientDisconnection)
@@ -36,8 +36,8 @@ public struct ClientConnected: Hashable, Sendable {
 /// The end of a connection, or of an attempt at one.
 public struct ClientDisconnection: Hashable, Sendable {
     /// What the broker said, or the machine's own judgement: ``ReasonCode/keepAliveTimeout`` for a
-    /// broker that is silent, ``ReasonCode/malformedPacket`` or ``ReasonCode/protocolError`` for one
-    /// that cannot be understood, ``ReasonCode/packetTooLarge`` for a packet beyond the receive
+    /// broker that is silent, ``ReasonCode/malformedPacket`` or ``ReasonCode/protocolError`` for
+    /// one that cannot be understood, ``ReasonCode/packetTooLarge`` for a packet beyond the receive
     /// memory; nil where the transport just ended.
     public var reason: ReasonCode?
     /// When ``ClientEvent/connectionWanted`` follows; nil where it does not without a new

@@ -15,12 +15,14 @@ extension ClientMachine {
         return UnsafeMutableRawBufferPointer(rebasing: receive[filled...])
     }
 
-    /// The transport put `byteCount` bytes into ``receiveSpace()``.
+    /// The transport put `byteCount` bytes, at least 1, into ``receiveSpace()``.
     public mutating func received(byteCount: Int, now: Instant) {
+        precondition(byteCount > 0, "nothing arrived: an end of the stream is closed(now:)")
         precondition(filled + byteCount <= receive.count, "more than there was space for")
         guard phase == .joining || phase == .joined || phase == .leaving else { return }
         filled += byteCount
         lastReceived = now
+        pingDeadline = .never
     }
 
     /// The bytes of a range in the last event.
@@ -99,7 +101,6 @@ extension ClientMachine {
             return log.resolve(.request, response.identifier) ? .answered(response) : nil
         case .pingResponse:
             _ = try MRT.Ping(isResponse: true, body: body)
-            pingDeadline = .never
             return nil
         case .auth: return .credentialAnswered(try MRT.BrokerAuth(body: body).reason)
         case .disconnect:
@@ -153,8 +154,8 @@ extension ClientMachine {
         return log.resolve(.numbered, result.number) ? .resolved(result) : nil
     }
 
-    /// Everything up to `number` has been processed, and its record is stored: the broker may forget
-    /// it. Numbers at or below an earlier call's have no effect.
+    /// Everything up to `number` has been processed, and its record is stored: the broker may
+    /// forget it. Numbers at or below an earlier call's have no effect.
     public mutating func acknowledge(through number: UInt64, now: Instant) {
         precondition(number <= highestDelivered, "an acknowledgement of what never arrived")
         guard var record = inbox, number > record.lastNumber else { return }

@@ -169,13 +169,12 @@ extension ClientMachine {
         writesConnect = false
     }
 
-    /// Ping, acknowledgements, a new credential, the goodbye: each when it is due and there is room.
+    /// Ping, acknowledgements, a new credential, the goodbye: each when it is due and there is
+    /// room.
     private mutating func writeOwedPackets(_ writer: inout PacketWriter, _ now: Instant) {
         if writesPing, writer.remainingByteCount >= ClientLimits.controlPacketByteCountMaximum {
             MRT.Ping(isResponse: false).write(to: &writer)
             writesPing = false
-            pingDeadline = now.advanced(
-                byMilliseconds: UInt64(accepted.keepAliveSeconds) * 1000 / 2)
         }
         if writer.remainingByteCount >= ClientLimits.controlPacketByteCountMaximum {
             writeAcknowledgement(&writer, now)
@@ -200,13 +199,14 @@ extension ClientMachine {
             acknowledgesInbox
             && (isLeaving || now >= acknowledgementDeadline
                 || unacknowledgedCount * 2 >= UInt32(accepted.inboxWindow))
-        // Half the window keeps the broker's memory of results small and never lets sends wait for it.
+        // Half the window keeps the broker's memory of results small and never lets sends wait for
+        // it.
         let seen = resultsSeen
         let areResultsDue =
             seen - announcedResultsSeen >= (UInt64(accepted.sendWindow) + 1) / 2
         guard isInboxDue || areResultsDue else { return }
-        // What was processed on an earlier connection may not have come again on this one, and cannot
-        // be acknowledged before it does (PROTOCOL.md section 8, "The inbox").
+        // What was processed on an earlier connection may not have come again on this one, and
+        // cannot be acknowledged before it does (PROTOCOL.md section 8, "The inbox").
         let number = acknowledgesInbox ? min(inbox?.lastNumber ?? 0, highestReceived) : 0
         let ack = MRT.Ack(
             inboxNumber: number, resultsSeen: seen > announcedResultsSeen ? seen : 0)

@@ -17,7 +17,7 @@ extension ClientMachine {
     /// sends would otherwise never learn that nobody listens.
     private var keepAliveDeadline: Instant {
         if pingDeadline != .never { return pingDeadline }
-        if writesPing || accepted.keepAliveSeconds == 0 { return .never }
+        if accepted.keepAliveSeconds == 0 { return .never }
         return min(lastSent, lastReceived).advanced(bySeconds: UInt64(accepted.keepAliveSeconds))
     }
 
@@ -36,6 +36,8 @@ extension ClientMachine {
         if phase == .joined, now >= keepAliveDeadline {
             if pingDeadline == .never {
                 writesPing = true
+                pingDeadline = now.advanced(
+                    byMilliseconds: UInt64(accepted.keepAliveSeconds) * 1000 / 2)
             } else {
                 lose(.keepAliveTimeout, now: now)
             }

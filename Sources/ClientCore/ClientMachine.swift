@@ -1,6 +1,6 @@
-// The client's half of MRT as a value: calls and the time come in, events and bytes come out. It does no
-// I/O, reads no clock, draws no random number that was not handed in and allocates nothing, so that the
-// SDK, the simulation and a microcontroller run the same machine.
+// The client's half of MRT as a value: calls and the time come in, events and bytes come out. It
+// does no I/O, reads no clock, draws no random number that was not handed in and allocates nothing,
+// so that the SDK, the simulation and a microcontroller run the same machine.
 //
 // After every call the program drains ``ClientMachine/nextEvent(now:)``, then hands what
 // ``ClientMachine/transmit(into:now:)`` gives to the transport until it gives nothing, and calls
@@ -12,7 +12,8 @@ import WireFormat
 public struct ClientMachine: ~Copyable {
     /// Where the connection stands, with its exits.
     enum Phase: Equatable {
-        /// Not started, left, or stopped by a reason that forbids another attempt. `start` → wanting.
+        /// Not started, left, or stopped by a reason that forbids another attempt. `start` →
+        /// wanting.
         case stopped
         /// Until the deadline before another attempt. Time → wanting; `stop` → stopped.
         case waiting
@@ -74,7 +75,8 @@ public struct ClientMachine: ~Copyable {
     var connectedAt = Instant(milliseconds: 0)
     var lastSent = Instant(milliseconds: 0)
     var lastReceived = Instant(milliseconds: 0)
-    /// Until when the broker must have answered a ping; `never` where none is open.
+    /// Until when something must arrive, because a ping was due; `never` where none is open. It
+    /// runs also while the transport takes nothing: a line that is stuck must not hide itself.
     var pingDeadline = Instant.never
 
     // The receive memory: bytes before `parsed` are done with, those before `filled` have arrived.
@@ -100,7 +102,8 @@ public struct ClientMachine: ~Copyable {
 
     // MARK: What to store
 
-    /// The session epoch and the last acknowledged number, to be stored with the effects of messages.
+    /// The session epoch and the last acknowledged number, to be stored with the effects of
+    /// messages.
     public var inboxRecord: MRT.Resume? { inbox }
 
     /// The client's own numbering as it stands: results seen, numbers used.
@@ -176,9 +179,9 @@ public struct ClientMachine: ~Copyable {
         }
     }
 
-    /// Take another credential: `identity` replaces the old one for every later login, and, where the
-    /// connection stands, proves itself to the broker now.
-    public mutating func replaceCredential(_ identity: ClientIdentity, now: Instant) {
+    /// Take another credential: `identity` replaces the old one for every later login, and, where
+    /// the connection stands, proves itself to the broker now.
+    public mutating func replaceCredential(_ identity: ClientIdentity) {
         self.identity = identity
         writesAuth = phase == .joined && identity.connect.credential != .none
     }

@@ -2,8 +2,8 @@
 
 /// Limits of the client's half.
 public enum ClientLimits {
-    /// Until CONNACK: the broker closes after 15 s without a login (requirement row D18), so waiting
-    /// longer cannot help.
+    /// Until CONNACK: the broker closes after 15 s without a login (requirement row D18), so
+    /// waiting longer cannot help.
     static let loginMillisecondsMaximum: UInt64 = 15_000
     /// Until the broker confirms a normal end; after that the transport is closed anyway.
     static let farewellMillisecondsMaximum: UInt64 = 5_000

@@ -1,12 +1,12 @@
 // What the client still has to send, or has sent and has no answer to: whole packets, encoded once,
-// in the order in which they were asked for, in memory that the caller chose. It knows no time and no
-// connection.
+// in the order in which they were asked for, in memory that the caller chose. It knows no time and
+// no connection.
 //
 //     | entry | entry | entry | free                       |
 //     entry:  | u32 packet bytes | u8 kind | u8 state | 2: 0 | u64 number or request id | packet |
 //
-// Resolved entries are squeezed out when room is needed, wherever they stand: one slow answer does not
-// hold the memory of those behind it.
+// Resolved entries are squeezed out when room is needed, wherever they stand: one slow answer does
+// not hold the memory of those behind it.
 
 import WireFormat
 

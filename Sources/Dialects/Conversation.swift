@@ -89,7 +89,9 @@ public struct ConversationTable: ~Copyable {
     /// Notes the largest packet that a client takes; 0 for any.
     mutating func setClientPacketMaximum(_ byteCount: UInt32, for connection: ConnectionID) {
         self[connection]!.clientPacketMaximum = byteCount
-        if byteCount > 0 { clientPacketMaximumFloor = min(clientPacketMaximumFloor, Int(byteCount)) }
+        if byteCount > 0 {
+            clientPacketMaximumFloor = min(clientPacketMaximumFloor, Int(byteCount))
+        }
     }
 
     /// Whether a packet is larger than its client takes.

@@ -99,7 +99,9 @@ enum MRTReader {
             events.append(
                 .disconnectReceived(
                     connection,
-                    DisconnectRequest(sessionExpirySeconds: packet.sessionExpirySeconds)))
+                    DisconnectRequest(
+                        sessionExpirySeconds: packet.sessionExpirySeconds,
+                        sendsWill: packet.reason == .disconnectWithWill)))
         case .connect, .connack, .result, .deliver, .response, .channel, .pingRequest,
             .pingResponse, .auth:
             throw .protocolError

@@ -48,7 +48,7 @@ extension EventLoop {
         releaseKept(slot)
         startTimer(.linger, slot, milliseconds: configuration.lingerMilliseconds)
         if !slots[slot].flags.contains(.sendPending) {
-            slots[slot].flags.insert(.sendPending)
+            set(.sendPending, slot)
             toSend.append(slot)
         }
     }
@@ -58,7 +58,7 @@ extension EventLoop {
         if signals & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 {
             finishClose(slot, details[slot].cause)
         } else if slots[slot].flags.contains(.sendBlocked) {
-            slots[slot].flags.remove(.writeWaitsForRead)
+            clear(.writeWaitsForRead, slot)
             send(slot)
         } else {
             // Input that nobody wants any more, before this turn's end has sent the rest.
@@ -72,7 +72,7 @@ extension EventLoop {
         if let session = slots[slot].tls, details[slot].tlsError == 0 {
             let result = SSL_shutdown(session)
             if result < 0, SSL_get_error(session, result) == SSL_ERROR_WANT_WRITE {
-                slots[slot].flags.insert([.sendPending, .sendBlocked])
+                set([.sendPending, .sendBlocked], slot)
                 updateInterest(slot)
                 return
             }

@@ -10,7 +10,7 @@ extension EventLoop {
     /// and the kernel's buffer fills up and holds the peer back.
     public mutating func pauseReading(_ connection: ConnectionID) {
         guard let slot = slot(of: connection) else { return }
-        slots[slot].flags.insert(.readPaused)
+        set(.readPaused, slot)
     }
 
     /// Goes on where ``pauseReading(_:)`` stopped, with the kept bytes in the next turn.
@@ -18,9 +18,9 @@ extension EventLoop {
         guard let slot = slot(of: connection), slots[slot].flags.contains(.readPaused) else {
             return
         }
-        slots[slot].flags.remove(.readPaused)
+        clear(.readPaused, slot)
         guard slots[slot].phase == .open else { return }
-        if slots[slot].kept != nil { slots[slot].flags.insert(.showKept) }
+        if slots[slot].kept != nil { set(.showKept, slot) }
         listForReading(slot)
         updateInterest(slot)
     }
@@ -37,7 +37,7 @@ extension EventLoop {
 
     mutating func listForReading(_ slot: Int) {
         guard !slots[slot].flags.contains(.readListed) else { return }
-        slots[slot].flags.insert(.readListed)
+        set(.readListed, slot)
         toRead.append(slot)
     }
 
@@ -50,7 +50,7 @@ extension EventLoop {
             let slot = Int(readingNow.slots[index])
             // A slot that was closed since, and perhaps taken again, does not bear the flag.
             guard slots[slot].flags.contains(.readListed) else { continue }
-            slots[slot].flags.remove(.readListed)
+            clear(.readListed, slot)
             if slots[slot].phase == .open { read(slot, &handler) }
         }
         readingNow.count = 0
@@ -70,7 +70,7 @@ extension EventLoop {
             return
         }
         if slots[slot].flags.contains(.writeWaitsForRead) {
-            slots[slot].flags.remove(.writeWaitsForRead)
+            clear(.writeWaitsForRead, slot)
             send(slot)
         }
         guard slots[slot].phase == .open else { return }
@@ -111,7 +111,7 @@ extension EventLoop {
         if slots[slot].flags.contains(.showKept) {
             // Nothing is added: a handler that pauses again and again must not gather more and
             // more.
-            slots[slot].flags.remove(.showKept)
+            clear(.showKept, slot)
             if let session = slots[slot].tls, SSL_has_pending(session) == 1 { listForReading(slot) }
         } else if keptCount < details[slot].keptAwaited {
             return receiveAwaited(slot)
@@ -132,7 +132,8 @@ extension EventLoop {
         guard let kept = slots[slot].kept else { preconditionFailure("kept bytes have a block") }
         let count = receiveBurst(slot, into: kept + keptCount)
         guard count > 0 else { return nil }
-        details[slot].keptCount += count
+        // Not `+=`, for the compiler's sake: see `set(_:_:)`.
+        details[slot].keptCount = keptCount + count
         guard details[slot].keptCount >= details[slot].keptAwaited else { return nil }
         let range = takeArena(details[slot].keptCount)
         (arenaMemory.baseAddress! + Int(range.offset)).copyMemory(
@@ -254,7 +255,7 @@ extension EventLoop {
         case SSL_ERROR_WANT_READ:
             return
         case SSL_ERROR_WANT_WRITE:
-            slots[slot].flags.insert(.readWaitsForWrite)
+            set(.readWaitsForWrite, slot)
             updateInterest(slot)
         case SSL_ERROR_ZERO_RETURN:
             close(slot, .peerClosed, afterFlush: true)

@@ -61,7 +61,7 @@ extension EventLoop {
                 && end <= Int(slots[slot].outgoingCapacity), "a commit without its reserve")
         slots[slot].outgoingEnd = UInt32(truncatingIfNeeded: end)
         if !slots[slot].flags.contains(.sendPending) {
-            slots[slot].flags.insert(.sendPending)
+            set(.sendPending, slot)
             toSend.append(slot)
         }
     }
@@ -157,15 +157,16 @@ extension EventLoop {
         if slots[slot].outgoingByteCount > 0 {
             let sent = slots[slot].tls == nil ? sendPlain(slot) : sendTLS(slot)
             guard slots[slot].phase == .open || slots[slot].phase == .flushing else { return }
-            slots[slot].outgoingStart += UInt32(sent)
+            // Not `+=`, for the compiler's sake: see `set(_:_:)`.
+            slots[slot].outgoingStart = slots[slot].outgoingStart + UInt32(sent)
         }
         guard slots[slot].outgoingByteCount == 0 else {
             counters.shortWrites += 1
-            slots[slot].flags.insert(.sendBlocked)
+            set(.sendBlocked, slot)
             updateInterest(slot)
             return
         }
-        slots[slot].flags.remove([.sendPending, .sendBlocked])
+        clear([.sendPending, .sendBlocked], slot)
         releaseOutgoing(slot)
         if slots[slot].phase == .flushing {
             shutDown(slot)
@@ -209,7 +210,7 @@ extension EventLoop {
             guard count > 0 else {
                 switch SSL_get_error(session, count) {
                 case SSL_ERROR_WANT_WRITE: break
-                case SSL_ERROR_WANT_READ: slots[slot].flags.insert(.writeWaitsForRead)
+                case SSL_ERROR_WANT_READ: set(.writeWaitsForRead, slot)
                 case let error: failTLS(slot, error)
                 }
                 break
@@ -226,7 +227,7 @@ extension EventLoop {
         _ slot: Int, _ handler: inout Handler
     ) {
         if slots[slot].flags.contains(.readWaitsForWrite) {
-            slots[slot].flags.remove(.readWaitsForWrite)
+            clear(.readWaitsForWrite, slot)
             listForReading(slot)
         }
         guard slots[slot].flags.contains(.sendBlocked) else {

@@ -300,6 +300,19 @@ public struct EventLoop: ~Copyable {
         return slot
     }
 
+    // Whole values are stored: under ThreadSanitizer Swift 6.3.1 builds invalid code ("Invalid
+    // bitcast") for some fields that are changed in place through a pointer.
+
+    @inlinable
+    func set(_ flags: ConnectionSlot.Flags, _ slot: Int) {
+        slots[slot].flags = slots[slot].flags.union(flags)
+    }
+
+    @inlinable
+    func clear(_ flags: ConnectionSlot.Flags, _ slot: Int) {
+        slots[slot].flags = slots[slot].flags.subtracting(flags)
+    }
+
     /// A free slot with its next generation; nil when the table is full.
     mutating func takeSlot() -> Int? {
         let slot: Int

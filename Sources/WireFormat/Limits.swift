@@ -1,5 +1,6 @@
-// The limits that are part of the wire protocols themselves, whatever an operator configures. Limits
-// of one broker (packet sizes, windows, queue lengths) are told in CONNACK and live elsewhere.
+// The limits that are part of the wire protocols themselves, whatever an operator configures.
+// Limits of one broker (packet sizes, windows, queue lengths) are told in CONNACK and live
+// elsewhere.
 
 /// Limits of the encodings.
 public enum WireLimits {
@@ -28,10 +29,10 @@ public enum WireLimits {
     public static let informationByteCountMaximum = 5_120
 
     /// Seconds of keep-alive, and packets of a window: what MQTT's 16-bit fields can say.
-    public static let keepAliveSecondsMaximum = 65_535
-    public static let windowMaximum = 65_535
-    /// The smallest packet maximum that a client may ask for: a CONNACK of the longest fields is 120
-    /// bytes (PROTOCOL.md, "CONNACK").
+    public static let keepAliveSecondsMaximum: UInt16 = 65_535
+    public static let windowMaximum: UInt16 = 65_535
+    /// The smallest packet maximum that a client may ask for: a CONNACK of the longest fields is
+    /// 120 bytes (PROTOCOL.md, "CONNACK").
     public static let packetMaximumMinimum = 128
     /// This session expiry means "never" (MQTT 5.0 section 3.1.2.11.2).
     public static let sessionNeverExpires: UInt32 = 0xFFFF_FFFF

@@ -4,7 +4,8 @@ import Primitives
 
 /// Why bytes are not a packet. The connection ends after either: what follows cannot be trusted.
 public enum WireError: Error, Hashable, Sendable {
-    /// The bytes have no meaning: a length that overruns, a reserved bit, a field outside its range.
+    /// The bytes have no meaning: a length that overruns, a reserved bit, a field outside its
+    /// range.
     case malformed
     /// The packet can be read, and must not be sent: an unknown extension that insists, a raw
     /// payload to a user.

@@ -139,6 +139,32 @@ struct ConnectionTests {
         #expect(client.events() == ["disconnected keep-alive-timeout"])
     }
 
+    @Test func `is lost where the ping cannot even leave`() {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        let start = client.now
+        client.passToDeadline()
+        client.passToDeadline()
+        #expect(client.now == start.advanced(bySeconds: 90))
+        #expect(client.events() == ["disconnected keep-alive-timeout"])
+    }
+
+    @Test func `is not lost while anything arrives`() {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        client.passToDeadline()
+        #expect(client.sent() == ["ping"])
+        client.deliver(0)
+        #expect(client.events() == ["delivered 2 #0 x"])
+        client.pass(milliseconds: 59_999)
+        #expect(client.events() == [])
+        #expect(client.sent() == [])
+        client.passToDeadline()
+        #expect(client.sent() == ["ping"])
+    }
+
     @Test func `is pinged although the client sends, where the broker is silent`() throws {
         let client = Harness()
         client.connect()
@@ -199,7 +225,7 @@ struct ConnectionTests {
             var connect = client.machine.identity.connect
             connect.credential = .token(ByteRange(offset: 4, count: 3))
             client.machine.replaceCredential(
-                ClientIdentity(connect: connect, bytes: bytes), now: client.now)
+                ClientIdentity(connect: connect, bytes: bytes))
             #expect(client.sent() == ["auth n3w"])
             client.receive(MRT.BrokerAuth(reason: .success))
             #expect(client.events() == ["credential 0"])
@@ -213,9 +239,9 @@ struct ConnectionTests {
             _ = client.events()
             client.machine.opened(now: client.now)
             _ = client.sent()
-            var stream = client.encode(client.accepted(), "alice")
-            stream += client.encode(MRT.BrokerAuth(reason: .success), "")
-            stream += client.encode(MRT.BrokerDisconnect(reason: .serverShuttingDown), "")
+            var stream = encode(client.accepted(), "alice")
+            stream += encode(MRT.BrokerAuth(reason: .success))
+            stream += encode(MRT.BrokerDisconnect(reason: .serverShuttingDown))
             let events = client.receive(stream, readMaximum: readMaximum) + client.events()
             #expect(
                 events == ["connected anew", "credential 0", "disconnected server-shutting-down"])

@@ -1,5 +1,5 @@
-// A machine with real memory, and a broker that does what the test says: transcripts of calls in, bytes
-// and events out, in words that can be compared.
+// A machine with real memory, and a broker that does what the test says: transcripts of calls in,
+// bytes and events out, in words that can be compared.
 
 import Primitives
 import WireFormat
@@ -51,6 +51,7 @@ final class Harness {
     // A machine cannot be copied, which the macros of the tests would do.
     var isConnected: Bool { machine.isConnected }
     var inboxRecord: MRT.Resume? { machine.inboxRecord }
+    var outboxRecord: MRT.Outbox { machine.outboxRecord }
     var resumeCookie: UInt64? { machine.resumeCookie }
     var nextDeadline: Instant { machine.nextDeadline }
 
@@ -119,16 +120,6 @@ final class Harness {
             words += events()
         }
         return words
-    }
-
-    func encode(_ packet: some MRT.Packet, _ source: String) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
-        bytes.withUnsafeMutableBytes { buffer in
-            var writer = PacketWriter(buffer)
-            var source = source
-            source.withUTF8 { packet.write(to: &writer, from: UnsafeRawBufferPointer($0)) }
-        }
-        return bytes
     }
 
     /// Let time pass until the machine's deadline, and tell it.
@@ -208,6 +199,36 @@ final class Harness {
             }
             return try machine.send(message, from: source)
         }
+    }
+}
+
+/// A packet's bytes; its ranges are within `source`.
+func encode(_ packet: some MRT.Packet, _ source: String = "") -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
+    bytes.withUnsafeMutableBytes { buffer in
+        var writer = PacketWriter(buffer)
+        var source = source
+        source.withUTF8 { packet.write(to: &writer, from: UnsafeRawBufferPointer($0)) }
+    }
+    return bytes
+}
+
+/// Numbers that look random and are the same in every run (SplitMix64).
+struct SeededRandom {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    mutating func next(in range: Range<Int>) -> Int {
+        range.lowerBound + Int(next() % UInt64(range.count))
     }
 }
 

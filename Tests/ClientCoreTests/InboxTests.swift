@@ -87,8 +87,8 @@ struct InboxTests {
         _ = client.events()
         client.open()
         _ = client.events()
-        // Processed between the connections' CONNECT and the second delivery: an ACK of 5 would be a
-        // protocol error now.
+        // Processed between the connections' CONNECT and the second delivery: an ACK of 5 would be
+        // a protocol error now.
         client.machine.acknowledge(through: 5, now: client.now)
         #expect(client.sent() == [])
         client.deliver(5)

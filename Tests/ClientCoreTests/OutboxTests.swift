@@ -189,6 +189,23 @@ struct OutboxTests {
         #expect(next > 100)
     }
 
+    @Test func `finishes a packet whose result arrives while it is cut`() throws {
+        let client = connected(window: 100, outboxByteCount: 200)
+        try client.send("0123456789")
+        _ = client.sent()
+        _ = reconnect(client)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 8, alignment: 1)
+        defer { buffer.deallocate() }
+        var bytes = Array(buffer[..<client.machine.transmit(into: buffer, now: client.now)])
+        client.receive(MRT.SendResult(number: 1))
+        #expect(client.events() == ["resolved #1 1 "])
+        while (try? client.send("abcdefghij")) != nil {}
+        while bytes.count < 30 {
+            bytes += buffer[..<client.machine.transmit(into: buffer, now: client.now)]
+        }
+        #expect(describePackets(bytes).prefix(1) == ["send #1 0123456789"])
+    }
+
     @Test func `refuses at once what the broker would refuse`() throws {
         let client = connected()
         let long = String(repeating: "x", count: 1024 - 16)

@@ -34,7 +34,7 @@ func frame(_ bytes: [UInt8]) -> PacketFrame? {
 
 /// A number as a variable byte integer.
 func varInt(_ value: Int) -> [UInt8] {
-    bytes(count: VariableInteger.byteCount(UInt64(value))) { $0.write(varInt: UInt64(value)) }
+    bytes(count: VariableInteger.byteCount(value)) { $0.write(varInt: value) }
 }
 
 /// Bytes that look random and are the same in every run (SplitMix64, upper byte).

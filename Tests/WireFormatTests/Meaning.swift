@@ -159,7 +159,7 @@ private func words(_ packet: MRT.Send, _ body: UnsafeRawBufferPointer) -> [Strin
     switch packet.target {
     case .user(let id): target = "user=" + escape(id, body)
     case .list(let count, let ids):
-        let names = MRT.IdentifierList(ids, in: body).map { escape($0, body) }
+        let names = IteratorSequence(MRT.IdentifierList(ids, in: body)).map { escape($0, body) }
         precondition(names.count == count, "a list counts its ids")
         target = "list=" + names.joined(separator: ",")
     case .group(let id): target = "group=" + escape(id, body)
@@ -175,7 +175,7 @@ private func words(_ packet: MRT.Send, _ body: UnsafeRawBufferPointer) -> [Strin
 }
 
 private func words(_ packet: MRT.SendResult, _ body: UnsafeRawBufferPointer) -> [String?] {
-    let refusals = MRT.RefusalList(packet.refusals, in: body)
+    let refusals = IteratorSequence(MRT.RefusalList(packet.refusals, in: body))
         .map { "\($0.index):\($0.reason.rawValue)" }
     return [
         "result", "number=\(packet.number)", "reason=\(packet.reason.rawValue)",

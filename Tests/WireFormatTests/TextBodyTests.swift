@@ -1,5 +1,5 @@
-// The message of the catalogue: what counts against its limit, what JSON is accepted, what receivers
-// of JSON are given.
+// The message of the catalogue: what counts against its limit, what JSON is accepted, what
+// receivers of JSON are given.
 
 import Primitives
 import Testing
@@ -41,8 +41,13 @@ struct TextBodyTests {
     }
 
     @Test func `counts exactly the bytes of its minimal form`() throws {
-        for text in ["", "hello", "\"", "é\u{1}\n", String(repeating: "\\", count: 300)] {
-            for type: UInt8 in [0, 9, 10, 99, 100, 255] {
+        // One character at every place of a word of eight bytes, besides some longer texts.
+        let characters = (0..<0x100).map { Character(Unicode.Scalar(UInt8($0))) }
+        let places = (0..<9).flatMap { place in
+            characters.map { String(repeating: "é", count: place) + "a" + String($0) + "bcdefghi" }
+        }
+        for text in ["", "hello", String(repeating: "\\", count: 300)] + places {
+            for type: UInt8 in [0, 10, 255] {
                 let payload = binary(type, text)
                 let count = payload.withUnsafeBytes { TextBody.minimalJSONByteCount($0) }
                 #expect(try #require(count) == write(payload).utf8.count)

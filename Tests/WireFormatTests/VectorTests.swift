@@ -26,9 +26,9 @@ struct VectorTests {
 
     @Test func `cover every packet type and every kind of delivery`() {
         let types = Set(Vector.valid.map { $0.bytes[0] >> 4 })
-        #expect(types == Set(MRT.PacketType.allCases.map(\.rawValue)))
-        for kind in MRT.DeliveryKind.allCases {
-            #expect(Vector.valid.contains { $0.meaning.contains(" kind=\(kind.rawValue) ") })
+        #expect(types == Set((0...15).filter { MRT.PacketType(rawValue: $0) != nil }))
+        for kind: UInt8 in 0...255 where MRT.DeliveryKind(rawValue: kind) != nil {
+            #expect(Vector.valid.contains { $0.meaning.contains(" kind=\(kind) ") })
         }
     }
 }
@@ -66,12 +66,13 @@ struct DecoderTests {
         }
     }
 
-    @Test(arguments: MRT.PacketType.allCases)
-    func `understands or refuses random bodies`(type: MRT.PacketType) {
-        var random = SeededBytes(seed: UInt64(type.rawValue))
+    @Test(arguments: UInt8(0)...15)
+    func `understands or refuses random bodies`(type: UInt8) {
+        var random = SeededBytes(seed: UInt64(type))
+        let flagMask = MRT.PacketType(rawValue: type)?.flagMask ?? 0x0F
         for round in 0..<4000 {
             let count = round % 40
-            let first = type.rawValue << 4 | (random.next() & type.flagMask)
+            let first = type << 4 | (random.next() & flagMask)
             // Small values make structure likely: lengths that fit, known kinds, short numbers.
             let body = (0..<count).map { _ in
                 random.next() < 160 ? random.next() & 0x07 : random.next()

@@ -1,5 +1,5 @@
-// Finds packets in a stream of bytes by the fixed header, which both dialects share. It does not look
-// into a packet.
+// Finds packets in a stream of bytes by the fixed header, which both dialects share. It does not
+// look into a packet.
 //
 //     bit  7 6 5 4   3 2 1 0
 //         +---------+---------+--------------------------+---------------+
@@ -41,7 +41,7 @@ public struct PacketFrame: Hashable, Sendable {
     /// [MQTT-1.5.5-1] demand it, MQTT 3.1.1 does not.
     @inlinable
     public var hasMinimalLength: Bool {
-        Int(headerByteCount) == 1 + VariableInteger.byteCount(UInt64(body.count))
+        Int(headerByteCount) == 1 + VariableInteger.byteCount(body.count)
     }
 }
 

@@ -34,13 +34,21 @@ public struct PacketReader {
             bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self))
     }
 
-    /// Eight opaque bytes: an epoch or a cookie, read as a big-endian number.
+    /// Eight opaque bytes, a cookie, read as a big-endian number.
     @inlinable
     public mutating func readFixed8() throws(WireError) -> UInt64 {
         guard remainingByteCount >= 8 else { throw .malformed }
         defer { offset += 8 }
         return UInt64(
             bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+    }
+
+    /// Eight bytes of an epoch, which is never 0.
+    @inlinable
+    public mutating func readEpoch() throws(WireError) -> UInt64 {
+        let epoch = try readFixed8()
+        guard epoch != 0 else { throw .malformed }
+        return epoch
     }
 
     /// A variable byte integer of MRT: minimal, at most nine bytes.
@@ -67,12 +75,18 @@ public struct PacketReader {
         }
     }
 
-    /// A variable byte integer within `range`; outside is malformed.
+    /// A variable byte integer within `range`, which has no negative numbers; outside is malformed.
     @inlinable
-    public mutating func readVarInt(in range: ClosedRange<UInt64>) throws(WireError) -> UInt64 {
+    public mutating func readVarInt<Value: FixedWidthInteger>(
+        in range: ClosedRange<Value>
+    ) throws(WireError) -> Value {
         let value = try readVarInt()
-        guard range.contains(value) else { throw .malformed }
-        return value
+        // Compared in 64 bits and converted afterwards: what arrives must not trap on a 32-bit
+        // core.
+        guard value >= UInt64(truncatingIfNeeded: range.lowerBound),
+            value <= UInt64(truncatingIfNeeded: range.upperBound)
+        else { throw .malformed }
+        return Value(truncatingIfNeeded: value)
     }
 
     @inlinable
@@ -100,8 +114,7 @@ public struct PacketReader {
     /// malformed.
     @inlinable
     public mutating func readStringV(_ range: ClosedRange<Int>) throws(WireError) -> ByteRange {
-        let count = try readVarInt(in: UInt64(range.lowerBound)...UInt64(range.upperBound))
-        return try readBytes(Int(count))
+        try readBytes(try readVarInt(in: range))
     }
 
     /// All that is left, which may be nothing.

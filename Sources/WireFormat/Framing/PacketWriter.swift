@@ -50,10 +50,10 @@ public struct PacketWriter {
 
     /// A variable byte integer of 1...9 bytes.
     @inlinable
-    public mutating func write(varInt value: UInt64) {
-        precondition(value <= WireLimits.varIntMaximum, "a number of more than 63 bits")
-        var offset = claim(VariableInteger.byteCount(value))
-        var rest = value
+    public mutating func write(varInt value: some FixedWidthInteger) {
+        var rest = UInt64(truncatingIfNeeded: value)
+        precondition(rest <= WireLimits.varIntMaximum, "a number of more than 63 bits")
+        var offset = claim(VariableInteger.byteCount(rest))
         while rest >= 0x80 {
             buffer[offset] = UInt8(truncatingIfNeeded: rest) | 0x80
             rest >>= 7
@@ -80,7 +80,7 @@ public struct PacketWriter {
     /// A variable byte integer of length, then the bytes.
     @inlinable
     public mutating func write(stringV bytes: UnsafeRawBufferPointer) {
-        write(varInt: UInt64(bytes.count))
+        write(varInt: bytes.count)
         write(bytes: bytes)
     }
 
@@ -91,6 +91,13 @@ public struct PacketWriter {
             bodyByteCount <= WireLimits.remainingLengthMaximum,
             "a body longer than four bytes of length can say")
         write(byte: typeAndFlags)
-        write(varInt: UInt64(bodyByteCount))
+        write(varInt: bodyByteCount)
+    }
+}
+
+extension StaticString {
+    /// The bytes of a literal, without the closure of `withUTF8Buffer`, which may allocate.
+    var utf8Bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount)
     }
 }

@@ -1,5 +1,5 @@
-// Reads the protocol name and level with which every CONNECT begins, in all dialects alike: a length
-// of two bytes, the name, one byte of level. It decides which decoder sees the rest.
+// Reads the protocol name and level with which every CONNECT begins, in all dialects alike: a
+// length of two bytes, the name, one byte of level. It decides which decoder sees the rest.
 
 import Primitives
 
@@ -27,6 +27,9 @@ public enum ProtocolName: Hashable, Sendable {
     }
 
     private static func spells(_ bytes: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
-        name.withUTF8Buffer { bytes.elementsEqual($0) }
+        let wanted = name.utf8Bytes
+        guard bytes.count == wanted.count else { return false }
+        for offset in bytes.indices where bytes[offset] != wanted[offset] { return false }
+        return true
     }
 }

@@ -1,5 +1,5 @@
-// CONNACK, the broker's answer to CONNECT: accepted with all that both sides now agree on, or refused
-// with a reason.
+// CONNACK, the broker's answer to CONNECT: accepted with all that both sides now agree on, or
+// refused with a reason.
 //
 //     accepted  | reason 5 | flags | 8: session epoch | 8: resume cookie | varint time, Unix ms |
 //               | varint keep-alive s | varint session expiry s | varint send window |
@@ -15,8 +15,8 @@ extension MRT {
         public var isSessionPresent = false
         /// A will of this user is stored.
         public var hasWill = false
-        /// Random; belongs to the session's inbox numbers. A client that held another one forgets its
-        /// last number.
+        /// Random, not 0; belongs to the session's inbox numbers. A client that held another one
+        /// forgets its last number.
         public var sessionEpoch: UInt64 = 0
         /// Presented on the next CONNECT.
         public var resumeCookie: UInt64 = 0
@@ -53,18 +53,17 @@ extension MRT {
             guard flags & ~Flag.all == 0 else { throw .malformed }
             isSessionPresent = flags & Flag.sessionPresent != 0
             hasWill = flags & Flag.will != 0
-            sessionEpoch = try reader.readFixed8()
+            sessionEpoch = try reader.readEpoch()
             resumeCookie = try reader.readFixed8()
             serverTime = try reader.readVarInt()
-            keepAliveSeconds = UInt16(
-                try reader.readVarInt(in: 0...UInt64(WireLimits.keepAliveSecondsMaximum)))
-            sessionExpirySeconds = UInt32(try reader.readVarInt(in: 0...0xFFFF_FFFF))
-            sendWindow = UInt16(try reader.readVarInt(in: 1...UInt64(WireLimits.windowMaximum)))
-            inboxWindow = UInt16(try reader.readVarInt(in: 1...UInt64(WireLimits.windowMaximum)))
-            let packetMinimum = UInt64(WireLimits.packetMaximumMinimum)
-            packetMaximum = UInt32(try reader.readVarInt(in: packetMinimum...0xFFFF_FFFF))
-            messageMaximum = UInt32(try reader.readVarInt(in: 0...0xFFFF_FFFF))
-            payloadMaximum = UInt32(try reader.readVarInt(in: 0...0xFFFF_FFFF))
+            keepAliveSeconds = try reader.readVarInt(in: 0...WireLimits.keepAliveSecondsMaximum)
+            sessionExpirySeconds = try reader.readVarInt(in: 0...UInt32.max)
+            sendWindow = try reader.readVarInt(in: 1...WireLimits.windowMaximum)
+            inboxWindow = try reader.readVarInt(in: 1...WireLimits.windowMaximum)
+            let packetMinimum = UInt32(WireLimits.packetMaximumMinimum)
+            packetMaximum = try reader.readVarInt(in: packetMinimum...UInt32.max)
+            messageMaximum = try reader.readVarInt(in: 0...UInt32.max)
+            payloadMaximum = try reader.readVarInt(in: 0...UInt32.max)
             user = try reader.readString8(1...WireLimits.identifierByteCountMaximum)
             if flags & Flag.extensions != 0 {
                 var previous: Extension?
@@ -80,7 +79,7 @@ extension MRT {
         public var typeAndFlags: UInt8 { PacketType.connack.withFlags(0) }
 
         public var bodyByteCount: Int {
-            func size(_ value: UInt32) -> Int { VariableInteger.byteCount(UInt64(value)) }
+            func size(_ value: UInt32) -> Int { VariableInteger.byteCount(value) }
             var count = 2 + 8 + 8 + VariableInteger.byteCount(serverTime)
             count += size(UInt32(keepAliveSeconds)) + size(sessionExpirySeconds)
             count += size(UInt32(sendWindow)) + size(UInt32(inboxWindow)) + size(packetMaximum)
@@ -95,13 +94,13 @@ extension MRT {
             writer.write(fixed8: sessionEpoch)
             writer.write(fixed8: resumeCookie)
             writer.write(varInt: serverTime)
-            writer.write(varInt: UInt64(keepAliveSeconds))
-            writer.write(varInt: UInt64(sessionExpirySeconds))
-            writer.write(varInt: UInt64(sendWindow))
-            writer.write(varInt: UInt64(inboxWindow))
-            writer.write(varInt: UInt64(packetMaximum))
-            writer.write(varInt: UInt64(messageMaximum))
-            writer.write(varInt: UInt64(payloadMaximum))
+            writer.write(varInt: keepAliveSeconds)
+            writer.write(varInt: sessionExpirySeconds)
+            writer.write(varInt: sendWindow)
+            writer.write(varInt: inboxWindow)
+            writer.write(varInt: packetMaximum)
+            writer.write(varInt: messageMaximum)
+            writer.write(varInt: payloadMaximum)
             writer.write(string8: user.bytes(in: source))
         }
     }
@@ -125,12 +124,12 @@ extension MRT {
         public var typeAndFlags: UInt8 { PacketType.connack.withFlags(0) }
 
         public var bodyByteCount: Int {
-            1 + VariableInteger.byteCount(UInt64(retryAfterSeconds)) + Int(text.count)
+            1 + VariableInteger.byteCount(retryAfterSeconds) + Int(text.count)
         }
 
         public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
             writer.write(byte: reason.rawValue)
-            writer.write(varInt: UInt64(retryAfterSeconds))
+            writer.write(varInt: retryAfterSeconds)
             writer.write(bytes: text.bytes(in: source))
         }
     }
@@ -150,7 +149,7 @@ extension MRT {
                 return
             }
             guard reason.isFailure else { throw .malformed }
-            let retryAfter = UInt32(try reader.readVarInt(in: 0...0xFFFF_FFFF))
+            let retryAfter = try reader.readVarInt(in: 0...UInt32.max)
             self = .refused(
                 ConnectRefused(
                     reason: reason, retryAfterSeconds: retryAfter, text: reader.readRest()))

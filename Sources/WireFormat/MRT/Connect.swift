@@ -53,7 +53,7 @@ extension MRT {
 
     /// What the client holds of its inbox: the record it keeps in flash.
     public struct Resume: Hashable, Sendable {
-        /// The session epoch of the CONNACK under which the number was received.
+        /// The session epoch of the CONNACK under which the number was received; not 0.
         public var epoch: UInt64
         /// Everything up to this number has been processed; 0 where nothing has.
         public var lastNumber: UInt64
@@ -66,7 +66,7 @@ extension MRT {
 
     /// What the client says of its own numbering.
     public struct Outbox: Hashable, Sendable {
-        /// Random, new whenever the client's numbering starts again.
+        /// Random, not 0, new whenever the client's numbering starts again.
         public var epoch: UInt64
         /// Results up to this number need not be kept any longer.
         public var resultsSeen: UInt64
@@ -129,10 +129,9 @@ extension MRT {
             let flags = try reader.readByte()
             isCleanStart = flags & Flag.cleanStart != 0
             isReconnect = flags & Flag.reconnect != 0
-            keepAliveSeconds = UInt16(
-                try reader.readVarInt(in: 0...UInt64(WireLimits.keepAliveSecondsMaximum)))
-            inboxWindow = UInt16(try reader.readVarInt(in: 1...UInt64(WireLimits.windowMaximum)))
-            packetMaximum = UInt32(try reader.readVarInt(in: 0...0xFFFF_FFFF))
+            keepAliveSeconds = try reader.readVarInt(in: 0...WireLimits.keepAliveSecondsMaximum)
+            inboxWindow = try reader.readVarInt(in: 1...WireLimits.windowMaximum)
+            packetMaximum = try reader.readVarInt(in: 0...UInt32.max)
             guard packetMaximum == 0 || packetMaximum >= UInt32(WireLimits.packetMaximumMinimum)
             else { throw .malformed }
             device = try reader.readString8()
@@ -145,18 +144,18 @@ extension MRT {
             _ reader: inout PacketReader, _ flags: UInt8
         ) throws(WireError) {
             if flags & Flag.resume != 0 {
-                let epoch = try reader.readFixed8()
+                let epoch = try reader.readEpoch()
                 resume = Resume(epoch: epoch, lastNumber: try reader.readVarInt())
             }
             if flags & Flag.cookie != 0 { cookie = try reader.readFixed8() }
             if flags & Flag.outbox != 0 {
-                let epoch = try reader.readFixed8()
+                let epoch = try reader.readEpoch()
                 let seen = try reader.readVarInt()
                 let used = try reader.readVarInt(in: seen...WireLimits.varIntMaximum)
                 outbox = Outbox(epoch: epoch, resultsSeen: seen, highestUsed: used)
             }
             if flags & Flag.sessionExpiry != 0 {
-                sessionExpirySeconds = UInt32(try reader.readVarInt(in: 0...0xFFFF_FFFF))
+                sessionExpirySeconds = try reader.readVarInt(in: 0...UInt32.max)
             }
             if flags & Flag.extensions != 0 { try readExtensions(&reader) }
         }
@@ -180,9 +179,9 @@ extension MRT {
 
         public var bodyByteCount: Int {
             var count = Connect.nameAndLevelByteCount + 1
-            count += VariableInteger.byteCount(UInt64(keepAliveSeconds))
-            count += VariableInteger.byteCount(UInt64(inboxWindow))
-            count += VariableInteger.byteCount(UInt64(packetMaximum))
+            count += VariableInteger.byteCount(keepAliveSeconds)
+            count += VariableInteger.byteCount(inboxWindow)
+            count += VariableInteger.byteCount(packetMaximum)
             count += device.string8ByteCount + credential.byteCount
             if let resume { count += 8 + VariableInteger.byteCount(resume.lastNumber) }
             if cookie != nil { count += 8 }
@@ -191,7 +190,7 @@ extension MRT {
                 count += VariableInteger.byteCount(outbox.highestUsed)
             }
             if let sessionExpirySeconds {
-                count += VariableInteger.byteCount(UInt64(sessionExpirySeconds))
+                count += VariableInteger.byteCount(sessionExpirySeconds)
             }
             if !information.isEmpty { count += 1 + information.stringVByteCount }
             return count
@@ -217,9 +216,9 @@ extension MRT {
             writer.write(byte: UInt8(ascii: "T"))
             writer.write(byte: MRT.level)
             writer.write(byte: connectFlags)
-            writer.write(varInt: UInt64(keepAliveSeconds))
-            writer.write(varInt: UInt64(inboxWindow))
-            writer.write(varInt: UInt64(packetMaximum))
+            writer.write(varInt: keepAliveSeconds)
+            writer.write(varInt: inboxWindow)
+            writer.write(varInt: packetMaximum)
             writer.write(string8: device.bytes(in: source))
             credential.write(to: &writer, from: source)
             if let resume {
@@ -232,7 +231,7 @@ extension MRT {
                 writer.write(varInt: outbox.resultsSeen)
                 writer.write(varInt: outbox.highestUsed)
             }
-            if let sessionExpirySeconds { writer.write(varInt: UInt64(sessionExpirySeconds)) }
+            if let sessionExpirySeconds { writer.write(varInt: sessionExpirySeconds) }
             if !information.isEmpty {
                 writer.write(varInt: Connect.informationExtension)
                 writer.write(stringV: information.bytes(in: source))

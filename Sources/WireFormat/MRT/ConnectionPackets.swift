@@ -38,8 +38,8 @@ extension MRT {
 
     /// The client leaves.
     public struct ClientDisconnect: Hashable, Sendable, Packet {
-        /// ``ReasonCode/normalDisconnection`` removes the will, ``ReasonCode/disconnectWithWill`` and
-        /// failures fire it.
+        /// ``ReasonCode/normalDisconnection`` removes the will, ``ReasonCode/disconnectWithWill``
+        /// and failures fire it.
         public var reason: ReasonCode
         /// Replaces the session expiry of CONNACK; nil leaves it.
         public var sessionExpirySeconds: UInt32?
@@ -59,7 +59,7 @@ extension MRT {
             else { throw .malformed }
             self.reason = reason
             if !reader.isAtEnd {
-                sessionExpirySeconds = UInt32(try reader.readVarInt(in: 0...0xFFFF_FFFF))
+                sessionExpirySeconds = try reader.readVarInt(in: 0...UInt32.max)
             }
             try reader.expectEnd()
         }
@@ -67,13 +67,13 @@ extension MRT {
         public var typeAndFlags: UInt8 { PacketType.disconnect.withFlags(0) }
         public var bodyByteCount: Int {
             if let sessionExpirySeconds {
-                return 1 + VariableInteger.byteCount(UInt64(sessionExpirySeconds))
+                return 1 + VariableInteger.byteCount(sessionExpirySeconds)
             }
             return reason == .normalDisconnection ? 0 : 1
         }
         public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
             if bodyByteCount > 0 { writer.write(byte: reason.rawValue) }
-            if let sessionExpirySeconds { writer.write(varInt: UInt64(sessionExpirySeconds)) }
+            if let sessionExpirySeconds { writer.write(varInt: sessionExpirySeconds) }
         }
     }
 

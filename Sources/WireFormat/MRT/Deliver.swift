@@ -1,5 +1,5 @@
-// DELIVER, a message to a client, and the template that makes it cheap to send one to many: all that
-// follows the inbox number is the same for every receiver and is encoded once.
+// DELIVER, a message to a client, and the template that makes it cheap to send one to many: all
+// that follows the inbox number is the same for every receiver and is encoded once.
 //
 //     flags  3: raw payload   2: possible duplicate   1-0: grade
 //     | varint inbox number (grade > 0) | kind | string8 from | varint time, Unix ms |
@@ -23,7 +23,8 @@ extension MRT {
         public var time: UInt64
         /// Group id or topic, by kind; empty where the kind has none.
         public var address = ByteRange.empty
-        /// The payload is any bytes; without it, it is `t` (or an event) as one byte, then the rest.
+        /// The payload is any bytes; without it, it is `t` (or an event) as one byte, then the
+        /// rest.
         public var isRaw = false
         public var payload: ByteRange
 
@@ -117,7 +118,8 @@ extension MRT {
     }
 
     /// One message on its way to many: per receiver only the fixed header and the inbox number are
-    /// made, and the tail is copied. The tail's bytes belong to the caller and outlive the template.
+    /// made, and the tail is copied. The tail's bytes belong to the caller and outlive the
+    /// template.
     public struct DeliverTemplate {
         @usableFromInline let tail: UnsafeRawBufferPointer
         @usableFromInline let commonFlags: UInt8
@@ -143,7 +145,7 @@ extension MRT {
         @inlinable
         public func byteCount(number: UInt64) -> Int {
             let body = (number == 0 ? 0 : VariableInteger.byteCount(number)) + tail.count
-            return 1 + VariableInteger.byteCount(UInt64(body)) + body
+            return 1 + VariableInteger.byteCount(body) + body
         }
 
         /// Writes one receiver's whole packet. `number` is 0 exactly when the grade is transient.

@@ -1,16 +1,17 @@
-// The vocabulary of MRT, Martlet's own dialect, level 1: packet types, grades, kinds, and what every
-// packet can do. docs/PROTOCOL.md is the normative text; each packet's file draws its layout.
+// The vocabulary of MRT, Martlet's own dialect, level 1: packet types, grades, kinds, and what
+// every packet can do. docs/PROTOCOL.md is the normative text; each packet's file draws its layout.
 
 import Primitives
 
-/// MRT level 1. Each packet is a struct of plain values. Its fields of bytes are ranges of the buffer
-/// it was decoded from, or, when it is to be encoded, of the one handed to `write(to:from:)`.
+/// MRT level 1. Each packet is a struct of plain values. Its fields of bytes are ranges of the
+/// buffer it was decoded from, or, when it is to be encoded, of the one handed to
+/// `write(to:from:)`.
 public enum MRT {
     /// The level in CONNECT.
     public static let level: UInt8 = 1
 
     /// The upper four bits of a packet's first byte.
-    public enum PacketType: UInt8, Hashable, Sendable, CaseIterable {
+    public enum PacketType: UInt8, Hashable, Sendable {
         case connect = 1
         case connack = 2
         case send = 3
@@ -68,7 +69,7 @@ public enum MRT {
 
     /// What is promised of a message (design section 2). Raw values are the grade bits of SEND and
     /// DELIVER.
-    public enum Grade: UInt8, Hashable, Sendable, CaseIterable {
+    public enum Grade: UInt8, Hashable, Sendable {
         case transient = 0
         case durable = 1
         case once = 2
@@ -76,7 +77,7 @@ public enum MRT {
 
     /// How a message reached its receiver. Raw values are the kind byte of DELIVER; 2, 3, 4 and 6
     /// are the reason codes of the catalogue (S13, S16, S19, S24).
-    public enum DeliveryKind: UInt8, Hashable, Sendable, CaseIterable {
+    public enum DeliveryKind: UInt8, Hashable, Sendable {
         /// A plain topic, which is the address.
         case topic = 0
         case unicast = 2
@@ -121,10 +122,11 @@ extension MRT.Packet {
     @inlinable
     public var encodedByteCount: Int {
         let body = bodyByteCount
-        return 1 + VariableInteger.byteCount(UInt64(body)) + body
+        return 1 + VariableInteger.byteCount(body) + body
     }
 
-    /// Writes the whole packet, ``encodedByteCount`` bytes. Ranges of the packet are within `source`.
+    /// Writes the whole packet, ``encodedByteCount`` bytes. Ranges of the packet are within
+    /// `source`.
     @inlinable
     public func write(
         to writer: inout PacketWriter,
@@ -147,5 +149,5 @@ extension ByteRange {
     var string8ByteCount: Int { 1 + Int(count) }
     /// Bytes of this string with its variable length.
     @inlinable
-    var stringVByteCount: Int { VariableInteger.byteCount(UInt64(count)) + Int(count) }
+    var stringVByteCount: Int { VariableInteger.byteCount(count) + Int(count) }
 }

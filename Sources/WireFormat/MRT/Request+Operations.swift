@@ -5,7 +5,7 @@
 //     2 unsubscribe  | filter |                          ->  nothing
 //     3 set will     | varint delay s | form: 0 t/b, 1 raw | target | payload |   ->  nothing
 //     4 clear will   nothing                             ->  nothing
-//     5 presence     | string8 user |   ->  | online | varint since, Unix ms | varint n | n × string8 |
+//     5 presence     | string8 user |  ->  | online | varint since, ms | varint n | n × string8 |
 
 import Primitives
 
@@ -59,7 +59,7 @@ extension MRT {
 
         public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
             var reader = PacketReader(parameters)
-            delaySeconds = UInt32(try reader.readVarInt(in: 0...0xFFFF_FFFF))
+            delaySeconds = try reader.readVarInt(in: 0...UInt32.max)
             let form = try reader.readByte()
             guard form <= 1 else { throw .malformed }
             isRaw = form == 1
@@ -73,11 +73,11 @@ extension MRT {
         }
 
         public var byteCount: Int {
-            VariableInteger.byteCount(UInt64(delaySeconds)) + 1 + target.byteCount
+            VariableInteger.byteCount(delaySeconds) + 1 + target.byteCount
                 + Int(payload.count)
         }
         public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
-            writer.write(varInt: UInt64(delaySeconds))
+            writer.write(varInt: delaySeconds)
             writer.write(byte: isRaw ? 1 : 0)
             target.write(to: &writer, from: source)
             writer.write(bytes: payload.bytes(in: source))
@@ -126,7 +126,7 @@ extension MRT {
             guard online <= 1 else { throw .malformed }
             isOnline = online == 1
             since = try reader.readVarInt()
-            deviceCount = UInt32(try reader.readVarInt(in: 0...0xFFFF_FFFF))
+            deviceCount = try reader.readVarInt(in: 0...UInt32.max)
             let start = reader.offset
             for _ in 0..<deviceCount { _ = try reader.readString8() }
             devices = ByteRange(offset: start, count: reader.offset - start)
@@ -134,13 +134,13 @@ extension MRT {
         }
 
         public var byteCount: Int {
-            1 + VariableInteger.byteCount(since) + VariableInteger.byteCount(UInt64(deviceCount))
+            1 + VariableInteger.byteCount(since) + VariableInteger.byteCount(deviceCount)
                 + Int(devices.count)
         }
         public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
             writer.write(byte: isOnline ? 1 : 0)
             writer.write(varInt: since)
-            writer.write(varInt: UInt64(deviceCount))
+            writer.write(varInt: deviceCount)
             writer.write(bytes: devices.bytes(in: source))
         }
     }

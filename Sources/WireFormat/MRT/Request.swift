@@ -1,5 +1,5 @@
-// REQUEST and RESPONSE: everything that is asked once and answered once, by the number that the client
-// gave it.
+// REQUEST and RESPONSE: everything that is asked once and answered once, by the number that the
+// client gave it.
 //
 //     REQUEST   | varint request id ≥ 1 | operation | operation's body |
 //     RESPONSE  | varint request id | reason | success: operation's result; failure: text |
@@ -7,8 +7,9 @@
 import Primitives
 
 extension MRT {
-    /// What a REQUEST asks for. 16 to 24 belong to groups; their bodies are those of docs/PROTOCOL.md.
-    public enum Operation: UInt8, Hashable, Sendable, CaseIterable {
+    /// What a REQUEST asks for. 16 to 24 belong to groups; their bodies are those of
+    /// docs/PROTOCOL.md.
+    public enum Operation: UInt8, Hashable, Sendable {
         case subscribe = 1
         case unsubscribe = 2
         case setWill = 3
@@ -60,7 +61,8 @@ extension MRT {
         }
     }
 
-    /// A REQUEST that is written together with its parameters, without putting them into bytes first.
+    /// A REQUEST that is written together with its parameters, without putting them into bytes
+    /// first.
     public struct OutgoingRequest<Part: RequestPart>: Packet {
         public var identifier: UInt64
         public var operation: Operation

@@ -2,7 +2,7 @@
 //
 //     flags  3: raw payload   2: options   1-0: grade
 //     | varint number (grade > 0) | options | target | payload |
-//     options  | bits | string8 message id | varint expiry s | varint time, Unix ms |   each by its bit
+//     options  | bits | string8 message id | varint expiry s | varint time, ms |   each by its bit
 //     payload  | t | b, UTF-8 |   or, raw, any bytes
 
 import Primitives
@@ -44,8 +44,8 @@ extension MRT {
             @usableFromInline static var all: UInt8 { 0x07 }
         }
 
-        /// Decodes the structure. Whether the ids, the topic and the message obey their rules is the
-        /// matter of this one send: ``Target/fault(in:)``, ``TextRules`` and ``TextBody`` tell.
+        /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
+        /// the matter of this one send: ``Target/fault(in:)``, ``TextRules`` and ``TextBody`` tell.
         @inlinable
         public init(flags: UInt8, body: UnsafeRawBufferPointer) throws(WireError) {
             var reader = PacketReader(body)
@@ -76,7 +76,7 @@ extension MRT {
                     1...WireLimits.messageIdentifierByteCountMaximum)
             }
             if options & Option.expiry != 0 {
-                expirySeconds = UInt32(try reader.readVarInt(in: 1...0xFFFF_FFFF))
+                expirySeconds = try reader.readVarInt(in: 1...UInt32.max)
             }
             if options & Option.time != 0 {
                 time = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
@@ -101,7 +101,7 @@ extension MRT {
             if grade != .transient { count += VariableInteger.byteCount(number) }
             if options != 0 { count += 1 }
             if !messageIdentifier.isEmpty { count += messageIdentifier.string8ByteCount }
-            if expirySeconds != 0 { count += VariableInteger.byteCount(UInt64(expirySeconds)) }
+            if expirySeconds != 0 { count += VariableInteger.byteCount(expirySeconds) }
             if time != 0 { count += VariableInteger.byteCount(time) }
             return count
         }
@@ -114,7 +114,7 @@ extension MRT {
             if !messageIdentifier.isEmpty {
                 writer.write(string8: messageIdentifier.bytes(in: source))
             }
-            if expirySeconds != 0 { writer.write(varInt: UInt64(expirySeconds)) }
+            if expirySeconds != 0 { writer.write(varInt: expirySeconds) }
             if time != 0 { writer.write(varInt: time) }
             target.write(to: &writer, from: source)
             writer.write(bytes: payload.bytes(in: source))

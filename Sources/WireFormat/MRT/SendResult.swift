@@ -104,13 +104,13 @@ extension MRT {
         /// Appends this refusal to a list that becomes ``SendResult/refusals``. Indices rise.
         @inlinable
         public func write(to writer: inout PacketWriter) {
-            writer.write(varInt: UInt64(index))
+            writer.write(varInt: index)
             writer.write(byte: reason.rawValue)
         }
     }
 
     /// Walks ``SendResult/refusals``.
-    public struct RefusalList: Sequence, IteratorProtocol {
+    public struct RefusalList: IteratorProtocol {
         var reader: PacketReader
 
         /// `range` is one that a decoder gave out for `bytes`.
@@ -123,7 +123,7 @@ extension MRT {
             guard let index = try? reader.readVarInt(), let byte = try? reader.readByte(),
                 let reason = ReasonCode(received: byte)
             else { preconditionFailure("a list that no decoder has checked") }
-            return Refusal(index: UInt32(index), reason: reason)
+            return Refusal(index: UInt32(truncatingIfNeeded: index), reason: reason)
         }
 
         /// Checks the list that fills the rest of a body: indices rise, reasons are failures, and
@@ -133,9 +133,9 @@ extension MRT {
         ) throws(WireError) -> ByteRange {
             let start = reader.offset
             var count: UInt64 = 0
-            var lowest: UInt64 = 0
+            var lowest = 0
             while !reader.isAtEnd {
-                let last = UInt64(WireLimits.receiverCountMaximum - 1)
+                let last = WireLimits.receiverCountMaximum - 1
                 let index = try reader.readVarInt(in: 0...last)
                 guard index >= lowest, try reader.readByte() >= 0x80 else { throw .malformed }
                 lowest = index + 1

@@ -9,8 +9,9 @@
 import Primitives
 
 extension MRT {
-    /// To whom a message goes. Decoding checks the structure; whether ids and topics obey their rules
-    /// is asked with ``fault(in:)``, because a bad address refuses one send and ends no connection.
+    /// To whom a message goes. Decoding checks the structure; whether ids and topics obey their
+    /// rules is asked with ``fault(in:)``, because a bad address refuses one send and ends no
+    /// connection.
     public enum Target: Hashable, Sendable {
         case user(ByteRange)
         /// `ids` holds `count` ids, each with its byte of length; ``IdentifierList`` walks them.
@@ -24,8 +25,7 @@ extension MRT {
             switch try reader.readByte() {
             case 0: self = .user(try reader.readString8())
             case 1:
-                let count = Int(
-                    try reader.readVarInt(in: 1...UInt64(WireLimits.receiverCountMaximum)))
+                let count = try reader.readVarInt(in: 1...WireLimits.receiverCountMaximum)
                 let start = reader.offset
                 for _ in 0..<count { _ = try reader.readString8() }
                 let ids = ByteRange(offset: start, count: reader.offset - start)
@@ -48,7 +48,7 @@ extension MRT {
             switch self {
             case .user(let id), .group(let id): 1 + id.string8ByteCount
             case .list(let count, let ids):
-                1 + VariableInteger.byteCount(UInt64(count)) + Int(ids.count)
+                1 + VariableInteger.byteCount(count) + Int(ids.count)
             case .broadcast: 1
             case .topic(let name): 1 + name.stringVByteCount
             }
@@ -62,7 +62,7 @@ extension MRT {
                 writer.write(string8: id.bytes(in: source))
             case .list(let count, let ids):
                 writer.write(byte: 1)
-                writer.write(varInt: UInt64(count))
+                writer.write(varInt: count)
                 writer.write(bytes: ids.bytes(in: source))
             case .group(let id):
                 writer.write(byte: 2)
@@ -75,9 +75,9 @@ extension MRT {
             }
         }
 
-        /// ``ReasonCode/topicNameInvalid`` where the one id, or the topic, breaks its rule; nil where
-        /// it does not. The ids of a list are each receiver's own matter: check them one by one with
-        /// ``TextRules/isIdentifier(_:)`` and refuse by index.
+        /// ``ReasonCode/topicNameInvalid`` where the one id, or the topic, breaks its rule; nil
+        /// where it does not. The ids of a list are each receiver's own matter: check them one by
+        /// one with ``TextRules/isIdentifier(_:)`` and refuse by index.
         @inlinable
         public func fault(in body: UnsafeRawBufferPointer) -> ReasonCode? {
             let isValid =
@@ -91,8 +91,9 @@ extension MRT {
     }
 
     /// Walks the ids of a ``Target/list(count:ids:)``, or the devices of a presence answer: strings
-    /// with one byte of length, one after the other.
-    public struct IdentifierList: Sequence, IteratorProtocol {
+    /// with one byte of length, one after the other. (Not a Sequence: that brings in the functions
+    /// which make arrays, and nothing here allocates.)
+    public struct IdentifierList: IteratorProtocol {
         @usableFromInline let bytes: UnsafeRawBufferPointer
         @usableFromInline var offset: Int
         @usableFromInline let end: Int

@@ -1,6 +1,6 @@
-// The message of the catalogue (S8): `t`, a type, and `b`, a text or URL. MRT carries it as one byte
-// and UTF-8, MQTT as JSON; inside the broker it is always the former. One limit holds for both: the
-// bytes of the minimal JSON form,
+// The message of the catalogue (S8): `t`, a type, and `b`, a text or URL. MRT carries it as one
+// byte and UTF-8, MQTT as JSON; inside the broker it is always the former. One limit holds for
+// both: the bytes of the minimal JSON form,
 //
 //     {"t":"0","b":"…"}     members in this order, no white space, only the escapes JSON requires
 
@@ -22,9 +22,9 @@ public enum TextBody {
         return frameByteCount + digits + JSONText.escapedByteCount(text)
     }
 
-    /// Why a binary payload is refused, or nil: ``ReasonCode/payloadFormatInvalid`` where `b` is not
-    /// UTF-8, ``ReasonCode/packetTooLarge`` where the minimal form exceeds `messageMaximum` bytes
-    /// (design section 1, "The message").
+    /// Why a binary payload is refused, or nil: ``ReasonCode/payloadFormatInvalid`` where `b` is
+    /// not UTF-8, ``ReasonCode/packetTooLarge`` where the minimal form exceeds `messageMaximum`
+    /// bytes (design section 1, "The message").
     @inlinable
     public static func fault(
         _ payload: UnsafeRawBufferPointer, messageMaximum: Int

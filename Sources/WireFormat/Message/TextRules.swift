@@ -24,8 +24,8 @@ public enum TextRules {
         return true
     }
 
-    /// Bytes of the character at `offset`, 1...4; 0 where there is no well-formed one. The ranges are
-    /// table 3-7 of the Unicode Standard.
+    /// Bytes of the character at `offset`, 1...4; 0 where there is no well-formed one. The ranges
+    /// are table 3-7 of the Unicode Standard.
     @inlinable
     static func characterByteCount(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> Int {
         let first = bytes[offset]

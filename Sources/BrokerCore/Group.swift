@@ -1,0 +1,84 @@
+// Groups: who is in them, who may come in, what is known about them. Members are users; what is sent to
+// a group goes to all sessions of its members.
+
+import Primitives
+
+/// A group of users of one app.
+struct Group: ~Copyable {
+    /// Durable name.
+    let identifier: UInt64
+    let app: UInt32
+    /// The id that clients use: made by the broker, unpredictable.
+    let name: [UInt8]
+    let title: [UInt8]
+    let owner: UInt32
+    /// Who may join; nil for everybody (D22). The owner always may.
+    var allowed: [[UInt8]]?
+    var meta: [UInt8]
+    /// The sessions of members, for sends.
+    let audience: UInt32
+    /// Memberships by index.
+    var memberships: ContiguousArray<UInt32> = []
+    /// Memberships of users whom no session receives: their mail waits in their mailboxes.
+    var waiting: ContiguousArray<UInt32> = []
+
+    init(
+        identifier: UInt64, app: UInt32, name: [UInt8], title: [UInt8], owner: UInt32,
+        allowed: [[UInt8]]?, meta: [UInt8], audience: UInt32
+    ) {
+        self.identifier = identifier
+        self.app = app
+        self.name = name
+        self.title = title
+        self.owner = owner
+        self.allowed = allowed
+        self.meta = meta
+        self.audience = audience
+    }
+}
+
+/// One user's place in one group.
+struct Membership {
+    let group: UInt32
+    let user: UInt32
+    /// Place in the group's list.
+    var position: UInt32
+    /// Place among those who wait; `Slab.none` when some session receives the user's mail.
+    var waitingPosition: UInt32
+}
+
+/// What happens in a group, as its members are told (D38–D42). Raw values are on the wire.
+enum GroupEvent: UInt8 {
+    case joined = 1
+    case left = 2
+    case kicked = 3
+    case allowListUpdated = 4
+    case metaUpdated = 5
+}
+
+extension Records {
+    static func group(
+        identifier: UInt64, app: [UInt8], name: [UInt8], title: [UInt8], owner: [UInt8],
+        allowed: [[UInt8]]?, meta: [UInt8]
+    ) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(app)
+        row.write(name)
+        row.write(title)
+        row.write(owner)
+        row.write(UInt8(allowed == nil ? 0 : 1))
+        row.write(UInt16(allowed?.count ?? 0))
+        for user in allowed ?? [] { row.write(user) }
+        row.write(meta)
+        return RecordChange(
+            table: .groups, key: RecordKey.number(identifier), value: row.bytes)
+    }
+
+    /// A member is a row of its own, so that a join does not rewrite the group.
+    static func member(group: UInt64, user: [UInt8], isMember: Bool) -> RecordChange {
+        let row = RecordWriter(version: 1)
+        return RecordChange(
+            table: .members, key: RecordKey.number(group) + user,
+            value: isMember ? row.bytes : nil)
+    }
+}
