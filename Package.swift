@@ -14,6 +14,7 @@ let package = Package(
     products: [
         .executable(name: "martletd", targets: ["martletd"]),
         .executable(name: "martlet", targets: ["martlet"]),
+        .executable(name: "martlet-bench", targets: ["martlet-bench"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
         .library(name: "MartletClient", targets: ["MartletClient"]),
     ],
@@ -36,12 +37,13 @@ let package = Package(
             name: "ClientCore", dependencies: ["WireFormat", "Primitives"], swiftSettings: hot),
 
         // Edges.
+        .target(name: "Threads", dependencies: ["CLinuxShims"], swiftSettings: hot),
         .target(name: "Credentials", dependencies: ["BrokerCore", "Primitives", "COpenSSL"]),
         .target(
             name: "QueueStore", dependencies: ["BrokerCore", "Primitives", "CLMDB"],
             swiftSettings: hot),
         .target(
-            name: "NetTransport", dependencies: ["Primitives", "CLinuxShims", "COpenSSL"],
+            name: "NetTransport", dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL"],
             swiftSettings: hot),
         .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
         .target(name: "Administration"),
@@ -52,7 +54,7 @@ let package = Package(
             name: "BrokerRuntime",
             dependencies: [
                 "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials", "QueueStore",
-                "NetTransport", "Configuration", "Administration", "CLinuxShims",
+                "NetTransport", "Configuration", "Administration", "Threads", "CLinuxShims",
             ],
             swiftSettings: hot),
         .target(
@@ -73,6 +75,12 @@ let package = Package(
             dependencies: ["MartletClient", "Administration", "CommandLineOptions"]),
         .executableTarget(
             name: "martlet-sim", dependencies: ["BrokerSimulation", "CommandLineOptions"]),
+        .executableTarget(
+            name: "martlet-bench",
+            dependencies: [
+                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims",
+                "COpenSSL",
+            ], swiftSettings: hot),
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),

@@ -9,6 +9,7 @@ import Glibc
 import NetTransport
 import Primitives
 import QueueStore
+import Threads
 
 /// A broker that is running.
 public final class BrokerServer {
@@ -34,7 +35,7 @@ public final class BrokerServer {
         var handles: [LoopHandle] = []
         for _ in 0..<laneCount { handles.append(try Self.makeHandle()) }
         shared = SharedBroker(
-            restored.broker, laneHandles: handles, writerSignal: WriterSignal())
+            restored.broker, laneHandles: handles, writerSignal: WakeSignal())
         try startDoor()
         startWriter(store)
         for lane in 0..<laneCount { startLane(UInt8(lane), listeners) }

@@ -55,8 +55,7 @@ public struct EffectCarrier: ~Copyable {
                     MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection)
                 close(connection, &conversations, &host)
             case .close(let connection, let reason):
-                host.write(MRT.BrokerDisconnect(reason: reason), to: connection)
-                close(connection, &conversations, &host)
+                end(connection, reason, &conversations, &host)
             case .note(let note):
                 notes.take(note, bytes: lane.bytes.bytes)
             }
@@ -198,6 +197,20 @@ public struct EffectCarrier: ~Copyable {
         // One and a half times the keep-alive, as MQTT counts it [MQTT-3.1.2-22].
         host.acceptConnection(
             connection, silenceMilliseconds: UInt64(acceptance.keepAliveSeconds) * 1500)
+    }
+
+    /// Ends a connection with a reason. One that is taken over while it still waits for its answer has
+    /// not heard CONNACK, and nothing else may be the first packet that it hears.
+    private func end(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        if conversations[connection]?.phase == .awaitingAnswer {
+            host.write(MRT.ConnectRefused(reason: reason), to: connection)
+        } else {
+            host.write(MRT.BrokerDisconnect(reason: reason), to: connection)
+        }
+        close(connection, &conversations, &host)
     }
 
     private func close(

@@ -16,14 +16,15 @@ private let allowedImports: [String: Set<String>] = [
     // Edges.
     "Credentials": ["BrokerCore", "Primitives", "COpenSSL", "Glibc", "FoundationEssentials"],
     "QueueStore": ["BrokerCore", "Primitives", "CLMDB", "Glibc", "Synchronization"],
-    "NetTransport": ["Primitives", "CLinuxShims", "COpenSSL", "Glibc", "Synchronization"],
+    "Threads": ["CLinuxShims", "Glibc", "Synchronization"],
+    "NetTransport": ["Primitives", "Threads", "CLinuxShims", "COpenSSL", "Glibc", "Synchronization"],
     "CommandLineOptions": ["Glibc"],
     "Configuration": ["CommandLineOptions", "Glibc"],
     "Administration": ["FoundationEssentials", "Glibc"],
     // Composition.
     "BrokerRuntime": [
         "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials", "QueueStore",
-        "NetTransport", "Configuration", "Administration", "CLinuxShims", "Glibc",
+        "NetTransport", "Configuration", "Administration", "Threads", "CLinuxShims", "Glibc",
         "Synchronization",
     ],
     "BrokerSimulation": ["BrokerCore", "Dialects", "ClientCore", "WireFormat", "Primitives"],
@@ -34,6 +35,7 @@ private let allowedImports: [String: Set<String>] = [
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "Glibc"],
     "martlet": [
         "MartletClient", "Administration", "CommandLineOptions", "FoundationEssentials", "Glibc",
+        "Synchronization",
     ],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
 ]

@@ -1,10 +1,10 @@
-// A thread of the operating system with a name, as the runtime needs it: started once, waited for.
+// A thread of the operating system with a name: started once, waited for.
 
 import CLinuxShims
 import Glibc
 
 /// A running thread. Not waiting for it leaves it running.
-final class Thread {
+public final class Thread {
     private let identifier: pthread_t
 
     private final class Start {
@@ -17,7 +17,7 @@ final class Thread {
     }
 
     /// Starts a thread. `name` is what `top -H` shows, at most 15 bytes of it.
-    init(name: String, _ body: sending @escaping () -> Void) {
+    public init(name: String, _ body: sending @escaping () -> Void) {
         var identifier = pthread_t()
         let start = Unmanaged.passRetained(Start(name: name, body: body))
         let code = pthread_create(
@@ -33,7 +33,7 @@ final class Thread {
     }
 
     /// Returns when the thread has ended. Called once.
-    func join() {
+    public func join() {
         pthread_join(identifier, nil)
     }
 }
