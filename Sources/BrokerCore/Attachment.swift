@@ -51,6 +51,8 @@ struct Attachment: ~Copyable {
 
     let cookie: UInt64
     let keepAliveSeconds: UInt32
+    /// Whether the client is to be told what it is called.
+    let hasAssignedDevice: Bool
     var connectedUnixMilliseconds: UInt64 = 0
     /// How often the session has been taken over lately; passed on to the connection that does it.
     var takeovers: TakeoverCount
@@ -61,7 +63,7 @@ struct Attachment: ~Copyable {
     init(
         connection: ConnectionID, session: UInt32, wasPresent: Bool, windowMaximum: UInt32,
         start: UInt64, backlogCount: UInt32, cookie: UInt64, keepAliveSeconds: UInt32,
-        takeovers: TakeoverCount
+        hasAssignedDevice: Bool, takeovers: TakeoverCount
     ) {
         self.connection = connection
         self.session = session
@@ -72,6 +74,7 @@ struct Attachment: ~Copyable {
         loadedThrough = start
         self.cookie = cookie
         self.keepAliveSeconds = keepAliveSeconds
+        self.hasAssignedDevice = hasAssignedDevice
         self.takeovers = takeovers
     }
 
@@ -100,6 +103,9 @@ struct Attachment: ~Copyable {
         if position < sentCount { sentCount -= 1 }
         return entry
     }
+
+    /// The number of the oldest delivery under way.
+    var oldestSent: UInt64? { sentCount > 0 ? window[0].number : nil }
 
     /// Where a number stands in the window. Numbers rise from front to back.
     func position(of number: UInt64) -> Int? {

@@ -11,6 +11,11 @@ struct Subscriber {
     var subscription: UInt32
     /// The highest grade it wants.
     var grade: Grade
+    var options: SubscriptionOptions
+    /// How the session's messages are put on the wire.
+    var dialect: SessionDialect
+    /// Comes back in what this subscription brings; 0 for none.
+    var subscriptionIdentifier: UInt32
 }
 
 /// A session's place in an audience, from the session's side.

@@ -6,7 +6,8 @@ extension Broker {
     /// Adds a session to an audience and notes it in the session's chain.
     @discardableResult
     mutating func join(
-        session: UInt32, audience: UInt32, grade: Grade, identifier: UInt64 = 0
+        session: UInt32, audience: UInt32, grade: Grade, identifier: UInt64 = 0,
+        options: SubscriptionOptions = [], subscriptionIdentifier: UInt32 = 0
     ) -> UInt32 {
         var subscription = Subscription(
             session: session, audience: audience,
@@ -20,7 +21,8 @@ extension Broker {
         audiences[audience].subscribers.append(
             Subscriber(
                 connection: liveConnection(of: session), session: session, subscription: index,
-                grade: grade))
+                grade: grade, options: options, dialect: sessions[session].dialect,
+                subscriptionIdentifier: subscriptionIdentifier))
         return index
     }
 
@@ -67,8 +69,10 @@ extension Broker {
         var index = sessions[session].firstSubscription
         while index != Slab<Subscription>.none {
             let subscription = subscriptions[index]
-            audiences[subscription.audience].subscribers[Int(subscription.position)].connection =
-                connection
+            let position = Int(subscription.position)
+            audiences[subscription.audience].subscribers[position].connection = connection
+            audiences[subscription.audience].subscribers[position].dialect =
+                sessions[session].dialect
             index = subscription.next
         }
     }

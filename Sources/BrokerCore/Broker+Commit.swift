@@ -71,6 +71,7 @@ extension Broker {
         }
         confirm(moment, &effects)
         countOut(result)
+        for queue in committing.inheritedQueues { queueOwners[queue.raw] = nil }
         if result.isUnfinished { gathering.isUrgent = true }
         takeLoads(result, moment, &effects)
         remove(expired: result.swept)
@@ -139,6 +140,7 @@ extension Broker {
         for message in committing.messages {
             messages[message].batch = 0
             messages[message].pendingEntries = 0
+            messages[message].awaitsRow = false
             if isStored {
                 if messages[message].unsettled > 0 {
                     messages[message].unsettled = 0
@@ -162,6 +164,11 @@ extension Broker {
         for entry in committing.entries where !entry.isSettled {
             takeBack(entry)
         }
+        for message in committing.messages where messages[message].awaitsRow {
+            // Rows are stored whatever becomes of messages.
+            messages[message].unsettled -= 1
+            messages[message].takenCount += 1
+        }
         for message in committing.messages where messages[message].grade == .once {
             messages[message].isWithdrawn = true
             messages[message].takenCount = 0
@@ -180,6 +187,12 @@ extension Broker {
             takeBack(entry, session)
         case .mailbox(let user)?:
             countOut(mailbox: users[user].mailbox, count: 1, byteCount: UInt64(entry.byteCount))
+            refuseReceiver(of: entry.message)
+        case .inherited(let session)?:
+            if sessions.contains(session) {
+                countOutBacklog(
+                    session: session.index, count: 1, byteCount: UInt64(entry.byteCount))
+            }
             refuseReceiver(of: entry.message)
         case nil:
             // Its session has ended meanwhile: there is no receiver to be refused.
@@ -227,6 +240,9 @@ extension Broker {
             case .respond(let connection, let identifier, let reason, let body):
                 guard session(of: connection) != nil else { continue }
                 effects[connection.lane].respond(connection, identifier, reason, body: body)
+            case .answerPacket(let answer):
+                guard session(of: answer.connection) != nil else { continue }
+                effects[answer.connection.lane].effects.append(.answerPacket(answer))
             case .disconnect(let connection):
                 effects[connection.lane].effects.append(.confirmDisconnect(connection))
             }
@@ -260,7 +276,7 @@ extension Broker {
             sessions[session].inbox.droppedCount += UInt32(tally.count)
         case .mailbox(let user)?:
             mailboxes[users[user].mailbox].droppedCount += UInt32(tally.count)
-        case nil: break
+        case .inherited, nil: break
         }
         var pending = pendingTrims[tally.queue.raw]!
         pending.amount.count -= amount.count
@@ -274,7 +290,7 @@ extension Broker {
         switch owner(of: queue) {
         case .session(let session)?: frontier(of: session)
         case .mailbox(let user)?: mailboxes[users[user].mailbox].acknowledgedThrough
-        case nil: 0
+        case .inherited, nil: 0
         }
     }
 
@@ -353,6 +369,10 @@ extension Broker {
         }
         sessions[sender].outbox[position].isComplete = true
         sessions[sender].outbox[position].refusedCount += messages[message].refusedCount
+        if sessions[sender].dialect.isMQTT {
+            reportInOrder(sender, &effects)
+            return
+        }
         reportResult(
             sender, position, messageIdentifier: messages[message].messageIdentifier, &effects)
     }
@@ -363,6 +383,12 @@ extension Broker {
         _ message: UInt32, _ sender: UInt32, _ position: Int, _ effects: inout Effects
     ) {
         counters.sendsTakenBack += 1
+        if sessions[sender].dialect.isMQTT {
+            sessions[sender].outbox[position].isComplete = true
+            sessions[sender].outbox[position].reason = .quotaExceeded
+            reportInOrder(sender, &effects)
+            return
+        }
         let number = sessions[sender].outbox.remove(at: position).number
         if messages[message].mayHaveArrived {
             sessions[sender].doubtfulThrough = max(sessions[sender].doubtfulThrough, number)

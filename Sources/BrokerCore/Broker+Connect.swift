@@ -19,9 +19,14 @@ extension Broker {
         _ connection: ConnectionID, _ request: ConnectRequest, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
     ) {
-        let device = Array(request.device.bytes(in: bytes))
         do throws(ConnectRefusal) {
-            let identity = try authenticate(request.claim, device: device, bytes, moment)
+            var device = Array(request.device.bytes(in: bytes))
+            if request.assignsDevice { device = deviceName(request.newEpoch) }
+            var identity = try authenticate(request.claim, device: device, bytes, moment)
+            if identity.user.isEmpty {
+                // The listener vouches for a client without a name: it is known by the broker's.
+                identity = Identity(app: identity.app, user: device)
+            }
             let known = identity.user.withUnsafeBytes { apps[identity.app].users.value(for: $0) }
             let existing = known.flatMap { session(of: $0, device: device) }
             try checkRoom(user: known, existing: existing, request)
@@ -165,10 +170,14 @@ extension Broker {
             limits.sessionExpirySecondsMaximum)
         var existing = self.session(of: user, device: device)
         var endsStored = false
-        if let old = existing, request.startsClean || !sessions[old].isPersistent {
-            endsStored = sessions[old].isPersistent
-            destroy(old, returnsMail: false, moment, &effects)
-            existing = nil
+        if let old = existing {
+            // The protocols do not share a session: each hears other things without asking.
+            let isForeign = sessions[old].dialect.isMQTT != request.dialect.isMQTT
+            if request.startsClean || !sessions[old].isPersistent || isForeign {
+                endsStored = sessions[old].isPersistent
+                destroy(old, returnsMail: isForeign && !request.startsClean, moment, &effects)
+                existing = nil
+            }
         }
         let session = existing ?? create(request, user: user, device: device, expiry)
         // A clean start is a promise that nothing of the old session comes back.
@@ -182,6 +191,7 @@ extension Broker {
             // After a restart no number is left; the first delivery should not wait for some.
             reserveNumbers(session)
         }
+        if request.dialect.isMQTT { replaceWill(of: session, request) }
         sessions[session].disconnected = .never
         sessions[session].dialect = request.dialect
         resumeInbox(session, request.resume)
@@ -197,17 +207,34 @@ extension Broker {
         wasPresent: Bool, _ takeovers: TakeoverCount
     ) -> UInt32 {
         let keepAlive =
-            request.keepAliveSeconds == 0
-            ? limits.keepAliveSecondsMaximum
-            : min(request.keepAliveSeconds, limits.keepAliveSecondsMaximum)
+            switch request.dialect {
+            case .mqtt3:
+                // It cannot be told of another one.
+                request.keepAliveSeconds
+            case .mrt, .mqtt5:
+                request.keepAliveSeconds == 0
+                    ? limits.keepAliveSecondsMaximum
+                    : min(request.keepAliveSeconds, limits.keepAliveSecondsMaximum)
+            }
         return attachments.insert(
             Attachment(
                 connection: connection, session: session, wasPresent: wasPresent,
                 windowMaximum: UInt32(max(1, min(request.inboxWindow, limits.inboxWindowMaximum))),
                 start: sessions[session].inbox.acknowledgedThrough,
                 backlogCount: sessions[session].inbox.count, cookie: request.newCookie,
-                keepAliveSeconds: keepAlive, takeovers: takeovers)
+                keepAliveSeconds: keepAlive, hasAssignedDevice: request.assignsDevice,
+                takeovers: takeovers)
         ).index
+    }
+
+    /// In MQTT a will belongs to its connection: the one there is goes, and the client is let in when
+    /// the new one, which comes next, is committed.
+    private mutating func replaceWill(of session: UInt32, _ request: ConnectRequest) {
+        let hadWill = sessions[session].will != Slab<Will>.none
+        removeWill(of: session)
+        if hadWill || request.carriesWill {
+            sessions[session].decisiveBatch = gathering.sequence
+        }
     }
 
     /// What the receiver says it holds is acknowledged; the rest of the queue will be sent again.
@@ -227,6 +254,8 @@ extension Broker {
     private mutating func resumeOutbox(
         _ session: UInt32, _ position: OutboxPosition?, isNew: Bool
     ) {
+        // In MQTT the identifiers of QoS 2 are kept until they are released.
+        if sessions[session].dialect.isMQTT { return }
         let position = position ?? OutboxPosition(epoch: 0, resultsSeen: 0, highestUsed: 0)
         let isContinued =
             !isNew && position.epoch == sessions[session].outboxEpoch && position.epoch != 0
@@ -265,8 +294,9 @@ extension Broker {
         let identifier = isPersistent ? makeIdentifier() : 0
         var inbox = Inbox(queue: QueueID(raw: 0))
         if isPersistent {
-            // The first persistent session inherits what waits.
-            inbox = takeMailbox(of: user) ?? Inbox(queue: QueueID(raw: makeIdentifier()))
+            // The first persistent session that hears the user's mail inherits what waits.
+            let waiting = request.dialect.isMQTT ? nil : takeMailbox(of: user)
+            inbox = waiting ?? Inbox(queue: QueueID(raw: makeIdentifier()))
         }
         let session = insertSession(
             Session(
@@ -296,9 +326,12 @@ extension Broker {
             sessions[last].nextOfUser = session
         }
         if isPersistent { queueOwners[queue.raw] = .session(session) }
-        // An MRT session hears broadcasts and its user's groups without asking.
-        join(session: session, audience: apps[users[user].app].broadcastAudience, grade: .once)
-        joinGroupAudiences(session)
+        // An MRT session hears broadcasts and its user's groups without asking; an MQTT session
+        // subscribes to them.
+        if !sessions[session].dialect.isMQTT {
+            join(session: session, audience: apps[users[user].app].broadcastAudience, grade: .once)
+            joinGroupAudiences(session)
+        }
         updateWaiting(of: user)
         return session
     }
@@ -322,6 +355,11 @@ extension Broker {
         if !confirmLater(confirmation, batch: sessions[session].decisiveBatch) {
             accept(session, moment, &effects)
         }
+    }
+
+    /// A device name that nobody else has, from an unpredictable number.
+    private func deviceName(_ seed: UInt64) -> [UInt8] {
+        Array("auto-".utf8) + unpredictableName(seed)
     }
 
     /// Leaves a confirmation with the batch that it waits for; false where that is committed.
@@ -360,7 +398,9 @@ extension Broker {
                     inboxWindow: UInt16(attachments[attachment].windowMaximum),
                     messageMaximum: limits.messageMaximum,
                     payloadMaximum: limits.payloadMaximum,
-                    user: effects[lane].bytes.append(users[sessions[session].user].name))))
+                    user: effects[lane].bytes.append(users[sessions[session].user].name),
+                    assignedDevice: attachments[attachment].hasAssignedDevice
+                        ? effects[lane].bytes.append(sessions[session].device) : .empty)))
         note(.connected, session, .connected, &effects)
         pump(session, moment, &effects)
     }

@@ -11,6 +11,52 @@ struct TransientMessage {
     let deadline: Instant
     /// The session it does not go to.
     let excluded: UInt32
+    /// The session it comes from.
+    let sender: UInt32
+    let isRetained: Bool
+}
+
+extension Subscriber {
+    /// Whether a message of this session's goes to it.
+    @inline(__always)
+    func takes(from sender: UInt32) -> Bool {
+        !options.contains(.noLocal) || session != sender
+    }
+
+    /// Leaves one of several subscriptions of a session: the message comes once, in the highest
+    /// grade that any of them wants. Subscriptions with identifiers of their own each bring it, with
+    /// that identifier [MQTT-3.3.4-5]; those without one are part of another.
+    static func merge(_ subscribers: inout ContiguousArray<Subscriber>) {
+        subscribers.sort {
+            ($0.session, $1.subscriptionIdentifier, $1.grade)
+                < ($1.session, $0.subscriptionIdentifier, $0.grade)
+        }
+        var kept = 0
+        for position in 0..<subscribers.count {
+            let next = subscribers[position]
+            if kept > 0, subscribers[kept - 1].session == next.session,
+                next.subscriptionIdentifier == 0
+                    || next.subscriptionIdentifier == subscribers[kept - 1].subscriptionIdentifier
+            {
+                subscribers[kept - 1].grade = max(subscribers[kept - 1].grade, next.grade)
+                subscribers[kept - 1].options.formUnion(
+                    next.options.intersection(.retainsAsPublished))
+                continue
+            }
+            subscribers[kept] = next
+            kept += 1
+        }
+        subscribers.removeSubrange(kept...)
+    }
+
+    /// What is told of a delivery by this subscription.
+    @inline(__always)
+    func state(grade: Grade, isRetained: Bool) -> EntryState {
+        EntryState(
+            grade: grade,
+            options: isRetained && options.contains(.retainsAsPublished) ? .retain : [],
+            subscriptionIdentifier: subscriptionIdentifier)
+    }
 }
 
 extension Broker {
@@ -24,10 +70,13 @@ extension Broker {
         var delivered: UInt64 = 0
         audiences[audience].subscribers.withUnsafeBufferPointer { subscribers in
             for subscriber in subscribers
-            where subscriber.connection != .none && subscriber.session != message.excluded {
+            where subscriber.connection != .none && subscriber.session != message.excluded
+                && subscriber.takes(from: message.sender)
+            {
                 effects[subscriber.connection.lane].deliver(
                     stamp: message.stamp, block: message.block, deadline: message.deadline,
-                    to: subscriber.connection)
+                    to: subscriber.connection, subscriber.dialect,
+                    state: subscriber.state(grade: .transient, isRetained: message.isRetained))
                 delivered += 1
             }
         }
@@ -41,10 +90,10 @@ extension Broker {
         var session = users[user].firstSession
         while session != Slab<Session>.none {
             let connection = liveConnection(of: session)
-            if connection != .none {
+            if connection != .none && !sessions[session].dialect.isMQTT {
                 effects[connection.lane].deliver(
                     stamp: message.stamp, block: message.block, deadline: message.deadline,
-                    to: connection)
+                    to: connection, .mrt)
                 counters.deliveries += 1
             }
             session = sessions[session].nextOfUser
@@ -62,8 +111,13 @@ extension Broker {
         }
         let connection = attachments[attachment].connection
         // Numbers of a session in memory end with it.
-        let usable =
+        var usable =
             sessions[session].isPersistent ? sessions[session].reservedThrough : UInt64.max
+        let dialect = sessions[session].dialect
+        if dialect.isMQTT, let front = attachments[attachment].oldestSent {
+            // The identifier of the front is not free again.
+            usable = min(usable, front + PacketIdentifier.count - 1)
+        }
         while attachments[attachment].sentCount < attachments[attachment].windowMaximum {
             let position = Int(attachments[attachment].sentCount)
             guard position < attachments[attachment].window.count else { break }
@@ -77,17 +131,29 @@ extension Broker {
                 awaitBatch(messages[entry.message].batch, attachment)
                 return
             }
-            if messages[entry.message].deadline <= moment.instant {
+            let isRepeated = dialect.isMQTT && entry.number <= sessions[session].sentThrough
+            // What was sent does not expire [MQTT-4.3.3-7]: its identifier is in use.
+            if messages[entry.message].deadline <= moment.instant && !isRepeated {
                 counters.expired += 1
                 drop(session, position, &effects)
                 continue
             }
             attachments[attachment].sentCount += 1
-            attachments[attachment].sentThrough = entry.number
+            attachments[attachment].sentThrough = max(
+                attachments[attachment].sentThrough, entry.number)
+            if dialect.isMQTT && entry.state.options.contains(.received) {
+                effects[connection.lane].effects.append(
+                    .answerPacket(
+                        PacketAnswer(
+                            connection, PacketIdentifier.derived(from: entry.number), .release)))
+                continue
+            }
+            var state = entry.state
+            if isRepeated { state.options.insert(.repeated) }
             effects[connection.lane].deliver(
                 stamp: messages[entry.message].stamp, block: messages[entry.message].block,
-                deadline: messages[entry.message].deadline, to: connection, number: entry.number,
-                state: entry.state)
+                deadline: messages[entry.message].deadline, to: connection, dialect,
+                number: entry.number, state: state)
             counters.deliveries += 1
         }
         loadMore(session)
@@ -193,7 +259,7 @@ extension Broker {
 
     /// A receiver is done with an entry that has left its window: counts it out, strikes it out of
     /// the batch if it has not been handed over, and tells the sender if it was the last.
-    private mutating func settle(
+    mutating func settle(
         _ entry: WindowEntry, _ session: UInt32, _ effects: inout Effects
     ) -> SettledPlace {
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
@@ -217,7 +283,7 @@ extension Broker {
 
     /// Removes a session's stored entries up to a number that were counted out already, by one
     /// request per batch however often the number grows.
-    private mutating func removeFromStore(_ session: UInt32, throughNumber: UInt64) {
+    mutating func removeFromStore(_ session: UInt32, throughNumber: UInt64) {
         let attachment = sessions[session].attachment
         if attachments[attachment].acknowledgementBatch == gathering.sequence {
             let index = attachments[attachment].acknowledgementIndex
@@ -264,6 +330,10 @@ extension Broker {
         case .mailbox(let user)?:
             countOut(
                 mailbox: users[user].mailbox, count: tally.count, byteCount: tally.byteCount)
+        case .inherited(let session)?:
+            guard sessions.contains(session) else { break }
+            countOutBacklog(
+                session: session.index, count: tally.count, byteCount: tally.byteCount)
         case nil:
             break
         }

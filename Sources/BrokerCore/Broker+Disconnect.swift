@@ -86,6 +86,9 @@ extension Broker {
     ) {
         let attachment = sessions[session].attachment
         let wasConfirmed = attachments[attachment].isConfirmed
+        sessions[session].sentThrough = max(
+            sessions[session].sentThrough, attachments[attachment].sentThrough)
+        if sessions[session].dialect.isMQTT { forgetUnfinishedSends(of: session) }
         connections.remove(attachments[attachment].connection)
         emptyWindow(session, &effects)
         attachments.remove(attachment)
@@ -157,6 +160,7 @@ extension Broker {
     ) {
         precondition(!sessions[session].isConnected, "the end of a connected session")
         cancelExpiry(session)
+        let heardMail = sessions[session].hearsMail
         while sessions[session].firstSubscription != Slab<Subscription>.none {
             forgetSubscription(sessions[session].firstSubscription)
         }
@@ -169,8 +173,9 @@ extension Broker {
                 gathering.records.append(
                     Records.deletion(table, key: RecordKey.number(identifier)))
             }
+            deleteSends(of: session)
             let inbox = sessions[session].inbox
-            if returnsMail && inbox.count > 0 && !hasPersistentSession(user) {
+            if returnsMail && heardMail && inbox.count > 0 && !hasPersistentListener(user) {
                 giveMailbox(inbox, to: user)
             } else {
                 counters.discarded += UInt64(inbox.count)

@@ -150,7 +150,7 @@ extension Broker {
             users[user].memberships.count < limits.groupsPerUserMaximum,
             (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum
         else { return .refused(.quotaExceeded) }
-        let name = groupName(seed)
+        let name = unpredictableName(seed)
         guard name.withUnsafeBytes({ apps[app].groups.value(for: $0) }) == nil else {
             // Two random numbers of 64 bits alike: the client may simply ask again.
             return .refused(.serverBusy)
@@ -165,7 +165,7 @@ extension Broker {
     }
 
     /// 13 letters and digits for 64 random bits; without the ones that are read for each other.
-    private func groupName(_ seed: UInt64) -> [UInt8] {
+    func unpredictableName(_ seed: UInt64) -> [UInt8] {
         let alphabet = Array("abcdefghjkmnpqrstuvwxyz23456789x".utf8)
         var rest = seed
         return (0..<13).map { _ in
@@ -363,7 +363,7 @@ extension Broker {
         sendSystemMessage(
             .kicked, about: groups[group].name, payload: [], from: users[owner].name, moment
         ) { broker, message, tally in
-            if broker.users[user].firstSession == Slab<Session>.none {
+            if !broker.hasListener(user) {
                 broker.enqueue(message, mailboxOf: user, &tally)
             } else {
                 broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
@@ -439,6 +439,21 @@ extension Broker {
             leave(audience: audience, session)
             session = sessions[session].nextOfUser
         }
+        forgetSubscriptions(of: user, to: group)
+    }
+
+    /// Who is not a member any more hears no more of the group, in MQTT either (D28).
+    private mutating func forgetSubscriptions(of user: UInt32, to group: UInt32) {
+        var session = users[user].firstSession
+        while session != Slab<Session>.none,
+            let audience = audience(
+                ofAddress: .group, groups[group].name, app: groups[group].app)
+        {
+            if let index = subscription(of: session, audience: audience) {
+                forgetSubscription(index)
+            }
+            session = sessions[session].nextOfUser
+        }
     }
 
     private mutating func leave(audience: UInt32, _ session: UInt32) {
@@ -469,8 +484,23 @@ extension Broker {
     /// Notes in all groups of a user whether its mail has to wait: call whenever that may have
     /// changed.
     mutating func updateWaiting(of user: UInt32) {
-        let isWaiting = users[user].firstSession == Slab<Session>.none
-        for index in users[user].memberships { setWaiting(index, isWaiting) }
+        let hasListener = hasListener(user)
+        for index in users[user].memberships {
+            setWaiting(index, !hasListener && !subscribes(user, to: memberships[index].group))
+        }
+    }
+
+    /// Whether an MQTT session of a user subscribes to a group's messages.
+    func subscribes(_ user: UInt32, to group: UInt32) -> Bool {
+        guard
+            let audience = audience(
+                ofAddress: .group, groups[group].name, app: groups[group].app)
+        else { return false }
+        var isFound = false
+        forEachSession(of: user) { session in
+            isFound = isFound || subscription(of: session, audience: audience) != nil
+        }
+        return isFound
     }
 
     private mutating func setWaiting(_ index: UInt32, _ isWaiting: Bool) {

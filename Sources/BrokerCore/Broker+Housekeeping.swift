@@ -44,7 +44,8 @@ extension Broker {
                 let mailbox = users[user].mailbox
                 guard entry.number > mailboxes[mailbox].acknowledgedThrough else { continue }
                 countOut(mailbox: mailbox, count: 1, byteCount: UInt64(entry.byteCount))
-            case nil:
+            case .inherited, nil:
+                // A queue on the move: the next sweep finds it where it has come to.
                 continue
             }
             counters.expired += 1

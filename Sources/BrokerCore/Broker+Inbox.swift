@@ -12,15 +12,18 @@ extension Broker {
         _ message: UInt32, audience: UInt32, excluding excluded: UInt32,
         _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
     ) {
+        let sender = senderSession(of: message)
+        let isRetained = MessageBlock(messages[message].block).marks.contains(.retain)
         for position in 0..<audiences[audience].subscribers.count {
             let subscriber = audiences[audience].subscribers[position]
-            if subscriber.session == excluded { continue }
+            if subscriber.session == excluded || !subscriber.takes(from: sender) { continue }
             if subscriber.grade == .transient {
                 tally.taken += 1
-                deliverTransiently(message, to: subscriber.connection, &effects)
+                deliverTransiently(message, to: subscriber, isRetained, &effects)
                 continue
             }
-            let state = EntryState(grade: min(messages[message].grade, subscriber.grade))
+            let state = subscriber.state(
+                grade: min(messages[message].grade, subscriber.grade), isRetained: isRetained)
             enqueue(message, session: subscriber.session, state, &tally, moment, &effects)
         }
     }
@@ -33,26 +36,36 @@ extension Broker {
         let state = EntryState(grade: messages[message].grade)
         var session = users[user].firstSession
         while session != Slab<Session>.none {
-            enqueue(message, session: session, state, &tally, moment, &effects)
+            if !sessions[session].dialect.isMQTT {
+                enqueue(message, session: session, state, &tally, moment, &effects)
+            }
             session = sessions[session].nextOfUser
         }
     }
 
+    /// The session that sent a message; `Slab.none` for one that is gone, or for none.
+    func senderSession(of message: UInt32) -> UInt32 {
+        let sender = messages[message].sender
+        return sessions.contains(sender) ? sender.index : Slab<Session>.none
+    }
+
     /// A durable message for a subscription that wants it at most once.
     private mutating func deliverTransiently(
-        _ message: UInt32, to connection: ConnectionID, _ effects: inout Effects
+        _ message: UInt32, to subscriber: Subscriber, _ isRetained: Bool,
+        _ effects: inout Effects
     ) {
-        guard connection != .none else { return }
-        effects[connection.lane].deliver(
+        guard subscriber.connection != .none else { return }
+        effects[subscriber.connection.lane].deliver(
             stamp: messages[message].stamp, block: messages[message].block,
-            deadline: messages[message].deadline, to: connection)
+            deadline: messages[message].deadline, to: subscriber.connection, subscriber.dialect,
+            state: subscriber.state(grade: .transient, isRetained: isRetained))
         counters.deliveries += 1
     }
 
     // MARK: - To one
 
     /// Gives a message the next number of a session's inbox.
-    private mutating func enqueue(
+    mutating func enqueue(
         _ message: UInt32, session: UInt32, _ state: EntryState, _ tally: inout RoutingTally,
         _ moment: Moment, _ effects: inout Effects
     ) {
@@ -159,7 +172,8 @@ extension Broker {
     mutating func reserveNumbers(_ session: UInt32) {
         let wanted = sessions[session].inbox.nextNumber + CoreLimits.numberReservation / 2
         guard wanted > sessions[session].reservationRequested else { return }
-        sessions[session].reservationRequested += CoreLimits.numberReservation
+        sessions[session].reservationRequested = max(
+            sessions[session].reservationRequested + CoreLimits.numberReservation, wanted)
         gathering.reservations.append(
             (sessions.handle(session), through: sessions[session].reservationRequested))
         markDirty(session, .session, isUrgent: true)

@@ -83,7 +83,7 @@ extension Broker {
                 chained += 1
             }
             precondition(
-                users[user].mailbox == Slab<Inbox>.none || !hasPersistentSession(user),
+                users[user].mailbox == Slab<Inbox>.none || !hasPersistentListener(user),
                 "mail waits only where no session inherits it")
         }
         precondition(chained == sessions.count, "every session is in its user's chain")
@@ -175,7 +175,9 @@ extension Broker {
             users[membership.user].memberships.contains(index), "a user knows its groups")
         let isWaiting = membership.waitingPosition != Slab<Membership>.none
         precondition(
-            isWaiting == (users[membership.user].firstSession == Slab<Session>.none),
+            isWaiting
+                == (!hasListener(membership.user)
+                    && !subscribes(membership.user, to: membership.group)),
             "group mail waits for whom no session receives")
         precondition(
             !isWaiting
@@ -228,6 +230,7 @@ extension Broker {
             waiting += UInt64(mailboxes[users[user].mailbox].count)
             owners += 1
         }
+        owners += gathering.inheritedQueues.count + committing.inheritedQueues.count
         precondition(owners == queueOwners.count, "a queue has one owner")
         precondition(waiting == queuedCount, "all that waits is counted")
         var trimmed: [UInt64: UInt64] = [:]
@@ -293,7 +296,8 @@ extension Broker {
         // An outbox row of grade *once* that must be committed with it is waited for like a
         // receiver.
         let mayAwaitRow = messages[message].grade == .once && messages[message].batch != 0
-        let rows = Int(messages[message].unsettled) - Int(mentions.unsettled)
+        let retained = messages[message].awaitsRow ? 1 : 0
+        let rows = Int(messages[message].unsettled) - Int(mentions.unsettled) - retained
         precondition(rows == 0 || (rows == 1 && mayAwaitRow), "a send waits for its receivers")
         let batch = messages[message].batch
         precondition(

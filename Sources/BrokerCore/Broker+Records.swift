@@ -43,6 +43,7 @@ extension Broker {
         row.write(sessions[session].reservationRequested)
         row.write(sessions[session].expirySeconds)
         row.write(sessions[session].disconnected.milliseconds)
+        row.write(sessions[session].sentThrough)
         return RecordChange(
             table: .sessions, key: RecordKey.number(sessions[session].identifier), value: row.bytes)
     }

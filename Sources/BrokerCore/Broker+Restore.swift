@@ -38,7 +38,7 @@ extension Broker: StoreVisitor {
         case .mailbox(let user)?:
             mailboxes[users[user].mailbox].restore(
                 outline.tally, lastNumber: outline.lastNumber)
-        case nil:
+        case .inherited, nil:
             // A queue without an owner: its deletion was under way. Finish it.
             gathering.deletedQueues.append(queue)
             return
@@ -124,7 +124,7 @@ extension Broker: StoreVisitor {
         case .wills:
             try restoreWill(key, value)
         case .retained:
-            throw .unreadableRecord(table, key: key)
+            try restoreRetained(key, value)
         }
     }
 
@@ -175,6 +175,10 @@ extension Broker: StoreVisitor {
                 identifier: identifier, user: user, device: device, dialect: dialect,
                 epoch: epoch, inbox: inbox, expirySeconds: expirySeconds))
         sessions[session].disconnected = Instant(milliseconds: try row.read(UInt64.self))
+        // Of one that was connected nobody knows what it was sent last.
+        let sentThrough = try row.read(UInt64.self)
+        sessions[session].sentThrough =
+            sessions[session].disconnected == .never ? reserved : sentThrough
         sessions[session].reservationRequested = reserved
         sessions[session].reservedThrough = reserved
         restoration!.sessions[identifier] = session
@@ -188,14 +192,20 @@ extension Broker: StoreVisitor {
         guard let grade = Grade(rawValue: try row.read(UInt8.self)), key.count == 16,
             let session = restoration!.sessions[RecordKey.readNumber(key)]
         else { throw .danglingRecord(.subscriptions, key: key) }
+        let options = SubscriptionOptions(rawValue: try row.read(UInt8.self))
         addSubscription(
-            session, filter, grade, identifier: RecordKey.readNumber(key, at: 8))
+            session, filter, grade, identifier: RecordKey.readNumber(key, at: 8),
+            options: options, subscriptionIdentifier: try row.read(UInt32.self))
     }
 
     private mutating func restoreOutbox(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
         var row = try RecordReader(value, version: 1, table: .outboxes, key: key)
-        guard key.count == 8, let session = restoration!.sessions[RecordKey.readNumber(key)] else {
-            throw .danglingRecord(.outboxes, key: key)
+        guard key.count == 8 || key.count == 10,
+            let session = restoration!.sessions[RecordKey.readNumber(key)]
+        else { throw .danglingRecord(.outboxes, key: key) }
+        if key.count == 10 {
+            try restoreSend(session, key, value)
+            return
         }
         sessions[session].outboxEpoch = try row.read(UInt64.self)
         sessions[session].resultsSeenThrough = try row.read(UInt64.self)

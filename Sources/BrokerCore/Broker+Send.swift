@@ -42,6 +42,10 @@ extension Broker {
         _ moment: Moment, _ effects: inout Effects
     ) {
         guard let sender = session(of: connection) else { return }
+        if request.packetIdentifier > 0 {
+            publish(request, from: sender, bytes, moment, &effects)
+            return
+        }
         if request.number > 0
             && !isNewSend(sender, request, bytes, moment, &effects)
         {
@@ -51,6 +55,14 @@ extension Broker {
             refuse(request, from: sender, reason, bytes, &effects)
             return
         }
+        accept(request, from: sender, bytes, moment, &effects)
+    }
+
+    /// Routes a send that nothing speaks against.
+    mutating func accept(
+        _ request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
+        _ moment: Moment, _ effects: inout Effects
+    ) {
         let parts = self.parts(of: request, from: sender, bytes, moment)
         if request.grade == .transient {
             routeTransient(request, parts, from: sender, bytes, moment, &effects)
@@ -129,6 +141,9 @@ extension Broker {
             return .packetTooLarge
         }
         if request.grade != .transient && isStoreFull { return .quotaExceeded }
+        if let reason = retainRefusal(request, app: users[sessions[sender].user].app) {
+            return reason
+        }
         if case .topic(let topic) = request.target {
             let name = topic.bytes(in: bytes)
             // Addresses are not plain topics: they are reached as what they are.
@@ -140,11 +155,18 @@ extension Broker {
 
     /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new
     /// send.
-    private mutating func refuse(
+    mutating func refuse(
         _ request: SendRequest, from sender: UInt32, _ reason: ReasonCode,
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         counters.sendsRefused += 1
+        if request.packetIdentifier > 0 {
+            note(
+                .sendRefused, sender, reason, subject: subject(of: request.target, bytes),
+                &effects)
+            rememberRefusal(request, reason, from: sender, &effects)
+            return
+        }
         let connection = attachments[sessions[sender].attachment].connection
         let identifier = request.messageIdentifier.bytes(in: bytes)
         effects[connection.lane].appendResult(
@@ -180,6 +202,8 @@ extension Broker {
             }
         }
         var marks: MessageMarks = request.isRaw ? .raw : []
+        if request.isRetained { marks.insert(.retain) }
+        if request.expirySeconds != nil { marks.insert(.expires) }
         let isDoubtful =
             switch request.grade {
             case .transient: false
@@ -206,6 +230,22 @@ extension Broker {
         _ request: SendRequest, _ parts: MessageParts, from sender: UInt32,
         _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
     ) {
+        let user = sessions[sender].user
+        let tally = sendTransient(
+            request, parts, from: sender, ofUser: user, bytes, moment, &effects)
+        if tally.taken == 0 && tally.refusedCount > 0 {
+            refuse(request, from: sender, tally.reason, bytes, &effects)
+        } else {
+            counters.sendsAccepted += 1
+        }
+    }
+
+    /// As above, for a message of a user's whose session need not be there. The sender's name is at
+    /// the start of the scratch arena.
+    mutating func sendTransient(
+        _ request: SendRequest, _ parts: MessageParts, from sender: UInt32, ofUser user: UInt32,
+        _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
+    ) -> RoutingTally {
         let range = scratch.reserve(parts.blockByteCount)
         // The sender's name lies in the scratch arena too, which may have moved.
         var parts = parts
@@ -213,10 +253,10 @@ extension Broker {
         parts.write(to: scratch.mutableBytes(range))
         let message = TransientMessage(
             stamp: makeStamp(), block: range.bytes(in: scratch.bytes),
-            deadline: deadline(of: request, moment), excluded: excludedSession(request, sender))
+            deadline: deadline(of: request, moment), excluded: excludedSession(request, sender),
+            sender: sender, isRetained: request.isRetained)
         var tally = RoutingTally(stamp: message.stamp)
-        let user = sessions[sender].user
-        forEachDestination(of: request, fromUser: user, bytes, &tally) { broker, place, tally in
+        forEachDestination(of: request, from: sender, user, bytes, &tally) { broker, place, tally in
             tally.taken += 1
             switch place {
             case .audience(let audience):
@@ -229,11 +269,11 @@ extension Broker {
                 break
             }
         }
-        if tally.taken == 0 && tally.refusedCount > 0 {
-            refuse(request, from: sender, tally.reason, bytes, &effects)
-        } else {
-            counters.sendsAccepted += 1
+        if request.isRetained, tally.taken > 0 || tally.refusedCount == 0 {
+            retain(
+                message.block, app: users[user].app, expirySeconds: request.expirySeconds, moment)
         }
+        return tally
     }
 
     /// Durable or once: into every receiver's inbox, and into the batch.
@@ -266,6 +306,9 @@ extension Broker {
         // subscriptions.
         messages[message].takenCount += tally.taken - messages[message].unsettled
         remember(request, tally, from: sender, message)
+        if request.isRetained {
+            retain(message, ofUser: sessions[sender].user, request, moment)
+        }
         messages[message].isRouted = true
         completeIfSettled(message, &effects)
     }
@@ -276,7 +319,8 @@ extension Broker {
         excluding excluded: UInt32, _ bytes: UnsafeRawBufferPointer, _ tally: inout RoutingTally,
         _ moment: Moment, _ effects: inout Effects
     ) {
-        forEachDestination(of: request, fromUser: user, bytes, &tally) { broker, place, tally in
+        let sender = senderSession(of: message)
+        forEachDestination(of: request, from: sender, user, bytes, &tally) { broker, place, tally in
             switch place {
             case .audience(let audience):
                 broker.enqueue(
@@ -299,6 +343,7 @@ extension Broker {
     ) {
         var entry = OutboxEntry(
             number: request.number, stamp: tally.stamp, grade: request.grade)
+        entry.packetIdentifier = request.packetIdentifier
         if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
         entry.refusedCount = tally.refusedCount
         entry.refusals = tally.refusals
@@ -310,22 +355,24 @@ extension Broker {
         guard request.grade == .once && sessions[sender].isPersistent else { return }
         attachToBatch(message)
         messages[message].unsettled += 1
-        markDirty(sender, .send, isUrgent: true)
+        if request.packetIdentifier > 0 {
+            writeSend(entry, of: sender)
+        } else {
+            markDirty(sender, .send, isUrgent: true)
+        }
     }
 
     /// Calls `body` with each destination that a send addresses; unknown receivers are refused
     /// here.
     private mutating func forEachDestination(
-        of request: SendRequest, fromUser sender: UInt32, _ bytes: UnsafeRawBufferPointer,
-        _ tally: inout RoutingTally,
+        of request: SendRequest, from session: UInt32, _ sender: UInt32,
+        _ bytes: UnsafeRawBufferPointer, _ tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
         let app = users[sender].app
         switch request.target {
         case .user(let name):
-            if let place = destination(ofUser: name.bytes(in: bytes), app, &tally) {
-                body(&self, place, &tally)
-            }
+            forEachDestination(ofUser: name.bytes(in: bytes), app, &tally, body)
         case .users(let ids, let count):
             let list = ids.bytes(in: bytes)
             var offset = 0
@@ -334,12 +381,13 @@ extension Broker {
                 let name = UnsafeRawBufferPointer(rebasing: list[offset + 1..<end])
                 offset = end
                 tally.listIndex = UInt32(index)
-                if let place = destination(ofUser: name, app, &tally) {
-                    body(&self, place, &tally)
-                }
+                forEachDestination(ofUser: name, app, &tally, body)
             }
         case .everybody:
             body(&self, .audience(apps[app].broadcastAudience), &tally)
+            if let audience = audience(ofAddress: .everybody, [], app: app) {
+                body(&self, .audience(audience), &tally)
+            }
         case .group(let name):
             guard let group = apps[app].groups.value(for: name.bytes(in: bytes)) else {
                 tally.refuse(.topicNameInvalid)
@@ -351,32 +399,43 @@ extension Broker {
                 return
             }
             body(&self, .group(group), &tally)
+            if let audience = audience(ofAddress: .group, groups[group].name, app: app) {
+                body(&self, .audience(audience), &tally)
+            }
         case .topic(let topic):
-            if let audience = audience(ofTopic: topic.bytes(in: bytes), app) {
+            if let audience = audience(ofTopic: topic.bytes(in: bytes), app, from: session) {
                 body(&self, .audience(audience), &tally)
             }
         }
     }
 
-    /// Where mail for a user goes; nil, and refused, when nobody knows the user.
-    private mutating func destination(
-        ofUser name: UnsafeRawBufferPointer, _ app: UInt32, _ tally: inout RoutingTally
-    ) -> Destination? {
+    /// Where mail for a user goes; refused when nobody knows the user.
+    private mutating func forEachDestination(
+        ofUser name: UnsafeRawBufferPointer, _ app: UInt32, _ tally: inout RoutingTally,
+        _ body: (inout Broker, Destination, inout RoutingTally) -> Void
+    ) {
         guard let user = apps[app].users.value(for: name) else {
             tally.refuse(.topicNameInvalid)
-            return nil
+            return
         }
         // Named twice in one list, it gets the message once.
-        if users[user].routedStamp == tally.stamp { return nil }
+        if users[user].routedStamp == tally.stamp { return }
         users[user].routedStamp = tally.stamp
-        return users[user].firstSession == Slab<Session>.none
-            ? .mailbox(ofUser: user) : .sessions(ofUser: user)
+        guard hasListener(user) else {
+            body(&self, .mailbox(ofUser: user), &tally)
+            return
+        }
+        body(&self, .sessions(ofUser: user), &tally)
+        if let audience = audience(ofAddress: .user, users[user].name, app: app) {
+            body(&self, .audience(audience), &tally)
+        }
     }
 
     /// Who receives a plain topic. Where several filters match, their audiences are merged, so that
     /// a session gets the message once, in the highest grade that any of its filters wants.
-    private mutating func audience(ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32) -> UInt32?
-    {
+    mutating func audience(
+        ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32, from sender: UInt32
+    ) -> UInt32? {
         // Taken out for the while, since the tree is part of the same broker.
         var matched = ContiguousArray<UInt32>()
         swap(&matched, &matchedAudiences)
@@ -387,15 +446,12 @@ extension Broker {
         var merged = ContiguousArray<Subscriber>()
         swap(&merged, &audiences[mergedAudience].subscribers)
         merged.removeAll(keepingCapacity: true)
-        for audience in matched { merged += audiences[audience].subscribers }
-        merged.sort { ($0.session, $1.grade) < ($1.session, $0.grade) }
-        var kept = 0
-        for position in 0..<merged.count
-        where kept == 0 || merged[kept - 1].session != merged[position].session {
-            merged[kept] = merged[position]
-            kept += 1
+        for audience in matched {
+            for subscriber in audiences[audience].subscribers where subscriber.takes(from: sender) {
+                merged.append(subscriber)
+            }
         }
-        merged.removeSubrange(kept...)
+        Subscriber.merge(&merged)
         swap(&merged, &audiences[mergedAudience].subscribers)
         return mergedAudience
     }

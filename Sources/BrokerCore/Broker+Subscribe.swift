@@ -5,7 +5,7 @@ import Primitives
 extension Broker {
     mutating func subscribe(
         _ connection: ConnectionID, _ request: SubscribeRequest, _ bytes: UnsafeRawBufferPointer,
-        _ effects: inout Effects
+        _ moment: Moment, _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
         let filter = request.filter.bytes(in: bytes)
@@ -13,20 +13,35 @@ extension Broker {
             ? subscribeRefusal(session, filter) : .topicFilterInvalid
         {
             note(.subscribeRefused, session, reason, subject: filter, &effects)
-            effects[connection.lane].respond(connection, request.requestIdentifier, reason)
+            answer(
+                session, request.requestIdentifier, reason, body: [],
+                followingCount: request.followingCount, &effects)
             return
         }
-        if let index = subscription(of: session, filter) {
+        let existing = subscription(of: session, filter)
+        if let existing {
             // A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
-            let place = subscriptions[index]
-            audiences[place.audience].subscribers[Int(place.position)].grade = request.grade
-            writeSubscription(index)
+            let place = subscriptions[existing]
+            let position = Int(place.position)
+            audiences[place.audience].subscribers[position].grade = request.grade
+            audiences[place.audience].subscribers[position].options = request.options.stored
+            audiences[place.audience].subscribers[position].subscriptionIdentifier =
+                request.subscriptionIdentifier
+            writeSubscription(existing)
         } else {
             let identifier = sessions[session].isPersistent ? makeIdentifier() : 0
             writeSubscription(
-                addSubscription(session, Array(filter), request.grade, identifier: identifier))
+                addSubscription(
+                    session, Array(filter), request.grade, identifier: identifier,
+                    options: request.options,
+                    subscriptionIdentifier: request.subscriptionIdentifier))
         }
-        answer(session, request.requestIdentifier, body: [request.grade.rawValue], &effects)
+        answer(
+            session, request.requestIdentifier, .success, body: [request.grade.rawValue],
+            followingCount: request.followingCount, &effects)
+        sendRetained(
+            to: session, filter, request, isNew: existing == nil, moment, &effects)
+        pump(session, moment, &effects)
     }
 
     mutating func unsubscribe(
@@ -34,33 +49,45 @@ extension Broker {
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        guard let index = subscription(of: session, request.filter.bytes(in: bytes)) else {
-            effects[connection.lane].respond(
-                connection, request.requestIdentifier, .noSubscriptionExisted)
-            return
-        }
-        forgetSubscription(index)
-        answer(session, request.requestIdentifier, body: [], &effects)
+        let index = subscription(of: session, request.filter.bytes(in: bytes))
+        if let index { forgetSubscription(index) }
+        answer(
+            session, request.requestIdentifier,
+            index == nil ? .noSubscriptionExisted : .success, body: [],
+            followingCount: request.followingCount, &effects)
     }
 
-    /// Answers a request once what it changed is committed; a session without durable state is
-    /// answered at once.
+    /// Answers a request once what it changed is committed; a session without durable state, and a
+    /// request that changed nothing, is answered at once. In MQTT one answer has a byte for each of
+    /// a packet's filters: what `body` holds, or the reason.
     private mutating func answer(
-        _ session: UInt32, _ requestIdentifier: UInt64, body: [UInt8], _ effects: inout Effects
+        _ session: UInt32, _ requestIdentifier: UInt64, _ reason: ReasonCode, body: [UInt8],
+        followingCount: Int, _ effects: inout Effects
     ) {
         let connection = attachments[sessions[session].attachment].connection
-        if sessions[session].isPersistent {
+        var (reason, body) = (reason, body)
+        var changedState = reason == .success
+        if sessions[session].dialect.isMQTT {
+            answerCodes.append(body.first ?? reason.rawValue)
+            if followingCount > 0 { return }
+            body = answerCodes
+            answerCodes.removeAll(keepingCapacity: true)
+            (reason, changedState) = (.success, true)
+        }
+        if sessions[session].isPersistent && changedState {
             gathering.confirmations.append(
-                .respond(connection, requestIdentifier: requestIdentifier, .success, body: body))
+                .respond(connection, requestIdentifier: requestIdentifier, reason, body: body))
         } else {
-            effects[connection.lane].respond(connection, requestIdentifier, .success, body: body)
+            effects[connection.lane].respond(connection, requestIdentifier, reason, body: body)
         }
     }
 
     private func subscribeRefusal(
         _ session: UInt32, _ filter: UnsafeRawBufferPointer
     ) -> ReasonCode? {
-        if filter.first == UInt8(ascii: "$") { return .notAuthorized }
+        if filter.first == UInt8(ascii: "$"), !mayHear(session, address: filter) {
+            return .notAuthorized
+        }
         var levels = 1
         for byte in filter where byte == UInt8(ascii: "/") { levels += 1 }
         if levels > limits.topicLevelsMaximum { return .topicFilterInvalid }
@@ -77,6 +104,10 @@ extension Broker {
     private func subscription(of session: UInt32, _ filter: UnsafeRawBufferPointer) -> UInt32? {
         let app = users[sessions[session].user].app
         guard let audience = apps[app].topics.audience(of: filter) else { return nil }
+        return subscription(of: session, audience: audience)
+    }
+
+    func subscription(of session: UInt32, audience: UInt32) -> UInt32? {
         var found: UInt32?
         forEachSubscription(of: session) {
             if subscriptions[$0].audience == audience { found = $0 }
@@ -86,7 +117,8 @@ extension Broker {
 
     @discardableResult
     mutating func addSubscription(
-        _ session: UInt32, _ filter: [UInt8], _ grade: Grade, identifier: UInt64
+        _ session: UInt32, _ filter: [UInt8], _ grade: Grade, identifier: UInt64,
+        options: SubscriptionOptions, subscriptionIdentifier: UInt32
     ) -> UInt32 {
         let app = users[sessions[session].user].app
         var audience = filter.withUnsafeBytes { apps[app].topics.audience(of: $0) }
@@ -94,10 +126,16 @@ extension Broker {
             let new = audiences.insert(Audience(filter: filter)).index
             filter.withUnsafeBytes { apps[app].topics.insert($0, audience: new) }
             audience = new
+            if filter.first == UInt8(ascii: "$") { apps[app].addressCount += 1 }
         }
         sessions[session].filterCount += 1
-        return join(
-            session: session, audience: audience!, grade: grade, identifier: identifier)
+        let index = join(
+            session: session, audience: audience!, grade: grade, identifier: identifier,
+            options: options.stored, subscriptionIdentifier: subscriptionIdentifier)
+        if filter.first == UInt8(ascii: "$") {
+            addressChanged(session, filter: filter, isHeard: true)
+        }
+        return index
     }
 
     private mutating func writeSubscription(_ index: UInt32) {
@@ -107,7 +145,7 @@ extension Broker {
             Records.subscription(
                 session: sessions[place.session].identifier, identifier: place.identifier,
                 filter: audiences[place.audience].filter,
-                grade: audiences[place.audience].subscribers[Int(place.position)].grade))
+                audiences[place.audience].subscribers[Int(place.position)]))
     }
 
     /// Takes a session out of an audience, the row out of the store, and a filter that nobody has
@@ -117,7 +155,8 @@ extension Broker {
         let session = subscription.session
         leave(subscription: index)
         // What every session receives by itself has no filter, and its audience stays.
-        guard !audiences[subscription.audience].filter.isEmpty else { return }
+        let filter = audiences[subscription.audience].filter
+        guard !filter.isEmpty else { return }
         sessions[session].filterCount -= 1
         if sessions[session].isPersistent {
             gathering.records.append(
@@ -126,10 +165,15 @@ extension Broker {
                     key: RecordKey.numbers(
                         sessions[session].identifier, subscription.identifier)))
         }
-        guard audiences[subscription.audience].subscribers.isEmpty else { return }
-        let app = users[sessions[session].user].app
-        let audience = audiences.remove(subscription.audience)
-        audience.filter.withUnsafeBytes { apps[app].topics.remove($0) }
+        if audiences[subscription.audience].subscribers.isEmpty {
+            let app = users[sessions[session].user].app
+            audiences.remove(subscription.audience)
+            filter.withUnsafeBytes { apps[app].topics.remove($0) }
+            if filter.first == UInt8(ascii: "$") { apps[app].addressCount -= 1 }
+        }
+        if filter.first == UInt8(ascii: "$") {
+            addressChanged(session, filter: filter, isHeard: false)
+        }
     }
 
     /// Whether a user is online, since when, and on which devices.

@@ -6,8 +6,8 @@ extension Broker {
     /// Sends a message in a user's name. `body` puts it into inboxes.
     mutating func sendSystemMessage(
         _ kind: MessageKind, about address: some Collection<UInt8>,
-        payload: some Collection<UInt8>, from name: [UInt8], grade: Grade = .durable,
-        isRaw: Bool = false, expirySeconds: UInt64? = nil, _ moment: Moment,
+        payload: some Collection<UInt8>, properties: [UInt8] = [], from name: [UInt8],
+        grade: Grade = .durable, marks: MessageMarks = [], expirySeconds: UInt64? = nil, _ moment: Moment,
         _ body: (inout Broker, UInt32, inout RoutingTally) -> Void
     ) {
         let (address, payload) = (Array(address), Array(payload))
@@ -15,13 +15,17 @@ extension Broker {
         let (stamp, deadline) = (makeStamp(), deadline(after: expirySeconds, moment))
         let message = name.withUnsafeBytes { sender in
             address.withUnsafeBytes { address in
-                payload.withUnsafeBytes { payload in
-                    messages.insert(
+                (properties + payload).withUnsafeBytes { both in
+                    let (properties, payload) = (
+                        UnsafeRawBufferPointer(rebasing: both[..<properties.count]),
+                        UnsafeRawBufferPointer(rebasing: both[properties.count...])
+                    )
+                    return messages.insert(
                         Message(
                             parts: MessageParts(
-                                kind: kind, marks: isRaw ? .raw : [], grade: grade,
+                                kind: kind, marks: marks, grade: grade,
                                 time: moment.unixMilliseconds, sender: sender, address: address,
-                                properties: empty, payload: payload),
+                                properties: properties, payload: payload),
                             messageIdentifier: empty, stamp: stamp, deadline: deadline,
                             sender: Handle(index: 0, generation: 0), senderNumber: 0)
                     ).index

@@ -72,9 +72,19 @@ extension Broker {
         return last
     }
 
-    func hasPersistentSession(_ user: UInt32) -> Bool {
+    /// Whether some session receives what is sent to the user.
+    func hasListener(_ user: UInt32) -> Bool {
         var isFound = false
-        forEachSession(of: user) { isFound = isFound || sessions[$0].isPersistent }
+        forEachSession(of: user) { isFound = isFound || sessions[$0].hearsMail }
+        return isFound
+    }
+
+    /// Whether some session that receives the user's mail is stored, and so inherits what waits.
+    func hasPersistentListener(_ user: UInt32) -> Bool {
+        var isFound = false
+        forEachSession(of: user) {
+            isFound = isFound || (sessions[$0].isPersistent && sessions[$0].hearsMail)
+        }
         return isFound
     }
 

@@ -36,6 +36,11 @@ struct Will: Sendable {
     let isRaw: Bool
     let payload: [UInt8]
     let expirySeconds: UInt64?
+    /// *Once* in MRT; in MQTT as the client wants it.
+    let grade: Grade
+    let isRetained: Bool
+    /// MQTT 5 properties that travel with the message.
+    let properties: [UInt8]
     /// Set while the device is away and the delay runs.
     var token = TimerWheel.Token.none
 }
@@ -55,13 +60,18 @@ extension Broker {
     /// Keeps a will in place of the one there was: the last one set wins (L16).
     mutating func setWill(
         _ connection: ConnectionID, _ requestIdentifier: UInt64, _ request: WillRequest,
-        _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+        _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
         let reason =
             isStoreFull ? .quotaExceeded : refusal(of: request.message, from: session, bytes)
+        let isPartOfLogin = sessions[session].dialect.isMQTT
         if let reason {
             note(.sendRefused, session, reason, &effects)
+            if isPartOfLogin {
+                close(session, reason, moment, &effects)
+                return
+            }
             effects[connection.lane].respond(connection, requestIdentifier, reason)
             return
         }
@@ -75,10 +85,14 @@ extension Broker {
                 kind: kind,
                 address: address, isRaw: request.message.isRaw,
                 payload: Array(request.message.payload.bytes(in: bytes)),
-                expirySeconds: request.message.expirySeconds)
+                expirySeconds: request.message.expirySeconds, grade: request.message.grade,
+                isRetained: request.message.isRetained,
+                properties: Array(request.message.properties.bytes(in: bytes)))
         ).index
         sessions[session].will = index
         writeWill(index)
+        // The login, which waits for this batch, is the answer.
+        if isPartOfLogin { return }
         gathering.confirmations.append(
             .respond(connection, requestIdentifier: requestIdentifier, .success, body: []))
     }
@@ -179,18 +193,36 @@ extension Broker {
         var packet = will.address
         let payload = ByteRange(offset: packet.count, count: will.payload.count)
         packet += will.payload
-        let request = SendRequest(
-            number: 0, grade: .once, target: will.target, expirySeconds: will.expirySeconds,
-            isRaw: will.isRaw, payload: payload, messageByteCount: 0)
+        let properties = ByteRange(offset: packet.count, count: will.properties.count)
+        packet += will.properties
+        var request = SendRequest(
+            number: 0, grade: will.grade, target: will.target, expirySeconds: will.expirySeconds,
+            isRaw: will.isRaw, payload: payload, messageByteCount: 0, properties: properties)
+        request.isRetained = will.isRetained
         packet.withUnsafeBytes { bytes in
+            if will.grade == .transient {
+                scratch.removeAll()
+                let name = scratch.append(users[will.user].name)
+                let parts = MessageParts(
+                    kind: request.target.kind, marks: will.marks, grade: .transient,
+                    time: moment.unixMilliseconds, sender: name.bytes(in: scratch.bytes),
+                    address: request.target.address(in: bytes),
+                    properties: properties.bytes(in: bytes), payload: payload.bytes(in: bytes))
+                _ = sendTransient(
+                    request, parts, from: owner ?? .max, ofUser: will.user, bytes, moment,
+                    &effects)
+                return
+            }
             sendSystemMessage(
                 request.target.kind, about: request.target.address(in: bytes),
-                payload: payload.bytes(in: bytes), from: users[will.user].name, grade: .once,
-                isRaw: will.isRaw, expirySeconds: will.expirySeconds, moment
+                payload: payload.bytes(in: bytes), properties: will.properties,
+                from: users[will.user].name, grade: will.grade, marks: will.marks,
+                expirySeconds: will.expirySeconds, moment
             ) { broker, message, tally in
                 broker.route(
                     message, request, fromUser: will.user, excluding: owner ?? .max, bytes, &tally,
                     moment, &effects)
+                if will.isRetained { broker.retain(message, ofUser: will.user, request, moment) }
             }
         }
     }
@@ -227,6 +259,10 @@ extension Broker {
         row.write(will.expirySeconds ?? .max)
         row.write(UInt32(will.payload.count))
         row.append(will.payload)
+        row.write(will.grade.rawValue)
+        row.write(UInt8(will.isRetained ? 1 : 0))
+        row.write(UInt32(will.properties.count))
+        row.append(will.properties)
         gathering.records.append(
             RecordChange(
                 table: .wills, key: RecordKey.number(will.identifier), value: row.bytes))
@@ -248,11 +284,15 @@ extension Broker {
         let isRaw = try row.read(UInt8.self) == 1
         let expiry = try row.read(UInt64.self)
         let payload = try row.readBytes(count: Int(try row.read(UInt32.self)))
+        guard let grade = Grade(rawValue: try row.read(UInt8.self)) else { throw dangling }
+        let isRetained = try row.read(UInt8.self) == 1
+        let properties = try row.readBytes(count: Int(try row.read(UInt32.self)))
         let index = wills.insert(
             Will(
                 identifier: RecordKey.readNumber(key), user: user, device: device,
                 delaySeconds: delay, keepAliveSeconds: keepAlive, kind: kind, address: address,
-                isRaw: isRaw, payload: payload, expirySeconds: expiry == .max ? nil : expiry)
+                isRaw: isRaw, payload: payload, expirySeconds: expiry == .max ? nil : expiry,
+                grade: grade, isRetained: isRetained, properties: properties)
         ).index
         if let session = session(of: user, device: device) {
             sessions[session].will = index
@@ -274,6 +314,13 @@ extension Broker {
 }
 
 extension Will {
+    fileprivate var marks: MessageMarks {
+        var marks: MessageMarks = isRaw ? .raw : []
+        if isRetained { marks.insert(.retain) }
+        if expirySeconds != nil { marks.insert(.expires) }
+        return marks
+    }
+
     /// The target, with ranges in the address.
     fileprivate var target: SendTarget {
         let whole = ByteRange(offset: 0, count: address.count)

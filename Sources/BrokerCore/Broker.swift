@@ -32,6 +32,8 @@ public struct Broker: ~Copyable, Sendable {
     var wills = Slab<Will>()
     /// Wills of devices that have no session since the broker started.
     var orphanWills: Set<UInt32> = []
+    /// The last messages of topics.
+    var retained = Slab<Retained>()
     var connections: ConnectionTable
 
     // Who receives what.
@@ -73,6 +75,8 @@ public struct Broker: ~Copyable, Sendable {
     // Memory that is used again and again within one event.
     var matchedAudiences: ContiguousArray<UInt32> = []
     var scratch = ByteArena(capacity: 1024)
+    /// The answers to those filters of a SUBSCRIBE or UNSUBSCRIBE that have been looked at.
+    var answerCodes: [UInt8] = []
 
     /// A broker without any state; let a store read itself out to it, then call
     /// ``finishRestoring(_:newEpochSeed:at:)``.
@@ -103,8 +107,10 @@ public struct Broker: ~Copyable, Sendable {
             acknowledgeInbox(connection, throughNumber, moment, &effects)
         case .resultsSeen(let connection, let throughNumber):
             resultsSeen(connection, throughNumber, moment, &effects)
+        case .packetAnswered(let connection, let identifier, let step, let reason):
+            packetAnswered(connection, identifier, step, reason, moment, &effects)
         case .subscribeReceived(let connection, let request):
-            subscribe(connection, request, bytes, &effects)
+            subscribe(connection, request, bytes, moment, &effects)
         case .unsubscribeReceived(let connection, let request):
             unsubscribe(connection, request, bytes, &effects)
         case .presenceQueried(let connection, let identifier, let user):
@@ -112,7 +118,7 @@ public struct Broker: ~Copyable, Sendable {
         case .groupRequested(let connection, let identifier, let request):
             groupRequested(connection, identifier, request, bytes, moment, &effects)
         case .willSet(let connection, let identifier, let request):
-            setWill(connection, identifier, request, bytes, &effects)
+            setWill(connection, identifier, request, bytes, moment, &effects)
         case .willCleared(let connection, let identifier):
             clearWill(connection, identifier, &effects)
         case .unknownRequestReceived(let connection, let identifier):
@@ -135,6 +141,7 @@ public struct Broker: ~Copyable, Sendable {
             switch DeadlinePayload(raw: payload) {
             case .session(let session): expire(session: session, moment, &effects)
             case .will(let will): fireWill(will, moment, &effects)
+            case .retained(let index): expire(retained: index)
             case .housekeeping: keepHouse(moment)
             }
         }
@@ -178,6 +185,8 @@ public struct Broker: ~Copyable, Sendable {
 enum QueueOwner {
     case session(UInt32)
     case mailbox(user: UInt32)
+    /// It is on its way into a session's inbox.
+    case inherited(by: Handle)
 }
 
 extension ConnectionID {
@@ -190,12 +199,14 @@ enum DeadlinePayload {
     case session(UInt32)
     case will(UInt32)
     case housekeeping
+    case retained(UInt32)
 
     var raw: UInt64 {
         switch self {
         case .session(let index): UInt64(index)
         case .will(let index): 1 << 32 | UInt64(index)
         case .housekeeping: 2 << 32
+        case .retained(let index): 3 << 32 | UInt64(index)
         }
     }
 
@@ -204,6 +215,7 @@ enum DeadlinePayload {
         switch raw >> 32 {
         case 0: self = .session(index)
         case 1: self = .will(index)
+        case 3: self = .retained(index)
         default: self = .housekeeping
         }
     }

@@ -12,6 +12,8 @@ public enum Effect: Sendable {
     case refuse(ConnectionID, ReasonCode, retryAfterSeconds: UInt32)
     case deliver(Delivery)
     case reportResult(SendResult)
+    /// A step of the exchange about one publication, of either direction (MQTT).
+    case answerPacket(PacketAnswer)
     /// Answer a request. `body` is the operation's result.
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
     /// Tell whether a user is online, since when in Unix milliseconds, and on which devices:
@@ -41,6 +43,8 @@ public struct Acceptance: Hashable, Sendable {
     public var payloadMaximum: UInt32
     /// The authenticated user, in the lane's bytes.
     public var user: ByteRange
+    /// The device that the broker thought of, in the lane's bytes; empty where the client named one.
+    public var assignedDevice = ByteRange.empty
 }
 
 /// One message for one receiver.
@@ -52,15 +56,19 @@ public struct Delivery: Hashable, Sendable {
     public var publication: UInt32
     public var grade: Grade
     public var options: EntryOptions
+    /// How it is put on the wire.
+    public var dialect: SessionDialect
+    /// In MQTT; 0 for a transient delivery.
     public var packetIdentifier: UInt16
     public var subscriptionIdentifier: UInt32
 
     @inlinable
     public init(
         connection: ConnectionID, number: UInt64, publication: UInt32, grade: Grade,
-        options: EntryOptions = [], packetIdentifier: UInt16 = 0,
+        options: EntryOptions = [], dialect: SessionDialect = .mrt, packetIdentifier: UInt16 = 0,
         subscriptionIdentifier: UInt32 = 0
     ) {
+        self.dialect = dialect
         self.connection = connection
         self.number = number
         self.publication = publication

@@ -83,7 +83,7 @@ extension EffectLane {
     @inline(__always)
     mutating func deliver(
         stamp: UInt64, block: UnsafeRawBufferPointer, deadline: Instant,
-        to connection: ConnectionID, number: UInt64 = 0,
+        to connection: ConnectionID, _ dialect: SessionDialect, number: UInt64 = 0,
         state: EntryState = EntryState(grade: .transient)
     ) {
         let publication = publication(stamp: stamp, block: block, deadline: deadline)
@@ -91,8 +91,8 @@ extension EffectLane {
             .deliver(
                 Delivery(
                     connection: connection, number: number, publication: publication,
-                    grade: state.grade, options: state.options,
-                    packetIdentifier: state.packetIdentifier,
+                    grade: state.grade, options: state.options, dialect: dialect,
+                    packetIdentifier: number == 0 ? 0 : PacketIdentifier.derived(from: number),
                     subscriptionIdentifier: state.subscriptionIdentifier)))
     }
 

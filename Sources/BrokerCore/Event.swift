@@ -15,6 +15,8 @@ public enum Event: Sendable {
     case inboxAcknowledged(ConnectionID, throughNumber: UInt64)
     /// The sender has seen every result up to this outbox number (cumulative).
     case resultsSeen(ConnectionID, throughNumber: UInt64)
+    /// A step of the exchange about one publication, of either direction (MQTT).
+    case packetAnswered(ConnectionID, packetIdentifier: UInt16, PacketStep, ReasonCode)
     case subscribeReceived(ConnectionID, SubscribeRequest)
     case unsubscribeReceived(ConnectionID, UnsubscribeRequest)
     case presenceQueried(ConnectionID, requestIdentifier: UInt64, user: ByteRange)
@@ -94,12 +96,19 @@ public enum SessionDialect: UInt8, Hashable, Sendable {
     case mrt = 1
     case mqtt3 = 3
     case mqtt5 = 5
+
+    public var isMQTT: Bool { self != .mrt }
 }
 
 public struct ConnectRequest: Sendable {
     public var dialect: SessionDialect
     public var claim: Claim
     public var device: ByteRange
+    /// The client names no device and leaves it to the broker to think of one (MQTT).
+    public var assignsDevice = false
+    /// The connection's will follows as an event of its own and is committed before the client is
+    /// let in (MQTT).
+    public var carriesWill = false
     /// Discard what is stored of an earlier session.
     public var startsClean: Bool
     /// An automatic re-login, not somebody signing on (L33).
@@ -200,8 +209,13 @@ extension SendTarget {
 }
 
 public struct SendRequest: Sendable {
-    /// The outbox number; 0 for a transient send, which has none.
+    /// The outbox number; 0 for a transient send, which has none, and in MQTT, where the broker
+    /// counts.
     public var number: UInt64
+    /// What names a QoS 1 or 2 publication until it is acknowledged; 0 in MRT.
+    public var packetIdentifier: UInt16 = 0
+    /// Kept as the last message of its topic, for those who subscribe later (MQTT).
+    public var isRetained = false
     public var grade: Grade
     public var target: SendTarget
     /// The application's own id, to come back in the result; empty where none was given.
@@ -247,6 +261,11 @@ public struct SubscribeRequest: Sendable {
     public var grade: Grade
     /// Whether the filter obeys the rules of filters (MQTT 4.7).
     public var isFilterValid: Bool
+    public var options: SubscriptionOptions = []
+    /// Comes back in what the subscription brings; 0 for none (MQTT 5).
+    public var subscriptionIdentifier: UInt32 = 0
+    /// Filters of the same packet that follow as events of their own: one answer tells of them all.
+    public var followingCount = 0
 
     public init(
         requestIdentifier: UInt64, filter: ByteRange, grade: Grade, isFilterValid: Bool = true
@@ -258,9 +277,39 @@ public struct SubscribeRequest: Sendable {
     }
 }
 
+/// What a subscription wants beside its grade (MQTT 5 section 3.8.3.1). The lower half is stored.
+public struct SubscriptionOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
+    public var rawValue: UInt8
+
+    @inlinable
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// What the session sends itself does not come back.
+    @inlinable
+    public static var noLocal: SubscriptionOptions { SubscriptionOptions(rawValue: 1 << 0) }
+    /// A message that was retained says so.
+    @inlinable
+    public static var retainsAsPublished: SubscriptionOptions {
+        SubscriptionOptions(rawValue: 1 << 1)
+    }
+    /// Retained messages are not sent where the subscription was there before.
+    @inlinable
+    public static var retainedIfNew: SubscriptionOptions { SubscriptionOptions(rawValue: 1 << 4) }
+    /// Retained messages are not sent.
+    @inlinable
+    public static var withoutRetained: SubscriptionOptions {
+        SubscriptionOptions(rawValue: 1 << 5)
+    }
+
+    /// What outlives the request.
+    var stored: SubscriptionOptions { intersection([.noLocal, .retainsAsPublished]) }
+}
+
 public struct UnsubscribeRequest: Sendable {
     public var requestIdentifier: UInt64
     public var filter: ByteRange
+    /// As in ``SubscribeRequest``.
+    public var followingCount = 0
 
     public init(requestIdentifier: UInt64, filter: ByteRange) {
         self.requestIdentifier = requestIdentifier

@@ -38,6 +38,7 @@ struct PendingTrim {
 enum Confirmation {
     case accept(ConnectionID)
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: [UInt8])
+    case answerPacket(PacketAnswer)
     /// The connection's session has let go of it already.
     case disconnect(ConnectionID)
 }
@@ -54,6 +55,8 @@ struct GatheringBatch: ~Copyable {
     var trims: [(queue: QueueID, amount: TrimAmount)] = []
     var states: [EntryStateChange] = []
     var transfers: [QueueTransfer] = []
+    /// Mailboxes that are moved into a session's inbox.
+    var inheritedQueues: [QueueID] = []
     var deletedQueues: [QueueID] = []
     var records: [RecordChange] = []
     /// Rows that say a send was accepted; left out together with the message.
@@ -92,6 +95,7 @@ struct GatheringBatch: ~Copyable {
         trims.removeAll(keepingCapacity: true)
         states.removeAll(keepingCapacity: true)
         transfers.removeAll(keepingCapacity: true)
+        inheritedQueues.removeAll(keepingCapacity: true)
         deletedQueues.removeAll(keepingCapacity: true)
         records.removeAll(keepingCapacity: true)
         sendRecords.removeAll(keepingCapacity: true)

@@ -46,6 +46,8 @@ public struct CoreLimits: Sendable {
     /// Users of all apps who are known: by a token, a registration or a login. Where logins name
     /// users freely, this is what a client that makes up names comes up against.
     public var usersMaximum = 2_000_000
+    /// Retained messages of one app. They are all in memory.
+    public var retainedPerAppMaximum = 100_000
     /// Sessions of one user: each is one more copy of everything sent to that user.
     public var sessionsPerUserMaximum = 64
     /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly

@@ -24,6 +24,9 @@ struct Message: ~Copyable, @unchecked Sendable {
     var takenCount: UInt32 = 0
     /// Receivers for whom the store had no room in the end.
     var refusedCount: UInt32 = 0
+    /// A row beside its entries is part of its batch, and waited for like a receiver: that it was
+    /// retained.
+    var awaitsRow = false
     /// Whether routing is over, so that `unsettled == 0` means what it says.
     var isRouted = false
     /// A receiver whose copy was lost may have got it all the same.
@@ -60,14 +63,20 @@ struct Message: ~Copyable, @unchecked Sendable {
     init(
         identifier: MessageID, block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant
     ) {
+        self.init(copying: block, stamp: stamp, deadline: deadline)
+        self.identifier = identifier.raw
+        isRouted = true
+    }
+
+    /// A message that no client is told of.
+    init(copying block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant) {
         blockByteCount = block.count
         memory = .allocate(byteCount: block.count, alignment: 8)
         memory.copyMemory(from: block)
-        self.identifier = identifier.raw
+        identifier = 0
         self.stamp = stamp
         self.deadline = deadline
         grade = MessageBlock(block).grade
-        isRouted = true
         sender = Handle(index: 0, generation: 0)
         senderNumber = 0
     }

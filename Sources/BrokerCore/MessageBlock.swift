@@ -45,6 +45,9 @@ public struct MessageMarks: OptionSet, Hashable, Sendable {
     /// It was published with RETAIN set (MQTT).
     @inlinable
     public static var retain: MessageMarks { MessageMarks(rawValue: 1 << 2) }
+    /// Its sender gave it an expiry, which receivers are told of.
+    @inlinable
+    public static var expires: MessageMarks { MessageMarks(rawValue: 1 << 3) }
 }
 
 /// Reads a message block where it lies. Valid as long as the bytes are.

@@ -130,11 +130,13 @@ enum Records {
     }
 
     static func subscription(
-        session: UInt64, identifier: UInt64, filter: [UInt8], grade: Grade
+        session: UInt64, identifier: UInt64, filter: [UInt8], _ subscriber: Subscriber
     ) -> RecordChange {
         var row = RecordWriter(version: 1)
         row.write(filter)
-        row.write(grade.rawValue)
+        row.write(subscriber.grade.rawValue)
+        row.write(subscriber.options.stored.rawValue)
+        row.write(subscriber.subscriptionIdentifier)
         return RecordChange(
             table: .subscriptions, key: RecordKey.numbers(session, identifier), value: row.bytes)
     }

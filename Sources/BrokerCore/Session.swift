@@ -37,6 +37,14 @@ struct Inbox {
         self.byteCount = self.count == 0 ? 0 : self.byteCount - byteCount
     }
 
+    /// Counts in all entries of a queue that is moved behind this one.
+    mutating func append(_ other: Inbox) {
+        count += other.count
+        byteCount += other.byteCount
+        nextNumber += UInt64(other.count)
+        droppedCount += other.droppedCount
+    }
+
     /// Takes over what the store says is in the queue.
     mutating func restore(_ tally: QueueTally, lastNumber: UInt64) {
         count = UInt32(tally.count)
@@ -50,8 +58,12 @@ struct OutboxEntry {
     var number: UInt64
     /// The message's stamp, which tells whose result this is; 0 once it came back from the store.
     var stamp: UInt64
+    /// The client's name for it in MQTT; 0 in MRT.
+    var packetIdentifier: UInt16 = 0
     /// Whether `reason` is final; before that the send's commit is under way.
     var isComplete = false
+    /// Whether the client has been told, in MQTT, where answers keep the order of the sends.
+    var isReported = false
     var grade: Grade
     var reason = ReasonCode.sent
     var refusedCount: UInt32 = 0
@@ -76,6 +88,10 @@ struct Session: ~Copyable {
     var dialect: SessionDialect
     /// Whether the sender has connected since the broker started.
     var hasConnectedSinceStart = false
+    /// Whether what is sent to its user comes here: in MRT always, in MQTT while it subscribes to it.
+    var hearsMail: Bool
+    /// Numbers up to here may have been delivered on an earlier connection.
+    var sentThrough: UInt64 = 0
 
     // The rest.
     /// Durable name; 0 for a session that is not persistent.
@@ -107,6 +123,8 @@ struct Session: ~Copyable {
     /// with an earlier session, or is missing from a restored backup.
     var forgottenThrough: UInt64 = 0
     var outbox: [OutboxEntry] = []
+    /// The number of the last send in MQTT, where the broker counts.
+    var lastSendNumber: UInt64 = 0
 
     init(
         identifier: UInt64, user: UInt32, device: [UInt8], dialect: SessionDialect, epoch: UInt64,
@@ -120,6 +138,7 @@ struct Session: ~Copyable {
         self.inbox = inbox
         self.expirySeconds = expirySeconds
         isPersistent = identifier != 0
+        hearsMail = !dialect.isMQTT
     }
 
     var isConnected: Bool { attachment != Slab<Attachment>.none }
@@ -174,6 +193,9 @@ struct App: ~Copyable {
     /// Who receives broadcasts.
     let broadcastAudience: UInt32
     var topics: TopicTree
+    /// Filters in the tree that begin with `$`: without any, no send looks for them.
+    var addressCount = 0
+    var retained = RetainedTree()
 
     init(name: [UInt8], keyDigest: Digest?, broadcastAudience: UInt32) {
         self.name = name

@@ -173,6 +173,10 @@ public struct EntryOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
     /// Delivered with the RETAIN flag set.
     @inlinable
     public static var retain: EntryOptions { EntryOptions(rawValue: 1 << 1) }
+    /// An earlier attempt may have arrived. It is found out when the entry is delivered, and not
+    /// stored.
+    @inlinable
+    public static var repeated: EntryOptions { EntryOptions(rawValue: 1 << 2) }
 }
 
 /// Removes every entry of the queue whose number is at most `throughNumber`.

@@ -54,7 +54,7 @@ struct TopicTree: ~Copyable {
     /// The audience of a filter, if any session has it.
     func audience(of filter: UnsafeRawBufferPointer) -> UInt32? {
         var node = root
-        var rest = Levels(filter)
+        var rest = TopicLevels(filter)
         while let level = rest.next() {
             if level.isHash { return known(nodes[node].multiAudience) }
             if level.isPlus {
@@ -71,7 +71,7 @@ struct TopicTree: ~Copyable {
     /// Notes that a filter leads to an audience. The filter has been checked and has none yet.
     mutating func insert(_ filter: UnsafeRawBufferPointer, audience: UInt32) {
         var node = root
-        var rest = Levels(filter)
+        var rest = TopicLevels(filter)
         while let level = rest.next() {
             if level.isHash {
                 nodes[node].multiAudience = audience
@@ -85,7 +85,7 @@ struct TopicTree: ~Copyable {
     /// Forgets a filter whose audience is empty, and the nodes that only it needed.
     mutating func remove(_ filter: UnsafeRawBufferPointer) {
         var node = root
-        var rest = Levels(filter)
+        var rest = TopicLevels(filter)
         var endsInHash = false
         while let level = rest.next() {
             if level.isHash {
@@ -112,11 +112,11 @@ struct TopicTree: ~Copyable {
     /// [MQTT-4.7.2-1].
     func match(_ topic: UnsafeRawBufferPointer, into audiences: inout ContiguousArray<UInt32>) {
         let isReserved = topic.first == UInt8(ascii: "$")
-        match(Levels(topic), from: root, allowsWildcard: !isReserved, into: &audiences)
+        match(TopicLevels(topic), from: root, allowsWildcard: !isReserved, into: &audiences)
     }
 
     private func match(
-        _ levels: Levels, from node: UInt32, allowsWildcard: Bool,
+        _ levels: TopicLevels, from node: UInt32, allowsWildcard: Bool,
         into audiences: inout ContiguousArray<UInt32>
     ) {
         // "sport/#" also matches "sport": the parent level counts [MQTT 4.7.1.2].
@@ -192,7 +192,7 @@ struct TopicTree: ~Copyable {
 }
 
 /// Walks over the levels of a topic or filter. Levels may be empty: "/a" has two.
-private struct Levels {
+struct TopicLevels {
     private let bytes: UnsafeRawBufferPointer
     private var start = 0
 

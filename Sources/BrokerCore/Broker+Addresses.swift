@@ -1,0 +1,98 @@
+// The addresses of users, groups and everybody as an MQTT client spells them: filters that begin
+// with `$`, in the tree beside all others. An MRT session hears its own without asking and is not in
+// there.
+
+import Primitives
+
+/// What a filter that begins with `$` may stand for.
+enum AddressKind {
+    /// `$u/` and a user.
+    case user
+    /// `$g/` and a group.
+    case group
+    /// `$b`.
+    case everybody
+
+    var prefix: StaticString {
+        switch self {
+        case .user: "$u/"
+        case .group: "$g/"
+        case .everybody: "$b"
+        }
+    }
+}
+
+extension Broker {
+    /// Those MQTT sessions that subscribe to an address; nil for none.
+    func audience(ofAddress kind: AddressKind, _ name: [UInt8], app: UInt32) -> UInt32? {
+        guard apps[app].addressCount > 0 else { return nil }
+        let prefix = kind.prefix
+        return withUnsafeTemporaryAllocation(
+            byteCount: prefix.utf8CodeUnitCount + name.count, alignment: 1
+        ) { filter in
+            filter.copyMemory(
+                from: UnsafeRawBufferPointer(
+                    start: prefix.utf8Start, count: prefix.utf8CodeUnitCount))
+            name.withUnsafeBytes {
+                UnsafeMutableRawBufferPointer(rebasing: filter[prefix.utf8CodeUnitCount...])
+                    .copyMemory(from: $0)
+            }
+            return apps[app].topics.audience(of: UnsafeRawBufferPointer(filter))
+        }
+    }
+
+    /// The name in a filter that is an address of this kind.
+    private func name(
+        of kind: AddressKind, in filter: UnsafeRawBufferPointer
+    ) -> UnsafeRawBufferPointer? {
+        let prefix = kind.prefix
+        guard filter.count >= prefix.utf8CodeUnitCount else { return nil }
+        for index in 0..<prefix.utf8CodeUnitCount where filter[index] != prefix.utf8Start[index] {
+            return nil
+        }
+        return UnsafeRawBufferPointer(rebasing: filter[prefix.utf8CodeUnitCount...])
+    }
+
+    /// Whether a session may subscribe to a filter that begins with `$`: its own user's mail, the
+    /// groups that the user is in, and everybody's.
+    func mayHear(_ session: UInt32, address filter: UnsafeRawBufferPointer) -> Bool {
+        guard sessions[session].dialect.isMQTT else { return false }
+        let user = sessions[session].user
+        if let name = name(of: .user, in: filter) { return name.elementsEqual(users[user].name) }
+        if let name = name(of: .group, in: filter) {
+            guard let group = apps[users[user].app].groups.value(for: name) else { return false }
+            return membership(of: user, in: group) != nil
+        }
+        return name(of: .everybody, in: filter)?.isEmpty == true
+    }
+
+    /// A session has begun, or ceased, to subscribe to an address.
+    mutating func addressChanged(_ session: UInt32, filter: [UInt8], isHeard: Bool) {
+        let isMail = filter.withUnsafeBytes { name(of: .user, in: $0) != nil }
+        if isMail {
+            sessions[session].hearsMail = isHeard
+            if isHeard && sessions[session].isPersistent { inherit(session) }
+        }
+        updateWaiting(of: sessions[session].user)
+    }
+
+    /// The first persistent session that hears its user's mail inherits what waits.
+    private mutating func inherit(_ session: UInt32) {
+        guard restoration == nil, let mailbox = takeMailbox(of: sessions[session].user) else {
+            return
+        }
+        gathering.transfers.append(
+            QueueTransfer(
+                source: mailbox.queue, destination: sessions[session].inbox.queue,
+                firstNumber: sessions[session].inbox.nextNumber))
+        // What the store still has to say of the old queue is about this session.
+        queueOwners[mailbox.queue.raw] = .inherited(by: sessions.handle(session))
+        gathering.inheritedQueues.append(mailbox.queue)
+        sessions[session].inbox.append(mailbox)
+        let attachment = sessions[session].attachment
+        if attachment != Slab<Attachment>.none {
+            attachments[attachment].backlogCount += mailbox.count
+        }
+        reserveNumbers(session)
+    }
+}

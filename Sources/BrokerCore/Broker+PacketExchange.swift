@@ -1,0 +1,101 @@
+// Acknowledgements of single deliveries, as MQTT clients give them: by packet identifier, in any
+// order, in one step for QoS 1 and in two for QoS 2.
+//
+//     QoS 1   sent ──PUBACK──► settled
+//     QoS 2   sent ──PUBREC, committed──► PUBREL ──PUBCOMP──► settled
+//              └──PUBREC that refuses──► settled
+
+import Primitives
+
+extension Broker {
+    mutating func packetAnswered(
+        _ connection: ConnectionID, _ identifier: UInt16, _ step: PacketStep,
+        _ reason: ReasonCode, _ moment: Moment, _ effects: inout Effects
+    ) {
+        guard let session = session(of: connection) else { return }
+        if step == .release {
+            releasePublication(session, identifier, moment, &effects)
+            return
+        }
+        guard let position = windowPosition(ofPacket: identifier, session) else {
+            // It is settled already, or was dropped; only a PUBREC wants an answer.
+            if step == .received && !reason.isFailure {
+                effects[connection.lane].effects.append(
+                    .answerPacket(
+                        PacketAnswer(connection, identifier, .release, .packetIdentifierNotFound)))
+            }
+            return
+        }
+        let entry = attachments[sessions[session].attachment].window[position]
+        let isReceived = entry.state.options.contains(.received)
+        switch (step, entry.state.grade) {
+        case (.accepted, .durable):
+            settleDelivery(session, position, &effects)
+            pump(session, moment, &effects)
+        case (.received, .once) where reason.isFailure, (.complete, .once) where isReceived:
+            settleDelivery(session, position, &effects)
+            pump(session, moment, &effects)
+        case (.received, .once):
+            receiveDelivery(session, position, connection, &effects)
+        case (.complete, .once):
+            // Nothing was released: an answer from before a reconnect.
+            break
+        case (.accepted, _), (.received, _), (.complete, _), (.release, _):
+            close(session, .protocolError, moment, &effects)
+        }
+    }
+
+    /// Where the delivery with an identifier stands in the window. It is nearly always the front.
+    private func windowPosition(ofPacket identifier: UInt16, _ session: UInt32) -> Int? {
+        let attachment = sessions[session].attachment
+        for position in 0..<Int(attachments[attachment].sentCount)
+        where PacketIdentifier.derived(from: attachments[attachment].window[position].number)
+            == identifier
+        {
+            return position
+        }
+        return nil
+    }
+
+    /// The receiver is done with one delivery.
+    private mutating func settleDelivery(
+        _ session: UInt32, _ position: Int, _ effects: inout Effects
+    ) {
+        counters.acknowledgements += 1
+        let entry = attachments[sessions[session].attachment].remove(at: position)
+        let isFront = position == 0
+        // What is behind the front is left out of a reload by its own removal.
+        if isFront { sessions[session].inbox.acknowledgedThrough = entry.number }
+        guard settle(entry, session, &effects) == .inStore else { return }
+        if isFront {
+            removeFromStore(session, throughNumber: entry.number)
+        } else {
+            gathering.removals.append(
+                EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
+        }
+    }
+
+    /// The receiver has a QoS 2 delivery: it is released when that is committed.
+    private mutating func receiveDelivery(
+        _ session: UInt32, _ position: Int, _ connection: ConnectionID, _ effects: inout Effects
+    ) {
+        let attachment = sessions[session].attachment
+        let number = attachments[attachment].window[position].number
+        let answer = PacketAnswer(
+            connection, PacketIdentifier.derived(from: number), .release)
+        let isRepeated = attachments[attachment].window[position].state.options.contains(
+            .received)
+        attachments[attachment].window[position].state.options.insert(.received)
+        guard sessions[session].isPersistent else {
+            effects[connection.lane].effects.append(.answerPacket(answer))
+            return
+        }
+        if !isRepeated {
+            gathering.states.append(
+                EntryStateChange(
+                    queue: sessions[session].inbox.queue, number: number,
+                    state: attachments[attachment].window[position].state))
+        }
+        gathering.confirmations.append(.answerPacket(answer))
+    }
+}

@@ -1,0 +1,195 @@
+// Publications of QoS 1 and 2 as MQTT clients send them: named by packet identifiers that are used
+// again and again, answered in the order in which they came, remembered until they are released.
+//
+//     QoS 1   PUBLISH ──routed, committed──► PUBACK, forgotten
+//     QoS 2   PUBLISH ──routed, committed──► PUBREC ──PUBREL, committed──► PUBCOMP, forgotten
+//
+// What is remembered stands in the session's outbox under numbers that the broker gives.
+
+import Primitives
+
+extension Broker {
+    /// Takes a publication, or recognises one of QoS 2 that it has.
+    mutating func publish(
+        _ request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
+        _ moment: Moment, _ effects: inout Effects
+    ) {
+        if request.grade == .once,
+            let position = outboxPosition(ofPacket: request.packetIdentifier, sender)
+        {
+            counters.sendsRepeated += 1
+            if sessions[sender].outbox[position].isComplete {
+                answer(sender, position, &effects)
+                sessions[sender].outbox[position].isReported = true
+            }
+            return
+        }
+        guard sessions[sender].outbox.count < publicationMaximum(of: sender) else {
+            close(sender, .receiveMaximumExceeded, moment, &effects)
+            return
+        }
+        sessions[sender].lastSendNumber += 1
+        var request = request
+        request.number = sessions[sender].lastSendNumber
+        if let reason = refusal(of: request, from: sender, bytes) {
+            refuse(request, from: sender, reason, bytes, &effects)
+        } else {
+            accept(request, from: sender, bytes, moment, &effects)
+        }
+    }
+
+    /// Publications that may be unanswered at a time [MQTT-3.3.4-7]. A 3.1.1 client cannot be told:
+    /// its identifiers are the limit.
+    private func publicationMaximum(of sender: UInt32) -> Int {
+        sessions[sender].dialect == .mqtt5 ? Int(limits.sendWindowMaximum) : Int(UInt16.max)
+    }
+
+    /// Place of a QoS 2 publication that has not been released.
+    private func outboxPosition(ofPacket identifier: UInt16, _ sender: UInt32) -> Int? {
+        sessions[sender].outbox.firstIndex {
+            $0.packetIdentifier == identifier && $0.grade == .once
+        }
+    }
+
+    /// A refusal is answered in its turn, like everything else.
+    mutating func rememberRefusal(
+        _ request: SendRequest, _ reason: ReasonCode, from sender: UInt32, _ effects: inout Effects
+    ) {
+        var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
+        entry.packetIdentifier = request.packetIdentifier
+        entry.isComplete = true
+        entry.reason = reason
+        sessions[sender].outbox.append(entry)
+        reportInOrder(sender, &effects)
+    }
+
+    /// Answers what is complete, as far as nothing before it is not: [MQTT-4.6.0-2],
+    /// [MQTT-4.6.0-3].
+    mutating func reportInOrder(_ sender: UInt32, _ effects: inout Effects) {
+        guard liveConnection(of: sender) != .none else { return }
+        var position = 0
+        while position < sessions[sender].outbox.count {
+            let entry = sessions[sender].outbox[position]
+            if entry.isReported {
+                position += 1
+                continue
+            }
+            guard entry.isComplete else { return }
+            answer(sender, position, &effects)
+            // A refused identifier is free again [MQTT-4.3.3-4].
+            if entry.grade == .once && !entry.reason.isFailure {
+                sessions[sender].outbox[position].isReported = true
+                position += 1
+            } else {
+                sessions[sender].outbox.remove(at: position)
+            }
+        }
+    }
+
+    private func answer(_ sender: UInt32, _ position: Int, _ effects: inout Effects) {
+        let connection = liveConnection(of: sender)
+        let entry = sessions[sender].outbox[position]
+        // Outboxes are shared with MRT, whose word for success is another one.
+        let reason = entry.reason == .sent ? ReasonCode.success : entry.reason
+        effects[connection.lane].effects.append(
+            .answerPacket(
+                PacketAnswer(
+                    connection, entry.packetIdentifier,
+                    entry.grade == .once ? .received : .accepted, reason)))
+    }
+
+    /// The sender has seen the answer to a QoS 2 publication: its identifier is forgotten, and that
+    /// is confirmed when it is committed.
+    mutating func releasePublication(
+        _ sender: UInt32, _ identifier: UInt16, _ moment: Moment, _ effects: inout Effects
+    ) {
+        let connection = liveConnection(of: sender)
+        guard let position = outboxPosition(ofPacket: identifier, sender) else {
+            effects[connection.lane].effects.append(
+                .answerPacket(
+                    PacketAnswer(connection, identifier, .complete, .packetIdentifierNotFound)))
+            return
+        }
+        guard sessions[sender].outbox[position].isComplete else {
+            // It releases what has not been received.
+            close(sender, .protocolError, moment, &effects)
+            return
+        }
+        sessions[sender].outbox.remove(at: position)
+        let answer = PacketAnswer(connection, identifier, .complete)
+        guard sessions[sender].isPersistent else {
+            effects[connection.lane].effects.append(.answerPacket(answer))
+            return
+        }
+        // Not among the rows that a full store leaves out: the identifier will mean another message.
+        gathering.records.append(
+            Records.deletion(
+                .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier)))
+        gathering.confirmations.append(.answerPacket(answer))
+    }
+
+    /// The connection is gone: what it was not answered it sends again, and only of QoS 2 has to be
+    /// known.
+    mutating func forgetUnfinishedSends(of sender: UInt32) {
+        sessions[sender].outbox.removeAll {
+            $0.grade != .once || ($0.isComplete && $0.reason.isFailure)
+        }
+    }
+
+    // MARK: - Rows
+
+    /// Stores that a QoS 2 publication was accepted, together with its message.
+    mutating func writeSend(_ entry: OutboxEntry, of sender: UInt32) {
+        var row = RecordWriter(version: 1)
+        row.write(entry.number)
+        row.write(entry.reason.rawValue)
+        gathering.sendRecords.append(
+            RecordChange(
+                table: .outboxes,
+                key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier),
+                value: row.bytes))
+    }
+
+    mutating func restoreSend(
+        _ session: UInt32, _ key: [UInt8], _ value: [UInt8]
+    ) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .outboxes, key: key)
+        var entry = OutboxEntry(number: try row.read(UInt64.self), stamp: 0, grade: .once)
+        guard let reason = ReasonCode(rawValue: try row.read(UInt8.self)) else {
+            throw .unreadableRecord(.outboxes, key: key)
+        }
+        entry.reason = reason
+        entry.packetIdentifier = RecordKey.readPacket(key)
+        entry.isComplete = true
+        entry.isReported = true
+        // Keys are in the order of identifiers, which is not that of the sends.
+        var position = sessions[session].outbox.count
+        while position > 0 && sessions[session].outbox[position - 1].number > entry.number {
+            position -= 1
+        }
+        sessions[session].outbox.insert(entry, at: position)
+        sessions[session].lastSendNumber = max(
+            sessions[session].lastSendNumber, entry.number)
+    }
+
+    /// Deletes the rows of a session's QoS 2 publications with the session.
+    mutating func deleteSends(of session: UInt32) {
+        for entry in sessions[session].outbox where entry.packetIdentifier > 0 {
+            gathering.records.append(
+                Records.deletion(
+                    .outboxes,
+                    key: RecordKey.packet(sessions[session].identifier, entry.packetIdentifier)))
+        }
+    }
+}
+
+extension RecordKey {
+    /// Sorts by session, behind the session's own row.
+    static func packet(_ session: UInt64, _ identifier: UInt16) -> [UInt8] {
+        number(session) + [UInt8(identifier >> 8), UInt8(identifier & 0xFF)]
+    }
+
+    static func readPacket(_ key: [UInt8]) -> UInt16 {
+        UInt16(key[8]) << 8 | UInt16(key[9])
+    }
+}

@@ -1,0 +1,172 @@
+// Retained messages: the last one of each topic, for those who subscribe later (MQTT 5.0 section
+// 3.3.1.3). They are kept in memory, and in the store by the batch that their acknowledgement
+// follows.
+
+import Primitives
+
+/// The last message of one topic.
+struct Retained {
+    /// Durable name.
+    let identifier: UInt64
+    let app: UInt32
+    /// As ``MessageBlock`` lays it out; its address is the topic.
+    let block: [UInt8]
+    /// When it is worth nothing any more; `.never` for one that stays.
+    let deadline: Instant
+    var token = TimerWheel.Token.none
+}
+
+extension Broker {
+    // MARK: - Keeping
+
+    /// Keeps a message as the last one of its topic, in place of the one there was [MQTT-3.3.1-5];
+    /// one without a payload takes that away [MQTT-3.3.1-6] and is not kept itself [MQTT-3.3.1-7].
+    mutating func retain(
+        _ block: UnsafeRawBufferPointer, app: UInt32, expirySeconds: UInt64?, _ moment: Moment
+    ) {
+        let message = MessageBlock(block)
+        if message.payload.isEmpty {
+            if let old = apps[app].retained.remove(message.address) { forgetRetained(old) }
+            return
+        }
+        let deadline = expirySeconds.map { moment.instant.advanced(bySeconds: $0) } ?? .never
+        let new = Retained(
+            identifier: makeIdentifier(), app: app, block: Array(block), deadline: deadline)
+        gathering.records.append(Records.retained(new, app: apps[app].name))
+        insertRetained(new)
+    }
+
+    /// As above, for a message whose sender is told when that is committed.
+    mutating func retain(
+        _ message: UInt32, ofUser user: UInt32, _ request: SendRequest, _ moment: Moment
+    ) {
+        let block = Array(messages[message].block)
+        block.withUnsafeBytes {
+            retain($0, app: users[user].app, expirySeconds: request.expirySeconds, moment)
+        }
+        attachToBatch(message)
+        messages[message].unsettled += 1
+        messages[message].awaitsRow = true
+    }
+
+    private mutating func insertRetained(_ new: Retained) {
+        let index = retained.insert(new).index
+        let old = new.block.withUnsafeBytes {
+            apps[new.app].retained.set(MessageBlock($0).address, to: index)
+        }
+        if let old { forgetRetained(old) }
+        if new.deadline != .never {
+            retained[index].token = deadlines.insert(
+                deadline: new.deadline, payload: DeadlinePayload.retained(index).raw)
+        }
+    }
+
+    private mutating func forgetRetained(_ index: UInt32) {
+        let old = retained.remove(index)
+        deadlines.cancel(old.token)
+        gathering.records.append(
+            Records.deletion(.retained, key: RecordKey.number(old.identifier)))
+    }
+
+    mutating func expire(retained index: UInt32) {
+        retained[index].token = .none
+        counters.expired += 1
+        let app = retained[index].app
+        _ = retained[index].block.withUnsafeBytes {
+            apps[app].retained.remove(MessageBlock($0).address)
+        }
+        forgetRetained(index)
+    }
+
+    /// Why a retained message cannot be kept.
+    func retainRefusal(_ request: SendRequest, app: UInt32) -> ReasonCode? {
+        guard request.isRetained, !request.payload.isEmpty else { return nil }
+        let isFull = apps[app].retained.count >= limits.retainedPerAppMaximum
+        return isStoreFull || isFull ? .quotaExceeded : nil
+    }
+
+    // MARK: - Sending
+
+    /// Sends a new subscription the last messages of the topics it matches: [MQTT-3.3.1-9],
+    /// [MQTT-3.3.1-10], [MQTT-3.3.1-11].
+    mutating func sendRetained(
+        to session: UInt32, _ filter: UnsafeRawBufferPointer, _ request: SubscribeRequest,
+        isNew: Bool, _ moment: Moment, _ effects: inout Effects
+    ) {
+        guard sessions[session].dialect.isMQTT, !request.options.contains(.withoutRetained),
+            isNew || !request.options.contains(.retainedIfNew)
+        else { return }
+        let app = users[sessions[session].user].app
+        guard apps[app].retained.count > 0 else { return }
+        var matched = ContiguousArray<UInt32>()
+        apps[app].retained.match(filter, into: &matched)
+        for index in matched where retained[index].deadline > moment.instant {
+            send(retained: index, to: session, request, moment, &effects)
+        }
+    }
+
+    private mutating func send(
+        retained index: UInt32, to session: UInt32, _ request: SubscribeRequest,
+        _ moment: Moment, _ effects: inout Effects
+    ) {
+        let block = retained[index].block
+        // In the store it waits no longer than any other message.
+        let deadline = min(
+            retained[index].deadline,
+            moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum))
+        block.withUnsafeBytes { block in
+            let grade = min(MessageBlock(block).grade, request.grade)
+            let state = EntryState(
+                grade: grade, options: .retain,
+                subscriptionIdentifier: request.subscriptionIdentifier)
+            guard grade != .transient else {
+                let connection = liveConnection(of: session)
+                guard connection != .none else { return }
+                effects[connection.lane].deliver(
+                    stamp: makeStamp(), block: block, deadline: deadline, to: connection,
+                    sessions[session].dialect, state: state)
+                counters.deliveries += 1
+                return
+            }
+            let message = messages.insert(
+                Message(copying: block, stamp: makeStamp(), deadline: deadline)
+            ).index
+            messages[message].references = 1
+            var tally = RoutingTally(stamp: messages[message].stamp)
+            enqueue(message, session: session, state, &tally, moment, &effects)
+            counters.receiversRefused += UInt64(tally.refusedCount)
+            messages[message].isRouted = true
+            release(message)
+        }
+    }
+
+    // MARK: - Rows
+
+    mutating func restoreRetained(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .retained, key: key)
+        let appName = try row.readString()
+        guard key.count == 8, let app = app(named: appName) else {
+            throw .danglingRecord(.retained, key: key)
+        }
+        let deadline = Instant(milliseconds: try row.read(UInt64.self))
+        let block = try row.readBytes(count: Int(try row.read(UInt32.self)))
+        guard block.withUnsafeBytes({ MessageBlock.isValid($0) }) else {
+            throw .unreadableRecord(.retained, key: key)
+        }
+        insertRetained(
+            Retained(
+                identifier: RecordKey.readNumber(key), app: app, block: block, deadline: deadline))
+    }
+}
+
+extension Records {
+    static func retained(_ retained: Retained, app: [UInt8]) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(app)
+        row.write(retained.deadline.milliseconds)
+        row.write(UInt32(retained.block.count))
+        row.append(retained.block)
+        return RecordChange(
+            table: .retained, key: RecordKey.number(retained.identifier), value: row.bytes)
+    }
+}
