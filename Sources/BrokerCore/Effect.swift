@@ -133,3 +133,19 @@ public struct Note: Hashable, Sendable {
     /// Another connection it was about: the second of two that want one session.
     public var other: ConnectionID
 }
+
+extension Effect {
+    /// The connection it is about.
+    public var connection: ConnectionID {
+        switch self {
+        case .accept(let connection, _), .refuse(let connection, _, _),
+            .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
+            .confirmDisconnect(let connection), .close(let connection, _):
+            connection
+        case .deliver(let delivery): delivery.connection
+        case .reportResult(let result): result.connection
+        case .answerPacket(let answer): answer.connection
+        case .note(let note): note.connection
+        }
+    }
+}

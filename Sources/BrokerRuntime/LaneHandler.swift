@@ -111,7 +111,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
     private mutating func carryOut(_ loop: inout EventLoop) {
         guard !effects.isEmpty else { return }
         carrier.carryOut(
-            effects, conversations: &desk.conversations, host: &loop, notes: &notes,
+            effects, at: loop.now, conversations: &desk.conversations, host: &loop, notes: &notes,
             events: &desk.events)
         effects.removeAll()
     }
@@ -157,7 +157,11 @@ extension EventLoop: ConnectionHost {
         _ connection: ConnectionID, silenceMilliseconds: UInt64
     ) {
         setPacketMaximum(configuration.packetMaximum, for: connection)
-        setDeadline(.keepAlive, for: connection, afterMilliseconds: silenceMilliseconds)
+        if silenceMilliseconds > 0 {
+            setDeadline(.keepAlive, for: connection, afterMilliseconds: silenceMilliseconds)
+        } else {
+            clearDeadline(of: connection)
+        }
         resumeReading(connection)
     }
 

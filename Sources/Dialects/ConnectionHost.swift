@@ -28,7 +28,7 @@ public protocol ConnectionHost: ~Copyable {
     mutating func closeConnection(_ connection: ConnectionID)
 
     /// The client is let in: it is read from again, packets up to the granted maximum are taken, and
-    /// it must not be silent for longer than this.
+    /// it must not be silent for longer than this; 0 for as long as it likes.
     mutating func acceptConnection(_ connection: ConnectionID, silenceMilliseconds: UInt64)
 
     /// Keeps what comes from a connection unread until it is accepted.
@@ -74,9 +74,9 @@ extension ConnectionHost where Self: ~Copyable {
         return true
     }
 
-    /// Writes an MRT packet whose ranges are in `source`.
+    /// Writes a packet whose ranges are in `source`.
     mutating func write(
-        _ packet: some MRT.Packet, to connection: ConnectionID,
+        _ packet: some WirePacket, to connection: ConnectionID,
         from source: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
         _ = write(packet.encodedByteCount, to: connection) { writer in

@@ -3,6 +3,7 @@
 
 import BrokerCore
 import Primitives
+import WireFormat
 
 /// One connection's place in its protocol: a few bytes, kept by the lane that owns the connection.
 public struct Conversation: Sendable {
@@ -25,7 +26,11 @@ public struct Conversation: Sendable {
     /// Which use of the connection's slot this is.
     let generation: UInt32
     public internal(set) var phase = Phase.awaitingConnect
-    public internal(set) var dialect = SessionDialect.mrt
+    /// The version of MQTT that is spoken; nil for MRT.
+    var version: MQTT.Version?
+    /// What an MQTT client asked for, until it is told what it was granted.
+    var keepAliveRequested: UInt16 = 0
+    var sessionExpiryRequested: UInt32 = 0
     /// The listener the connection came from.
     let terms: UInt8
     /// The largest packet the client takes; 0 for any.
@@ -50,6 +55,8 @@ public struct ListenerTerms: Sendable {
 /// The conversations of one lane, by slot.
 public struct ConversationTable: ~Copyable {
     private var conversations: ContiguousArray<Conversation?> = []
+    /// The users of MQTT conversations, by slot: their names are in the topics of their mail.
+    private var users: ContiguousArray<[UInt8]> = []
     /// The smallest packet maximum that any client of this lane has asked for: what is below it needs
     /// no look at the client.
     private(set) var clientPacketMaximumFloor = Int.max
@@ -74,15 +81,30 @@ public struct ConversationTable: ~Copyable {
     public mutating func close(_ connection: ConnectionID) {
         guard self[connection] != nil else { return }
         conversations[connection.slot] = nil
+        if connection.slot < users.count { users[connection.slot] = [] }
     }
 
-    /// Calls `body` with every connection that has been let in and not been sent away.
-    func forEachEstablished(_ body: (ConnectionID) -> Void) {
+    /// Notes who an MQTT client turned out to be.
+    mutating func setUser(_ name: [UInt8], of connection: ConnectionID) {
+        while users.count <= connection.slot { users.append([]) }
+        users[connection.slot] = name
+    }
+
+    /// The user of an MQTT conversation; empty for others.
+    func user(of connection: ConnectionID) -> [UInt8] {
+        connection.slot < users.count ? users[connection.slot] : []
+    }
+
+    /// Calls `body` with every connection that has been let in and not been sent away, and the
+    /// version of MQTT that it speaks, if any.
+    func forEachEstablished(_ body: (ConnectionID, MQTT.Version?) -> Void) {
         for slot in 0..<conversations.count {
             guard let conversation = conversations[slot], conversation.phase == .established else {
                 continue
             }
-            body(ConnectionID(lane: lane, slot: slot, generation: conversation.generation))
+            body(
+                ConnectionID(lane: lane, slot: slot, generation: conversation.generation),
+                conversation.version)
         }
     }
 

@@ -13,52 +13,76 @@ public struct EffectCarrier: ~Copyable {
     private var tailPublication = UInt32.max
     private var isRaw = false
     private var isPossibleDuplicate = false
+    private var mqtt: MQTTCarrier
     private let packetMaximum: UInt32
 
     /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
     public init(packetMaximum: Int) {
         self.packetMaximum = UInt32(packetMaximum)
+        mqtt = MQTTCarrier(packetMaximum: UInt32(packetMaximum))
     }
 
     /// Writes everything a lane's effects ask for. What cannot be delivered comes back as events.
     public mutating func carryOut(
-        _ lane: borrowing EffectLane, conversations: inout ConversationTable,
+        _ lane: borrowing EffectLane, at now: Instant, conversations: inout ConversationTable,
         host: inout some ConnectionHost & ~Copyable, notes: inout some NoteTaker & ~Copyable,
         events: inout ContiguousArray<Event>
     ) {
         tailPublication = .max
+        mqtt.begin()
         for index in 0..<lane.effects.count {
             switch lane.effects[index] {
             case .deliver(let delivery):
-                deliver(delivery, lane, &conversations, &host, &events)
-            case .reportResult(let result):
-                report(result, lane, &host)
-            case .accept(let connection, let acceptance):
-                accept(connection, acceptance, lane, &conversations, &host)
-            case .refuse(let connection, let reason, let retryAfterSeconds):
-                host.write(
-                    MRT.ConnectRefused(reason: reason, retryAfterSeconds: retryAfterSeconds),
-                    to: connection)
-                close(connection, &conversations, &host)
-            case .respond(let connection, let identifier, let reason, let body):
-                host.write(
-                    MRT.Response(identifier: identifier, reason: reason, content: body),
-                    to: connection, from: lane.bytes.bytes)
-            case .reportPresence(
-                let connection, let identifier, let isOnline, let since, let devices, let count):
-                let answer = MRT.PresenceAnswer(
-                    isOnline: isOnline, since: since, deviceCount: UInt32(count),
-                    devices: devices)
-                respond(connection, identifier, answer, lane.bytes.bytes, &host)
-            case .confirmDisconnect(let connection):
-                host.write(
-                    MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection)
-                close(connection, &conversations, &host)
-            case .close(let connection, let reason):
-                end(connection, reason, &conversations, &host)
+                if delivery.dialect == .mrt {
+                    deliver(delivery, lane, &conversations, &host, &events)
+                } else {
+                    mqtt.deliver(delivery, lane, at: now, &conversations, &host, &events)
+                }
             case .note(let note):
                 notes.take(note, bytes: lane.bytes.bytes)
+            case let effect:
+                if let version = conversations[effect.connection]?.version {
+                    mqtt.carryOut(effect, version, lane, &conversations, &host, &events)
+                } else {
+                    carryOut(effect, lane, &conversations, &host)
+                }
             }
+        }
+    }
+
+    /// Carries out an effect on an MRT connection.
+    private func carryOut(
+        _ effect: Effect, _ lane: borrowing EffectLane,
+        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        switch effect {
+        case .reportResult(let result):
+            report(result, lane, &host)
+        case .accept(let connection, let acceptance):
+            accept(connection, acceptance, lane, &conversations, &host)
+        case .refuse(let connection, let reason, let retryAfterSeconds):
+            host.write(
+                MRT.ConnectRefused(reason: reason, retryAfterSeconds: retryAfterSeconds),
+                to: connection)
+            close(connection, &conversations, &host)
+        case .respond(let connection, let identifier, let reason, let body):
+            host.write(
+                MRT.Response(identifier: identifier, reason: reason, content: body),
+                to: connection, from: lane.bytes.bytes)
+        case .reportPresence(
+            let connection, let identifier, let isOnline, let since, let devices, let count):
+            let answer = MRT.PresenceAnswer(
+                isOnline: isOnline, since: since, deviceCount: UInt32(count),
+                devices: devices)
+            respond(connection, identifier, answer, lane.bytes.bytes, &host)
+        case .confirmDisconnect(let connection):
+            host.write(
+                MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection)
+            close(connection, &conversations, &host)
+        case .close(let connection, let reason):
+            end(connection, reason, &conversations, &host)
+        case .answerPacket, .deliver, .note:
+            preconditionFailure("an effect of another kind, or of another dialect")
         }
     }
 
@@ -66,8 +90,12 @@ public struct EffectCarrier: ~Copyable {
     public func sayGoodbye(
         conversations: inout ConversationTable, host: inout some ConnectionHost & ~Copyable
     ) {
-        conversations.forEachEstablished { connection in
-            host.write(MRT.BrokerDisconnect(reason: .serverShuttingDown), to: connection)
+        conversations.forEachEstablished { connection, version in
+            if let version {
+                MQTTCarrier.sayGoodbye(to: connection, version, &host)
+            } else {
+                host.write(MRT.BrokerDisconnect(reason: .serverShuttingDown), to: connection)
+            }
         }
     }
 

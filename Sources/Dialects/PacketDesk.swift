@@ -108,17 +108,64 @@ public struct PacketDesk: ~Copyable {
             } catch {
                 refuse(connection, error.reason, &host, &notes)
             }
-        case .mqtt, .mqisdp, .unknown:
+        case .mqtt, .mqisdp:
+            guard let version = MQTT.Version(name) else {
+                // A level that does not exist here is answered as the oldest one that has an
+                // answer for it [MQTT-3.1.2-2].
+                conversations[connection]!.version = .v311
+                refuse(connection, .unsupportedProtocolVersion, &host, &notes)
+                return
+            }
+            conversations[connection]!.version = version
+            beginMQTT(frame, version, bytes, connection, &host, &doorkeeper, &notes)
+        case .unknown:
             leave(connection, .unsupportedProtocolVersion, &host, &notes)
         }
     }
 
-    /// Sends a client away in MRT, before the core has heard of it.
+    private mutating func beginMQTT(
+        _ frame: PacketFrame, _ version: MQTT.Version, _ bytes: UnsafeRawBufferPointer,
+        _ connection: ConnectionID, _ host: inout some ConnectionHost & ~Copyable,
+        _ doorkeeper: inout some Doorkeeper & ~Copyable,
+        _ notes: inout some NoteTaker & ~Copyable
+    ) {
+        do throws(WireError) {
+            _ = try MQTT.PacketType(frame, version, from: .client)
+            let connect = try MQTT.Connect(body: frame.body.bytes(in: bytes))
+            let listener = terms[Int(conversations[connection]!.terms)]
+            do throws(DialectRefusal) {
+                try MQTTReader.read(
+                    connect, Int(frame.body.offset), bytes, connection, listener, &doorkeeper,
+                    into: &events)
+            } catch {
+                refuse(connection, error.reason, &host, &notes)
+                return
+            }
+            conversations[connection]!.phase = .awaitingAnswer
+            conversations[connection]!.keepAliveRequested = connect.keepAliveSeconds
+            conversations[connection]!.sessionExpiryRequested = connect.sessionExpirySeconds
+            conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
+            host.holdConnection(connection)
+        } catch {
+            // What 3.1.1 has no return code for gets no answer [MQTT-3.1.4-1 of 3.1.1].
+            if version == .v5 || error == .clientIdentifierNotValid {
+                refuse(connection, error.reason, &host, &notes)
+            } else {
+                leave(connection, error.reason, &host, &notes)
+            }
+        }
+    }
+
+    /// Sends a client away in its dialect, before the core has heard of it.
     private mutating func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode,
         _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
     ) {
-        host.write(MRT.ConnectRefused(reason: reason), to: connection)
+        if let version = conversations[connection]!.version {
+            host.write(MQTT.Connack(version, reason), to: connection)
+        } else {
+            host.write(MRT.ConnectRefused(reason: reason), to: connection)
+        }
         leave(connection, reason, &host, &notes)
     }
 
@@ -138,6 +185,10 @@ public struct PacketDesk: ~Copyable {
         _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
     ) {
         do throws(WireError) {
+            if let version = conversations[connection]!.version {
+                try readMQTT(frame, version, bytes, connection, &host)
+                return
+            }
             switch try MRT.PacketType(frame, from: .client) {
             case .pingRequest:
                 _ = try MRT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
@@ -148,6 +199,21 @@ public struct PacketDesk: ~Copyable {
         } catch {
             fail(connection, error.reason, &host, &notes)
         }
+    }
+
+    private mutating func readMQTT(
+        _ frame: PacketFrame, _ version: MQTT.Version, _ bytes: UnsafeRawBufferPointer,
+        _ connection: ConnectionID, _ host: inout some ConnectionHost & ~Copyable
+    ) throws(WireError) {
+        let type = try MQTT.PacketType(frame, version, from: .client)
+        guard type == .pingreq else {
+            try MQTTReader.read(type, version, frame, bytes, connection, into: &events)
+            // Nothing follows a DISCONNECT [MQTT-3.14.4-1].
+            if type == .disconnect { conversations[connection]!.phase = .closing }
+            return
+        }
+        _ = try MQTT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
+        host.write(MQTT.Ping(isResponse: true), to: connection)
     }
 
     /// Ends a connection for a fault of its peer's.

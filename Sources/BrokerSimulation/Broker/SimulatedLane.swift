@@ -134,7 +134,7 @@ struct SimulatedLane: ~Copyable {
         noteDeliveries()
         tamper()
         carrier.carryOut(
-            effects, conversations: &desk.conversations, host: &host, notes: &notes,
+            effects, at: surroundings.moment.instant, conversations: &desk.conversations, host: &host, notes: &notes,
             events: &desk.events)
         effects.removeAll()
         for connection in host.overflowed {

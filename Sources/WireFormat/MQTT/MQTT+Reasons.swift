@@ -5,7 +5,7 @@ import Primitives
 
 extension ReasonCode {
     /// What a CONNACK may bear [MQTT-3.2.2-8].
-    var isInConnack: Bool {
+    public var isInConnack: Bool {
         switch self {
         case .success, .unspecifiedError, .malformedPacket, .protocolError,
             .implementationSpecificError, .unsupportedProtocolVersion, .clientIdentifierNotValid,
@@ -19,8 +19,7 @@ extension ReasonCode {
     }
 
     /// What a PUBACK [MQTT-3.4.2-1] or a PUBREC [MQTT-3.5.2-1] may bear.
-    @usableFromInline
-    var isInPublishAnswer: Bool {
+    public var isInPublishAnswer: Bool {
         switch self {
         case .success, .noMatchingSubscribers, .unspecifiedError, .implementationSpecificError,
             .notAuthorized, .topicNameInvalid, .packetIdentifierInUse, .quotaExceeded,
@@ -31,11 +30,10 @@ extension ReasonCode {
     }
 
     /// What a PUBREL [MQTT-3.6.2-1] or a PUBCOMP [MQTT-3.7.2-1] may bear.
-    @usableFromInline
-    var isInRelease: Bool { self == .success || self == .packetIdentifierNotFound }
+    public var isInRelease: Bool { self == .success || self == .packetIdentifierNotFound }
 
     /// What a SUBACK may bear [MQTT-3.9.3-2], the granted qualities of service apart.
-    var isInSuback: Bool {
+    public var isInSuback: Bool {
         switch self {
         case .unspecifiedError, .implementationSpecificError, .notAuthorized, .topicFilterInvalid,
             .packetIdentifierInUse, .quotaExceeded, .sharedSubscriptionsNotSupported,
@@ -46,7 +44,7 @@ extension ReasonCode {
     }
 
     /// What an UNSUBACK may bear [MQTT-3.11.3-2].
-    var isInUnsuback: Bool {
+    public var isInUnsuback: Bool {
         switch self {
         case .success, .noSubscriptionExisted, .unspecifiedError, .implementationSpecificError,
             .notAuthorized, .topicFilterInvalid, .packetIdentifierInUse:
@@ -56,7 +54,7 @@ extension ReasonCode {
     }
 
     /// What a DISCONNECT of a client may bear, and of a broker [MQTT-3.14.2-1].
-    func isInDisconnect(from peer: MQTT.Peer) -> Bool {
+    public func isInDisconnect(from peer: MQTT.Peer) -> Bool {
         switch self {
         case .normalDisconnection, .unspecifiedError, .malformedPacket, .protocolError,
             .implementationSpecificError, .topicNameInvalid, .receiveMaximumExceeded,

@@ -1,0 +1,276 @@
+// MQTT packets as events, for all three versions. The addresses of users, groups and everybody are
+// topics here, and their messages JSON; both are turned into what MRT sends.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+enum MQTTReader {
+    typealias Grade = BrokerCore.Grade
+
+    // MARK: - CONNECT
+
+    /// Appends the events of a CONNECT: the login, and the will behind it. `base` is where the body
+    /// begins in `bytes`.
+    static func read(
+        _ connect: MQTT.Connect, _ base: Int, _ bytes: UnsafeRawBufferPointer,
+        _ connection: ConnectionID, _ terms: ListenerTerms,
+        _ doorkeeper: inout some Doorkeeper & ~Copyable, into events: inout ContiguousArray<Event>
+    ) throws(DialectRefusal) {
+        // No exchange of AUTH packets is offered [MQTT-4.12.0-1].
+        if connect.authenticationMethod != nil {
+            throw DialectRefusal(reason: .badAuthenticationMethod)
+        }
+        guard connect.clientIdentifier.count <= clientIdentifierMaximum else {
+            throw DialectRefusal(reason: .clientIdentifierNotValid)
+        }
+        var device = connect.clientIdentifier.shifted(by: base)
+        let claim = try claim(connect, base, bytes, terms, &doorkeeper)
+        if case .anonymous = claim, !device.isEmpty {
+            // The client id is the user; it is that user's one device.
+            device = .empty
+        }
+        var request = ConnectRequest(
+            dialect: connect.version == .v5 ? .mqtt5 : .mqtt3, claim: claim, device: device,
+            startsClean: connect.isCleanStart,
+            keepAliveSeconds: UInt32(connect.keepAliveSeconds),
+            sessionExpirySeconds: sessionExpiry(connect), inboxWindow: connect.receiveMaximum,
+            newEpoch: doorkeeper.makeRandomNumber(), newCookie: doorkeeper.makeRandomNumber())
+        request.assignsDevice = connect.clientIdentifier.isEmpty
+        request.carriesWill = connect.will != nil
+        events.append(.connectReceived(connection, request))
+        guard let will = connect.will else { return }
+        var message = self.request(
+            topic: will.topic.shifted(by: base), payload: will.payload.shifted(by: base),
+            will.qos, isRetained: will.isRetained, in: bytes)
+        message.expirySeconds = will.messageExpirySeconds.map(UInt64.init)
+        message.properties = carried(will.properties, base)
+        events.append(
+            .willSet(
+                connection, requestIdentifier: 0,
+                WillRequest(delaySeconds: will.delaySeconds, message: message)))
+    }
+
+    /// Bytes of the longest client id that is taken: a device's name is told with one byte of
+    /// length. The specification asks for 23 [MQTT-3.1.3-5].
+    private static let clientIdentifierMaximum = 255
+
+    /// Who the client says it is. The password is the credential: a token, or an app key where the
+    /// user name is the app, a slash and the user.
+    private static func claim(
+        _ connect: MQTT.Connect, _ base: Int, _ bytes: UnsafeRawBufferPointer,
+        _ terms: ListenerTerms, _ doorkeeper: inout some Doorkeeper & ~Copyable
+    ) throws(DialectRefusal) -> Claim {
+        if let password = connect.password?.shifted(by: base) {
+            if let claim = doorkeeper.claim(token: password, in: bytes) { return claim }
+            if let name = connect.userName?.shifted(by: base),
+                let (app, user) = parts(name, bytes),
+                let claim = doorkeeper.claim(app: app, key: password, user: user, in: bytes)
+            {
+                return claim
+            }
+            if !terms.allowsAnonymous { throw DialectRefusal(reason: .badUserNameOrPassword) }
+        }
+        guard terms.allowsAnonymous else { throw DialectRefusal(reason: .notAuthorized) }
+        let user = connect.clientIdentifier.shifted(by: base)
+        guard user.isEmpty || TextRules.isIdentifier(user.bytes(in: bytes)) else {
+            throw DialectRefusal(reason: .clientIdentifierNotValid)
+        }
+        return .anonymous(user: user)
+    }
+
+    /// App and user of a user name like `app/user`.
+    private static func parts(
+        _ name: ByteRange, _ bytes: UnsafeRawBufferPointer
+    ) -> (app: ByteRange, user: ByteRange)? {
+        let text = name.bytes(in: bytes)
+        guard let slash = text.firstIndex(of: UInt8(ascii: "/")) else { return nil }
+        let app = ByteRange(offset: Int(name.offset), count: slash)
+        let user = ByteRange(
+            offset: Int(name.offset) + slash + 1, count: text.count - slash - 1)
+        guard TextRules.isIdentifier(user.bytes(in: bytes)) else { return nil }
+        return (app, user)
+    }
+
+    private static func sessionExpiry(_ connect: MQTT.Connect) -> UInt32? {
+        if connect.version == .v5 { return connect.sessionExpirySeconds }
+        // A clean session ends with its connection; another lives as long as the broker says.
+        return connect.isCleanStart ? 0 : nil
+    }
+
+    // MARK: - Established
+
+    /// Appends what a packet says to the events of the turn.
+    static func read(
+        _ type: MQTT.PacketType, _ version: MQTT.Version, _ frame: PacketFrame,
+        _ bytes: UnsafeRawBufferPointer, _ connection: ConnectionID,
+        into events: inout ContiguousArray<Event>
+    ) throws(WireError) {
+        let body = frame.body.bytes(in: bytes)
+        let base = Int(frame.body.offset)
+        switch type {
+        case .publish:
+            let publish = try MQTT.Publish(
+                version, flags: frame.flags, body: body, from: .client)
+            // None was granted [MQTT-3.3.2-9].
+            guard publish.topicAlias == 0 else { throw .topicAliasInvalid }
+            events.append(.sendReceived(connection, request(publish, base, bytes)))
+        case .puback: try events.append(answer(.puback, .accepted, version, body, connection))
+        case .pubrec: try events.append(answer(.pubrec, .received, version, body, connection))
+        case .pubrel: try events.append(answer(.pubrel, .release, version, body, connection))
+        case .pubcomp: try events.append(answer(.pubcomp, .complete, version, body, connection))
+        case .subscribe:
+            subscribe(
+                try MQTT.Subscribe(version, body: body), base, bytes, connection, into: &events)
+        case .unsubscribe:
+            unsubscribe(
+                try MQTT.Unsubscribe(version, body: body), base, bytes, connection, into: &events)
+        case .disconnect:
+            let packet = try MQTT.Disconnect(version, body: body, from: .client)
+            events.append(
+                .disconnectReceived(
+                    connection,
+                    DisconnectRequest(
+                        sessionExpirySeconds: packet.sessionExpirySeconds,
+                        // Only a normal one removes the will [MQTT-3.14.4-3].
+                        sendsWill: packet.reason != .normalDisconnection)))
+        case .connect, .connack, .suback, .unsuback, .pingreq, .pingresp, .auth:
+            // A second CONNECT [MQTT-3.1.0-2]; an AUTH of an exchange that was never begun.
+            throw .protocolError
+        }
+    }
+
+    private static func answer(
+        _ wireStep: MQTT.Acknowledgement.Step, _ step: PacketStep, _ version: MQTT.Version,
+        _ body: UnsafeRawBufferPointer, _ connection: ConnectionID
+    ) throws(WireError) -> Event {
+        let packet = try MQTT.Acknowledgement(version, wireStep, body: body)
+        return .packetAnswered(
+            connection, packetIdentifier: packet.packetIdentifier, step, packet.reason)
+    }
+
+    private static func subscribe(
+        _ packet: MQTT.Subscribe, _ base: Int, _ bytes: UnsafeRawBufferPointer,
+        _ connection: ConnectionID, into events: inout ContiguousArray<Event>
+    ) {
+        var followingCount = packet.subscriptionCount
+        let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
+        for (filter, options) in MQTT.SubscriptionList(packet, in: body) {
+            followingCount -= 1
+            var request = SubscribeRequest(
+                requestIdentifier: UInt64(packet.packetIdentifier),
+                filter: filter.shifted(by: base),
+                grade: Grade(rawValue: options.maximumQoS.rawValue)!)
+            request.subscriptionIdentifier = packet.subscriptionIdentifier
+            request.followingCount = followingCount
+            if options.isNoLocal { request.options.insert(.noLocal) }
+            if options.retainsAsPublished { request.options.insert(.retainsAsPublished) }
+            switch options.retainHandling {
+            case .send: break
+            case .sendIfNew: request.options.insert(.retainedIfNew)
+            case .doNotSend: request.options.insert(.withoutRetained)
+            }
+            events.append(.subscribeReceived(connection, request))
+        }
+    }
+
+    /// Marks the request identifiers of UNSUBSCRIBE, so that its answer is told from a SUBACK.
+    static let unsubscribeMark: UInt64 = 1 << 16
+
+    private static func unsubscribe(
+        _ packet: MQTT.Unsubscribe, _ base: Int, _ bytes: UnsafeRawBufferPointer,
+        _ connection: ConnectionID, into events: inout ContiguousArray<Event>
+    ) {
+        var followingCount = packet.filterCount
+        let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
+        for filter in MQTT.FilterList(packet, in: body) {
+            followingCount -= 1
+            var request = UnsubscribeRequest(
+                requestIdentifier: UInt64(packet.packetIdentifier) | unsubscribeMark,
+                filter: filter.shifted(by: base))
+            request.followingCount = followingCount
+            events.append(.unsubscribeReceived(connection, request))
+        }
+    }
+
+    // MARK: - Messages
+
+    private static func request(
+        _ publish: MQTT.Publish, _ base: Int, _ bytes: UnsafeRawBufferPointer
+    ) -> SendRequest {
+        var request = request(
+            topic: publish.topic.shifted(by: base), payload: publish.payload.shifted(by: base),
+            publish.qos, isRetained: publish.isRetained, in: bytes)
+        request.packetIdentifier = publish.packetIdentifier
+        request.expirySeconds = publish.messageExpirySeconds.map(UInt64.init)
+        request.properties = carried(publish.properties, base)
+        return request
+    }
+
+    /// The properties that travel with a message. Others may stand between them; the writer leaves
+    /// those out.
+    private static func carried(_ section: MQTT.PropertySection, _ base: Int) -> ByteRange {
+        section.carriedByteCount == 0 ? .empty : section.range.shifted(by: base)
+    }
+
+    /// A message for a topic, which may be an address.
+    private static func request(
+        topic: ByteRange, payload: ByteRange, _ qos: MQTT.QoS, isRetained: Bool,
+        in bytes: UnsafeRawBufferPointer
+    ) -> SendRequest {
+        let grade = Grade(rawValue: qos.rawValue)!
+        guard let target = address(topic, bytes) else {
+            var request = SendRequest(
+                number: 0, grade: grade, target: .topic(topic), isRaw: true, payload: payload,
+                messageByteCount: 0)
+            request.isRetained = isRetained
+            return request
+        }
+        var request = SendRequest(
+            number: 0, grade: grade, target: target, payload: payload, messageByteCount: 0)
+        switch target {
+        case .user(let name), .group(let name):
+            if !TextRules.isIdentifier(name.bytes(in: bytes)) { request.fault = .topicNameInvalid }
+        case .users, .everybody, .topic: break
+        }
+        if let message = readMessage(payload, bytes) {
+            request.payload = message
+            request.messageByteCount = UInt32(
+                TextBody.minimalJSONByteCount(message.bytes(in: bytes))!)
+        } else {
+            request.fault = request.fault ?? .payloadFormatInvalid
+        }
+        return request
+    }
+
+    /// `$u/user`, `$g/group` or `$b`.
+    private static func address(
+        _ topic: ByteRange, _ bytes: UnsafeRawBufferPointer
+    ) -> SendTarget? {
+        let name = topic.bytes(in: bytes)
+        guard name.count >= 2, name[0] == UInt8(ascii: "$") else { return nil }
+        if name.count == 2 { return name[1] == UInt8(ascii: "b") ? .everybody : nil }
+        guard name[2] == UInt8(ascii: "/") else { return nil }
+        let rest = ByteRange(offset: Int(topic.offset) + 3, count: name.count - 3)
+        switch name[1] {
+        case UInt8(ascii: "u"): return .user(rest)
+        case UInt8(ascii: "g"): return .group(rest)
+        default: return nil
+        }
+    }
+
+    /// Puts the binary form of a JSON message in place of it; nil where it is none. The bytes are
+    /// the lane's own until the end of the turn, and the binary form is never the longer one.
+    private static func readMessage(
+        _ json: ByteRange, _ bytes: UnsafeRawBufferPointer
+    ) -> ByteRange? {
+        let text = json.bytes(in: bytes)
+        guard let start = text.baseAddress, text.count > 0 else { return nil }
+        return withUnsafeTemporaryAllocation(byteCount: text.count, alignment: 1) { output in
+            guard let count = TextBody.readJSON(text, into: output) else { return nil }
+            UnsafeMutableRawPointer(mutating: start).copyMemory(
+                from: output.baseAddress!, byteCount: count)
+            return ByteRange(offset: Int(json.offset), count: count)
+        }
+    }
+}
