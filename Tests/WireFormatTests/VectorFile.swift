@@ -6,6 +6,8 @@ import Testing
 /// One line of a vector file.
 struct Vector: CustomTestStringConvertible, Sendable {
     var name: String
+    /// What the bytes are a part of: the code of an operation, or `event`; nil for a whole packet.
+    var part: Substring?
     var isFromClient: Bool
     var bytes: [UInt8]
     var meaning: String
@@ -15,7 +17,9 @@ struct Vector: CustomTestStringConvertible, Sendable {
     init(line: Substring) {
         let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
         precondition(fields.count == 5, "five fields: \(line)")
-        precondition(fields[1] == "MRT1", "a known dialect: \(line)")
+        let dialect = fields[1].split(separator: "/")
+        precondition(dialect[0] == "MRT1" && dialect.count <= 2, "a known dialect: \(line)")
+        part = dialect.count == 2 ? dialect[1] : nil
         precondition(fields[2] == "c>b" || fields[2] == "b>c", "a direction: \(line)")
         name = String(fields[0])
         isFromClient = fields[2] == "c>b"
@@ -23,17 +27,20 @@ struct Vector: CustomTestStringConvertible, Sendable {
         meaning = String(fields[4])
     }
 
-    /// Every vector of every file.
-    static let all: [Vector] = {
-        let names = ["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"]
-        return names.flatMap { name in
-            let file = folder.appending(path: "\(name).txt")
-            let lines = try! String(contentsOf: file, encoding: .utf8).split(separator: "\n")
-            return lines.filter { !$0.hasPrefix("#") }.map(Vector.init(line:))
-        }
-    }()
+    /// Every vector of every file but those of parts.
+    static let all = ["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"].flatMap(read)
+    static let valid = all.filter(\.isValid)
 
-    static let valid = all.filter { !$0.meaning.hasPrefix("error=") }
+    static let parts = read("mrt-parts")
+    static let validParts = parts.filter(\.isValid)
+
+    private var isValid: Bool { !meaning.hasPrefix("error=") }
+
+    private static func read(_ name: String) -> [Vector] {
+        let file = folder.appending(path: "\(name).txt")
+        let lines = try! String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+        return lines.filter { !$0.hasPrefix("#") }.map(Vector.init(line:))
+    }
 
     static subscript(name: String) -> Vector {
         all.first { $0.name == name }!

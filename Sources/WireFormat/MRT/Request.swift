@@ -7,8 +7,9 @@
 import Primitives
 
 extension MRT {
-    /// What a REQUEST asks for. 16 to 24 belong to groups; their bodies are those of
-    /// docs/PROTOCOL.md.
+    /// What a REQUEST asks for. The parameters and results of 1 to 5 stand in
+    /// `Request+Operations.swift`, those of 16 to 24 in `GroupRequests.swift` and
+    /// `GroupAnswers.swift`.
     public enum Operation: UInt8, Hashable, Sendable {
         case subscribe = 1
         case unsubscribe = 2
