@@ -66,6 +66,7 @@ extension Broker {
         }
         return Gauges(
             apps: apps.count, users: users.count, sessions: sessions.count,
+            groups: groups.count, wills: wills.count,
             connections: connections.count, subscriptions: subscriptions.count,
             tokens: tokens.count, messagesInMemory: messages.count,
             queuedMessages: queuedMessages, queuedBytes: queuedBytes, isStoreFull: isStoreFull)

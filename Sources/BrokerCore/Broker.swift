@@ -103,10 +103,10 @@ public struct Broker: ~Copyable, Sendable {
             setWill(connection, identifier, request, bytes, &effects)
         case .willCleared(let connection, let identifier):
             clearWill(connection, identifier, &effects)
-        case .unknownRequestReceived(let connection, let identifier):
+        case .requestFaulted(let connection, let identifier, let reason):
             guard session(of: connection) != nil else { return }
-            effects[connection.lane].respond(
-                connection, identifier, .implementationSpecificError)
+            counters.requestsRefused += 1
+            effects[connection.lane].respond(connection, identifier, reason)
         case .disconnectReceived(let connection, let request):
             disconnect(connection, request, moment, &effects)
         case .deliveryTooLarge(let connection, let number):

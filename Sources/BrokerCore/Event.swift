@@ -21,8 +21,9 @@ public enum Event: Sendable {
     case groupRequested(ConnectionID, requestIdentifier: UInt64, GroupRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
-    /// A request for an operation that the dialect does not know.
-    case unknownRequestReceived(ConnectionID, requestIdentifier: UInt64)
+    /// A request that goes no further than its dialect, which does not know the operation or found
+    /// its parameters against the rules: it is answered with this reason, in its place.
+    case requestFaulted(ConnectionID, requestIdentifier: UInt64, ReasonCode)
     case disconnectReceived(ConnectionID, DisconnectRequest)
     /// A delivery cannot be put on the wire: its packet is larger than the client takes.
     case deliveryTooLarge(ConnectionID, number: UInt64)
