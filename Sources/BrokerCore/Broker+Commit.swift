@@ -54,6 +54,7 @@ extension Broker {
         let wasRefused = result.refusal != nil
         if wasRefused { takeBackEntries() }
         settleMessages(wasRefused: wasRefused, &effects)
+        settleWills(wasRefused: wasRefused, moment)
         for reservation in committing.reservations
         where sessions.contains(reservation.session) {
             sessions[reservation.session.index].reservedThrough = reservation.through

@@ -38,17 +38,22 @@ extension Broker {
             refuseConnect(connection, .protocolError, request, bytes, &effects)
             return
         }
+        var takeovers: TakeoverCount?
         if let existing, sessions[existing].isConnected {
-            if let refusal = takeOver(existing, from: connection, request, moment, &effects) {
+            do throws(ConnectRefusal) {
+                takeovers = try takeOver(existing, from: connection, request, moment, &effects)
+            } catch {
                 refuseConnect(
-                    connection, refusal.reason, request, bytes,
-                    retryAfterSeconds: refusal.retryAfterSeconds, &effects)
+                    connection, error.reason, request, bytes,
+                    retryAfterSeconds: error.retryAfterSeconds, &effects)
                 return
             }
         }
         removeOrphanWill(ofUser: user, device: device)
         let (session, mustCommit) = attach(
             connection, request, user: user, device: device, moment, &effects)
+        // The session that was taken over may have ended with its connection.
+        if let takeovers { sessions[session].takeovers = takeovers }
         if mustCommit {
             gathering.confirmations.append(.accept(connection))
         } else {
@@ -58,28 +63,42 @@ extension Broker {
 
     /// Somebody logs in on a device that is connected. Whoever has the cookie replaces its own ghost;
     /// an explicit login takes the session over; an automatic one is refused, so that two devices
-    /// with one name do not throw each other out for ever (L31–L33). Nil when the way is free.
+    /// with one name do not throw each other out for ever (L31–L33).
+    ///
+    /// - Returns: how often that has happened lately, for the session that follows.
     private mutating func takeOver(
         _ session: UInt32, from connection: ConnectionID, _ request: ConnectRequest,
         _ moment: Moment, _ effects: inout Effects
-    ) -> ConnectRefusal? {
-        if let cookie = request.cookie, cookie == sessions[session].cookie {
-            close(session, .sessionTakenOver, willFate: .kept, moment, &effects)
-            return nil
+    ) throws(ConnectRefusal) -> TakeoverCount {
+        if isOwnGhost(session, request) {
+            let takeovers = sessions[session].takeovers
+            // The will stays for the connection that follows, where there is a session to keep it.
+            let isKept = sessions[session].isPersistent && sessions[session].expirySeconds > 0
+            close(
+                session, .sessionTakenOver,
+                willFate: isKept && !request.startsClean ? .kept : .removed, moment, &effects)
+            return takeovers
         }
         if request.isReconnect {
             note(.duplicateLogin, session, .sessionTakenOver, other: connection, &effects)
-            return ConnectRefusal(reason: .sessionTakenOver)
+            throw ConnectRefusal(reason: .sessionTakenOver)
         }
         if let seconds = sessions[session].takeovers.add(at: moment.instant) {
             note(.duplicateLogin, session, .connectionRateExceeded, other: connection, &effects)
-            return ConnectRefusal(
-                reason: .connectionRateExceeded, retryAfterSeconds: seconds)
+            throw ConnectRefusal(reason: .connectionRateExceeded, retryAfterSeconds: seconds)
         }
+        let takeovers = sessions[session].takeovers
         counters.takeovers += 1
         note(.takenOver, session, .sessionTakenOver, other: connection, &effects)
         close(session, .sessionTakenOver, moment, &effects)
-        return nil
+        return takeovers
+    }
+
+    /// Whether a login comes from the client that holds the session already. Its last CONNACK may have
+    /// been lost with the connection: then it still has the cookie that it came with.
+    private func isOwnGhost(_ session: UInt32, _ request: ConnectRequest) -> Bool {
+        guard let cookie = request.cookie else { return false }
+        return cookie == sessions[session].cookie || cookie == sessions[session].presentedCookie
     }
 
     private struct ConnectRefusal: Error {
@@ -165,6 +184,7 @@ extension Broker {
         sessions[index].connection = connection
         sessions[index].isConfirmed = false
         sessions[index].cookie = request.newCookie
+        sessions[index].presentedCookie = request.cookie
         sessions[index].keepAliveSeconds = grantedKeepAlive(request)
         sessions[index].windowMaximum = Int(
             max(1, min(request.inboxWindow, limits.inboxWindowMaximum)))
@@ -328,12 +348,16 @@ extension Broker {
         _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        let reason: ReasonCode =
-            switch cause {
-            case .lost, .closedByBroker: .unspecifiedError
-            case .keepAliveTimeout: .keepAliveTimeout
-            case .outgoingOverflow: .quotaExceeded
-            }
+        let reason: ReasonCode
+        switch cause {
+        case .lost: reason = .unspecifiedError
+        case .keepAliveTimeout: reason = .keepAliveTimeout
+        case .outgoingOverflow: reason = .quotaExceeded
+        case .closedByBroker:
+            // What the core closes is parted from its session already. So this is the end of the
+            // process, which ends no session and sends no will (design section 2).
+            return
+        }
         note(.disconnected, session, reason, &effects)
         detach(session, .starts, moment, &effects)
     }
@@ -363,10 +387,9 @@ extension Broker {
         }
         note(.disconnected, session, .success, &effects)
         let hadWill = sessions[session].will != Slab<Will>.none
+        let willBatch = hadWill ? gathering.sequence : sessions[session].willBatch
         detach(session, request.sendsWill ? .starts : .removed, moment, &effects)
-        if hadWill {
-            gathering.confirmations.append(.disconnect(connection))
-        } else {
+        if !confirmLater(.disconnect(connection), batch: willBatch) {
             effects[connection.lane].effects.append(.confirmDisconnect(connection))
         }
     }
@@ -379,6 +402,18 @@ extension Broker {
         case removed
         /// It stays as it is, for the connection that takes the place of this one.
         case kept
+    }
+
+    /// Leaves a confirmation with the batch that it waits for; false where that is committed.
+    private mutating func confirmLater(_ confirmation: Confirmation, batch: UInt64) -> Bool {
+        if batch == gathering.sequence {
+            gathering.confirmations.append(confirmation)
+        } else if isCommitting && batch == committing.sequence {
+            committing.confirmations.append(confirmation)
+        } else {
+            return false
+        }
+        return true
     }
 
     /// Parts a session from its connection. What is under way goes back behind the window: it is in
@@ -464,10 +499,6 @@ extension Broker {
     ) {
         precondition(!sessions[session].isConnected, "the end of a connected session")
         cancelExpiry(session)
-        // A will outlives its session by no moment.
-        if sessions[session].will != Slab<Will>.none {
-            fireWill(sessions[session].will, moment, &effects)
-        }
         while let subscription = sessions[session].subscriptions.last {
             forgetSubscription(subscription, of: session)
         }
@@ -493,6 +524,8 @@ extension Broker {
                 queueOwners[inbox.queue.raw] = nil
             }
         }
+        // A will outlives its session by no moment. What it is for is no longer the session itself.
+        fireWill(of: session, moment, &effects)
         sessions.remove(session)
         updateWaiting(of: user)
     }

@@ -29,7 +29,7 @@ public struct Broker: ~Copyable, Sendable {
     var memberships = Slab<Membership>()
     var wills = Slab<Will>()
     /// Wills of devices that have no session since the broker started.
-    var orphanWills: Set<UInt32> = []
+    var orphanWills: [WillOwner: UInt32] = [:]
     var connections: ConnectionTable
 
     // Who receives what.
@@ -102,7 +102,7 @@ public struct Broker: ~Copyable, Sendable {
         case .willSet(let connection, let identifier, let request):
             setWill(connection, identifier, request, bytes, &effects)
         case .willCleared(let connection, let identifier):
-            clearWill(connection, identifier, &effects)
+            clearWill(connection, identifier)
         case .requestFaulted(let connection, let identifier, let reason):
             guard session(of: connection) != nil else { return }
             counters.requestsRefused += 1
@@ -121,7 +121,7 @@ public struct Broker: ~Copyable, Sendable {
         while let payload = deadlines.popDue(at: moment.instant) {
             switch DeadlinePayload(raw: payload) {
             case .session(let session): expire(sessionIndex: session, moment, &effects)
-            case .will(let will): fireWill(will, moment, &effects)
+            case .will(let will): willDue(will, moment, &effects)
             }
         }
     }

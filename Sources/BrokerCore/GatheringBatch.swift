@@ -41,6 +41,8 @@ struct GatheringBatch: ~Copyable {
     /// For whom each load is, and for which attachment of that session.
     var loadOwners: [(session: Handle, attachment: UInt32)] = []
     var confirmations: [Confirmation] = []
+    /// Wills whose messages are in this batch.
+    var firedWills: [UInt32] = []
     /// Sessions with rows to write. Rows that nobody waits for ride along with a batch, and are no
     /// reason for one.
     var dirtySessions: [Handle] = []
@@ -73,6 +75,7 @@ struct GatheringBatch: ~Copyable {
         loads.removeAll(keepingCapacity: true)
         loadOwners.removeAll(keepingCapacity: true)
         confirmations.removeAll(keepingCapacity: true)
+        firedWills.removeAll(keepingCapacity: true)
         dirtySessions.removeAll(keepingCapacity: true)
         isUrgent = false
         reservations.removeAll(keepingCapacity: true)

@@ -76,6 +76,10 @@ public struct CoreLimits: Sendable {
     static let groupAnswerOverhead = 10
     /// Members up to which joins and leaves are told to everybody: n joins cost n² / 2 messages.
     static let groupEventMembersMaximum = 1_000
+    /// Bytes of a will's payload: it stays in memory for as long as it is set, beside its session.
+    public static let willPayloadMaximum = 4_096
+    /// How soon a will that is due looks again whether the store has room.
+    static let willRetrySeconds: UInt64 = 10
     /// The shortest time that devices have to come back after a restart of the broker before their
     /// wills are sent (design section 2).
     static let restartGraceSeconds: UInt64 = 60

@@ -117,6 +117,10 @@ struct Session: ~Copyable {
     var takeovers = TakeoverCount()
     /// Its will; `Slab.none` for none.
     var will = Slab<Will>.none
+    /// The batch that changed its will last: nothing is confirmed before.
+    var willBatch: UInt64 = 0
+    /// What its connection presented as a cookie, if anything.
+    var presentedCookie: UInt64?
 
     // The sender's half.
     var outboxEpoch: UInt64 = 0
@@ -161,20 +165,17 @@ struct TakeoverCount {
     static let maximum = 5
     static let windowMilliseconds: UInt64 = 60_000
 
-    private var count = 0
-    private var start = Instant(milliseconds: 0)
+    /// The last ones, oldest first; empty, and without memory of its own, for nearly every session.
+    private var times: [Instant] = []
 
     /// Counts one more; gives the seconds to wait where that is too many.
     mutating func add(at now: Instant) -> UInt32? {
-        let passed = now.milliseconds(since: start)
-        if passed >= Self.windowMilliseconds {
-            start = now
-            count = 0
+        times.removeAll { now.milliseconds(since: $0) >= Self.windowMilliseconds }
+        guard times.count < Self.maximum else {
+            let rest = Self.windowMilliseconds - now.milliseconds(since: times[0])
+            return UInt32((rest + 999) / 1000)
         }
-        guard count < Self.maximum else {
-            return UInt32((Self.windowMilliseconds - passed) / 1000 + 1)
-        }
-        count += 1
+        times.append(now)
         return nil
     }
 }
