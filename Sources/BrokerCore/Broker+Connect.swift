@@ -348,16 +348,12 @@ extension Broker {
         _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        let reason: ReasonCode
-        switch cause {
-        case .lost: reason = .unspecifiedError
-        case .keepAliveTimeout: reason = .keepAliveTimeout
-        case .outgoingOverflow: reason = .quotaExceeded
-        case .closedByBroker:
-            // What the core closes is parted from its session already. So this is the end of the
-            // process, which ends no session and sends no will (design section 2).
-            return
-        }
+        let reason: ReasonCode =
+            switch cause {
+            case .lost, .closedByBroker: .unspecifiedError
+            case .keepAliveTimeout: .keepAliveTimeout
+            case .outgoingOverflow: .quotaExceeded
+            }
         note(.disconnected, session, reason, &effects)
         detach(session, .starts, moment, &effects)
     }

@@ -39,7 +39,7 @@ public enum CloseCause: UInt8, Hashable, Sendable {
     case keepAliveTimeout
     /// The peer did not read: its outgoing buffer passed the hard bound.
     case outgoingOverflow
-    /// The broker closed it: a takeover, a kick, the end of the process.
+    /// The broker closed it. (The end of the process is no event: it ends no session.)
     case closedByBroker
 }
 
