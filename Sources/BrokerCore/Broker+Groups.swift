@@ -109,7 +109,8 @@ extension Broker {
         guard creation.meta.count <= CoreLimits.groupMetaMaximum,
             creation.title.count <= CoreLimits.groupTitleMaximum
         else { return .refused(.packetTooLarge) }
-        guard apps[app].groups.count < limits.groupsPerAppMaximum,
+        guard !isStoreFull,
+            apps[app].groups.count < limits.groupsPerAppMaximum,
             users[user].memberships.count < limits.groupsPerUserMaximum,
             (creation.allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum
         else { return .refused(.quotaExceeded) }
@@ -124,7 +125,7 @@ extension Broker {
                 identifier: makeIdentifier(), app: app, name: name,
                 title: Array(creation.title.bytes(in: bytes)), owner: user, key: creation.key,
                 allowed: creation.allowed.map { identifiers($0, bytes) },
-                meta: Array(creation.meta.bytes(in: bytes)), audience: makeAudience()))
+                meta: Array(creation.meta.bytes(in: bytes)), audience: audiences.insert(Audience()).index))
         writeGroup(group)
         addMember(user, to: group)
         writeMember(user, group, isMember: true)
@@ -156,7 +157,7 @@ extension Broker {
         {
             return .refused(.notAuthorized)
         }
-        guard groups[group].memberships.count < limits.groupMembersMaximum,
+        guard !isStoreFull, groups[group].memberships.count < limits.groupMembersMaximum,
             users[user].memberships.count < limits.groupsPerUserMaximum
         else { return .refused(.quotaExceeded) }
         addMember(user, to: group)
@@ -211,7 +212,11 @@ extension Broker {
             .kicked, about: groupName, payload: [], from: users[sessions[session].user].name,
             moment
         ) { broker, message, tally in
-            broker.enqueue(message, user: user, &tally, moment, &effects)
+            if broker.users[user].firstSession == Slab<Session>.none {
+                broker.enqueue(message, mailboxOf: user, &tally)
+            } else {
+                broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
+            }
         }
         if groups.contains(group) { tell(group, .kicked, name, by: session, moment, &effects) }
         return .done(.kickedOut)

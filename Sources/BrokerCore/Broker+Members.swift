@@ -10,7 +10,7 @@ extension Broker {
         let (app, name, identifier) = (new.app, new.name, new.identifier)
         let group = groups.insert(new).index
         name.withUnsafeBytes { apps[app].groups.insert(group, for: $0) }
-        groupIdentifiers[identifier] = group
+        restoration?.groups[identifier] = group
         return group
     }
 
@@ -19,7 +19,6 @@ extension Broker {
         precondition(groups[group].memberships.isEmpty, "the end of a group with members")
         let app = groups[group].app
         groups[group].name.withUnsafeBytes { name in _ = apps[app].groups.remove(name) }
-        groupIdentifiers[groups[group].identifier] = nil
         audiences.remove(groups[group].audience)
         groups.remove(group)
     }
@@ -42,8 +41,12 @@ extension Broker {
         ).index
         groups[group].memberships.insert(membership, at: place)
         users[user].memberships.insert(membership, at: ownPlace)
-        for session in users[user].sessions where receivesGroups(session) {
-            join(session: session, audience: groups[group].audience, grade: .once)
+        var session = users[user].firstSession
+        while session != Slab<Session>.none {
+            if receivesGroups(session) {
+                join(session: session, audience: groups[group].audience, grade: .once)
+            }
+            session = sessions[session].nextOfUser
         }
         setWaiting(membership, isWaiting(user))
     }
@@ -51,19 +54,25 @@ extension Broker {
     mutating func removeMember(_ index: UInt32) {
         setWaiting(index, false)
         let (group, user) = (memberships[index].group, memberships[index].user)
-        let audience = groups[group].audience
-        for session in users[user].sessions {
-            while let place = sessions[session].subscriptions.first(where: {
-                subscriptions[$0].audience == audience
-            }) {
-                leave(subscription: place)
-            }
+        var session = users[user].firstSession
+        while session != Slab<Session>.none {
+            leave(audience: groups[group].audience, session)
+            session = sessions[session].nextOfUser
         }
         groups[group].memberships.remove(
             at: memberPosition(in: group, notBefore: users[user].name))
         users[user].memberships.remove(
             at: groupPosition(of: user, notBefore: groups[group].name))
         memberships.remove(index)
+    }
+
+    private mutating func leave(audience: UInt32, _ session: UInt32) {
+        var index = sessions[session].firstSubscription
+        while index != Slab<Subscription>.none {
+            let next = subscriptions[index].next
+            if subscriptions[index].audience == audience { leave(subscription: index) }
+            index = next
+        }
     }
 
     /// An MRT session hears its user's groups without asking.
@@ -125,11 +134,25 @@ extension Broker {
         return low
     }
 
-    // MARK: - Mail that waits
+    // MARK: - Mail
+
+    /// Into the inboxes of a group's members, and the mailboxes of those whom no session receives.
+    mutating func enqueue(
+        _ message: UInt32, group: UInt32, excluding excluded: UInt32,
+        _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
+    ) {
+        enqueue(
+            message, audience: groups[group].audience, excluding: excluded, &tally, moment,
+            &effects)
+        for position in 0..<groups[group].waiting.count {
+            let membership = groups[group].waiting[position]
+            enqueue(message, mailboxOf: memberships[membership].user, &tally)
+        }
+    }
 
     /// Whether mail for a user goes to its mailbox, since no session receives it.
     private func isWaiting(_ user: UInt32) -> Bool {
-        audiences[users[user].audience].subscribers.isEmpty
+        users[user].firstSession == Slab<Session>.none
     }
 
     /// Notes in all groups of a user whether its mail has to wait: call whenever that may have
@@ -188,11 +211,11 @@ extension Broker {
             Group(
                 identifier: RecordKey.readNumber(key), app: app, name: name, title: title,
                 owner: owner, key: creationKey, allowed: isLimited ? allowed : nil,
-                meta: try row.readString(), audience: makeAudience()))
+                meta: try row.readString(), audience: audiences.insert(Audience()).index))
     }
 
     mutating func restoreMember(_ key: [UInt8]) throws(RestoreError) {
-        guard key.count > 8, let group = groupIdentifiers[RecordKey.readNumber(key)],
+        guard key.count > 8, let group = restoration!.groups[RecordKey.readNumber(key)],
             let user = key[8...].withUnsafeBytes({
                 apps[groups[group].app].users.value(for: $0)
             })

@@ -1,6 +1,10 @@
 // Wills: a message that is sent for a device that is lost. A will is committed before it is confirmed;
 // sending one deletes it and enqueues its message in one batch, so that it is sent exactly once,
 // whatever dies (design section 2).
+//
+//     set ──lost──► delay runs ──over──► sent, with the batch under way ──committed──► gone
+//      ▲                │                          │
+//      └────── back ────┘      store full: again ◄─┘
 
 import Primitives
 
@@ -23,7 +27,8 @@ extension Broker {
         let will = wills.insert(
             Will(
                 identifier: makeIdentifier(), owner: owner,
-                keepAliveSeconds: sessions[session].keepAliveSeconds, request, bytes)
+                keepAliveSeconds: attachments[sessions[session].attachment].keepAliveSeconds,
+                request, bytes)
         ).index
         sessions[session].will = will
         sessions[session].willBatch = gathering.sequence
@@ -50,7 +55,7 @@ extension Broker {
         guard request.message.payload.count <= CoreLimits.willPayloadMaximum else {
             return .packetTooLarge
         }
-        var tally = RoutingTally()
+        var tally = RoutingTally(stamp: makeStamp())
         forEachDestination(
             of: request.message, fromUser: sessions[session].user, bytes, &tally
         ) { _, _, tally in tally.taken += 1 }
@@ -68,7 +73,7 @@ extension Broker {
 
     private mutating func forgetWill(_ index: UInt32) {
         let will = wills.remove(index)
-        if let token = will.token { _ = deadlines.cancel(token) }
+        deadlines.cancel(will.token)
         gathering.records.append(Records.deletion(.wills, key: will.key))
     }
 
@@ -97,9 +102,13 @@ extension Broker {
     /// The device is back: a will that was about to be sent is not.
     mutating func stopWill(of session: UInt32) {
         let will = sessions[session].will
-        guard will != Slab<Will>.none, let token = wills[will].token else { return }
-        _ = deadlines.cancel(token)
-        wills[will].token = nil
+        guard will != Slab<Will>.none else { return }
+        stopTimer(of: will)
+    }
+
+    private mutating func stopTimer(of will: UInt32) {
+        deadlines.cancel(wills[will].token)
+        wills[will].token = .none
     }
 
     /// A will from before the broker's restart, for a device that is back as a new session.
@@ -114,13 +123,13 @@ extension Broker {
 
     /// The delay of a will is over.
     mutating func willDue(_ index: UInt32, _ moment: Moment, _ effects: inout Effects) {
-        wills[index].token = nil
+        wills[index].token = .none
         let owner = WillOwner(user: wills[index].user, device: wills[index].device)
         if orphanWills[owner] == index {
             orphanWills[owner] = nil
-        } else if let session = users[owner.user].sessions.first(where: {
-            sessions[$0].will == index
-        }) {
+        } else if let session = session(of: owner.user, device: owner.device),
+            sessions[session].will == index
+        {
             fireWill(of: session, moment, &effects)
             return
         }
@@ -132,8 +141,7 @@ extension Broker {
         let will = sessions[session].will
         guard will != Slab<Will>.none else { return }
         sessions[session].will = Slab<Will>.none
-        if let token = wills[will].token { _ = deadlines.cancel(token) }
-        wills[will].token = nil
+        stopTimer(of: will)
         send(will: will, excluding: session, moment, &effects)
     }
 
@@ -155,10 +163,10 @@ extension Broker {
                 payload: will.payload, from: users[will.user].name, grade: .once,
                 isRaw: will.isRaw, expirySeconds: will.expirySeconds, moment
             ) { broker, message, tally in
-                let excluded = broker.excludedSession(request, session)
                 broker.route(
-                    message, request, fromUser: will.user, excluding: excluded, bytes, &tally,
-                    moment, &effects)
+                    message, request, fromUser: will.user,
+                    excluding: broker.excludedSession(request, session), bytes, &tally, moment,
+                    &effects)
             }
         }
         gathering.firedWills.append(index)
@@ -175,14 +183,14 @@ extension Broker {
     }
 
     /// The batch that wills were sent with is committed, or the store had no room for it.
-    mutating func settleWills(wasRefused: Bool, _ moment: Moment) {
+    mutating func settleWills(isStored: Bool, _ moment: Moment) {
         for will in committing.firedWills {
-            if wasRefused {
-                writeWill(will)
-                scheduleWill(will, afterSeconds: CoreLimits.willRetrySeconds, moment)
-            } else {
+            if isStored {
                 counters.willsSent += 1
                 wills.remove(will)
+            } else {
+                writeWill(will)
+                scheduleWill(will, afterSeconds: CoreLimits.willRetrySeconds, moment)
             }
         }
     }
@@ -206,9 +214,7 @@ extension Broker {
         let will = try Will(
             identifier: RecordKey.readNumber(key), user: user, &row, else: dangling)
         let index = wills.insert(will).index
-        if let session = users[user].sessions.first(where: {
-            sessions[$0].device == will.device
-        }) {
+        if let session = session(of: user, device: will.device) {
             sessions[session].will = index
         } else {
             orphanWills[WillOwner(user: user, device: will.device)] = index
@@ -224,23 +230,5 @@ extension Broker {
                 UInt64(wills[index].delaySeconds), silence, CoreLimits.restartGraceSeconds)
             scheduleWill(index, afterSeconds: grace, moment)
         }
-    }
-}
-
-/// What a deadline of the core is for, in the number that the timing wheel carries.
-enum DeadlinePayload {
-    case session(UInt32)
-    case will(UInt32)
-
-    var raw: UInt64 {
-        switch self {
-        case .session(let index): UInt64(index)
-        case .will(let index): 1 << 32 | UInt64(index)
-        }
-    }
-
-    init(raw: UInt64) {
-        let index = UInt32(truncatingIfNeeded: raw)
-        self = raw >> 32 == 0 ? .session(index) : .will(index)
     }
 }

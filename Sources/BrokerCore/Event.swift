@@ -1,6 +1,6 @@
-// What happens to the broker, in the past tense and as plain data. Byte ranges point into the buffer
-// that is handed to `Broker.step` together with the event, so that a batch of events and its buffer
-// can be recorded and replayed.
+// What happens to the broker, in the past tense and as plain data. Byte ranges point into the
+// buffer that is handed to `Broker.step` together with the event, so that a batch of events and its
+// buffer can be recorded and replayed.
 
 import Primitives
 
@@ -27,7 +27,8 @@ public enum Event: Sendable {
     case disconnectReceived(ConnectionID, DisconnectRequest)
     /// A delivery cannot be put on the wire: its packet is larger than the client takes.
     case deliveryTooLarge(ConnectionID, number: UInt64)
-    /// The peer broke the protocol, or was silent for too long: the connection ends with this reason.
+    /// The peer broke the protocol, or was silent for too long: the connection ends with this
+    /// reason.
     case peerFaulted(ConnectionID, ReasonCode)
 }
 
@@ -106,8 +107,8 @@ public struct ConnectRequest: Sendable {
     public var isReconnect: Bool
     /// Seconds; 0 where the client asks for none.
     public var keepAliveSeconds: UInt32
-    /// Seconds after the end of the connection; 0 ends the session with it, nil asks for the default,
-    /// `UInt32.max` for none.
+    /// Seconds after the end of the connection; 0 ends the session with it, nil asks for the
+    /// default, `UInt32.max` for none.
     public var sessionExpirySeconds: UInt32?
     /// Unacknowledged deliveries the client takes at a time.
     public var inboxWindow: UInt16

@@ -31,7 +31,7 @@ struct Will: Sendable {
     let payload: [UInt8]
     let expirySeconds: UInt64?
     /// Set while the delay runs, or until the store has room.
-    var token: TimerWheel.Token?
+    var token = TimerWheel.Token.none
 }
 
 /// Whom a will is for. Raw values are on disk.

@@ -16,11 +16,7 @@ func understandPart(_ bytes: [UInt8], of part: Substring, isFromClient: Bool) ->
                 ? try understandParameters(of: operation, bytes)
                 : try understandResult(of: operation, bytes)
         } catch {
-            switch error {
-            case .malformed: return Meaning(text: "error=malformed")
-            case .protocolError: return Meaning(text: "error=protocol-error")
-            case .unsupportedVersion: return Meaning(text: "error=unsupported-version")
-            }
+            return Meaning(text: "error=\(word(error))")
         }
     }
 }

@@ -6,6 +6,8 @@ import Testing
 /// One line of a vector file.
 struct Vector: CustomTestStringConvertible, Sendable {
     var name: String
+    /// `MRT1`, or `MQTT` and its level.
+    var dialect: String
     /// What the bytes are a part of: the code of an operation, or `event`; nil for a whole packet.
     var part: Substring?
     var isFromClient: Bool
@@ -17,30 +19,34 @@ struct Vector: CustomTestStringConvertible, Sendable {
     init(line: Substring) {
         let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
         precondition(fields.count == 5, "five fields: \(line)")
-        let dialect = fields[1].split(separator: "/")
-        precondition(dialect[0] == "MRT1" && dialect.count <= 2, "a known dialect: \(line)")
-        part = dialect.count == 2 ? dialect[1] : nil
         precondition(fields[2] == "c>b" || fields[2] == "b>c", "a direction: \(line)")
         name = String(fields[0])
+        let dialect = fields[1].split(separator: "/")
+        self.dialect = String(dialect[0])
+        part = dialect.count == 2 ? dialect[1] : nil
         isFromClient = fields[2] == "c>b"
         bytes = hexadecimal(fields[3])
         meaning = String(fields[4])
     }
 
-    /// Every vector of every file but those of parts.
-    static let all = ["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"].flatMap(read)
+    /// Every vector of MRT.
+    static let all = load(["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"])
+
+    static func load(_ names: [String]) -> [Vector] {
+        names.flatMap { name in
+            let file = folder.appending(path: "\(name).txt")
+            let lines = try! String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+            return lines.filter { !$0.hasPrefix("#") }.map(Vector.init(line:))
+        }
+    }
+
     static let valid = all.filter(\.isValid)
 
-    static let parts = read("mrt-parts")
+    /// Parts of packets of MRT.
+    static let parts = load(["mrt-parts"])
     static let validParts = parts.filter(\.isValid)
 
     private var isValid: Bool { !meaning.hasPrefix("error=") }
-
-    private static func read(_ name: String) -> [Vector] {
-        let file = folder.appending(path: "\(name).txt")
-        let lines = try! String(contentsOf: file, encoding: .utf8).split(separator: "\n")
-        return lines.filter { !$0.hasPrefix("#") }.map(Vector.init(line:))
-    }
 
     static subscript(name: String) -> Vector {
         all.first { $0.name == name }!
