@@ -125,7 +125,8 @@ extension Broker {
                 identifier: makeIdentifier(), app: app, name: name,
                 title: Array(creation.title.bytes(in: bytes)), owner: user, key: creation.key,
                 allowed: creation.allowed.map { identifiers($0, bytes) },
-                meta: Array(creation.meta.bytes(in: bytes)), audience: audiences.insert(Audience()).index))
+                meta: Array(creation.meta.bytes(in: bytes)),
+                audience: audiences.insert(Audience()).index))
         writeGroup(group)
         addMember(user, to: group)
         writeMember(user, group, isMember: true)
