@@ -110,7 +110,7 @@ extension Broker {
         let attachment = sessions[session].attachment
         guard attachment != Slab<Attachment>.none else { return TakeoverCount() }
         var takeovers = attachments[attachment].takeovers
-        if let cookie = request.cookie, cookie == attachments[attachment].cookie {
+        if attachments[attachment].belongs(toHolderOf: request.cookie) {
             // Its will goes with what it does not want any more, and is not sent.
             let fate: WillFate = request.startsClean ? .removed : .kept
             close(session, .sessionTakenOver, willFate: fate, moment, &effects)
@@ -206,7 +206,7 @@ extension Broker {
                 windowMaximum: UInt32(max(1, min(request.inboxWindow, limits.inboxWindowMaximum))),
                 start: sessions[session].inbox.acknowledgedThrough,
                 backlogCount: sessions[session].inbox.count, cookie: request.newCookie,
-                keepAliveSeconds: keepAlive, takeovers: takeovers)
+                presentedCookie: request.cookie, keepAliveSeconds: keepAlive, takeovers: takeovers)
         ).index
     }
 
