@@ -149,7 +149,10 @@ extension SimulatedClient {
         guard let request = requests.removeValue(forKey: response.identifier), let session else {
             return
         }
-        if response.reason.isFailure {
+        if response.reason == .quotaExceeded {
+            // The store has no room for another subscription.
+            wishes[request.filter] = nil
+        } else if response.reason.isFailure {
             ledger.accuse(
                 .everySendIsAnswered, "a request was refused: \(response.reason.name)",
                 client: index)

@@ -102,6 +102,12 @@ final class Ledger {
         openSends[sends[message].client].removeAll { $0 == message }
     }
 
+    /// A client sends a message again. If it was told of a refusal and lost its power before it had
+    /// written that down, this is a new send.
+    func reopen(_ message: Int) {
+        if sends[message].outcome?.reason.isFailure == true { sends[message].outcome = nil }
+    }
+
     /// Sends that a client may send again.
     func open(_ client: Int) -> [Int] { openSends[client] }
 
