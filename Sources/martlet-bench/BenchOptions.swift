@@ -47,6 +47,7 @@ enum BenchOption: String, OptionRules {
     case certificate = "cert"
     case key
     case brokerProcess = "broker-pid"
+    case allocationCounts = "malloc-count"
     case json
     case quiet
 
@@ -55,7 +56,8 @@ enum BenchOption: String, OptionRules {
         case .tls, .insecure, .resume, .json, .quiet: .flag
         case .host, .port, .dialect, .count, .publishers, .topic, .qos, .size, .window, .rate,
             .limit, .seconds, .warmUp, .expiry, .startNumber, .prefix, .user, .password,
-            .connectRate, .sourceAddresses, .authorityFile, .certificate, .key, .brokerProcess:
+            .connectRate, .sourceAddresses, .authorityFile, .certificate, .key, .brokerProcess,
+            .allocationCounts:
             .value
         }
     }
@@ -78,7 +80,8 @@ enum BenchOption: String, OptionRules {
         case .connectRate: "R"
         case .tls: "S"
         case .publishers, .rate, .seconds, .warmUp, .prefix, .sourceAddresses, .authorityFile,
-            .insecure, .resume, .certificate, .key, .brokerProcess, .json, .quiet:
+            .insecure, .resume, .certificate, .key, .brokerProcess, .allocationCounts, .json,
+            .quiet:
             nil
         }
     }
@@ -125,6 +128,7 @@ enum BenchOption: String, OptionRules {
           --cert FILE, --key FILE  floor with --tls: the server's certificate chain and key
 
           --broker-pid PID         read the broker's CPU time, memory and descriptors from /proc
+          --malloc-count FILE      the counters that libMallocCount keeps for the broker
           --json                   one JSON object instead of the report
           --quiet                  no line per second
           --help                   show this page

@@ -259,8 +259,11 @@ struct LoadDriver: LoopHandler, ~Copyable {
     private mutating func advance(at now: UInt64, in loop: inout EventLoop) {
         switch stage {
         case .connecting:
-            guard toConnect.isEmpty, readyCount == readyGoal else { return }
-            allConnected(at: now, in: &loop)
+            if toConnect.isEmpty, readyCount == readyGoal {
+                allConnected(at: now, in: &loop)
+            } else if isStalled(at: now) {
+                fail("\(readyGoal - readyCount) clients wait for the broker to let them in")
+            }
         case .leaving:
             guard readyCount == 0 else { return }
             stage = .connecting
@@ -341,6 +344,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
     private func mark() -> Mark {
         Mark(
             nanoseconds: monotonicNanoseconds(), tally: tally, broker: target.cost?.read(),
+            allocations: plan.allocationCountFile.flatMap(ProcFile.firstWord),
             ownCPUNanoseconds: nanoseconds(of: CLOCK_THREAD_CPUTIME_ID))
     }
 

@@ -51,6 +51,8 @@ struct Plan {
     var tls: TLSPlan?
     var resumesTLS = false
     var brokerProcess: Int?
+    /// Where libMallocCount keeps the broker's counters.
+    var allocationCountFile: String?
     var writesJSON = false
     var isQuiet = false
 
@@ -79,6 +81,7 @@ extension Plan {
         try applyMessages(options)
         try applyPace(options)
         brokerProcess = try options.integer(.brokerProcess, in: 1...Int(Int32.max))
+        allocationCountFile = options[.allocationCounts]
         writesJSON = options.has(.json)
         isQuiet = options.has(.quiet) || writesJSON
     }
