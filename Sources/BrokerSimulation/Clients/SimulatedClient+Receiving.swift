@@ -34,6 +34,8 @@ extension SimulatedClient {
         case .connack:
             guard case .accepted(let accepted)? = try? MRT.Connack(body: body) else { return }
             inboxWindow = Int(accepted.inboxWindow)
+            if asksForCleanStart { ledger.sessionMayEnd(index) }
+            asksForCleanStart = false
             session = ledger.connected(
                 index, epoch: accepted.sessionEpoch, isPresent: accepted.isSessionPresent,
                 expirySeconds: accepted.sessionExpirySeconds)
