@@ -106,9 +106,9 @@ static void lose(mrt_client *client, mrt_event *event)
         event->as.ended.is_final = true;
         client->stop_reason = (uint8_t)event->reason;
     }
-    begin_phase(client, event->as.ended.is_final ? STOPPED : WAITING, wait);
     event->kind = MRT_EVENT_DISCONNECTED;
-    event->as.ended.retry_ms = wait;
+    event->as.ended.retry_ms = event->as.ended.is_final ? 0 : wait;
+    begin_phase(client, event->as.ended.is_final ? STOPPED : WAITING, wait);
     client->config->transport->link(client->config->transport->context, false);
     mrt_log_rewind(&client->log);
     tell(client, event);

@@ -86,8 +86,8 @@ static void describe_granted(text *text, const mrt_granted *granted)
 static void describe_result(text *text, const mrt_event *event)
 {
     const mrt_result *result = &event->as.result;
-    add(text, "result number=%" PRIu64, packet->number);
-    add(text, " reason=%" PRIu64, packet->reason);
+    add(text, "result number=%" PRIu64, event->number);
+    add(text, " reason=%" PRIu64, event->reason);
     if (result->message_id.count > 0) {
         add_bytes(text, " messageid=", result->message_id.bytes, result->message_id.count);
     }
