@@ -31,7 +31,7 @@ public struct Broker: ~Copyable, Sendable {
     var memberships = Slab<Membership>()
     var wills = Slab<Will>()
     /// Wills of devices that have no session since the broker started.
-    var orphanWills: Set<UInt32> = []
+    var orphanWills: [WillOwner: UInt32] = [:]
     /// The last messages of topics.
     var retained = Slab<Retained>()
     var connections: ConnectionTable
@@ -120,11 +120,11 @@ public struct Broker: ~Copyable, Sendable {
         case .willSet(let connection, let identifier, let request):
             setWill(connection, identifier, request, bytes, moment, &effects)
         case .willCleared(let connection, let identifier):
-            clearWill(connection, identifier, &effects)
-        case .unknownRequestReceived(let connection, let identifier):
+            clearWill(connection, identifier)
+        case .requestFaulted(let connection, let identifier, let reason):
             guard session(of: connection) != nil else { return }
-            effects[connection.lane].respond(
-                connection, identifier, .implementationSpecificError)
+            counters.requestsRefused += 1
+            effects[connection.lane].respond(connection, identifier, reason)
         case .disconnectReceived(let connection, let request):
             disconnect(connection, request, moment, &effects)
         case .deliveryTooLarge(let connection, let number):
@@ -140,7 +140,7 @@ public struct Broker: ~Copyable, Sendable {
         while let payload = deadlines.popDue(at: moment.instant) {
             switch DeadlinePayload(raw: payload) {
             case .session(let session): expire(session: session, moment, &effects)
-            case .will(let will): fireWill(will, moment, &effects)
+            case .will(let will): willDue(will, moment, &effects)
             case .retained(let index): expire(retained: index)
             case .housekeeping: keepHouse(moment)
             }

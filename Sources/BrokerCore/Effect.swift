@@ -21,6 +21,11 @@ public enum Effect: Sendable {
     case reportPresence(
         ConnectionID, requestIdentifier: UInt64, isOnline: Bool, sinceUnixMilliseconds: UInt64,
         devices: ByteRange, count: Int)
+    /// Tell a page of a user's groups: each its id and its title, with one byte of length each, and
+    /// one byte that is 1 for its owner.
+    case reportGroups(
+        ConnectionID, requestIdentifier: UInt64, hasMore: Bool, entries: ByteRange)
+    case reportGroup(ConnectionID, requestIdentifier: UInt64, GroupReport)
     /// Confirm the client's own disconnect, then close.
     case confirmDisconnect(ConnectionID)
     /// Tell the reason, then close.
@@ -45,6 +50,21 @@ public struct Acceptance: Hashable, Sendable {
     public var user: ByteRange
     /// The device that the broker thought of, in the lane's bytes; empty where the client named one.
     public var assignedDevice = ByteRange.empty
+}
+
+/// What a group is, and a page of its members. Ranges are in the lane's bytes.
+public struct GroupReport: Hashable, Sendable {
+    public var hasAllowList: Bool
+    /// Whether the asking user owns it.
+    public var isOwn: Bool
+    public var hasMoreMembers: Bool
+    /// Members in all.
+    public var memberCount: UInt32
+    public var owner: ByteRange
+    public var title: ByteRange
+    public var meta: ByteRange
+    /// Ids in a row, each one length byte and its bytes.
+    public var members: ByteRange
 }
 
 /// One message for one receiver.
@@ -140,6 +160,7 @@ extension Effect {
         switch self {
         case .accept(let connection, _), .refuse(let connection, _, _),
             .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
+            .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
             .confirmDisconnect(let connection), .close(let connection, _):
             connection
         case .deliver(let delivery): delivery.connection

@@ -282,7 +282,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
         case .holding where now >= stageEnd:
             finishInterval()
             stage = .finished
-        case .enqueuing where tally.confirmed == plan.limit:
+        case .enqueuing where tally.confirmed == plan.limit * UInt64(plan.publisherCount):
             finishInterval()
             stage = .returning
             toConnect = 0..<plan.receiverCount
@@ -362,7 +362,8 @@ struct LoadDriver: LoopHandler, ~Copyable {
         switch stage {
         case .enqueuing:
             (name, operation) = ("enqueue", .enqueue)
-            count = (end.tally.confirmed - start.tally.confirmed) * UInt64(plan.receiverCount)
+            count =
+                (end.tally.confirmed - start.tally.confirmed) * UInt64(plan.receiversPerMessage)
         case .connecting, .holding:
             (name, operation) = (stage == .holding ? "idle" : "connect", .connect)
             count = end.tally.connected

@@ -8,7 +8,8 @@ struct Report {
     private let intervals: [Interval]
     private let latencies: Histogram
     private let tally: LoadTally
-    private let expected: UInt64
+    /// Deliveries that the sent messages ask for.
+    let expected: UInt64
     private let duplicates: UInt64
     private let disordered: UInt64
     private let failure: String?
