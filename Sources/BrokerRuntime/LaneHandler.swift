@@ -61,7 +61,6 @@ struct LaneHandler: LoopHandler, ~Copyable {
         case .authentication:
             // It has not logged in (D18); there may be no dialect to answer in.
             notes.takeRefusal(connection, .keepAliveTimeout)
-            notes.write(loop)
             loop.close(connection, afterFlush: false)
         case .keepAlive:
             desk.events.append(.peerFaulted(connection, .keepAliveTimeout))
@@ -71,7 +70,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
     mutating func closed(
         _ connection: ConnectionID, _ cause: NetTransport.CloseCause, in loop: inout EventLoop
     ) {
-        notes.writeClosed(connection, cause, loop)
+        notes.takeClosed(connection, cause, loop)
         guard desk.conversations[connection] != nil else { return }
         desk.conversations.close(connection)
         desk.events.append(.connectionClosed(connection, BrokerCore.CloseCause(cause)))

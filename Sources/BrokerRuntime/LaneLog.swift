@@ -18,8 +18,17 @@ struct LaneLog: NoteTaker, ~Copyable {
         let subject: String
     }
 
+    /// A connection that is gone: what its last notes need and the loop will have forgotten.
+    private struct Departure {
+        let address: SocketAddress
+        let cause: NetTransport.CloseCause
+        let detail: String
+    }
+
     private let log: LogWriter
     private var pending: [Pending] = []
+    /// Connections that closed during this turn; the core's notes about them come at its end.
+    private var departures: [ConnectionID: Departure] = [:]
 
     init(_ log: LogWriter) {
         self.log = log
@@ -43,27 +52,45 @@ struct LaneLog: NoteTaker, ~Copyable {
                 device: "", subject: ""))
     }
 
-    /// Writes what was noted. Addresses are the loop's to know.
+    /// Writes what was noted. Addresses are the loop's to know, or were.
     mutating func write(_ loop: borrowing EventLoop) {
-        guard !pending.isEmpty else { return }
-        for note in pending {
-            log.write(
-                note.kind.level, note.kind.logEvent,
-                [
-                    "address": .text("\(loop.peer(of: note.connection))"),
-                    "user": .text(note.user), "device": .text(note.device),
-                    "reason": .text(note.reason.name.description),
-                    "code": .number(note.reason.rawValue), "subject": .text(note.subject),
-                ])
-        }
+        for note in pending { write(note, departures[note.connection], loop) }
         pending.removeAll(keepingCapacity: true)
+        departures.removeAll(keepingCapacity: true)
     }
 
-    /// A connection that failed below the protocol: no TLS, a packet that was too large, a reset.
-    func writeClosed(
+    private func write(
+        _ note: Pending, _ departure: Departure?, _ loop: borrowing EventLoop
+    ) {
+        let address = departure?.address ?? loop.peer(of: note.connection)
+        var reason = note.reason.name.description
+        var detail = ""
+        if let departure, note.kind == .disconnected, note.reason == .unspecifiedError {
+            // No code says it: nobody is left who could be sent one.
+            reason = "connection-lost"
+            detail = departure.detail.isEmpty ? "\(departure.cause)" : departure.detail
+        }
+        log.write(
+            note.kind.level, note.kind.logEvent,
+            [
+                "address": .text("\(address)"), "user": .text(note.user),
+                "device": .text(note.device), "reason": .text(reason),
+                "code": .number(note.reason.rawValue), "subject": .text(note.subject),
+                "detail": .text(detail),
+            ])
+    }
+
+    /// A connection is gone. One that failed below the protocol has a line of its own: no TLS, a
+    /// packet that was too large, a reset.
+    mutating func takeClosed(
         _ connection: ConnectionID, _ cause: NetTransport.CloseCause,
         _ loop: borrowing EventLoop
     ) {
+        if log.writes(.warning) {
+            departures[connection] = Departure(
+                address: loop.peer(of: connection), cause: cause,
+                detail: loop.closeDetail(of: connection))
+        }
         let level: LogLevel
         switch cause {
         case .closedByHandler, .peerClosed, .loopStopped: return
