@@ -2,10 +2,10 @@
 
 import Primitives
 
-/// Who a claim turned out to be.
-private struct Identity {
-    let app: UInt32
-    let user: [UInt8]
+/// Why a claim lets nobody in.
+struct ConnectRefusal: Error {
+    let reason: ReasonCode
+    var retryAfterSeconds: UInt32 = 0
 }
 
 extension Broker {
@@ -17,7 +17,7 @@ extension Broker {
     ) {
         let device = Array(request.device.bytes(in: bytes))
         let identity: Identity
-        switch authenticate(request.claim, device: device, bytes, moment) {
+        switch authenticate(request.claim, from: connection, device: device, bytes, moment) {
         case .success(let known): identity = known
         case .failure(let refusal):
             refuseConnect(connection, refusal.reason, request, bytes, &effects)
@@ -48,7 +48,7 @@ extension Broker {
         }
         removeOrphanWill(ofUser: user, device: device)
         let (session, mustCommit) = attach(
-            connection, request, user: user, device: device, moment, &effects)
+            connection, request, identity.access, user: user, device: device, moment, &effects)
         if mustCommit {
             gathering.confirmations.append(.accept(connection))
         } else {
@@ -82,37 +82,6 @@ extension Broker {
         return nil
     }
 
-    private struct ConnectRefusal: Error {
-        let reason: ReasonCode
-        var retryAfterSeconds: UInt32 = 0
-    }
-
-    private mutating func authenticate(
-        _ claim: Claim, device: [UInt8], _ bytes: UnsafeRawBufferPointer, _ moment: Moment
-    ) -> Result<Identity, ConnectRefusal> {
-        switch claim {
-        case .token(let identifier, let digest):
-            guard let token = tokens.token(identifier.bytes(in: bytes), digest: digest),
-                let app = app(named: token.app),
-                token.expiresUnixSeconds > moment.unixMilliseconds / 1000
-            else { return .failure(ConnectRefusal(reason: .badUserNameOrPassword)) }
-            if let bound = token.device, bound != device {
-                return .failure(ConnectRefusal(reason: .clientIdentifierNotValid))
-            }
-            return .success(Identity(app: app, user: token.user))
-        case .appKey(let name, let digest, let user):
-            guard let app = appNames.value(for: name.bytes(in: bytes)),
-                let key = apps[app].keyDigest, key == digest
-            else { return .failure(ConnectRefusal(reason: .badUserNameOrPassword)) }
-            return .success(Identity(app: app, user: Array(user.bytes(in: bytes))))
-        case .anonymous(let user):
-            guard let app = app(named: anonymousApp) else {
-                return .failure(ConnectRefusal(reason: .notAuthorized))
-            }
-            return .success(Identity(app: app, user: Array(user.bytes(in: bytes))))
-        }
-    }
-
     private mutating func refuseConnect(
         _ connection: ConnectionID, _ reason: ReasonCode, _ request: ConnectRequest,
         _ bytes: UnsafeRawBufferPointer, retryAfterSeconds: UInt32 = 0,
@@ -124,6 +93,7 @@ extension Broker {
         switch request.claim {
         case .token(let identifier, _): claimed = identifier.bytes(in: bytes)
         case .appKey(_, _, let user), .anonymous(let user): claimed = user.bytes(in: bytes)
+        case .verified: claimed = UnsafeRawBufferPointer(start: nil, count: 0)
         }
         effects[lane].effects.append(
             .note(
@@ -139,8 +109,8 @@ extension Broker {
     /// Binds a connection to its session, old or new; says whether the client must hear of it only
     /// after a commit.
     private mutating func attach(
-        _ connection: ConnectionID, _ request: ConnectRequest, user: UInt32, device: [UInt8],
-        _ moment: Moment, _ effects: inout Effects
+        _ connection: ConnectionID, _ request: ConnectRequest, _ access: Access, user: UInt32,
+        device: [UInt8], _ moment: Moment, _ effects: inout Effects
     ) -> (session: UInt32, mustCommit: Bool) {
         let expiry = min(
             request.sessionExpirySeconds ?? limits.sessionExpirySecondsDefault,
@@ -171,6 +141,8 @@ extension Broker {
         sessions[index].attachment &+= 1
         sessions[index].isLoading = false
         connections.insert(connection, session: index)
+        grant(access, to: index, moment)
+        dropForbiddenSubscriptions(index, &effects)
         resumeInbox(index, request.resume)
         resumeOutbox(index, request.outbox, isNew: isNew)
         return (index, sessions[index].isPersistent && (isNew || hasNewExpiry))
@@ -387,6 +359,7 @@ extension Broker {
         _ session: UInt32, _ willFate: WillFate, _ moment: Moment, _ effects: inout Effects
     ) {
         connections.remove(sessions[session].connection)
+        withdrawAccess(of: session)
         users[sessions[session].user].lastSeenUnixMilliseconds = moment.unixMilliseconds
         sessions[session].connection = .none
         sessions[session].isConfirmed = false

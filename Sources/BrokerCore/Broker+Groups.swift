@@ -143,6 +143,7 @@ extension Broker {
         by session: UInt32, _ title: [UInt8], _ allowed: [[UInt8]]?, _ meta: [UInt8],
         _ seed: UInt64
     ) -> GroupOutcome {
+        guard allows(.createGroup, session) else { return .refused(.notAuthorized) }
         let user = sessions[session].user
         let app = users[user].app
         guard meta.count <= CoreLimits.groupMetaMaximum else { return .refused(.packetTooLarge) }

@@ -13,6 +13,8 @@ struct RoutingTally {
     var reason = ReasonCode.noMatchingSubscribers
     /// Refusals of a list, by name.
     var refusals: [Refusal] = []
+    /// Whose rights bound the receivers of a list; nil for what was judged before, as a will.
+    var bearer: UInt32?
 
     mutating func refuse(_ reason: ReasonCode) {
         if refusedCount == 0 { self.reason = reason }
@@ -114,7 +116,7 @@ extension Broker {
     // MARK: - What may be sent
 
     /// Why a send cannot be accepted, whoever its receivers are.
-    func refusal(
+    mutating func refusal(
         of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer
     ) -> ReasonCode? {
         if let fault = request.fault { return fault }
@@ -123,6 +125,7 @@ extension Broker {
         } else if request.messageByteCount > limits.messageMaximum {
             return .packetTooLarge
         }
+        if forbids(request.target, from: sender, bytes) { return .notAuthorized }
         if request.grade != .transient && isStoreFull { return .quotaExceeded }
         if case .topic(let topic) = request.target {
             let name = topic.bytes(in: bytes)
@@ -205,7 +208,7 @@ extension Broker {
         let message = TransientMessage(
             stamp: makeStamp(), block: range.bytes(in: scratch.bytes),
             deadline: deadline(of: request, moment), excluded: excludedSession(request, sender))
-        var tally = RoutingTally()
+        var tally = RoutingTally(bearer: sender)
         let user = sessions[sender].user
         forEachDestination(of: request, fromUser: user, bytes, &tally) { broker, place, tally in
             tally.taken += 1
@@ -222,6 +225,7 @@ extension Broker {
             refuse(request, from: sender, tally.reason, bytes, &effects)
         } else {
             counters.sendsAccepted += 1
+            noteForbidden(tally, of: request, from: sender, bytes, &effects)
         }
     }
 
@@ -239,7 +243,7 @@ extension Broker {
         ).index
         messages[message].references = 1
         let excluded = excludedSession(request, sender)
-        var tally = RoutingTally()
+        var tally = RoutingTally(bearer: sender)
         route(
             message, request, fromUser: sessions[sender].user, excluding: excluded, bytes, &tally,
             moment, &effects)
@@ -250,6 +254,7 @@ extension Broker {
         }
         counters.sendsAccepted += 1
         counters.receiversRefused += UInt64(tally.refusedCount)
+        noteForbidden(tally, of: request, from: sender, bytes, &effects)
         // Whoever is not waited for has it: sessions that are not persistent, and QoS 0 subscriptions.
         messages[message].takenCount += tally.taken - messages[message].unsettled
         remember(request, tally, from: sender, message)
@@ -374,14 +379,15 @@ extension Broker {
                 body(&self, place, &tally)
             }
         case .users(let ids, let count):
-            let list = ids.bytes(in: bytes)
-            var offset = 0
+            var list = ListReader(ids.bytes(in: bytes))
             for index in 0..<count {
-                let end = offset + 1 + Int(list[offset])
-                let name = UnsafeRawBufferPointer(rebasing: list[offset + 1..<end])
-                offset = end
+                let name = list.next()
                 tally.listIndex = UInt32(index)
-                if let place = destination(ofUser: name, app, &tally) {
+                // Before anything else: who may not send to a user learns nothing of whether it is
+                // known.
+                if let bearer = tally.bearer, !allows(.send(user: name), bearer) {
+                    tally.refuse(.notAuthorized)
+                } else if let place = destination(ofUser: name, app, &tally) {
                     body(&self, place, &tally)
                 }
             }

@@ -54,7 +54,9 @@ extension Broker {
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        if let reason = refusal(of: request.message, from: session, bytes) {
+        if let reason = refusal(of: request.message, from: session, bytes)
+            ?? listRefusal(of: request.message, from: session, bytes)
+        {
             note(.sendRefused, session, reason, &effects)
             effects[connection.lane].respond(connection, requestIdentifier, reason)
             return
@@ -267,16 +269,23 @@ extension Will {
 enum DeadlinePayload {
     case session(UInt32)
     case will(UInt32)
+    case access(UInt32)
 
     var raw: UInt64 {
         switch self {
         case .session(let index): UInt64(index)
         case .will(let index): 1 << 32 | UInt64(index)
+        case .access(let index): 2 << 32 | UInt64(index)
         }
     }
 
     init(raw: UInt64) {
         let index = UInt32(truncatingIfNeeded: raw)
-        self = raw >> 32 == 0 ? .session(index) : .will(index)
+        switch raw >> 32 {
+        case 0: self = .session(index)
+        case 1: self = .will(index)
+        case 2: self = .access(index)
+        default: preconditionFailure("a deadline of no kind")
+        }
     }
 }

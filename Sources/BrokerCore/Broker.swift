@@ -30,6 +30,10 @@ public struct Broker: ~Copyable, Sendable {
     var wills = Slab<Will>()
     /// Wills of devices that have no session since the broker started.
     var orphanWills: Set<UInt32> = []
+    /// What live connections were let in with.
+    var accesses = Slab<Access>()
+    /// What the edge has verified for claims that come next.
+    var presented: [ConnectionID: VerifiedIdentity] = [:]
     var connections: ConnectionTable
 
     // Who receives what.
@@ -122,6 +126,7 @@ public struct Broker: ~Copyable, Sendable {
             switch DeadlinePayload(raw: payload) {
             case .session(let session): expire(sessionIndex: session, moment, &effects)
             case .will(let will): fireWill(will, moment, &effects)
+            case .access(let access): expireAccess(access, moment, &effects)
             }
         }
     }

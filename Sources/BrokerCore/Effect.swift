@@ -110,6 +110,7 @@ public struct Note: Hashable, Sendable {
         case duplicateLogin
         case sendRefused
         case subscribeRefused
+        case presenceRefused
         case sessionExpired
     }
 

@@ -51,6 +51,8 @@ public enum Claim: Hashable, Sendable {
     /// The listener vouches for the client and the client names its user, of the broker's anonymous
     /// app (development and conformance suites).
     case anonymous(user: ByteRange)
+    /// What was handed over with ``Broker/present(_:for:)`` for the same connection.
+    case verified
 }
 
 /// A SHA-256 digest as four words; equality takes the same time wherever they differ.

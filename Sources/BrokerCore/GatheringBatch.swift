@@ -49,6 +49,8 @@ struct GatheringBatch: ~Copyable {
     var reservations: [(session: Handle, through: UInt64)] = []
     /// Sessions with deliveries that wait for this batch.
     var waitingSessions: [Handle] = []
+    /// Rows that are worth no commit of their own: they ride along with the next one.
+    var lazyRecords: [RecordChange] = []
     var sweepMaximum = 0
 
     /// Whether there is a reason to commit.
@@ -74,6 +76,7 @@ struct GatheringBatch: ~Copyable {
         loadOwners.removeAll(keepingCapacity: true)
         confirmations.removeAll(keepingCapacity: true)
         dirtySessions.removeAll(keepingCapacity: true)
+        lazyRecords.removeAll(keepingCapacity: true)
         isUrgent = false
         reservations.removeAll(keepingCapacity: true)
         waitingSessions.removeAll(keepingCapacity: true)

@@ -75,6 +75,9 @@ public struct CoreLimits: Sendable {
     /// The shortest time that devices have to come back after a restart of the broker before their
     /// wills are sent (design section 2).
     static let restartGraceSeconds: UInt64 = 60
+    /// Seconds between two rows that say a token was used: an hour is enough to tell a token in use
+    /// from a forgotten one, and a device that reconnects all day costs 24 small rows.
+    static let tokenUseSecondsMinimum: UInt64 = 3_600
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

@@ -190,7 +190,8 @@ public final class BrokerServer {
         }
         let handler = Box(
             AdministrationDoor(
-                shared: shared, clock: clock, log: log, version: MartletVersion.text))
+                desk: OperatorDesk(
+                    shared: shared, clock: clock, log: log, version: MartletVersion.text)))
         door = runLoop("door", configuration, doorHandle, [listener], handler)
     }
 

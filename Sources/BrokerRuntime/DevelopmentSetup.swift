@@ -158,7 +158,7 @@ extension BrokerServer {
         let minted = users.map { _ in OpaqueToken.mint() }
         changeAndCommit { broker in
             let (name, digest) = (Array(app.utf8), Digest(key.key.digest))
-            if !broker.addApp(name, keyDigest: digest) {
+            if !broker.addApp(name, keyDigest: digest, rights: .everything) {
                 _ = broker.setAppKey(name, keyDigest: digest)
             }
             for (user, token) in zip(users, minted) {

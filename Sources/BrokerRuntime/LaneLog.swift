@@ -112,7 +112,8 @@ extension Note.Kind {
     fileprivate var level: LogLevel {
         switch self {
         case .connected, .disconnected, .sessionExpired: .info
-        case .connectRefused, .takenOver, .duplicateLogin, .sendRefused, .subscribeRefused:
+        case .connectRefused, .takenOver, .duplicateLogin, .sendRefused, .subscribeRefused,
+            .presenceRefused:
             .warning
         }
     }
@@ -126,6 +127,7 @@ extension Note.Kind {
         case .duplicateLogin: .duplicateLogin
         case .sendRefused: .sendRefused
         case .subscribeRefused: .subscribeRefused
+        case .presenceRefused: .presenceRefused
         case .sessionExpired: .sessionExpired
         }
     }

@@ -20,6 +20,7 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case connectionFailed = "connection_failed"
     case sendRefused = "send_refused"
     case subscribeRefused = "subscribe_refused"
+    case presenceRefused = "presence_refused"
     case sessionTakenOver = "session_taken_over"
     /// Two devices bear one name; the second was not let in.
     case duplicateLogin = "duplicate_login"

@@ -20,6 +20,7 @@ enum StatisticsNames {
             "connects/accepted": counters.connectsAccepted,
             "connects/refused": counters.connectsRefused,
             "connects/takeovers": counters.takeovers,
+            "rights/refused": counters.rightsRefusals,
             "messages/received": counters.sendsAccepted,
             "messages/refused": counters.sendsRefused,
             "messages/repeated": counters.sendsRepeated,

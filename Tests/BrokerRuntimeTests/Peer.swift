@@ -70,8 +70,12 @@ final class Peer {
 
     deinit { close() }
 
+    private var isClosed = false
+
     /// Closes without a word.
     func close() {
+        if isClosed { return }
+        isClosed = true
         if let ssl { SSL_free(ssl) }
         if let context { SSL_CTX_free(context) }
         (ssl, context) = (nil, nil)
