@@ -35,8 +35,8 @@ public struct ShowApp: AdministrationRequest {
     }
 }
 
-/// Replaces what an app's users may do, those who are connected included. Subscriptions that are not
-/// allowed any more end at once.
+/// Replaces what an app's users may do, those who are connected included. Subscriptions that are
+/// not allowed any more end at once.
 public struct SetAppRights: AdministrationRequest {
     public static let name = "app.rights"
     public var app: String

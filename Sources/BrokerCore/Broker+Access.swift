@@ -1,5 +1,5 @@
-// What clients are let in with and what it allows them: credentials become an access that lives as long
-// as its connection, and every check of a right ends here.
+// What clients are let in with and what it allows them: credentials become an access that lives as
+// long as its connection, and every check of a right ends here.
 
 import Primitives
 
@@ -166,6 +166,58 @@ extension Broker {
         sessions[session].access = Slab<Access>.none
     }
 
+    /// A connected client presents a new credential. It must prove the same user for the same
+    /// device; otherwise the old one stays in force. Everything else about the session goes on.
+    mutating func exchangeCredential(
+        _ connection: ConnectionID, _ claim: Claim, _ bytes: UnsafeRawBufferPointer,
+        _ moment: Moment, _ effects: inout Effects
+    ) {
+        guard let session = session(of: connection) else {
+            presented[connection] = nil
+            return
+        }
+        switch authenticate(
+            claim, from: connection, device: sessions[session].device, bytes, moment)
+        {
+        case .failure(let refusal):
+            refuseCredential(connection, refusal.reason, &effects)
+        case .success(let identity):
+            let user = sessions[session].user
+            guard identity.app == users[user].app, identity.user == users[user].name else {
+                refuseCredential(connection, .notAuthorized, &effects)
+                return
+            }
+            withdrawAccess(of: session)
+            grant(identity.access, to: session, moment)
+            dropForbiddenSubscriptions(session, &effects)
+            effects[connection.lane].effects.append(.answerCredential(connection, .success))
+        }
+    }
+
+    mutating func refuseCredential(
+        _ connection: ConnectionID, _ reason: ReasonCode, _ effects: inout Effects
+    ) {
+        guard let session = session(of: connection) else { return }
+        counters.credentialsRefused += 1
+        note(.connectRefused, session, reason, &effects)
+        effects[connection.lane].effects.append(.answerCredential(connection, reason))
+    }
+
+    /// Ends the connections whose credential is not believed any more: `isBelieved` is asked for
+    /// everything that the edge has verified. Their number.
+    public mutating func endDisbelieved(
+        at moment: Moment, effects: inout Effects, _ isBelieved: (VerifiedIdentity) -> Bool
+    ) -> Int {
+        var count = 0
+        for access in 0..<accesses.endIndex where accesses.contains(access) {
+            guard case .verified(let identity) = accesses[access].source, !isBelieved(identity)
+            else { continue }
+            close(accesses[access].session, .notAuthorized, moment, &effects)
+            count += 1
+        }
+        return count
+    }
+
     /// A credential has come to its end while its connection lives. 0xA0 tells the device that its
     /// time is up, and not that it did something it may not.
     mutating func expireAccess(_ index: UInt32, _ moment: Moment, _ effects: inout Effects) {
@@ -193,8 +245,8 @@ extension Broker {
         return false
     }
 
-    /// Why a send's target as a whole is not allowed. Each receiver of a list is asked for by itself,
-    /// and members of a group by their membership.
+    /// Why a send's target as a whole is not allowed. Each receiver of a list is asked for by
+    /// itself, and members of a group by their membership.
     @inline(__always)
     mutating func forbids(
         _ target: SendTarget, from session: UInt32, _ bytes: UnsafeRawBufferPointer
@@ -220,8 +272,8 @@ extension Broker {
         return nil
     }
 
-    /// Tells the log which receivers of a list the sender was not allowed; the sender itself is told
-    /// with the result.
+    /// Tells the log which receivers of a list the sender was not allowed; the sender itself is
+    /// told with the result.
     func noteForbidden(
         _ tally: RoutingTally, of request: SendRequest, from session: UInt32,
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects

@@ -1,5 +1,5 @@
-// What an operator does to the broker, and what the operator may see. Changes become durable with the
-// batch whose number `gatheringSequence` gives at the time.
+// What an operator does to the broker, and what the operator may see. Changes become durable with
+// the batch whose number `gatheringSequence` gives at the time.
 
 import Primitives
 
@@ -26,8 +26,8 @@ extension Broker {
         return true
     }
 
-    /// Replaces an app's key, so that the old one lets nobody in any more; false when there is no such
-    /// app.
+    /// Replaces an app's key, so that the old one lets nobody in any more; false when there is no
+    /// such app.
     public mutating func setAppKey(_ name: [UInt8], keyDigest: Digest?) -> Bool {
         guard let app = app(named: name) else { return false }
         apps[app].keyDigest = keyDigest
@@ -67,8 +67,8 @@ extension Broker {
                 apps[app].name, keyDigest: apps[app].keyDigest, rights: apps[app].rights))
     }
 
-    /// Makes a token known, and its user with it; false when its app is unknown or its identifier is
-    /// taken.
+    /// Makes a token known, and its user with it; false when its app is unknown or its identifier
+    /// is taken.
     public mutating func addToken(_ token: Token) -> Bool {
         guard let app = app(named: token.app), !tokens.contains(token.identifier) else {
             return false
@@ -79,8 +79,8 @@ extension Broker {
         return true
     }
 
-    /// Registers a user, so that messages wait for it before its first login; false when it is known
-    /// already, nil when the app is not.
+    /// Registers a user, so that messages wait for it before its first login; false when it is
+    /// known already, nil when the app is not.
     public mutating func addUser(_ name: [UInt8], app appName: [UInt8]) -> Bool? {
         guard let app = app(named: appName) else { return nil }
         let count = users.count

@@ -1,6 +1,6 @@
 // The meeting of core and store: a batch is handed over whenever the store is free, and its result
-// settles what waited for it. Nothing waits on purpose: what comes while one batch is being committed
-// gathers in the next.
+// settles what waited for it. Nothing waits on purpose: what comes while one batch is being
+// committed gathers in the next.
 
 import Primitives
 
@@ -155,8 +155,8 @@ extension Broker {
         }
     }
 
-    /// The store had no room. What is on its way to a receiver stays in that window and is settled by
-    /// its acknowledgement; every other entry of the batch is a receiver refused.
+    /// The store had no room. What is on its way to a receiver stays in that window and is settled
+    /// by its acknowledgement; every other entry of the batch is a receiver refused.
     private mutating func takeBackEntries() {
         for entry in committing.entries where !entry.isElided {
             switch queueOwners[entry.queue.raw] {
@@ -307,8 +307,8 @@ extension Broker {
         messages.remove(message)
     }
 
-    /// Nothing more can become of a send: every persistent receiver has acknowledged the message, has it
-    /// in the store, or was refused. The sender is told, now or when it asks again.
+    /// Nothing more can become of a send: every persistent receiver has acknowledged the message,
+    /// has it in the store, or was refused. The sender is told, now or when it asks again.
     mutating func completeSend(_ message: UInt32, _ effects: inout Effects) {
         guard let (sender, position) = outboxEntry(of: message) else { return }
         if messages[message].refusedCount > 0 && messages[message].takenCount == 0 {
@@ -321,8 +321,8 @@ extension Broker {
             sender, position, messageIdentifier: messages[message].messageIdentifier, &effects)
     }
 
-    /// The store refused an accepted message and nobody took it: no trace of it remains, and the sender
-    /// may send it again.
+    /// The store refused an accepted message and nobody took it: no trace of it remains, and the
+    /// sender may send it again.
     private mutating func takeBackSend(
         _ message: UInt32, _ sender: UInt32, _ position: Int, _ effects: inout Effects
     ) {

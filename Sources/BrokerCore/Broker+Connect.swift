@@ -56,9 +56,10 @@ extension Broker {
         }
     }
 
-    /// Somebody logs in on a device that is connected. Whoever has the cookie replaces its own ghost;
-    /// an explicit login takes the session over; an automatic one is refused, so that two devices
-    /// with one name do not throw each other out for ever (L31–L33). Nil when the way is free.
+    /// Somebody logs in on a device that is connected. Whoever has the cookie replaces its own
+    /// ghost; an explicit login takes the session over; an automatic one is refused, so that two
+    /// devices with one name do not throw each other out for ever (L31–L33). Nil when the way is
+    /// free.
     private mutating func takeOver(
         _ session: UInt32, from connection: ConnectionID, _ request: ConnectRequest,
         _ moment: Moment, _ effects: inout Effects
@@ -128,8 +129,8 @@ extension Broker {
         let hasNewExpiry = !isNew && sessions[index].expirySeconds != expiry
         sessions[index].expirySeconds = expiry
         sessions[index].disconnected = .never
-        // That it is connected is stored too: a session that was connected when the broker died must
-        // not be taken for one that has been away since the last time it left.
+        // That it is connected is stored too: a session that was connected when the broker died
+        // must not be taken for one that has been away since the last time it left.
         markDirty(index, .session, isUrgent: true)
         sessions[index].dialect = request.dialect
         sessions[index].connection = connection

@@ -1,4 +1,5 @@
-// Why somebody may do something, or may not: the question that every operator asks of access rights.
+// Why somebody may do something, or may not: the question that every operator asks of access
+// rights.
 
 import Primitives
 

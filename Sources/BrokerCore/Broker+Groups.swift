@@ -1,5 +1,5 @@
-// What users do with groups: create, join, leave, kick, ban, list, describe, change. Every change is
-// answered when it is committed; members are told by system messages.
+// What users do with groups: create, join, leave, kick, ban, list, describe, change. Every change
+// is answered when it is committed; members are told by system messages.
 
 import Primitives
 
@@ -279,8 +279,8 @@ extension Broker {
 
     // MARK: - Answers
 
-    /// One byte that says whether there are more, then for each group its id, its title and one byte:
-    /// 1 for the owner.
+    /// One byte that says whether there are more, then for each group its id, its title and one
+    /// byte: 1 for the owner.
     private func groupList(of user: UInt32, after: UnsafeRawBufferPointer) -> [UInt8] {
         var list: [UInt8] = [0]
         var hasBegun = after.isEmpty
@@ -337,8 +337,8 @@ extension Broker {
 
     // MARK: - System messages
 
-    /// Tells the members what happened. Past a number of members joins and leaves are not told: each
-    /// would cost a message for every member, and all of them together the square.
+    /// Tells the members what happened. Past a number of members joins and leaves are not told:
+    /// each would cost a message for every member, and all of them together the square.
     private mutating func tell(
         _ group: UInt32, _ event: GroupEvent, _ data: [UInt8], by user: UInt32,
         _ moment: Moment, _ effects: inout Effects

@@ -1,11 +1,11 @@
-// The way back: rows and queue sums from the store become sessions, users and tokens again, before the
-// first event is taken.
+// The way back: rows and queue sums from the store become sessions, users and tokens again, before
+// the first event is taken.
 
 import Primitives
 
 extension Broker {
-    /// Takes one stored row. Tables come in the order of their raw values, so that what a row points at
-    /// is there before it.
+    /// Takes one stored row. Tables come in the order of their raw values, so that what a row
+    /// points at is there before it.
     public mutating func restore(
         table: RecordTable, key: [UInt8], value: [UInt8]
     ) throws(RestoreError) {

@@ -25,8 +25,8 @@ struct RoutingTally {
     }
 }
 
-/// Where a message goes: to those who receive an address, or into the mailbox of a known user whom no
-/// session receives.
+/// Where a message goes: to those who receive an address, or into the mailbox of a known user whom
+/// no session receives.
 enum Destination {
     case audience(UInt32)
     case mailbox(user: UInt32)
@@ -58,8 +58,8 @@ extension Broker {
 
     // MARK: - Resends
 
-    /// Whether a numbered send is to be routed. A resend of an accepted one is answered with its result
-    /// as soon as there is one; one outside the window ends the connection.
+    /// Whether a numbered send is to be routed. A resend of an accepted one is answered with its
+    /// result as soon as there is one; one outside the window ends the connection.
     private mutating func isNewSend(
         _ sender: UInt32, _ request: SendRequest, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
@@ -136,7 +136,8 @@ extension Broker {
         return nil
     }
 
-    /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new send.
+    /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new
+    /// send.
     mutating func refuse(
         _ request: SendRequest, from sender: UInt32, _ reason: ReasonCode,
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
@@ -255,7 +256,8 @@ extension Broker {
         counters.sendsAccepted += 1
         counters.receiversRefused += UInt64(tally.refusedCount)
         noteForbidden(tally, of: request, from: sender, bytes, &effects)
-        // Whoever is not waited for has it: sessions that are not persistent, and QoS 0 subscriptions.
+        // Whoever is not waited for has it: sessions that are not persistent, and QoS 0
+        // subscriptions.
         messages[message].takenCount += tally.taken - messages[message].unsettled
         remember(request, tally, from: sender, message)
         messages[message].isRouted = true
@@ -310,8 +312,8 @@ extension Broker {
         }
     }
 
-    /// Sends a message that no client's packet asked for: a system message, or a will. `body` puts it
-    /// into inboxes.
+    /// Sends a message that no client's packet asked for: a system message, or a will. `body` puts
+    /// it into inboxes.
     mutating func sendSystemMessage(
         _ kind: MessageKind, about address: some Collection<UInt8>,
         payload: some Collection<UInt8>, from name: [UInt8], grade: Grade = .durable,
@@ -345,8 +347,8 @@ extension Broker {
         release(index)
     }
 
-    /// Keeps the result of an accepted send until the sender has seen it; for grade *once* also in the
-    /// store, in the same batch as the message.
+    /// Keeps the result of an accepted send until the sender has seen it; for grade *once* also in
+    /// the store, in the same batch as the message.
     private mutating func remember(
         _ request: SendRequest, _ tally: RoutingTally, from sender: UInt32, _ message: UInt32
     ) {
@@ -366,7 +368,8 @@ extension Broker {
         markDirty(sender, .outbox, isUrgent: true)
     }
 
-    /// Calls `body` with each destination that a send addresses; unknown receivers are refused here.
+    /// Calls `body` with each destination that a send addresses; unknown receivers are refused
+    /// here.
     private mutating func forEachDestination(
         of request: SendRequest, fromUser sender: UInt32, _ bytes: UnsafeRawBufferPointer,
         _ tally: inout RoutingTally,
@@ -424,8 +427,8 @@ extension Broker {
             ? .mailbox(user: user) : .audience(audience)
     }
 
-    /// Who receives a plain topic. Where several filters match, their audiences are merged, so that a
-    /// session gets the message once, in the highest grade that any of its filters wants.
+    /// Who receives a plain topic. Where several filters match, their audiences are merged, so that
+    /// a session gets the message once, in the highest grade that any of its filters wants.
     private mutating func audience(ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32) -> UInt32?
     {
         // Taken out for the while, since the tree is part of the same broker.

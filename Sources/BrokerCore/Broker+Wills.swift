@@ -237,8 +237,8 @@ extension Broker {
         }
     }
 
-    /// Gives every device that had a will when the broker ended its time to come back: the longest of
-    /// the will's delay, 1.5 times its keep-alive and 60 s from now.
+    /// Gives every device that had a will when the broker ended its time to come back: the longest
+    /// of the will's delay, 1.5 times its keep-alive and 60 s from now.
     mutating func scheduleRestoredWills(_ moment: Moment) {
         for index in 0..<wills.endIndex where wills.contains(index) {
             let silence = UInt64(wills[index].keepAliveSeconds) * 3 / 2

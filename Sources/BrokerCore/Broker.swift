@@ -1,14 +1,14 @@
-// The broker as a state machine: events and the time come in, effects go out, changes of durable state
-// are gathered into batches. It does no I/O, reads no clock and draws no random number, so that the
-// same events always give the same effects and the whole broker runs in a simulation.
+// The broker as a state machine: events and the time come in, effects go out, changes of durable
+// state are gathered into batches. It does no I/O, reads no clock and draws no random number, so
+// that the same events always give the same effects and the whole broker runs in a simulation.
 //
 // This file holds the state and the way in; what happens on each event stands in the files
 // `Broker+*.swift`, one aspect each.
 
 import Primitives
 
-/// The core of the broker: sessions, routing, inboxes and outboxes. Single-threaded; whoever shares it
-/// between threads holds a lock around every call.
+/// The core of the broker: sessions, routing, inboxes and outboxes. Single-threaded; whoever shares
+/// it between threads holds a lock around every call.
 public struct Broker: ~Copyable, Sendable {
     public var limits: CoreLimits
     public internal(set) var counters = Counters()
@@ -111,6 +111,10 @@ public struct Broker: ~Copyable, Sendable {
             guard session(of: connection) != nil else { return }
             effects[connection.lane].respond(
                 connection, identifier, .implementationSpecificError)
+        case .credentialPresented(let connection, let claim):
+            exchangeCredential(connection, claim, bytes, moment, &effects)
+        case .credentialRefused(let connection, let reason):
+            refuseCredential(connection, reason, &effects)
         case .disconnectReceived(let connection, let request):
             disconnect(connection, request, moment, &effects)
         case .deliveryTooLarge(let connection, let number):

@@ -1,6 +1,7 @@
-// What the broker wants done, in the imperative and as plain data. Effects are gathered per lane (one
-// lane is one event loop) in the order in which they must be carried out; bytes and message blocks
-// they refer to lie in the lane's own arena, so that an effect outlives whatever it was made from.
+// What the broker wants done, in the imperative and as plain data. Effects are gathered per lane
+// (one lane is one event loop) in the order in which they must be carried out; bytes and message
+// blocks they refer to lie in the lane's own arena, so that an effect outlives whatever it was made
+// from.
 
 import Primitives
 
@@ -13,11 +14,13 @@ public enum Effect: Sendable {
     case reportResult(SendResult)
     /// Answer a request. `body` is the operation's result.
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
-    /// Tell whether a user is online, since when in Unix milliseconds, and on which devices: `count`
-    /// names in a row, each one length byte and its bytes.
+    /// Tell whether a user is online, since when in Unix milliseconds, and on which devices:
+    /// `count` names in a row, each one length byte and its bytes.
     case reportPresence(
         ConnectionID, requestIdentifier: UInt64, isOnline: Bool, sinceUnixMilliseconds: UInt64,
         devices: ByteRange, count: Int)
+    /// Tell what became of a new credential.
+    case answerCredential(ConnectionID, ReasonCode)
     /// Confirm the client's own disconnect, then close.
     case confirmDisconnect(ConnectionID)
     /// Tell the reason, then close.
@@ -152,7 +155,8 @@ public struct EffectLane: ~Copyable, Sendable {
     }
 
     /// The publication of a message block in this lane: copied in once per message, however many
-    /// deliveries refer to it. `stamp` tells messages apart; deliveries of one message come in a run.
+    /// deliveries refer to it. `stamp` tells messages apart; deliveries of one message come in a
+    /// run.
     @inline(__always)
     mutating func publication(
         stamp: UInt64, block: UnsafeRawBufferPointer, deadline: Instant

@@ -1,6 +1,6 @@
-// What happens to the broker, in the past tense and as plain data. Byte ranges point into the buffer
-// that is handed to `Broker.step` together with the event, so that a batch of events and its buffer
-// can be recorded and replayed.
+// What happens to the broker, in the past tense and as plain data. Byte ranges point into the
+// buffer that is handed to `Broker.step` together with the event, so that a batch of events and its
+// buffer can be recorded and replayed.
 
 import Primitives
 
@@ -23,10 +23,15 @@ public enum Event: Sendable {
     case willCleared(ConnectionID, requestIdentifier: UInt64)
     /// A request for an operation that the dialect does not know.
     case unknownRequestReceived(ConnectionID, requestIdentifier: UInt64)
+    /// A new credential for the user who is connected, to take the place of the old one.
+    case credentialPresented(ConnectionID, Claim)
+    /// A new credential that is worth nothing, as the edge has found out.
+    case credentialRefused(ConnectionID, ReasonCode)
     case disconnectReceived(ConnectionID, DisconnectRequest)
     /// A delivery cannot be put on the wire: its packet is larger than the client takes.
     case deliveryTooLarge(ConnectionID, number: UInt64)
-    /// The peer broke the protocol, or was silent for too long: the connection ends with this reason.
+    /// The peer broke the protocol, or was silent for too long: the connection ends with this
+    /// reason.
     case peerFaulted(ConnectionID, ReasonCode)
 }
 
@@ -107,8 +112,8 @@ public struct ConnectRequest: Sendable {
     public var isReconnect: Bool
     /// Seconds; 0 where the client asks for none.
     public var keepAliveSeconds: UInt32
-    /// Seconds after the end of the connection; 0 ends the session with it, nil asks for the default,
-    /// `UInt32.max` for none.
+    /// Seconds after the end of the connection; 0 ends the session with it, nil asks for the
+    /// default, `UInt32.max` for none.
     public var sessionExpirySeconds: UInt32?
     /// Unacknowledged deliveries the client takes at a time.
     public var inboxWindow: UInt16

@@ -1,5 +1,5 @@
-// Every bound of the core, with its reason. What lies past a bound is refused with a reason code and
-// counted; nothing here grows because a peer wants it to.
+// Every bound of the core, with its reason. What lies past a bound is refused with a reason code
+// and counted; nothing here grows because a peer wants it to.
 
 import Primitives
 
@@ -8,17 +8,17 @@ import Primitives
 public struct CoreLimits: Sendable {
     /// Sessions that give no expiry live this long after their connection is gone (L21: 7 days).
     public var sessionExpirySecondsDefault: UInt32 = 7 * 86_400
-    /// The longest expiry a client may ask for; `UInt32.max` allows sessions that never expire, since
-    /// pre-generated tokens are valid for years (D12).
+    /// The longest expiry a client may ask for; `UInt32.max` allows sessions that never expire,
+    /// since pre-generated tokens are valid for years (D12).
     public var sessionExpirySecondsMaximum: UInt32 = .max
-    /// Unacknowledged deliveries under way to one session. Enough to fill a link of 100 ms round trip
-    /// at 600 messages per second; a device may ask for fewer.
+    /// Unacknowledged deliveries under way to one session. Enough to fill a link of 100 ms round
+    /// trip at 600 messages per second; a device may ask for fewer.
     public var inboxWindowMaximum: UInt16 = 64
-    /// Bytes of unacknowledged deliveries under way to one session: what a slow reader can hold of the
-    /// broker's memory. One message always fits.
+    /// Bytes of unacknowledged deliveries under way to one session: what a slow reader can hold of
+    /// the broker's memory. One message always fits.
     public var inboxWindowBytesMaximum = 262_144
-    /// Sends of one session whose results have not been seen: what the broker remembers to recognise
-    /// resends.
+    /// Sends of one session whose results have not been seen: what the broker remembers to
+    /// recognise resends.
     public var sendWindowMaximum: UInt16 = 64
     /// Messages that wait for one session; the price of a forgotten device in disk space.
     public var queueCountMaximum: UInt32 = 10_000
@@ -38,12 +38,13 @@ public struct CoreLimits: Sendable {
     public static let listCountMaximum = 256
     /// Subscriptions of one session, so that one client cannot fill the topic tree.
     public var subscriptionsMaximum: UInt32 = 1_000
-    /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for each.
+    /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for
+    /// each.
     public var topicLevelsMaximum = 64
     /// Sessions of one user: each is one more copy of everything sent to that user.
     public var sessionsPerUserMaximum = 64
-    /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly 5 s
-    /// is still accepted).
+    /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly
+    /// 5 s is still accepted).
     public var senderClockDifferenceMillisecondsMaximum: UInt64 = 5_000
     /// Groups of one app.
     public var groupsPerAppMaximum = 100_000
@@ -51,14 +52,14 @@ public struct CoreLimits: Sendable {
     public var groupsPerUserMaximum = 1_000
     /// Members of one group.
     public var groupMembersMaximum = 1_000_000
-    /// The longest keep-alive granted: a dead connection is noticed within 1.5 times this. An hour and
-    /// a half suits devices behind NAT with long timeouts.
+    /// The longest keep-alive granted: a dead connection is noticed within 1.5 times this. An hour
+    /// and a half suits devices behind NAT with long timeouts.
     public var keepAliveSecondsMaximum: UInt32 = 5_400
 
     public init() {}
 
-    /// Inbox numbers made durable at a time before they are used (design: numbers never go back). One
-    /// small record for so many deliveries; the gap after a crash is at most twice this.
+    /// Inbox numbers made durable at a time before they are used (design: numbers never go back).
+    /// One small record for so many deliveries; the gap after a crash is at most twice this.
     static let numberReservation: UInt64 = 1_024
     /// Identifiers of sessions, queues and the like made durable at a time.
     static let identifierReservation: UInt64 = 4_096

@@ -1,5 +1,5 @@
-// How rows are laid out: a version byte, then fixed fields, little-endian, byte strings with a two-byte
-// length. Keys that must sort by number are big-endian. The store adds the checksum.
+// How rows are laid out: a version byte, then fixed fields, little-endian, byte strings with a
+// two-byte length. Keys that must sort by number are big-endian. The store adds the checksum.
 
 /// Appends fields to a row.
 struct RecordWriter {
@@ -22,8 +22,8 @@ struct RecordWriter {
     }
 }
 
-/// A stored row that this program cannot have written, although its checksum is right: it comes from a
-/// newer version, or the store was edited.
+/// A stored row that this program cannot have written, although its checksum is right: it comes
+/// from a newer version, or the store was edited.
 public enum RestoreError: Error, Equatable, Sendable {
     case unreadableRecord(RecordTable, key: [UInt8])
     /// A row points at one that is not there.

@@ -84,8 +84,8 @@ enum RightPattern: Hashable, Sendable {
 
     // MARK: - Checks
 
-    /// Whether the pattern allows a subject: a name, a topic, or a filter of which every topic has to
-    /// be allowed.
+    /// Whether the pattern allows a subject: a name, a topic, or a filter of which every topic has
+    /// to be allowed.
     func covers(_ subject: UnsafeRawBufferPointer, _ bearer: RightsBearer) -> Bool {
         switch self {
         case .everything: true
@@ -94,8 +94,8 @@ enum RightPattern: Hashable, Sendable {
         }
     }
 
-    /// Matches parts from front to back; after a mismatch the last `*` takes one byte more. The cost is
-    /// at most the product of both lengths.
+    /// Matches parts from front to back; after a mismatch the last `*` takes one byte more. The
+    /// cost is at most the product of both lengths.
     private static func matches(
         _ parts: [Part], _ subject: UnsafeRawBufferPointer, _ bearer: RightsBearer
     ) -> Bool {

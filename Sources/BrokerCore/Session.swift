@@ -124,8 +124,8 @@ struct Session: ~Copyable {
     // The sender's half.
     var outboxEpoch: UInt64 = 0
     var resultsSeenThrough: UInt64 = 0
-    /// The highest outbox number that came before this broker started, as far as the sender said: an
-    /// unknown number up to here may have been delivered by an earlier broker.
+    /// The highest outbox number that came before this broker started, as far as the sender said:
+    /// an unknown number up to here may have been delivered by an earlier broker.
     var outboxDoubtfulThrough: UInt64 = 0
     /// Whether the sender has connected since the broker started.
     var hasConnectedSinceStart = false
@@ -147,8 +147,8 @@ struct Session: ~Copyable {
 
     var isConnected: Bool { connection != .none }
 
-    /// Place of an outbox number among the remembered results. Numbers rise nearly always, so the walk
-    /// from the end is short; the send window bounds it.
+    /// Place of an outbox number among the remembered results. Numbers rise nearly always, so the
+    /// walk from the end is short; the send window bounds it.
     func outboxPosition(_ number: UInt64) -> Int? {
         var position = outbox.count - 1
         while position >= 0 && outbox[position].number > number { position -= 1 }
@@ -159,8 +159,8 @@ struct Session: ~Copyable {
 /// Counts takeovers of a session within a minute: two devices that bear one name take turns for as
 /// long as they live, and are stopped.
 struct TakeoverCount {
-    /// Takeovers within ``windowMilliseconds`` that are let through: a person who moves from device to
-    /// device does not reach it.
+    /// Takeovers within ``windowMilliseconds`` that are let through: a person who moves from device
+    /// to device does not reach it.
     static let maximum = 5
     static let windowMilliseconds: UInt64 = 60_000
 

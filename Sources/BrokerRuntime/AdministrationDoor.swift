@@ -1,6 +1,6 @@
-// The operator's door: a Unix socket in the data directory on which `martlet` asks and is answered, one
-// JSON object per line. It runs on a loop and thread of its own, so that an operator never waits for
-// the fleet, nor the fleet for an operator.
+// The operator's door: a Unix socket in the data directory on which `martlet` asks and is answered,
+// one JSON object per line. It runs on a loop and thread of its own, so that an operator never
+// waits for the fleet, nor the fleet for an operator.
 
 import Administration
 import NetTransport

@@ -4,6 +4,7 @@
 import Administration
 import BrokerCore
 import Configuration
+import Credentials
 import Dialects
 import Glibc
 import NetTransport
@@ -17,6 +18,8 @@ public final class BrokerServer {
     private let clock: BrokerClock
     private let log: LogWriter
     private let settings: BrokerSettings
+    private let listeners: ListenerSet
+    private let trust: ClientTrust
     private let doorHandle: LoopHandle
     private var lanes: [Thread] = []
     private var door: Thread?
@@ -26,11 +29,13 @@ public final class BrokerServer {
     public init(_ settings: BrokerSettings, log: LogWriter) throws(StartError) {
         self.log = log
         self.settings = settings
-        let listeners = try ListenerSet(settings)
+        trust = ClientTrust(try TrustMaterial(settings))
+        listeners = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         var store = try Self.openStore(settings)
         let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
         let restored = try Self.restore(&store, settings, laneCount: laneCount)
         clock = restored.clock
+        try Self.sealTickets(of: listeners, settings, clock)
         doorHandle = try Self.makeHandle()
         var handles: [LoopHandle] = []
         for _ in 0..<laneCount { handles.append(try Self.makeHandle()) }
@@ -38,7 +43,7 @@ public final class BrokerServer {
             restored.broker, laneHandles: handles, writerSignal: WakeSignal())
         try startDoor()
         startWriter(store)
-        for lane in 0..<laneCount { startLane(UInt8(lane), listeners) }
+        for lane in 0..<laneCount { startLane(UInt8(lane)) }
         for listener in listeners.listeners {
             log.write(
                 .info, .listening,
@@ -72,7 +77,8 @@ public final class BrokerServer {
     /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
     private static let housekeepingMilliseconds = 500
 
-    /// Stops: lanes say good-bye and send what is to be sent, then the writer stores what is gathered.
+    /// Stops: lanes say good-bye and send what is to be sent, then the writer stores what is
+    /// gathered.
     public func stop() {
         log.write(.info, .brokerStopping)
         for handle in shared.laneHandles { handle.requestStop() }
@@ -135,6 +141,22 @@ public final class BrokerServer {
         return Restored(broker: broker, clock: clock)
     }
 
+    /// Tickets that the fleet holds stay good over a restart: their keys are kept beside the store.
+    private static func sealTickets(
+        of listeners: ListenerSet, _ settings: BrokerSettings, _ clock: BrokerClock
+    ) throws(StartError) {
+        let keys: [UInt8]
+        do throws(CredentialError) {
+            keys = try TicketKeyFile.ensure(
+                "\(settings.dataDirectory)/ticket-keys",
+                byteCount: ServerTLSContext.ticketKeyByteCount,
+                unixSeconds: Int64(clock.moment().unixMilliseconds / 1000))
+        } catch {
+            throw .credentials(error)
+        }
+        try listeners.setTicketKeys(keys)
+    }
+
     private static func makeHandle() throws(StartError) -> LoopHandle {
         do throws(TransportError) {
             return try LoopHandle()
@@ -157,7 +179,7 @@ public final class BrokerServer {
         }
     }
 
-    private func startLane(_ lane: UInt8, _ listeners: ListenerSet) {
+    private func startLane(_ lane: UInt8) {
         var configuration = EventLoop.Configuration()
         configuration.lane = lane
         configuration.connectionsMaximum = settings.limits.connections
@@ -167,7 +189,7 @@ public final class BrokerServer {
         configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
         let handler = Box(
             LaneHandler(
-                lane: lane, shared: shared, clock: clock, terms: listeners.terms,
+                lane: lane, shared: shared, clock: clock, listeners: listeners, trust: trust,
                 packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
         lanes.append(
             runLoop(

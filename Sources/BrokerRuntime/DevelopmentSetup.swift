@@ -1,5 +1,6 @@
 // `martletd --dev`: everything a first message needs, made in the data directory: a certificate
-// authority and a server certificate, a demo app, tokens for two users, and a file of shell variables.
+// authority and a server certificate, a demo app, tokens for two users, and a file of shell
+// variables.
 
 import BrokerCore
 import Configuration

@@ -1,5 +1,5 @@
-// What a lane has to say to the operator: the core's notes and the loop's troubles, as log lines. Notes
-// are taken while effects are carried out and written once the turn's work is done.
+// What a lane has to say to the operator: the core's notes and the loop's troubles, as log lines.
+// Notes are taken while effects are carried out and written once the turn's work is done.
 
 import BrokerCore
 import Configuration
@@ -29,6 +29,8 @@ struct LaneLog: NoteTaker, ~Copyable {
     private var pending: [Pending] = []
     /// Connections that closed during this turn; the core's notes about them come at its end.
     private var departures: [ConnectionID: Departure] = [:]
+    /// What else is to be said of refusals of this turn.
+    private var explanations: [ConnectionID: String] = [:]
 
     init(_ log: LogWriter) {
         self.log = log
@@ -52,11 +54,17 @@ struct LaneLog: NoteTaker, ~Copyable {
                 device: "", subject: ""))
     }
 
+    /// Adds to the refusal of a connection what no reason code says.
+    mutating func explain(_ connection: ConnectionID, _ detail: String) {
+        explanations[connection] = detail
+    }
+
     /// Writes what was noted. Addresses are the loop's to know, or were.
     mutating func write(_ loop: borrowing EventLoop) {
         for note in pending { write(note, departures[note.connection], loop) }
         pending.removeAll(keepingCapacity: true)
         departures.removeAll(keepingCapacity: true)
+        explanations.removeAll(keepingCapacity: true)
     }
 
     private func write(
@@ -64,7 +72,7 @@ struct LaneLog: NoteTaker, ~Copyable {
     ) {
         let address = departure?.address ?? loop.peer(of: note.connection)
         var reason = note.reason.name.description
-        var detail = ""
+        var detail = note.kind == .connectRefused ? explanations[note.connection] ?? "" : ""
         if let departure, note.kind == .disconnected, note.reason == .unspecifiedError {
             // No code says it: nobody is left who could be sent one.
             reason = "connection-lost"

@@ -1,5 +1,5 @@
-// The operator's desk: carries out the requests of administration and answers when what they changed is
-// committed. It knows the broker and its store; it does not know sockets.
+// The operator's desk: carries out the requests of administration and answers when what they
+// changed is committed. It knows the broker and its store; it does not know sockets.
 
 import Administration
 import BrokerCore

@@ -1,5 +1,5 @@
-// A whole broker in the test's own process: a fresh data directory, sockets on 127.0.0.1, a log that
-// can be waited for, and the administration socket.
+// A whole broker in the test's own process: a fresh data directory, sockets on 127.0.0.1, a log
+// that can be waited for, and the administration socket.
 import Administration
 import Configuration
 import Glibc
@@ -98,8 +98,8 @@ final class LogPipe {
         close(writingEnd)
     }
 
-    /// The next line for which `isWanted` holds; nil when none comes within ten seconds. Lines before
-    /// it are kept in ``seen``.
+    /// The next line for which `isWanted` holds; nil when none comes within ten seconds. Lines
+    /// before it are kept in ``seen``.
     func line(where isWanted: (String) -> Bool) -> String? {
         while let line = nextLine() {
             seen.append(line)
