@@ -33,8 +33,8 @@ struct TrustMaterial: Sendable {
             if let file = settings.tls.pskFile {
                 preSharedKeys = try PreSharedKeyFile.read(
                     file,
-                    keyByteCounts: PreSharedKeys.keyByteCountMinimum
-                        ... PreSharedKeys.keyByteCountMaximum,
+                    keyByteCounts: PreSharedKeys
+                        .keyByteCountMinimum...PreSharedKeys.keyByteCountMaximum,
                     identityByteCountMaximum: PreSharedKeys.identityByteCountMaximum)
             }
             if let file = settings.tls.crlFile { revoked = try RevokedCertificates(path: file) }

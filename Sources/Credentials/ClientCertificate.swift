@@ -75,8 +75,9 @@ public struct ClientCertificate: Hashable, Sendable {
             }
         }
         for index in 0..<OPENSSL_sk_num(names) {
-            guard let name = OPENSSL_sk_value(names, index)?.assumingMemoryBound(
-                to: GENERAL_NAME.self)
+            guard
+                let name = OPENSSL_sk_value(names, index)?.assumingMemoryBound(
+                    to: GENERAL_NAME.self)
             else { continue }
             switch name.pointee.type {
             case GEN_DNS where found.dns == nil:
