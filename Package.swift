@@ -85,7 +85,9 @@ let package = Package(
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
         .testTarget(name: "WireFormatTests", dependencies: ["WireFormat", "Primitives"]),
-        .testTarget(name: "BrokerCoreTests", dependencies: ["BrokerCore", "Primitives"]),
+        .testTarget(
+            name: "BrokerCoreTests",
+            dependencies: ["BrokerCore", "BrokerSimulation", "Primitives"]),
         .testTarget(
             name: "DialectsTests",
             dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),

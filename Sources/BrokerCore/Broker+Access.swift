@@ -75,57 +75,55 @@ extension Broker {
     mutating func authenticate(
         _ claim: Claim, from connection: ConnectionID, device: [UInt8],
         _ bytes: UnsafeRawBufferPointer, _ moment: Moment
-    ) -> Result<Identity, ConnectRefusal> {
+    ) throws(ConnectRefusal) -> Identity {
         let now = moment.unixMilliseconds / 1000
         switch claim {
         case .token(let identifier, let digest):
             guard let handle = tokens.find(identifier.bytes(in: bytes), digest: digest),
                 let token = tokens[handle], let app = app(named: token.app),
                 token.expiresUnixSeconds > now
-            else { return .failure(ConnectRefusal(reason: .badUserNameOrPassword)) }
+            else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
             if let bound = token.device, bound != device {
-                return .failure(ConnectRefusal(reason: .clientIdentifierNotValid))
+                throw ConnectRefusal(reason: .clientIdentifierNotValid)
             }
             noteUse(of: handle, now)
-            return .success(
-                Identity(
-                    app: app, user: token.user,
-                    access: Access(
-                        source: .token(handle), rights: token.rights ?? apps[app].rights,
-                        expiresUnixSeconds: token.expiresUnixSeconds)))
+            return Identity(
+                app: app, user: token.user,
+                access: Access(
+                    source: .token(handle), rights: token.rights ?? apps[app].rights,
+                    expiresUnixSeconds: token.expiresUnixSeconds))
         case .appKey(let name, let digest, let user):
             guard let app = appNames.value(for: name.bytes(in: bytes)),
                 let key = apps[app].keyDigest, key == digest
-            else { return .failure(ConnectRefusal(reason: .badUserNameOrPassword)) }
-            return .success(unlimitedIdentity(app, user.bytes(in: bytes), .appKey))
+            else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
+            return unlimitedIdentity(app, user.bytes(in: bytes), .appKey)
         case .anonymous(let user):
             guard let app = app(named: anonymousApp) else {
-                return .failure(ConnectRefusal(reason: .notAuthorized))
+                throw ConnectRefusal(reason: .notAuthorized)
             }
-            return .success(unlimitedIdentity(app, user.bytes(in: bytes), .anonymous))
+            return unlimitedIdentity(app, user.bytes(in: bytes), .anonymous)
         case .verified:
             guard let identity = presented.removeValue(forKey: connection) else {
                 preconditionFailure("a verified claim of which nothing was handed over")
             }
-            return authenticate(identity, device: device, now)
+            return try authenticate(identity, device: device, now)
         }
     }
 
     private func authenticate(
         _ identity: VerifiedIdentity, device: [UInt8], _ now: UInt64
-    ) -> Result<Identity, ConnectRefusal> {
+    ) throws(ConnectRefusal) -> Identity {
         guard let app = app(named: identity.app), identity.expiresUnixSeconds > now else {
-            return .failure(ConnectRefusal(reason: .badUserNameOrPassword))
+            throw ConnectRefusal(reason: .badUserNameOrPassword)
         }
         if let bound = identity.device, bound != device {
-            return .failure(ConnectRefusal(reason: .clientIdentifierNotValid))
+            throw ConnectRefusal(reason: .clientIdentifierNotValid)
         }
-        return .success(
-            Identity(
-                app: app, user: identity.user,
-                access: Access(
-                    source: .verified(identity), rights: identity.rights ?? apps[app].rights,
-                    expiresUnixSeconds: identity.expiresUnixSeconds)))
+        return Identity(
+            app: app, user: identity.user,
+            access: Access(
+                source: .verified(identity), rights: identity.rights ?? apps[app].rights,
+                expiresUnixSeconds: identity.expiresUnixSeconds))
     }
 
     /// Keeps the time of a token's last use, to the hour, and without a commit of its own.
@@ -147,10 +145,11 @@ extension Broker {
 
     /// Gives a session's new connection its access.
     mutating func grant(_ access: Access, to session: UInt32, _ moment: Moment) {
-        precondition(sessions[session].access == Slab<Access>.none, "a second access")
+        let attachment = sessions[session].attachment
+        precondition(attachments[attachment].access == Slab<Access>.none, "a second access")
         let index = accesses.insert(access).index
         accesses[index].session = session
-        sessions[session].access = index
+        attachments[attachment].access = index
         guard access.expiresUnixSeconds != .max else { return }
         // Counted from here by the monotonic clock: a clock that is set moves nobody's end.
         let seconds = access.expiresUnixSeconds - moment.unixMilliseconds / 1000
@@ -161,9 +160,10 @@ extension Broker {
 
     /// Takes a session's access back, with its connection.
     mutating func withdrawAccess(of session: UInt32) {
-        let access = accesses.remove(sessions[session].access)
-        _ = deadlines.cancel(access.timer)
-        sessions[session].access = Slab<Access>.none
+        let attachment = sessions[session].attachment
+        let access = accesses.remove(attachments[attachment].access)
+        deadlines.cancel(access.timer)
+        attachments[attachment].access = Slab<Access>.none
     }
 
     /// A connected client presents a new credential. It must prove the same user for the same
@@ -176,21 +176,19 @@ extension Broker {
             presented[connection] = nil
             return
         }
-        switch authenticate(
-            claim, from: connection, device: sessions[session].device, bytes, moment)
-        {
-        case .failure(let refusal):
-            refuseCredential(connection, refusal.reason, &effects)
-        case .success(let identity):
+        do throws(ConnectRefusal) {
+            let identity = try authenticate(
+                claim, from: connection, device: sessions[session].device, bytes, moment)
             let user = sessions[session].user
             guard identity.app == users[user].app, identity.user == users[user].name else {
-                refuseCredential(connection, .notAuthorized, &effects)
-                return
+                throw ConnectRefusal(reason: .notAuthorized)
             }
             withdrawAccess(of: session)
             grant(identity.access, to: session, moment)
             dropForbiddenSubscriptions(session, &effects)
             effects[connection.lane].effects.append(.answerCredential(connection, .success))
+        } catch {
+            refuseCredential(connection, error.reason, &effects)
         }
     }
 
@@ -226,6 +224,12 @@ extension Broker {
 
     // MARK: - Rights
 
+    /// What a connected session was let in with.
+    @inline(__always)
+    func access(of session: UInt32) -> UInt32 {
+        attachments[sessions[session].attachment].access
+    }
+
     func bearer(_ session: UInt32) -> RightsBearer {
         RightsBearer(
             user: users[sessions[session].user].name, device: sessions[session].device)
@@ -234,13 +238,13 @@ extension Broker {
     /// Whether a connected session may do something; a refusal is counted.
     @inline(__always)
     mutating func allows(_ action: RightsAction, _ session: UInt32) -> Bool {
-        if accesses[sessions[session].access].rights.allowsAll(action.kind) { return true }
+        if accesses[access(of: session)].rights.allowsAll(action.kind) { return true }
         return allowsByList(action, session)
     }
 
     @inline(never)
     private mutating func allowsByList(_ action: RightsAction, _ session: UInt32) -> Bool {
-        if accesses[sessions[session].access].rights.allows(action, bearer(session)) { return true }
+        if accesses[access(of: session)].rights.allows(action, bearer(session)) { return true }
         counters.rightsRefusals += 1
         return false
     }
@@ -298,13 +302,18 @@ extension Broker {
 
     /// Ends the subscriptions of a connected session that its rights do not allow any more.
     mutating func dropForbiddenSubscriptions(_ session: UInt32, _ effects: inout Effects) {
-        guard !accesses[sessions[session].access].rights.allowsAll(.subscribe) else { return }
-        for index in sessions[session].subscriptions where subscriptions[index].identifier != 0 {
-            let filter = subscriptions[index].filter
+        guard !accesses[access(of: session)].rights.allowsAll(.subscribe) else { return }
+        var next = sessions[session].firstSubscription
+        while next != Slab<Subscription>.none {
+            let index = next
+            next = subscriptions[index].next
+            // What every session receives by itself has no filter.
+            let filter = audiences[subscriptions[index].audience].filter
+            if filter.isEmpty { continue }
             filter.withUnsafeBytes { bytes in
                 guard !allows(.subscribe(filter: bytes), session) else { return }
                 note(.subscribeRefused, session, .notAuthorized, subject: bytes, &effects)
-                forgetSubscription(index, of: session)
+                forgetSubscription(index)
             }
         }
     }

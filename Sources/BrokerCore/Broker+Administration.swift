@@ -92,19 +92,21 @@ extension Broker {
     public func gauges() -> Gauges {
         var queuedMessages: UInt64 = 0
         var queuedBytes: UInt64 = 0
+        var subscriptions = 0
         for index in 0..<sessions.endIndex where sessions.contains(index) {
-            queuedMessages += sessions[index].inbox.count
+            queuedMessages += UInt64(sessions[index].inbox.count)
             queuedBytes += sessions[index].inbox.byteCount
+            subscriptions += Int(sessions[index].filterCount)
         }
-        for index in 0..<users.endIndex where users.contains(index) {
-            queuedMessages += users[index].mailbox?.count ?? 0
-            queuedBytes += users[index].mailbox?.byteCount ?? 0
+        for index in 0..<mailboxes.endIndex where mailboxes.contains(index) {
+            queuedMessages += UInt64(mailboxes[index].count)
+            queuedBytes += mailboxes[index].byteCount
         }
         return Gauges(
             apps: apps.count, users: users.count, sessions: sessions.count,
-            connections: connections.count, subscriptions: subscriptions.count,
-            tokens: tokens.count, messagesInMemory: messages.count,
-            queuedMessages: queuedMessages, queuedBytes: queuedBytes, isStoreFull: isStoreFull)
+            connections: connections.count, subscriptions: subscriptions, tokens: tokens.count,
+            messagesInMemory: messages.count, queuedMessages: queuedMessages,
+            queuedBytes: queuedBytes, isStoreFull: isStoreFull)
     }
 
     /// All apps, in no particular order.
@@ -117,19 +119,5 @@ extension Broker {
                     tokenCount: tokens.count(ofApp: apps[app].name)))
         }
         return summaries
-    }
-
-    mutating func insertApp(_ name: [UInt8], keyDigest: Digest?, rights: Rights) {
-        let audience = makeAudience()
-        let app = apps.insert(
-            App(name: name, keyDigest: keyDigest, rights: rights, broadcastAudience: audience)
-        ).index
-        name.withUnsafeBytes { appNames.insert(app, for: $0) }
-    }
-
-    mutating func insertUser(_ name: [UInt8], app: UInt32) -> UInt32 {
-        let user = users.insert(User(app: app, name: name, audience: makeAudience())).index
-        name.withUnsafeBytes { apps[app].users.insert(user, for: $0) }
-        return user
     }
 }

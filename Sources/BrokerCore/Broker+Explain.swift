@@ -44,13 +44,9 @@ extension Broker {
         app: UInt32, user name: [UInt8], device: [UInt8]
     ) -> (Rights, RightsExplanation.Origin, isConnected: Bool) {
         let user = name.withUnsafeBytes { apps[app].users.value(for: $0) }
-        let session = user.flatMap { user in
-            users[user].sessions.first {
-                sessions[$0].device == device && sessions[$0].isConnected
-            }
-        }
-        if let session {
-            let access = sessions[session].access
+        let session = user.flatMap { self.session(of: $0, device: device) }
+        if let session, sessions[session].isConnected {
+            let access = access(of: session)
             return (accesses[access].rights, origin(of: accesses[access].source), true)
         }
         let token = tokens.candidates(app: apps[app].name, user: name, device: device).first

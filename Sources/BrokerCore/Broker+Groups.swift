@@ -147,7 +147,7 @@ extension Broker {
         let user = sessions[session].user
         let app = users[user].app
         guard meta.count <= CoreLimits.groupMetaMaximum else { return .refused(.packetTooLarge) }
-        guard apps[app].groups.count < limits.groupsPerAppMaximum,
+        guard !isStoreFull, apps[app].groups.count < limits.groupsPerAppMaximum,
             users[user].memberships.count < limits.groupsPerUserMaximum,
             (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum
         else { return .refused(.quotaExceeded) }
@@ -185,7 +185,7 @@ extension Broker {
         {
             return .refused(.notAuthorized)
         }
-        guard groups[group].memberships.count < limits.groupMembersMaximum,
+        guard !isStoreFull, groups[group].memberships.count < limits.groupMembersMaximum,
             users[user].memberships.count < limits.groupsPerUserMaximum
         else { return .refused(.quotaExceeded) }
         tell(group, .joined, users[user].name, by: user, moment, &effects)
@@ -364,11 +364,29 @@ extension Broker {
         sendSystemMessage(
             .kicked, about: groups[group].name, payload: [], from: users[owner].name, moment
         ) { broker, message, tally in
-            broker.enqueue(message, user: user, &tally, moment, &effects)
+            if broker.users[user].firstSession == Slab<Session>.none {
+                broker.enqueue(message, mailboxOf: user, &tally)
+            } else {
+                broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
+            }
         }
     }
 
     // MARK: - Members
+
+    /// Into the inboxes of a group's members, and the mailboxes of those whom no session receives.
+    mutating func enqueue(
+        _ message: UInt32, group: UInt32, excluding excluded: UInt32,
+        _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
+    ) {
+        enqueue(
+            message, audience: groups[group].audience, excluding: excluded, &tally, moment,
+            &effects)
+        for position in 0..<groups[group].waiting.count {
+            let membership = groups[group].waiting[position]
+            enqueue(message, mailboxOf: memberships[membership].user, &tally)
+        }
+    }
 
     func membership(of user: UInt32, in group: UInt32) -> UInt32? {
         users[user].memberships.first { memberships[$0].group == group }
@@ -381,10 +399,10 @@ extension Broker {
         let group = groups.insert(
             Group(
                 identifier: identifier, app: app, name: name, title: title, owner: owner,
-                allowed: allowed, meta: meta, audience: makeAudience())
+                allowed: allowed, meta: meta, audience: audiences.insert(Audience()).index)
         ).index
         name.withUnsafeBytes { apps[app].groups.insert(group, for: $0) }
-        groupIdentifiers[identifier] = group
+        restoration?.groups[identifier] = group
         return group
     }
 
@@ -396,8 +414,12 @@ extension Broker {
         ).index
         groups[group].memberships.append(membership)
         users[user].memberships.append(membership)
-        for session in users[user].sessions where receivesGroups(session) {
-            join(session: session, audience: groups[group].audience, grade: .once)
+        var session = users[user].firstSession
+        while session != Slab<Session>.none {
+            if receivesGroups(session) {
+                join(session: session, audience: groups[group].audience, grade: .once)
+            }
+            session = sessions[session].nextOfUser
         }
         updateWaiting(of: user)
     }
@@ -412,13 +434,20 @@ extension Broker {
             memberships[last].position = membership.position
         }
         users[user].memberships.removeAll { $0 == index }
-        for session in users[user].sessions {
-            let audience = groups[group].audience
-            while let place = sessions[session].subscriptions.first(where: {
-                subscriptions[$0].audience == audience
-            }) {
-                leave(subscription: place)
-            }
+        let audience = groups[group].audience
+        var session = users[user].firstSession
+        while session != Slab<Session>.none {
+            leave(audience: audience, session)
+            session = sessions[session].nextOfUser
+        }
+    }
+
+    private mutating func leave(audience: UInt32, _ session: UInt32) {
+        var index = sessions[session].firstSubscription
+        while index != Slab<Subscription>.none {
+            let next = subscriptions[index].next
+            if subscriptions[index].audience == audience { leave(subscription: index) }
+            index = next
         }
     }
 
@@ -441,7 +470,7 @@ extension Broker {
     /// Notes in all groups of a user whether its mail has to wait: call whenever that may have
     /// changed.
     mutating func updateWaiting(of user: UInt32) {
-        let isWaiting = audiences[users[user].audience].subscribers.isEmpty
+        let isWaiting = users[user].firstSession == Slab<Session>.none
         for index in users[user].memberships { setWaiting(index, isWaiting) }
     }
 
@@ -497,7 +526,7 @@ extension Broker {
     }
 
     mutating func restoreMember(_ key: [UInt8]) throws(RestoreError) {
-        guard key.count > 8, let group = groupIdentifiers[RecordKey.readNumber(key)],
+        guard key.count > 8, let group = restoration!.groups[RecordKey.readNumber(key)],
             let user = key[8...].withUnsafeBytes({
                 apps[groups[group].app].users.value(for: $0)
             })

@@ -1,6 +1,10 @@
 // Wills: a message that is sent for a user whose device is lost. A will is committed before it is
 // confirmed; firing it deletes it and enqueues its message in one batch, so that it is sent exactly
 // once, whatever dies (design section 2).
+//
+//     set ──lost──► delay runs ──over──► fired, with the batch under way ──committed──► gone
+//      ▲                │                           │
+//      └────── back ────┘       store full: again ◄─┘
 
 import Primitives
 
@@ -33,7 +37,7 @@ struct Will: Sendable {
     let payload: [UInt8]
     let expirySeconds: UInt64?
     /// Set while the device is away and the delay runs.
-    var token: TimerWheel.Token?
+    var token = TimerWheel.Token.none
 }
 
 /// Whom a will is for. Raw values are on disk.
@@ -54,9 +58,12 @@ extension Broker {
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        if let reason = refusal(of: request.message, from: session, bytes)
-            ?? listRefusal(of: request.message, from: session, bytes)
-        {
+        let reason =
+            isStoreFull
+            ? .quotaExceeded
+            : refusal(of: request.message, from: session, bytes)
+                ?? listRefusal(of: request.message, from: session, bytes)
+        if let reason {
             note(.sendRefused, session, reason, &effects)
             effects[connection.lane].respond(connection, requestIdentifier, reason)
             return
@@ -67,7 +74,8 @@ extension Broker {
             Will(
                 identifier: makeIdentifier(), user: sessions[session].user,
                 device: sessions[session].device, delaySeconds: request.delaySeconds,
-                keepAliveSeconds: sessions[session].keepAliveSeconds, kind: kind,
+                keepAliveSeconds: attachments[sessions[session].attachment].keepAliveSeconds,
+                kind: kind,
                 address: address, isRaw: request.message.isRaw,
                 payload: Array(request.message.payload.bytes(in: bytes)),
                 expirySeconds: request.message.expirySeconds)
@@ -101,7 +109,7 @@ extension Broker {
 
     private mutating func deleteWill(_ index: UInt32) {
         let will = wills.remove(index)
-        if let token = will.token { _ = deadlines.cancel(token) }
+        deadlines.cancel(will.token)
         gathering.records.append(
             Records.deletion(.wills, key: RecordKey.number(will.identifier)))
     }
@@ -124,14 +132,13 @@ extension Broker {
     mutating func startWill(of session: UInt32, _ moment: Moment, _ effects: inout Effects) {
         let index = sessions[session].will
         guard index != Slab<Will>.none else { return }
+        // Where the session ends before the delay, its end sends the will.
         let delay = wills[index].delaySeconds
-        // A session that ends with its connection has no later moment.
-        if delay == 0 || !sessions[session].isPersistent || sessions[session].expirySeconds == 0 {
+        if delay == 0 {
             fireWill(index, moment, &effects)
-            return
+        } else {
+            scheduleWill(index, at: moment.instant.advanced(bySeconds: UInt64(delay)))
         }
-        let end = min(delay, sessions[session].expirySeconds)
-        scheduleWill(index, at: moment.instant.advanced(bySeconds: UInt64(end)))
     }
 
     private mutating func scheduleWill(_ index: UInt32, at deadline: Instant) {
@@ -142,9 +149,9 @@ extension Broker {
     /// The device is back: a will that was about to be sent is not.
     mutating func stopWill(of session: UInt32) {
         let index = sessions[session].will
-        guard index != Slab<Will>.none, let token = wills[index].token else { return }
-        _ = deadlines.cancel(token)
-        wills[index].token = nil
+        guard index != Slab<Will>.none else { return }
+        deadlines.cancel(wills[index].token)
+        wills[index].token = .none
     }
 
     /// A will from before the broker's restart, for a device that is back as a new session.
@@ -159,14 +166,18 @@ extension Broker {
         deleteWill(index)
     }
 
-    /// Sends a will: its row goes and its message comes in the same batch.
+    /// Sends a will: its row goes and its message comes in the same batch, or neither where the
+    /// store is full.
     mutating func fireWill(_ index: UInt32, _ moment: Moment, _ effects: inout Effects) {
+        deadlines.cancel(wills[index].token)
+        wills[index].token = .none
         let will = wills[index]
-        let owner = users[will.user].sessions.first { sessions[$0].will == index }
-        if let owner { sessions[owner].will = Slab<Will>.none }
+        let owner = session(of: will.user, device: will.device)
+        if let owner, sessions[owner].will == index { sessions[owner].will = Slab<Will>.none }
         orphanWills.remove(index)
-        deleteWill(index)
-        counters.willsSent += 1
+        gathering.firedWills.append(index)
+        gathering.sendRecords.append(
+            Records.deletion(.wills, key: RecordKey.number(will.identifier)))
         // Put together as a send would have come, so that it is routed as one.
         var packet = will.address
         let payload = ByteRange(offset: packet.count, count: will.payload.count)
@@ -183,6 +194,22 @@ extension Broker {
                 broker.route(
                     message, request, fromUser: will.user, excluding: owner ?? .max, bytes, &tally,
                     moment, &effects)
+            }
+        }
+    }
+
+    /// The wills that were fired with a batch are gone with it, or were taken back by a full store
+    /// and are fired again.
+    mutating func settleWills(isStored: Bool, _ moment: Moment) {
+        for index in committing.firedWills {
+            if isStored {
+                wills.remove(index)
+                counters.willsSent += 1
+            } else {
+                scheduleWill(
+                    index,
+                    at: moment.instant.advanced(
+                        byMilliseconds: CoreLimits.housekeepingMilliseconds))
             }
         }
     }
@@ -230,7 +257,7 @@ extension Broker {
                 delaySeconds: delay, keepAliveSeconds: keepAlive, kind: kind, address: address,
                 isRaw: isRaw, payload: payload, expirySeconds: expiry == .max ? nil : expiry)
         ).index
-        if let session = users[user].sessions.first(where: { sessions[$0].device == device }) {
+        if let session = session(of: user, device: device) {
             sessions[session].will = index
         } else {
             orphanWills.insert(index)
@@ -261,31 +288,6 @@ extension Will {
         case .group: return .group(whole)
         case .everybody: return .everybody
         case .topic: return .topic(whole)
-        }
-    }
-}
-
-/// What a deadline of the core is for, in the number that the timing wheel carries.
-enum DeadlinePayload {
-    case session(UInt32)
-    case will(UInt32)
-    case access(UInt32)
-
-    var raw: UInt64 {
-        switch self {
-        case .session(let index): UInt64(index)
-        case .will(let index): 1 << 32 | UInt64(index)
-        case .access(let index): 2 << 32 | UInt64(index)
-        }
-    }
-
-    init(raw: UInt64) {
-        let index = UInt32(truncatingIfNeeded: raw)
-        switch raw >> 32 {
-        case 0: self = .session(index)
-        case 1: self = .will(index)
-        case 2: self = .access(index)
-        default: preconditionFailure("a deadline of no kind")
         }
     }
 }

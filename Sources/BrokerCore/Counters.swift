@@ -44,6 +44,8 @@ public struct Counters: Hashable, Sendable {
     public var entriesStored: UInt64 = 0
     /// Entries that every receiver acknowledged before they were written.
     public var entriesElided: UInt64 = 0
+    /// Messages taken back since the store had no room for them, from senders who were told.
+    public var sendsTakenBack: UInt64 = 0
     /// Batches whose sends the store had no room for.
     public var batchesRefused: UInt64 = 0
     /// Stored entries that failed their checksum and were set aside.
@@ -58,6 +60,7 @@ public struct Gauges: Hashable, Sendable {
     public var users: Int
     public var sessions: Int
     public var connections: Int
+    /// Filters of all sessions; what every session receives by itself is not counted.
     public var subscriptions: Int
     public var tokens: Int
     public var messagesInMemory: Int

@@ -1,5 +1,5 @@
-// Groups: who is in them, who may come in, what is known about them. Members are users; what is sent to
-// a group goes to all sessions of its members.
+// Groups: who is in them, who may come in, what is known about them. Members are users; what is
+// sent to a group goes to all sessions of its members.
 
 import Primitives
 

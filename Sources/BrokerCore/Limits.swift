@@ -41,6 +41,11 @@ public struct CoreLimits: Sendable {
     /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for
     /// each.
     public var topicLevelsMaximum = 64
+    /// Sessions of all apps: about 600 bytes of memory each, whether connected or not.
+    public var sessionsMaximum = 1_000_000
+    /// Users of all apps who are known: by a token, a registration or a login. Where logins name
+    /// users freely, this is what a client that makes up names comes up against.
+    public var usersMaximum = 2_000_000
     /// Sessions of one user: each is one more copy of everything sent to that user.
     public var sessionsPerUserMaximum = 64
     /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly
@@ -76,6 +81,16 @@ public struct CoreLimits: Sendable {
     /// The shortest time that devices have to come back after a restart of the broker before their
     /// wills are sent (design section 2).
     static let restartGraceSeconds: UInt64 = 60
+    /// How often the store is swept for expired messages, and how soon rows that nobody waits for
+    /// are written: what a crash may forget of them is when a session was last seen.
+    static let housekeepingMilliseconds: UInt64 = 10_000
+    /// Housekeeping rounds in which a sweep comes once through all queues: ten minutes, since an
+    /// expired message costs room on the disk and is not delivered in any case.
+    static let sweepRounds: UInt64 = 60
+    /// Entries that one sweep examines at least and at most; the upper bound holds the store's one
+    /// writer up for some ten milliseconds.
+    static let sweepCountMinimum = 1_024
+    static let sweepCountMaximum = 65_536
     /// Seconds between two rows that say a token was used: an hour is enough to tell a token in use
     /// from a forgotten one, and a device that reconnects all day costs 24 small rows.
     static let tokenUseSecondsMinimum: UInt64 = 3_600

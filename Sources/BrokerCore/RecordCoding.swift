@@ -95,6 +95,8 @@ enum RecordKey {
 enum CounterName: UInt8 {
     /// Identifiers up to here may be in use.
     case identifiers = 1
+    /// The store that the rows were written for.
+    case storeIdentity = 2
 }
 
 /// The rows of each table.
@@ -103,6 +105,14 @@ enum Records {
         var row = RecordWriter(version: 1)
         row.write(value)
         return RecordChange(table: .counters, key: [name.rawValue], value: row.bytes)
+    }
+
+    static func identity(_ identity: StoreIdentity) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(identity.high)
+        row.write(identity.low)
+        return RecordChange(
+            table: .counters, key: [CounterName.storeIdentity.rawValue], value: row.bytes)
     }
 
     static func app(_ name: [UInt8], keyDigest: Digest?, rights: Rights) -> RecordChange {

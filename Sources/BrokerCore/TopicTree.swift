@@ -1,13 +1,13 @@
-// Topics and filters as a tree of levels (MQTT 4.7). Levels are interned, so that a step down the tree
-// is one lookup of two numbers; the cost of a match depends on the levels of the topic and the filters
-// that do match, never on how many do not.
+// Topics and filters as a tree of levels (MQTT 4.7). Levels are interned, so that a step down the
+// tree is one lookup of two numbers; the cost of a match depends on the levels of the topic and the
+// filters that do match, never on how many do not.
 
 import Primitives
 
 /// Filters of one app, each leading to an audience.
 struct TopicTree: ~Copyable {
-    // Not private: Swift 6.3.1 emits a broken module where another file of the target holds this tree
-    // and its slabs hold private types.
+    // Not private: Swift 6.3.1 emits a broken module where another file of the target holds this
+    // tree and its slabs hold private types.
 
     /// A place in the tree: the filters that begin alike.
     struct Node {
@@ -47,6 +47,9 @@ struct TopicTree: ~Copyable {
     init() {
         root = nodes.insert(Node(parent: Self.none, level: Self.none)).index
     }
+
+    /// Whether nothing is left of any filter: no node but the root, and no level.
+    var isEmpty: Bool { nodes.count == 1 && edges.isEmpty && levelUses.count == 0 }
 
     /// The audience of a filter, if any session has it.
     func audience(of filter: UnsafeRawBufferPointer) -> UInt32? {

@@ -125,19 +125,21 @@ public final class BrokerServer {
         let clock = BrokerClock(
             after: store.openingStamp,
             downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
-        var restorer = BrokerRestorer(
-            Broker(
-                limits: CoreLimits(settings), laneCount: laneCount, at: clock.moment()))
+        var broker = Broker(
+            limits: CoreLimits(settings), laneCount: laneCount, at: clock.moment())
         let state: RestoredState
         do throws(StoreError) {
-            state = try store.restore(into: &restorer)
+            state = try store.restore(into: &broker)
         } catch {
             throw .store(error)
         }
-        if let failure = restorer.failure { throw .state(failure) }
-        var broker = restorer.takeBroker()
+        do throws(RestoreError) {
+            try broker.finishRestoring(
+                state, newEpochSeed: SystemRandom.number(), at: clock.moment())
+        } catch {
+            throw .state(error)
+        }
         broker.anonymousApp = Array(DevelopmentSetup.app.utf8)
-        broker.finishRestoring(nextMessage: state.nextMessage, at: clock.moment())
         return Restored(broker: broker, clock: clock)
     }
 

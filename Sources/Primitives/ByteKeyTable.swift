@@ -1,7 +1,8 @@
-// A hash table from byte strings to 32-bit indexes that can be asked with borrowed bytes: looking up
-// the user of an incoming packet allocates nothing.
+// A hash table from byte strings to 32-bit indexes that can be asked with borrowed bytes: looking
+// up the user of an incoming packet allocates nothing.
 
-/// Maps byte strings to indexes. Open addressing with linear probing; keys lie in one block of memory.
+/// Maps byte strings to indexes. Open addressing with linear probing; keys lie in one block of
+/// memory.
 ///
 /// Hashing is the standard library's seeded SipHash, so that nobody who chooses ids can make them
 /// collide. Nothing depends on the order of the table.
@@ -41,7 +42,8 @@ public struct ByteKeyTable: ~Copyable {
         return slots[slot].value
     }
 
-    /// Stores an index under a key that is not in the table yet. The two highest values are reserved.
+    /// Stores an index under a key that is not in the table yet. The two highest values are
+    /// reserved.
     public mutating func insert(_ value: UInt32, for key: UnsafeRawBufferPointer) {
         precondition(value < Self.deleted, "a reserved value")
         if (occupied + 1) * 4 > (mask + 1) * 3 { rebuild() }

@@ -85,6 +85,48 @@ import Testing
     }
 }
 
+@Suite struct RotationTests {
+    private let broker: RunningBroker
+
+    init() throws {
+        broker = try RunningBroker()
+        try broker.makeApp()
+    }
+
+    private func mint(
+        _ user: String = "alice", expirySeconds: UInt64? = nil, rights: [String]? = nil
+    ) throws -> String {
+        try broker.administrator().send(
+            MintTokens(
+                app: "demo", users: [user], expirySeconds: expirySeconds, rights: rights)
+        ).tokens[0].token
+    }
+
+    @Test func `a new token takes the place of the old one, and the session goes on`() throws {
+        _ = try mint("bob")
+        let peer = try Peer(port: broker.port)
+        #expect(peer.login(token: try mint(expirySeconds: 1)) == .connected)
+        #expect(peer.send("x", to: "bob") == .sent)
+        #expect(peer.rotate(to: try mint(rights: ["presence:bob"])) == .success)
+        #expect(peer.send("x", to: "bob") == .notAuthorized)
+        #expect(peer.presence("bob") == .success)
+        // Long after the first token would have ended it: another one's end is waited for.
+        let other = try Peer(port: broker.port)
+        #expect(other.login(token: try mint("carol", expirySeconds: 2)) == .connected)
+        #expect(other.farewell() == .maximumConnectTime)
+        #expect(peer.presence("bob") == .success)
+    }
+
+    @Test func `a token that is not good, or another user's, leaves the old one in force`() throws {
+        let peer = try Peer(port: broker.port)
+        #expect(peer.login(token: try mint()) == .connected)
+        #expect(peer.rotate(to: "nonsense") == .badUserNameOrPassword)
+        #expect(broker.log.line { $0.contains("event=auth_failed") } != nil)
+        #expect(peer.rotate(to: try mint("bob")) == .notAuthorized)
+        #expect(peer.presence("bob") == .success)
+    }
+}
+
 @Suite struct ClientCertificateTests {
     private let authority = TestAuthority()
 

@@ -27,13 +27,15 @@ final class BrokerProcess {
                 to: SimulatedLane(surroundings, network, index: UInt8(lane), life: life))
         }
         effects = Effects(laneCount: laneCount)
-        let restorer = BrokerRestorer(
-            Broker(
-                limits: surroundings.profile.limits, laneCount: laneCount,
-                at: surroundings.moment))
-        let state = store.restore(into: restorer)
-        broker = restorer.takeBroker()
-        broker.finishRestoring(nextMessage: state.nextMessage, at: surroundings.moment)
+        broker = Broker(
+            limits: surroundings.profile.limits, laneCount: laneCount, at: surroundings.moment)
+        let state = store.restore(into: &broker)
+        do throws(RestoreError) {
+            try broker.finishRestoring(
+                state, newEpochSeed: UInt64(life) &* 0x9E37_79B9_7F4A_7C15 | 1, at: surroundings.moment)
+        } catch {
+            preconditionFailure("the core cannot read what it wrote: \(error)")
+        }
         if state.stamp == nil { setUp(store) }
         lookAround()
     }
@@ -45,7 +47,7 @@ final class BrokerProcess {
 
     /// What an operator does before the first client comes: an app, and a token for each user.
     private func setUp(_ store: FaultyStore) {
-        _ = broker.addApp(Array(Profile.app.utf8), keyDigest: nil)
+        _ = broker.addApp(Array(Profile.app.utf8), keyDigest: nil, rights: .everything)
         for user in 0..<surroundings.profile.userCount {
             let token = Token(
                 identifier: Array(Profile.token(user).utf8), digest: SimulatedDoorkeeper.digest,
@@ -153,33 +155,5 @@ final class BrokerProcess {
         let isNews = store.finish(into: &result)
         if isNews { broker.stored(result, at: surroundings.moment, effects: &effects) }
         lookAround()
-    }
-}
-
-/// Hands what the store holds to a core that is being restored.
-final class BrokerRestorer: StoreVisitor {
-    private var broker: Broker?
-
-    init(_ broker: consuming Broker) {
-        self.broker = consume broker
-    }
-
-    func visitRecord(
-        table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
-    ) {
-        do throws(RestoreError) {
-            try broker!.restore(table: table, key: Array(key), value: Array(value))
-        } catch {
-            preconditionFailure("the core cannot read what it wrote: \(error)")
-        }
-    }
-
-    func visitQueue(_ outline: QueueOutline) {
-        broker!.restore(queue: outline.tally, lastNumber: outline.lastNumber)
-    }
-
-    /// The core, with everything that was visited. Called once.
-    func takeBroker() -> Broker {
-        broker.take()!
     }
 }

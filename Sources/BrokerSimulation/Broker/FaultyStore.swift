@@ -77,9 +77,8 @@ final class FaultyStore {
         store.crash(committing: false)
     }
 
-    func restore(into restorer: BrokerRestorer) -> RestoredState {
-        var visitor = restorer
-        return store.restore(into: &visitor)
+    func restore(into broker: inout Broker) -> RestoredState {
+        store.restore(into: &broker)
     }
 
     private func noteEntries(_ batch: StoreBatch) {
