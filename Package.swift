@@ -17,12 +17,15 @@ let package = Package(
         .executable(name: "martlet-bench", targets: ["martlet-bench"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
         .library(name: "MartletClient", targets: ["MartletClient"]),
+        // Preloaded into a broker whose allocations are counted; nobody links it.
+        .library(name: "MallocCount", type: .dynamic, targets: ["CMallocCount"]),
     ],
     targets: [
         // System libraries and C shims.
         .systemLibrary(name: "CLMDB", pkgConfig: "lmdb", providers: [.apt(["liblmdb-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(name: "CLinuxShims"),
+        .target(name: "CMallocCount", path: "Bench/CMallocCount"),
 
         // Ground and bytes: the standard library only.
         .target(name: "Primitives", swiftSettings: hot),
@@ -114,6 +117,8 @@ let package = Package(
             dependencies: [
                 "MartletClient", "ClientCore", "WireFormat", "NetTransport", "Primitives",
             ]),
+        .testTarget(
+            name: "BenchTests", dependencies: ["martlet-bench", "martletd", "CommandLineOptions"]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]

@@ -87,7 +87,7 @@ public struct EffectCarrier: ~Copyable {
         }
         let template = MRT.DeliverTemplate(
             tail: tailRange.bytes(in: tail.bytes), isRaw: isRaw,
-            isPossibleDuplicate: isPossibleDuplicate)
+            isPossibleDuplicate: isPossibleDuplicate && delivery.grade == .durable)
         let byteCount = template.byteCount(number: delivery.number)
         if byteCount > conversations.clientPacketMaximumFloor,
             conversations.isTooLarge(byteCount, for: delivery.connection)

@@ -47,6 +47,7 @@ enum BenchOption: String, OptionRules {
     case certificate = "cert"
     case key
     case brokerProcess = "broker-pid"
+    case allocationCounts = "malloc-count"
     case json
     case quiet
 
@@ -55,7 +56,8 @@ enum BenchOption: String, OptionRules {
         case .tls, .insecure, .resume, .json, .quiet: .flag
         case .host, .port, .dialect, .count, .publishers, .topic, .qos, .size, .window, .rate,
             .limit, .seconds, .warmUp, .expiry, .startNumber, .prefix, .user, .password,
-            .connectRate, .sourceAddresses, .authorityFile, .certificate, .key, .brokerProcess:
+            .connectRate, .sourceAddresses, .authorityFile, .certificate, .key, .brokerProcess,
+            .allocationCounts:
             .value
         }
     }
@@ -78,7 +80,8 @@ enum BenchOption: String, OptionRules {
         case .connectRate: "R"
         case .tls: "S"
         case .publishers, .rate, .seconds, .warmUp, .prefix, .sourceAddresses, .authorityFile,
-            .insecure, .resume, .certificate, .key, .brokerProcess, .json, .quiet:
+            .insecure, .resume, .certificate, .key, .brokerProcess, .allocationCounts, .json,
+            .quiet:
             nil
         }
     }
@@ -97,7 +100,8 @@ enum BenchOption: String, OptionRules {
           -p, --port PORT          its port (1883; 8883 with --tls)
           -V, --dialect NAME       mrt, or 311 for MQTT 3.1.1 (mrt)
           -c, --count N            receivers, pairs or connections (100)
-          --publishers N           publishers of fanout and fanin (1; fanin 100)
+          --publishers N           publishers of fanout and fanin (1; fanin 100); offline has one for
+                                   all, or, when there are as many as receivers, pairs
           -t, --topic TOPIC        plain topic; %i is the number of the pair (bench/f, bench/%i);
                                    unicast in mrt sends to users and uses none
           -q, --qos N              0, 1 or, in mrt, 2: transient, durable, once (0)
@@ -108,7 +112,7 @@ enum BenchOption: String, OptionRules {
                                    from when they should have been sent
           --seconds S              how long is measured (5)
           --warm-up S              how long before that nothing is measured (1)
-          -L, --limit N            offline: messages to enqueue (1000)
+          -L, --limit N            offline: messages of each publisher (1000)
 
           -x, --expiry SECONDS     how long sessions outlive their connection; 0 is a clean session.
                                    In MQTT 3.1.1 anything else is a persistent one (0; offline 3600)
@@ -125,6 +129,7 @@ enum BenchOption: String, OptionRules {
           --cert FILE, --key FILE  floor with --tls: the server's certificate chain and key
 
           --broker-pid PID         read the broker's CPU time, memory and descriptors from /proc
+          --malloc-count FILE      the counters that libMallocCount keeps for the broker
           --json                   one JSON object instead of the report
           --quiet                  no line per second
           --help                   show this page

@@ -56,7 +56,8 @@ enum BenchProgram {
         }
     }
 
-    private static func measureFloor(_ plan: Plan) throws(BenchFailure) -> Report {
+    /// The fan-out against the floor, on a thread of this process.
+    static func measureFloor(_ plan: Plan) throws(BenchFailure) -> Report {
         let server = FloorBox(
             try FloorServer(
                 certificateFile: plan.tls?.certificateFile, keyFile: plan.tls?.keyFile))

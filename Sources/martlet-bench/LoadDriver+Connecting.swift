@@ -93,6 +93,7 @@ extension LoadDriver {
         connectsUnderWay -= 1
         readyCount += 1
         tally.connected += 1
+        progress(at: monotonicNanoseconds())
     }
 
     /// Users of MRT get their mail without subscribing to it.

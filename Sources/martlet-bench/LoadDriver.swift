@@ -259,8 +259,11 @@ struct LoadDriver: LoopHandler, ~Copyable {
     private mutating func advance(at now: UInt64, in loop: inout EventLoop) {
         switch stage {
         case .connecting:
-            guard toConnect.isEmpty, readyCount == readyGoal else { return }
-            allConnected(at: now, in: &loop)
+            if toConnect.isEmpty, readyCount == readyGoal {
+                allConnected(at: now, in: &loop)
+            } else if isStalled(at: now) {
+                fail("\(readyGoal - readyCount) clients wait for the broker to let them in")
+            }
         case .leaving:
             guard readyCount == 0 else { return }
             stage = .connecting
@@ -279,7 +282,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
         case .holding where now >= stageEnd:
             finishInterval()
             stage = .finished
-        case .enqueuing where tally.confirmed == plan.limit:
+        case .enqueuing where tally.confirmed == plan.limit * UInt64(plan.publisherCount):
             finishInterval()
             stage = .returning
             toConnect = 0..<plan.receiverCount
@@ -341,6 +344,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
     private func mark() -> Mark {
         Mark(
             nanoseconds: monotonicNanoseconds(), tally: tally, broker: target.cost?.read(),
+            allocations: plan.allocationCountFile.flatMap(ProcFile.firstWord),
             ownCPUNanoseconds: nanoseconds(of: CLOCK_THREAD_CPUTIME_ID))
     }
 
@@ -358,7 +362,8 @@ struct LoadDriver: LoopHandler, ~Copyable {
         switch stage {
         case .enqueuing:
             (name, operation) = ("enqueue", .enqueue)
-            count = (end.tally.confirmed - start.tally.confirmed) * UInt64(plan.receiverCount)
+            count =
+                (end.tally.confirmed - start.tally.confirmed) * UInt64(plan.receiversPerMessage)
         case .connecting, .holding:
             (name, operation) = (stage == .holding ? "idle" : "connect", .connect)
             count = end.tally.connected

@@ -20,6 +20,8 @@ struct Mark {
     var tally: LoadTally
     /// The broker's; nil where nobody said who it is.
     var broker: CostReading?
+    /// Allocations of the broker so far; nil where they are not counted.
+    var allocations: UInt64?
     /// This program's load thread.
     var ownCPUNanoseconds: UInt64
 }
@@ -52,6 +54,14 @@ struct Interval {
     var ownSecondsPerMillion: Double {
         guard count > 0 else { return 0 }
         return Double(end.ownCPUNanoseconds - start.ownCPUNanoseconds) / 1e3 / Double(count)
+    }
+
+    /// Allocations of the broker per operation; nil where they were not counted.
+    var allocationsPerOperation: Double? {
+        guard count > 0, let first = start.allocations, let last = end.allocations else {
+            return nil
+        }
+        return Double(last - first) / Double(count)
     }
 
     /// By how much the broker grew; nil where it was not measured.

@@ -39,7 +39,7 @@ struct Plan {
     var pace = Pace.window(16)
     var seconds = 5.0
     var warmUpSeconds = 1.0
-    /// Messages that `offline` enqueues.
+    /// Messages that each publisher of `offline` enqueues.
     var limit: UInt64 = 1000
     var expirySeconds: UInt32 = 0
     var startNumber = 0
@@ -51,6 +51,8 @@ struct Plan {
     var tls: TLSPlan?
     var resumesTLS = false
     var brokerProcess: Int?
+    /// Where libMallocCount keeps the broker's counters.
+    var allocationCountFile: String?
     var writesJSON = false
     var isQuiet = false
 
@@ -79,6 +81,7 @@ extension Plan {
         try applyMessages(options)
         try applyPace(options)
         brokerProcess = try options.integer(.brokerProcess, in: 1...Int(Int32.max))
+        allocationCountFile = options[.allocationCounts]
         writesJSON = options.has(.json)
         isQuiet = options.has(.quiet) || writesJSON
     }
@@ -110,7 +113,11 @@ extension Plan {
             publisherCount = receiverCount
         case .fanIn:
             publisherCount = try options.integer(.publishers, in: clients) ?? 100
-        case .offline: publisherCount = 1
+        case .offline:
+            guard publisherCount == 1 || publisherCount == receiverCount else {
+                throw UsageError("offline has one publisher, or as many as receivers: pairs")
+            }
+            topology = publisherCount == receiverCount ? .pairs : .everybody
         case .connect: publisherCount = 0
         }
         startNumber = try options.integer(.startNumber, in: 0...Int(Int32.max)) ?? startNumber

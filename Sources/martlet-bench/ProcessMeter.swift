@@ -68,6 +68,16 @@ enum ProcFile {
         return text.isEmpty ? nil : text
     }
 
+    /// The first eight bytes of a file as a number.
+    static func firstWord(_ path: String) -> UInt64? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var word: UInt64 = 0
+        let size = MemoryLayout<UInt64>.size
+        return Glibc.read(descriptor, &word, size) == size ? word : nil
+    }
+
     static func entryCount(_ path: String) -> Int {
         guard let directory = opendir(path) else { return 0 }
         defer { closedir(directory) }

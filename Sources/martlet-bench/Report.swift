@@ -8,7 +8,8 @@ struct Report {
     private let intervals: [Interval]
     private let latencies: Histogram
     private let tally: LoadTally
-    private let expected: UInt64
+    /// Deliveries that the sent messages ask for.
+    let expected: UInt64
     private let duplicates: UInt64
     private let disordered: UInt64
     private let failure: String?
@@ -122,6 +123,11 @@ struct Report {
             lines.append(
                 "           CPU s per million: broker \(broker ?? "not measured"), load \(own)")
         }
+        if let allocations = interval.allocationsPerOperation {
+            lines.append(
+                "           broker: \(Report.decimal(allocations, 4)) allocations per"
+                    + " \(interval.operation.rawValue)")
+        }
         if let reading = interval.end.broker, reading.residentBytes > 0 {
             lines.append(
                 "           broker: \(reading.residentBytes >> 10) KiB resident,"
@@ -186,6 +192,9 @@ struct Report {
         ]
         if let cost = interval.brokerSecondsPerMillion {
             members.append(("broker_cpu_seconds_per_million", Report.decimal(cost, 4)))
+        }
+        if let allocations = interval.allocationsPerOperation {
+            members.append(("broker_allocations_each", Report.decimal(allocations, 5)))
         }
         if let growth = interval.residentGrowth, let last = interval.end.broker {
             members += [

@@ -20,16 +20,25 @@ func understand(_ bytes: [UInt8], isFromClient: Bool) -> Meaning {
             do throws(WireError) {
                 return try decode(frame, bytes, isFromClient ? .client : .broker)
             } catch {
-                switch error {
-                case .malformed: return Meaning(text: "error=malformed")
-                case .protocolError: return Meaning(text: "error=protocol-error")
-                case .unsupportedVersion: return Meaning(text: "error=unsupported-version")
-                }
+                return Meaning(text: "error=\(word(error))")
             }
         case .incomplete(let count): return Meaning(text: "error=incomplete:\(count)")
         case .malformed: return Meaning(text: "error=malformed")
         case .tooLarge: return Meaning(text: "error=too-large")
         }
+    }
+}
+
+/// The word for an error in the vector files.
+func word(_ error: WireError) -> String {
+    switch error {
+    case .malformed: "malformed"
+    case .protocolError: "protocol-error"
+    case .unsupportedVersion: "unsupported-version"
+    case .clientIdentifierNotValid: "client-identifier-not-valid"
+    case .topicNameInvalid: "topic-name-invalid"
+    case .topicFilterInvalid: "topic-filter-invalid"
+    case .topicAliasInvalid: "topic-alias-invalid"
     }
 }
 
@@ -194,15 +203,15 @@ private func words(_ packet: MRT.Deliver, _ body: UnsafeRawBufferPointer) -> [St
 }
 
 /// A bare word.
-private func mark(_ word: String, _ isSet: Bool) -> String? { isSet ? word : nil }
+func mark(_ word: String, _ isSet: Bool) -> String? { isSet ? word : nil }
 
 /// A number that is absent where it is 0.
-private func field(_ name: String, _ value: UInt64) -> String? {
+func field(_ name: String, _ value: UInt64) -> String? {
     value == 0 ? nil : "\(name)=\(value)"
 }
 
 /// Bytes that are absent where there are none.
-private func field(_ name: String, _ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String? {
+func field(_ name: String, _ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String? {
     range.isEmpty ? nil : "\(name)=" + escape(range, body)
 }
 
@@ -211,7 +220,7 @@ private func fixed8(_ value: UInt64) -> String {
     return String(repeating: "0", count: 16 - digits.count) + digits
 }
 
-private func escape(_ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String {
+func escape(_ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String {
     var text = ""
     for byte in range.bytes(in: body) {
         if (0x21...0x7E).contains(byte) && byte != UInt8(ascii: "%") {

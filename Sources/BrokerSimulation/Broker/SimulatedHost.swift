@@ -33,9 +33,6 @@ struct SimulatedHost: ConnectionHost {
     /// Connections that may be read from again.
     var released: [ConnectionID] = []
 
-    /// Beyond this much waiting, what may be missing is left out.
-    private var droppableMaximum: Int { surroundings.profile.outgoingMaximum / 2 }
-
     init(_ surroundings: Surroundings, lane: UInt8) {
         self.surroundings = surroundings
         self.lane = lane
@@ -76,11 +73,11 @@ struct SimulatedHost: ConnectionHost {
         guard let waiting = self[connection], !waiting.isClosing else { return nil }
         precondition(byteCount <= 1 << 17, "a packet beyond the simulation's messages")
         let total = waiting.outgoing.count + byteCount
-        if priority == .droppable {
-            return total > droppableMaximum ? nil : room
+        let profile = surroundings.profile
+        if priority == .droppable || surroundings.has(.lostDelivery) {
+            return total > profile.outgoingMaximum ? nil : room
         }
-        if total > surroundings.profile.outgoingMaximum {
-            if surroundings.has(.lostDelivery) { return nil }
+        if total > profile.outgoingHardMaximum {
             overflowed.append(connection)
             self[connection]!.isClosing = true
             return nil

@@ -141,6 +141,7 @@ extension SimulatedClient {
         messages[result.number] = nil
         flash.sends.removeAll { $0.number == result.number }
         flash.outbox = outboxRecord
+        ledger.close(message)
         _ = survives()
     }
 

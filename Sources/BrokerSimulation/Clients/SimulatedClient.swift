@@ -90,7 +90,7 @@ final class SimulatedClient {
     }
 
     /// Whether nothing it asked for is open.
-    var isAtRest: Bool { requests.isEmpty && ledger.unanswered(index).isEmpty }
+    var isAtRest: Bool { requests.isEmpty && ledger.open(index).isEmpty }
 
     // MARK: Power
 
@@ -146,14 +146,8 @@ final class SimulatedClient {
             network.clientDied(link)
         }
         forgetLink()
-        if !habits.keepsOutbox {
-            for message in ledger.unanswered(index) { ledger.abandon(message) }
-        } else {
-            let kept = Set(flash.sends.map(\.message))
-            for message in ledger.unanswered(index) where !kept.contains(message) {
-                ledger.abandon(message)
-            }
-        }
+        let kept = Set(flash.sends.map(\.message))
+        for message in ledger.open(index) where !kept.contains(message) { ledger.abandon(message) }
         messages = [:]
         requests = [:]
         if surroundings.has(.reusedNumber) {

@@ -32,6 +32,8 @@ struct SendFact {
     let issuedAt: Instant
     /// The sender's session, where it was connected.
     let session: Int?
+    /// The broker that let the sender in was still alive.
+    var wasReachable = false
     /// How often the broker had died, and the store been full.
     let deathsBefore: Int
     let fullTimesBefore: Int
@@ -42,8 +44,6 @@ struct SendFact {
     var forgetfulness = 0
     /// What the sender was told, and when.
     var outcome: Outcome?
-    /// The sender lost its power and knows nothing of this send any more.
-    var isAbandoned = false
     var receivedCount = 0
 
     struct Outcome: Hashable {
@@ -64,6 +64,8 @@ struct SessionFact {
     let isLasting: Bool
     let firstSeen: Instant
     var lastSeen: Instant
+    /// How often the broker had died when CONNACK came.
+    var deathsBefore: Int
     /// By index of the filter.
     var filters: [Int: FilterFact] = [:]
     /// Messages by their inbox numbers, as they were seen on the wire.
@@ -84,9 +86,8 @@ struct FilterFact {
 struct DeviceFact {
     let user: Int
     var session: Int?
-    /// The client that was let in last.
-    var holder: Int?
-    /// The earliest moment at which the holder's connection can have ended; nil while it stands.
+    /// The earliest moment at which the connection that was let in last can have ended; nil while it
+    /// stands. Where there are rivals it may have been another's.
     var lastEnd: Instant?
     var expirySeconds: UInt32 = 0
     /// The client has asked for something that ends the session.

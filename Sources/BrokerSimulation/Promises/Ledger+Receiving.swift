@@ -108,7 +108,10 @@ extension Ledger {
         let send = sends[message]
         switch received.grade {
         case .transient:
-            if fact.count > 1 {
+            // What an earlier broker delivered to a subscription that wants it at most once is not known.
+            let isResend =
+                send.grade != .transient && (deaths > send.deathsBefore || send.forgetfulness > 0)
+            if fact.count > 1, !isResend {
                 accuse(
                     .transientIsNotRepeated, "received \(fact.count) times", message: message,
                     client: client)
@@ -139,7 +142,7 @@ extension Ledger {
                 client: client)
         }
         // A send that waited for the broker when it started may be marked for nothing.
-        if received.isMarked && reasons == 0 && send.session != nil {
+        if received.isMarked && reasons == 0 && send.wasReachable {
             accuse(
                 .secondIsMarked, "marked, although no broker has died", message: message,
                 client: client)
@@ -155,11 +158,23 @@ extension Ledger {
         else { return }
         let route = Route(session: session, sender: send.client, outboxEpoch: send.outboxEpoch)
         if let last = routes[route], last >= send.number {
+            if isResend(received, send) {
+                excusedCount += 1
+                return
+            }
             accuse(
                 .orderIsKept, "send #\(send.number) first arrives behind send #\(last)",
                 message: message, client: client)
         }
         routes[route] = send.number
+    }
+
+    /// A send that comes again and is not known, because the broker has forgotten it or had refused it, is
+    /// a new send: it is accepted after others that followed it the first time, and its receivers are
+    /// those of now.
+    private func isResend(_ received: ReceivedMessage, _ send: SendFact) -> Bool {
+        send.forgetfulness > 0 || (received.isMarked && deaths > send.deathsBefore)
+            || mayHaveLackedRoom(send)
     }
 
     private func checkExpiry(_ message: Int, _ outcome: SendFact.Outcome, _ client: Int) {

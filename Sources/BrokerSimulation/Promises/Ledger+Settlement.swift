@@ -29,9 +29,7 @@ extension Ledger {
         else { return }
         var missing: [Int] = []
         for session in sessions.indices
-        where isPromised(send, outcome, to: session)
-            && !sessions[session].received.contains(message)
-        {
+        where isPromised(send, outcome, to: session) && isMissing(message, from: session) {
             missing.append(session)
         }
         if let first = missing.first {
@@ -46,6 +44,21 @@ extension Ledger {
             }
         }
         settleMail(message, send, outcome)
+    }
+
+    /// Whether a session should have a message and has not. What a session had not acknowledged when it
+    /// expired waits for the user, and has to be in a later session of a user with one device; where
+    /// there are more devices, the others had copies of their own.
+    private func isMissing(_ message: Int, from index: Int) -> Bool {
+        let session = sessions[index]
+        if session.received.contains(message) { return false }
+        if session.lastSeen == .never { return true }
+        let user = devices[session.device].user
+        return hasPlainMail(user) && !hasReceived(user, message)
+    }
+
+    private func hasReceived(_ user: Int, _ message: Int) -> Bool {
+        sessions.contains { devices[$0.device].user == user && $0.received.contains(message) }
     }
 
     /// Sessions that may be missing, because the sender was told so.
@@ -83,12 +96,11 @@ extension Ledger {
             return
         }
         for (index, user) in users.enumerated() where hasPlainMail(user) {
+            // Those whom the store had no room for are only counted.
+            let isNamed = isList && outcome.refusedIndices.count == outcome.refusedCount
             let isRefused =
-                isList ? outcome.refusedIndices.contains(index) : outcome.refusedCount > 0
-            let hasIt = sessions.contains {
-                devices[$0.device].user == user && $0.received.contains(message)
-            }
-            guard !hasIt, !isRefused else { continue }
+                isNamed ? outcome.refusedIndices.contains(index) : outcome.refusedCount > 0
+            guard !isRefused, !hasReceived(user, message) else { continue }
             accuse(
                 .acknowledgedIsKept, "acknowledged, and lost for user \(user)", message: message,
                 client: profile.clients.firstIndex { $0.user == user })

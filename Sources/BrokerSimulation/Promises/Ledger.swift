@@ -18,7 +18,7 @@ final class Ledger {
     var receipts: [Receipt: ReceiptFact] = [:]
     /// The highest number of a sender's that a session has received.
     var routes: [Route: UInt64] = [:]
-    /// Sends without an outcome, by client.
+    /// Sends that their client may send again, by client.
     private var openSends: [[Int]]
     private var sessionIndices: [SessionKey: Int] = [:]
 
@@ -69,6 +69,8 @@ final class Ledger {
 
     /// An application hands a message over. Returns its name.
     func issue(_ send: SendFact) -> Int {
+        var send = send
+        if let session = send.session { send.wasReachable = sessions[session].deathsBefore == deaths }
         sends.append(send)
         let message = sends.count - 1
         if send.grade != .transient { openSends[send.client].append(message) }
@@ -90,14 +92,18 @@ final class Ledger {
 
     /// A client has lost what it knew of a send.
     func abandon(_ message: Int) {
-        guard sends[message].outcome == nil, !sends[message].isAbandoned else { return }
-        sends[message].isAbandoned = true
-        openSends[sends[message].client].removeAll { $0 == message }
+        close(message)
         history.note(.message(message), "its sender has forgotten it")
     }
 
-    /// Sends of a client that have no outcome.
-    func unanswered(_ client: Int) -> [Int] { openSends[client] }
+    /// A client will not send a message again: it has written down what became of it, or has forgotten
+    /// it.
+    func close(_ message: Int) {
+        openSends[sends[message].client].removeAll { $0 == message }
+    }
+
+    /// Sends that a client may send again.
+    func open(_ client: Int) -> [Int] { openSends[client] }
 
     /// A sender is told what became of a send.
     func resolve(
@@ -120,7 +126,7 @@ final class Ledger {
         checkReason(message, outcome, refused)
         if let earlier = send.outcome {
             // Told again, because the client lost its power before it had written it down.
-            if earlier.reason.isFailure != reason.isFailure, !earlier.reason.isFailure {
+            if reason.isFailure, !earlier.reason.isFailure, !mayBeForgotten(message) {
                 accuse(
                     .everySendIsAnswered, "first \(earlier.reason.name), then \(reason.name)",
                     message: message, client: send.client)
@@ -128,7 +134,6 @@ final class Ledger {
             return
         }
         sends[message].outcome = outcome
-        openSends[send.client].removeAll { $0 == message }
         if reason.isFailure && send.receivedCount > 0 { checkRefusedDelivery(message) }
     }
 
@@ -164,13 +169,25 @@ final class Ledger {
         }
     }
 
+    /// Whether the broker need not know a send any more when it comes again.
+    func mayBeForgotten(_ message: Int) -> Bool {
+        let send = sends[message]
+        return send.forgetfulness > 0 || (send.grade == .durable && deaths > send.deathsBefore)
+    }
+
+    /// Whether the store, or a queue, may have had no room for a send when it first came.
+    func mayHaveLackedRoom(_ send: SendFact) -> Bool {
+        fullTimes > send.fullTimesBefore || isStoreFull || profile.hasSmallQueues
+    }
+
     /// A refused send was received. Only grade *durable* is delivered before it is stored, so only there
-    /// can a broker that dies, or a store that turns out to be full, refuse what has arrived.
+    /// can a broker that dies, or a store that turns out to be full, refuse what has arrived; and what
+    /// a broker may forget can be refused when it comes again.
     func checkRefusedDelivery(_ message: Int) {
         let send = sends[message]
         let isExcused =
-            send.grade == .durable
-            && (deaths > send.deathsBefore || fullTimes > send.fullTimesBefore || isStoreFull)
+            mayBeForgotten(message)
+            || send.grade == .durable && (fullTimes > send.fullTimesBefore || isStoreFull)
         if isExcused {
             excusedCount += 1
         } else {
@@ -207,7 +224,8 @@ final class Ledger {
         if known != devices[device].session || known == nil {
             checkEnd(of: device, client, isReturning: known != nil)
             forgetSends(device)
-        } else if !isPresent {
+        } else if !isPresent, profile.clients.count(where: { $0.device == device }) == 1 {
+            // CONNACKs of rivals may overtake each other.
             accuse(.sessionsLast, "the same epoch for a session that is new", client: client)
         }
         let session = known ?? sessions.count
@@ -216,13 +234,13 @@ final class Ledger {
             sessions.append(
                 SessionFact(
                     device: device, epoch: epoch, isLasting: expirySeconds > 0, firstSeen: now,
-                    lastSeen: now))
+                    lastSeen: now, deathsBefore: deaths))
         }
         sessions[session].lastSeen = now
+        sessions[session].deathsBefore = deaths
         if devices[device].hasRival { forgetSends(device) }
         devices[device].hasRival = false
         devices[device].session = session
-        devices[device].holder = client
         devices[device].lastEnd = nil
         devices[device].expirySeconds = expirySeconds
         devices[device].mayEnd = expirySeconds == 0
@@ -252,7 +270,6 @@ final class Ledger {
     /// A client's connection ends, as early as anybody can know.
     func connectionEnded(_ client: Int) {
         let device = profile.clients[client].device
-        guard devices[device].holder == client else { return }
         endConnection(device)
     }
 

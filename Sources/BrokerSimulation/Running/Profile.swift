@@ -56,8 +56,10 @@ struct Profile {
     var paddingMaximum: Int
     /// Bytes on their way to a client before the broker has to keep the rest.
     var pipeCapacity: Int
-    /// Bytes kept for a client before its connection is given up.
+    /// Bytes kept for a client before transient messages are left out.
     var outgoingMaximum: Int
+    /// Bytes kept for a client before its connection is given up: more than a whole inbox window.
+    var outgoingHardMaximum: Int { limits.inboxWindowBytesMaximum + 16_384 }
 
     init(_ options: SimulationOptions) {
         var random = SimulationRandom(seed: options.seed ^ 0x70_726F_6669_6C65)
@@ -74,7 +76,7 @@ struct Profile {
         expiringSends = random.pick([0, 0, 500, 3_000])
         paddingMaximum = random.pick([0, 10, 200, 900])
         pipeCapacity = random.pick([600, 4_000, 64_000])
-        outgoingMaximum = random.pick([2_500, 20_000, 1_000_000])
+        outgoingMaximum = random.pick([600, 4_000, 64_000])
         drawLimits(&random)
         drawClients(&random, options.troubles)
         drawTroubles(&random, options.troubles)
@@ -131,6 +133,9 @@ struct Profile {
     }
 
     static func userName(_ user: Int) -> String { "user\(user)" }
+
+    /// Queues are full in the middle of the run.
+    var hasSmallQueues: Bool { limits.queueCountMaximum < CoreLimits().queueCountMaximum }
 
     /// A user whom nobody has ever heard of.
     static let unknownUser = "nobody"

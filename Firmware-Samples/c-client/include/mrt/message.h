@@ -1,0 +1,114 @@
+// What is sent and what arrives, as the program sees it. It knows no bytes on the wire.
+
+#ifndef MRT_MESSAGE_H
+#define MRT_MESSAGE_H
+
+#include "mrt/types.h"
+
+typedef enum mrt_grade {
+    // At most once, to who is online.
+    MRT_TRANSIENT = 0,
+    // Never lost once the result is MRT_SENT.
+    MRT_DURABLE = 1,
+    // Delivered exactly once, whatever dies.
+    MRT_ONCE = 2
+} mrt_grade;
+
+typedef enum mrt_target {
+    MRT_TO_USER = 0,
+    MRT_TO_LIST = 1,
+    MRT_TO_GROUP = 2,
+    MRT_TO_EVERYBODY = 3,
+    MRT_TO_TOPIC = 4
+} mrt_target;
+
+// The type of a text message, `t`. From 5 on they are the application's own.
+enum { MRT_TYPE_TEXT = 0, MRT_TYPE_IMAGE = 1, MRT_TYPE_AUDIO = 2, MRT_TYPE_VIDEO = 3, MRT_TYPE_HTML = 4 };
+
+// A message to send. Everything it points to is needed only during the call.
+typedef struct mrt_message {
+    mrt_grade grade;
+    mrt_target target;
+    // The user, the group or the topic. Ids have 1 to 64 bytes.
+    mrt_bytes address;
+    // The users of a list, 1 to 256.
+    const mrt_bytes *list;
+    uint16_t list_count;
+    // Only to a topic: the body is any bytes, without a type.
+    bool is_raw;
+    uint8_t type;
+    // UTF-8. The message counts as its JSON form of at most 1,024 bytes (docs/PROTOCOL.md section 5).
+    mrt_bytes body;
+    // Comes back in the result; 1 to 64 bytes, or none.
+    mrt_bytes message_id;
+    // Seconds from acceptance after which nobody needs it; 0 for the app's default.
+    uint32_t expiry_seconds;
+    // When it was made, in Unix milliseconds; 0 where the device has no clock.
+    uint64_t time_ms;
+} mrt_message;
+
+// What arrived (PROTOCOL.md section 5, DELIVER).
+typedef enum mrt_kind {
+    MRT_FROM_TOPIC = 0,
+    MRT_FROM_USER = 2,
+    MRT_FROM_GROUP = 3,
+    MRT_FROM_BROADCAST = 4,
+    MRT_FROM_KICK = 6,
+    MRT_FROM_GROUP_EVENT = 7,
+    MRT_FROM_PRESENCE = 8
+} mrt_kind;
+
+// A message that arrived. Its bytes stand in the receive buffer, for the time of the callback.
+typedef struct mrt_delivery {
+    mrt_kind kind;
+    mrt_grade grade;
+    bool is_raw;
+    // The broker died between a send and its result, and the sender sent it again.
+    bool is_possible_duplicate;
+    // `t`, or the number of an event.
+    uint8_t type;
+    // To be acknowledged when it was processed; 0 for a transient one.
+    uint64_t number;
+    uint64_t time_ms;
+    mrt_bytes from;
+    // The topic or the group.
+    mrt_bytes address;
+    mrt_bytes body;
+} mrt_delivery;
+
+// What the broker granted at login.
+typedef struct mrt_granted {
+    bool is_session_present;
+    bool has_will;
+    uint16_t keep_alive_seconds;
+    uint16_t send_window;
+    uint16_t inbox_window;
+    uint32_t session_expiry_seconds;
+    uint32_t packet_maximum;
+    uint32_t message_maximum;
+    uint32_t payload_maximum;
+    uint64_t session_epoch;
+    uint64_t cookie;
+    uint64_t server_time_ms;
+    mrt_bytes user;
+} mrt_granted;
+
+// What became of a send.
+typedef struct mrt_result {
+    mrt_bytes message_id;
+    // Receivers that did not get it, of a send that was accepted.
+    uint64_t refused_count;
+    // Those that are named, for mrt_next_refusal.
+    mrt_bytes refusals;
+} mrt_result;
+
+// The next receiver that was refused: its place in the list, from 0. False at the end.
+bool mrt_next_refusal(mrt_bytes *refusals, uint16_t *index, mrt_reason *reason);
+
+// Reads answers and events: each takes its field off the front of `rest`, and says false, taking
+// nothing, where there is none.
+bool mrt_take_byte(mrt_bytes *rest, uint8_t *value);
+bool mrt_take_number(mrt_bytes *rest, uint64_t *value);
+bool mrt_take_string(mrt_bytes *rest, mrt_bytes *value);
+
+#endif

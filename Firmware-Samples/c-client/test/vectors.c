@@ -1,0 +1,494 @@
+// Reads Tests/Vectors, the packets that all implementations are tested against: what comes from the
+// broker is decoded and its meaning compared, what a client sends is encoded from its meaning and its
+// bytes compared. Usage: vectors FILE...
+
+#include "check.h"
+#include "wire.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+
+enum { BYTES_MAXIMUM = 2048, LINE_MAXIMUM = 8192 };
+
+static unsigned encoded, decoded, refused, passed_over;
+
+// MARK: Text
+
+static int digit(char character)
+{
+    return isdigit((unsigned char)character) ? character - '0' : (toupper(character) - 'A' + 10);
+}
+
+static uint16_t from_hex(const char *text, uint8_t *bytes)
+{
+    uint16_t count = 0;
+    for (; text[0] != '\0' && text[1] != '\0'; text += 2) {
+        CHECK(count < BYTES_MAXIMUM);
+        bytes[count++] = (uint8_t)(digit(text[0]) * 16 + digit(text[1]));
+    }
+    return count;
+}
+
+// Appends to the text that is being built.
+typedef struct text {
+    char characters[LINE_MAXIMUM];
+    size_t count;
+} text;
+
+static void add(text *text, const char *format, uint64_t number)
+{
+    text->count += (size_t)snprintf(
+        text->characters + text->count, sizeof text->characters - text->count, format, number);
+    CHECK(text->count < sizeof text->characters);
+}
+
+static void add_bytes(text *text, const char *key, const uint8_t *bytes, size_t count)
+{
+    add(text, key, 0);
+    for (size_t i = 0; i < count; i++) {
+        bool is_plain = bytes[i] >= '!' && bytes[i] <= '~' && bytes[i] != '%';
+        if (is_plain) {
+            text->characters[text->count++] = (char)bytes[i];
+            text->characters[text->count] = '\0';
+            CHECK(text->count + 1 < sizeof text->characters);
+        } else {
+            add(text, "%%%02" PRIX64, bytes[i]);
+        }
+    }
+}
+
+static void add_mark(text *text, const char *mark, bool is_set)
+{
+    if (is_set) {
+        add(text, mark, 0);
+    }
+}
+
+// MARK: From the broker
+
+static void describe_granted(text *text, const mrt_granted *granted)
+{
+    add_mark(text, " present", granted->is_session_present);
+    add_mark(text, " will", granted->has_will);
+    add(text, " epoch=%016" PRIx64, granted->session_epoch);
+    add(text, " cookie=%016" PRIx64, granted->cookie);
+    add(text, " time=%" PRIu64, granted->server_time_ms);
+    add(text, " keepalive=%" PRIu64, granted->keep_alive_seconds);
+    add(text, " expiry=%" PRIu64, granted->session_expiry_seconds);
+    add(text, " sendwindow=%" PRIu64, granted->send_window);
+    add(text, " window=%" PRIu64, granted->inbox_window);
+    add(text, " packetmax=%" PRIu64, granted->packet_maximum);
+    add(text, " messagemax=%" PRIu64, granted->message_maximum);
+    add(text, " payloadmax=%" PRIu64, granted->payload_maximum);
+    add_bytes(text, " user=", granted->user.bytes, granted->user.count);
+}
+
+static void describe_result(text *text, const mrt_packet *packet)
+{
+    const mrt_result *result = &packet->as.result;
+    add(text, "result number=%" PRIu64, packet->number);
+    add(text, " reason=%" PRIu64, packet->reason);
+    if (result->message_id.count > 0) {
+        add_bytes(text, " messageid=", result->message_id.bytes, result->message_id.count);
+    }
+    if (result->refused_count > 0) {
+        mrt_bytes rest = result->refusals;
+        uint16_t index = 0;
+        mrt_reason reason = MRT_SUCCESS;
+        const char *separator = "%" PRIu64 ":";
+        add(text, " refused=%" PRIu64 " refusals=", result->refused_count);
+        while (mrt_next_refusal(&rest, &index, &reason)) {
+            add(text, separator, index);
+            add(text, "%" PRIu64, reason);
+            separator = ",%" PRIu64 ":";
+        }
+        CHECK(rest.count == 0);
+    }
+}
+
+static void describe_delivery(text *text, const mrt_packet *packet)
+{
+    const mrt_delivery *delivery = &packet->as.delivery;
+    add(text, "deliver grade=%" PRIu64, delivery->grade);
+    if (delivery->number > 0) {
+        add(text, " number=%" PRIu64, delivery->number);
+    }
+    add_mark(text, " duplicate", delivery->is_possible_duplicate);
+    add_mark(text, " raw", delivery->is_raw);
+    add(text, " kind=%" PRIu64, delivery->kind);
+    add_bytes(text, " from=", delivery->from.bytes, delivery->from.count);
+    add(text, " time=%" PRIu64, delivery->time_ms);
+    if (delivery->address.count > 0) {
+        add_bytes(text, " address=", delivery->address.bytes, delivery->address.count);
+    }
+    bool has_type = !delivery->is_raw && delivery->kind != MRT_FROM_KICK;
+    add_bytes(text, " payload=", &delivery->type, has_type ? 1 : 0);
+    add_bytes(text, "", delivery->body.bytes, delivery->body.count);
+}
+
+static void describe(text *text, const mrt_packet *packet)
+{
+    switch (packet->type) {
+    case MRT_TYPE_CONNACK:
+        add(text, "connack", 0);
+        if (packet->reason == MRT_CONNECTED) {
+            describe_granted(text, &packet->as.granted);
+        } else {
+            add(text, " reason=%" PRIu64, packet->reason);
+            add(text, " retry=%" PRIu64, packet->as.refused.retry_after_seconds);
+            add_bytes(
+                text, " text=", packet->as.refused.text.bytes, packet->as.refused.text.count);
+        }
+        break;
+    case MRT_TYPE_RESULT:
+        describe_result(text, packet);
+        break;
+    case MRT_TYPE_DELIVER:
+        describe_delivery(text, packet);
+        break;
+    case MRT_TYPE_RESPONSE:
+        add(text, "response id=%" PRIu64, packet->number);
+        add(text, " reason=%" PRIu64, packet->reason);
+        add_bytes(text, " content=", packet->as.content.bytes, packet->as.content.count);
+        break;
+    case MRT_TYPE_DISCONNECT:
+        add(text, "disconnect reason=%" PRIu64, packet->reason);
+        add_bytes(text, " text=", packet->as.content.bytes, packet->as.content.count);
+        break;
+    case MRT_TYPE_AUTH:
+        add(text, "auth reason=%" PRIu64, packet->reason);
+        break;
+    default:
+        add(text, packet->type == MRT_TYPE_PINGRESP ? "pingresp" : "?", 0);
+        break;
+    }
+}
+
+// No cut and no flipped bit may lead the decoder outside of the packet; the sanitizer watches.
+static void maltreat(uint8_t header, const uint8_t *body, uint16_t count)
+{
+    mrt_packet packet;
+    for (uint16_t length = 0; length < count; length++) {
+        uint8_t *exact = malloc(length > 0 ? length : 1);
+        CHECK(exact != NULL);
+        memcpy(exact, body, length);
+        mrt_decode(header, exact, length, false, &packet);
+        mrt_decode(header, exact, length, true, &packet);
+        for (int bit = 0; length > 0 && bit < 8; bit++) {
+            exact[length - 1] ^= (uint8_t)(1 << bit);
+            mrt_decode(header, exact, length, bit % 2 == 0, &packet);
+        }
+        free(exact);
+    }
+}
+
+static void check_from_broker(const char *name, uint8_t *bytes, uint16_t count, const char *meaning)
+{
+    mrt_frame frame;
+    mrt_packet packet;
+    uint32_t needed = 0;
+    mrt_reason verdict = mrt_read_frame(bytes, count, &frame, &needed);
+    if (verdict == MRT_SUCCESS) {
+        CHECK(needed == count);
+        const uint8_t *body = bytes + frame.head_count;
+        verdict = mrt_decode(frame.header, body, (uint16_t)frame.body_count, false, &packet);
+        maltreat(frame.header, body, (uint16_t)frame.body_count);
+    }
+    if (strncmp(meaning, "error=", 6) == 0 || strncmp(meaning, "channel ", 8) == 0) {
+        // CHANNEL is for gateways: to this client it is a packet out of place.
+        mrt_reason expected = strcmp(meaning, "error=malformed") == 0 ? MRT_MALFORMED_PACKET
+                                                                      : MRT_PROTOCOL_ERROR;
+        refused++;
+        if (verdict == expected) {
+            return;
+        }
+        fprintf(stderr, "%s: 0x%02X instead of 0x%02X\n", name, verdict, expected);
+        exit(1);
+    }
+    static text found;
+    static text wanted;
+    const char *loose = strstr(meaning, " loose");
+    found.count = 0;
+    wanted.count = 0;
+    describe(&found, &packet);
+    if (loose != NULL) {
+        snprintf(wanted.characters, sizeof wanted.characters, "%.*s%s", (int)(loose - meaning),
+            meaning, loose + strlen(" loose"));
+    } else {
+        snprintf(wanted.characters, sizeof wanted.characters, "%s", meaning);
+    }
+    decoded++;
+    if (verdict != MRT_SUCCESS || strcmp(found.characters, wanted.characters) != 0) {
+        fprintf(stderr, "%s: 0x%02X\n  %s\n  instead of\n  %s\n", name, verdict, found.characters,
+            wanted.characters);
+        exit(1);
+    }
+}
+
+// MARK: To the broker
+
+// A meaning as its words, with percent signs undone.
+typedef struct word {
+    char key[32];
+    uint8_t value[BYTES_MAXIMUM];
+    uint16_t count;
+} word;
+
+typedef struct meaning {
+    word words[20];
+    unsigned count;
+} meaning;
+
+static void read_words(meaning *meaning, const char *line)
+{
+    meaning->count = 0;
+    while (*line != '\0') {
+        CHECK(meaning->count < 20);
+        word *word = &meaning->words[meaning->count++];
+        memset(word, 0, sizeof *word);
+        size_t key = strcspn(line, "= ");
+        snprintf(word->key, sizeof word->key, "%.*s", (int)key, line);
+        line += key;
+        if (*line == '=') {
+            for (line++; *line != '\0' && *line != ' '; line++) {
+                int value = (unsigned char)*line;
+                if (*line == '%') {
+                    value = digit(line[1]) * 16 + digit(line[2]);
+                    line += 2;
+                }
+                CHECK(word->count + 1 < BYTES_MAXIMUM);
+                word->value[word->count++] = (uint8_t)value;
+            }
+        }
+        line += *line == ' ' ? 1 : 0;
+    }
+}
+
+static const word *find(const meaning *meaning, const char *key)
+{
+    for (unsigned i = 0; i < meaning->count; i++) {
+        if (strcmp(meaning->words[i].key, key) == 0) {
+            return &meaning->words[i];
+        }
+    }
+    return NULL;
+}
+
+static mrt_bytes bytes_of(const meaning *meaning, const char *key)
+{
+    const word *word = find(meaning, key);
+    mrt_bytes bytes = {0};
+    if (word != NULL) {
+        bytes.bytes = word->value;
+        bytes.count = word->count;
+    }
+    return bytes;
+}
+
+static uint64_t number_of(const meaning *meaning, const char *key)
+{
+    const word *word = find(meaning, key);
+    return word == NULL ? 0 : strtoull((const char *)word->value, NULL, 10);
+}
+
+// Numbers separated by commas; the first is an epoch in hexadecimal.
+static uint64_t part_of(const meaning *meaning, const char *key, int part)
+{
+    const word *word = find(meaning, key);
+    const char *text = word == NULL ? "0" : (const char *)word->value;
+    for (int i = 0; i < part; i++) {
+        text = strchr(text, ',') + 1;
+    }
+    return strtoull(text, NULL, part == 0 ? 16 : 10);
+}
+
+static void encode_connect(mrt_writer *writer, const meaning *meaning)
+{
+    mrt_config config = {
+        .token = bytes_of(meaning, "token"),
+        .app = bytes_of(meaning, "app"),
+        .app_key = bytes_of(meaning, "key"),
+        .user = bytes_of(meaning, "user"),
+        .device = bytes_of(meaning, "device"),
+        .info = bytes_of(meaning, "info"),
+        .keep_alive_seconds = (uint16_t)number_of(meaning, "keepalive"),
+        .inbox_window = (uint16_t)number_of(meaning, "window"),
+        .packet_maximum = (uint32_t)number_of(meaning, "packetmax"),
+        .session_expiry_seconds = find(meaning, "expiry") != NULL
+            ? (uint32_t)number_of(meaning, "expiry")
+            : MRT_EXPIRY_DEFAULT,
+    };
+    mrt_connect connect = {
+        .config = &config,
+        .is_clean_start = find(meaning, "clean") != NULL,
+        .is_automatic = find(meaning, "reconnect") != NULL,
+        .has_cookie = find(meaning, "cookie") != NULL,
+        .cookie = part_of(meaning, "cookie", 0),
+        .has_outbox = find(meaning, "outbox") != NULL,
+    };
+    if (find(meaning, "resume") != NULL) {
+        connect.resume.epoch = part_of(meaning, "resume", 0);
+        connect.resume.number = part_of(meaning, "resume", 1);
+    }
+    if (connect.has_outbox) {
+        connect.outbox_epoch = part_of(meaning, "outbox", 0);
+        connect.results_seen = part_of(meaning, "outbox", 1);
+        connect.highest_used = part_of(meaning, "outbox", 2);
+    }
+    mrt_write_packet(writer, MRT_TYPE_CONNECT << 4, mrt_body_connect, &connect);
+}
+
+static uint16_t split(mrt_bytes text, mrt_bytes *parts)
+{
+    uint16_t count = 0;
+    uint16_t start = 0;
+    for (uint16_t i = 0; i <= text.count; i++) {
+        if (i == text.count || text.bytes[i] == ',') {
+            parts[count].bytes = text.bytes + start;
+            parts[count++].count = (uint16_t)(i - start);
+            start = (uint16_t)(i + 1);
+        }
+    }
+    return count;
+}
+
+static void encode_send(mrt_writer *writer, const meaning *meaning)
+{
+    static const struct {
+        const char *key;
+        mrt_target target;
+    } targets[] = {{"user", MRT_TO_USER}, {"list", MRT_TO_LIST}, {"group", MRT_TO_GROUP},
+        {"broadcast", MRT_TO_EVERYBODY}, {"topic", MRT_TO_TOPIC}};
+    mrt_bytes list[256];
+    mrt_message message = {
+        .grade = (mrt_grade)number_of(meaning, "grade"),
+        .is_raw = find(meaning, "raw") != NULL,
+        .message_id = bytes_of(meaning, "messageid"),
+        .expiry_seconds = (uint32_t)number_of(meaning, "expiry"),
+        .time_ms = number_of(meaning, "time"),
+        .body = bytes_of(meaning, "payload"),
+        .list = list,
+    };
+    for (unsigned i = 0; i < 5; i++) {
+        if (find(meaning, targets[i].key) != NULL) {
+            message.target = targets[i].target;
+            message.address = bytes_of(meaning, targets[i].key);
+        }
+    }
+    if (message.target == MRT_TO_LIST) {
+        message.list_count = split(message.address, list);
+    }
+    if (!message.is_raw) {
+        message.type = message.body.bytes[0];
+        message.body.bytes++;
+        message.body.count--;
+    }
+    mrt_numbered_message numbered = {&message, number_of(meaning, "number")};
+    mrt_write_packet(writer, mrt_header_message(&message), mrt_body_message, &numbered);
+}
+
+static bool encode(mrt_writer *writer, const meaning *meaning)
+{
+    const char *name = meaning->words[0].key;
+    if (strcmp(name, "connect") == 0) {
+        encode_connect(writer, meaning);
+    } else if (strcmp(name, "send") == 0) {
+        encode_send(writer, meaning);
+    } else if (strcmp(name, "ack") == 0) {
+        mrt_ack ack = {number_of(meaning, "inbox"), number_of(meaning, "results")};
+        mrt_write_packet(writer, mrt_header_ack(&ack), mrt_body_ack, &ack);
+    } else if (strcmp(name, "request") == 0) {
+        mrt_field field = {.form = MRT_FIELD_REST, .bytes = bytes_of(meaning, "parameters")};
+        mrt_request request = {
+            number_of(meaning, "id"), (uint8_t)number_of(meaning, "operation"), 1, &field};
+        mrt_write_packet(writer, MRT_TYPE_REQUEST << 4, mrt_body_request, &request);
+    } else if (strcmp(name, "disconnect") == 0) {
+        mrt_goodbye goodbye = {(uint8_t)number_of(meaning, "reason"),
+            find(meaning, "expiry") != NULL ? (uint32_t)number_of(meaning, "expiry")
+                                            : MRT_EXPIRY_DEFAULT};
+        mrt_write_packet(writer, MRT_TYPE_DISCONNECT << 4, mrt_body_goodbye, &goodbye);
+    } else if (strcmp(name, "auth") == 0) {
+        mrt_config config = {.token = bytes_of(meaning, "token")};
+        mrt_write_packet(writer, MRT_TYPE_AUTH << 4, mrt_body_auth, &config);
+    } else if (strcmp(name, "pingreq") == 0) {
+        mrt_write_packet(writer, MRT_TYPE_PINGREQ << 4, mrt_body_nothing, NULL);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void check_to_broker(
+    const char *name, const uint8_t *bytes, uint16_t count, const char *line)
+{
+    static meaning meaning;
+    uint8_t room[BYTES_MAXIMUM];
+    mrt_writer writer = {.room = room, .capacity = BYTES_MAXIMUM};
+    read_words(&meaning, line);
+    // What a client does not decode or send: CHANNEL, other spellings, faults for a broker to find.
+    if (find(&meaning, "loose") != NULL || find(&meaning, "error") != NULL
+        || !encode(&writer, &meaning)) {
+        passed_over++;
+        return;
+    }
+    encoded++;
+    if (writer.has_failed || writer.count != count || memcmp(room, bytes, count) != 0) {
+        fprintf(stderr, "%s: other bytes:", name);
+        for (uint16_t i = 0; i < writer.count; i++) {
+            fprintf(stderr, " %02x", room[i]);
+        }
+        fprintf(stderr, "\n");
+        exit(1);
+    }
+}
+
+static void check_line(char *line)
+{
+    static const char incomplete[] = "error=incomplete:";
+    char *fields[5];
+    for (int i = 0; i < 5; i++) {
+        CHECK(line != NULL);
+        fields[i] = line;
+        line = strchr(line, '\t');
+        if (line != NULL) {
+            *line++ = '\0';
+        }
+    }
+    uint8_t bytes[BYTES_MAXIMUM];
+    uint16_t count = from_hex(fields[3], bytes);
+    if (strcmp(fields[1], "MRT1") != 0) {
+        passed_over++;
+    } else if (strncmp(fields[4], incomplete, strlen(incomplete)) == 0) {
+        mrt_frame frame;
+        uint32_t needed = 0;
+        CHECK(mrt_read_frame(bytes, count, &frame, &needed) == MRT_UNSPECIFIED_ERROR);
+        CHECK(needed == strtoul(fields[4] + strlen(incomplete), NULL, 10));
+        refused++;
+    } else if (strcmp(fields[2], "b>c") == 0) {
+        check_from_broker(fields[0], bytes, count, fields[4]);
+    } else {
+        check_to_broker(fields[0], bytes, count, fields[4]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static char line[LINE_MAXIMUM];
+    for (int i = 1; i < argc; i++) {
+        FILE *file = fopen(argv[i], "r");
+        CHECK(file != NULL);
+        while (fgets(line, sizeof line, file) != NULL) {
+            CHECK(strchr(line, '\n') != NULL);
+            line[strcspn(line, "\n")] = '\0';
+            if (line[0] != '#' && line[0] != '\0') {
+                check_line(line);
+            }
+        }
+        fclose(file);
+    }
+    printf("vectors: %u encoded, %u decoded, %u refused; %u are not a client's business\n", encoded,
+        decoded, refused, passed_over);
+    // A reader that finds nothing would pass everything.
+    CHECK(encoded >= 35 && decoded >= 35 && refused >= 40);
+    return 0;
+}
