@@ -23,6 +23,7 @@ extension Broker {
         batch.sequence = gathering.sequence
         batch.moment = moment
         writeDirtySessions()
+        gathering.records.append(contentsOf: gathering.lazyRecords)
         swap(&gathering, &committing)
         isCommitting = true
         batchSequence += 1

@@ -2,14 +2,8 @@
 
 import Primitives
 
-/// Who a claim turned out to be.
-private struct Identity {
-    let app: UInt32
-    let user: [UInt8]
-}
-
 /// Why a connection is refused.
-private struct ConnectRefusal: Error {
+struct ConnectRefusal: Error {
     let reason: ReasonCode
     var retryAfterSeconds: UInt32 = 0
 }
@@ -21,7 +15,8 @@ extension Broker {
     ) {
         let device = Array(request.device.bytes(in: bytes))
         do throws(ConnectRefusal) {
-            let identity = try authenticate(request.claim, device: device, bytes, moment)
+            let identity = try authenticate(
+                request.claim, from: connection, device: device, bytes, moment)
             let known = identity.user.withUnsafeBytes { apps[identity.app].users.value(for: $0) }
             let existing = known.flatMap { session(of: $0, device: device) }
             try checkRoom(user: known, existing: existing, request)
@@ -34,39 +29,15 @@ extension Broker {
             removeOrphanWill(ofUser: user, device: device)
             let attached = attach(
                 connection, request, user: user, device: device, takeovers, moment, &effects)
+            grant(identity.access, to: attached, moment)
+            dropForbiddenSubscriptions(attached, &effects)
             acceptWhenCommitted(attached, moment, &effects)
         } catch {
             refuseConnect(connection, error, request, bytes, &effects)
         }
     }
 
-    // MARK: - Who it is
-
-    private func authenticate(
-        _ claim: Claim, device: [UInt8], _ bytes: UnsafeRawBufferPointer, _ moment: Moment
-    ) throws(ConnectRefusal) -> Identity {
-        switch claim {
-        case .token(let identifier, let digest):
-            guard let token = tokens.token(identifier.bytes(in: bytes), digest: digest),
-                let app = app(named: token.app),
-                token.expiresUnixSeconds > moment.unixMilliseconds / 1000
-            else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
-            if let bound = token.device, bound != device {
-                throw ConnectRefusal(reason: .clientIdentifierNotValid)
-            }
-            return Identity(app: app, user: token.user)
-        case .appKey(let name, let digest, let user):
-            guard let app = appNames.value(for: name.bytes(in: bytes)),
-                let key = apps[app].keyDigest, key == digest
-            else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
-            return Identity(app: app, user: Array(user.bytes(in: bytes)))
-        case .anonymous(let user):
-            guard let app = app(named: anonymousApp) else {
-                throw ConnectRefusal(reason: .notAuthorized)
-            }
-            return Identity(app: app, user: Array(user.bytes(in: bytes)))
-        }
-    }
+    // MARK: - Whether it may
 
     /// Refuses what would grow past a limit: nobody is made known for a login that fails.
     private func checkRoom(
@@ -140,6 +111,7 @@ extension Broker {
         switch request.claim {
         case .token(let identifier, _): claimed = identifier.bytes(in: bytes)
         case .appKey(_, _, let user), .anonymous(let user): claimed = user.bytes(in: bytes)
+        case .verified: claimed = UnsafeRawBufferPointer(start: nil, count: 0)
         }
         effects[lane].effects.append(
             .note(

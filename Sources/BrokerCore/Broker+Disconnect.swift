@@ -87,6 +87,7 @@ extension Broker {
         let wasConfirmed = attachments[attachment].isConfirmed
         connections.remove(attachments[attachment].connection)
         emptyWindow(session, &effects)
+        withdrawAccess(of: session)
         attachments.remove(attachment)
         sessions[session].attachment = Slab<Attachment>.none
         if wasConfirmed {

@@ -67,6 +67,8 @@ struct GatheringBatch: ~Copyable {
     /// Sessions with rows to write. Rows that nobody waits for ride along with a batch, and are no
     /// reason for one.
     var dirtySessions: [Handle] = []
+    /// Rows of other tables that nobody waits for either.
+    var lazyRecords: [RecordChange] = []
     var isUrgent = false
     /// Inbox numbers that may be used once this batch is committed.
     var reservations: [(session: Handle, through: UInt64)] = []
@@ -81,6 +83,9 @@ struct GatheringBatch: ~Copyable {
             || !deletedQueues.isEmpty || !records.isEmpty || !loads.isEmpty
             || !confirmations.isEmpty || sweepMaximum > 0
     }
+
+    /// Whether there are rows to ride along.
+    var hasLazyRows: Bool { !dirtySessions.isEmpty || !lazyRecords.isEmpty }
 
     /// Empties the batch and keeps its memory.
     mutating func reset(sequence: UInt64) {
@@ -100,6 +105,7 @@ struct GatheringBatch: ~Copyable {
         loadOwners.removeAll(keepingCapacity: true)
         confirmations.removeAll(keepingCapacity: true)
         dirtySessions.removeAll(keepingCapacity: true)
+        lazyRecords.removeAll(keepingCapacity: true)
         isUrgent = false
         reservations.removeAll(keepingCapacity: true)
         waiting.removeAll(keepingCapacity: true)

@@ -99,6 +99,9 @@ public struct CoreLimits: Sendable {
     /// writer up for some ten milliseconds.
     static let sweepCountMinimum = 1_024
     static let sweepCountMaximum = 65_536
+    /// Seconds between two rows that say a token was used: an hour is enough to tell a token in use
+    /// from a forgotten one, and a device that reconnects all day costs 24 small rows.
+    static let tokenUseSecondsMinimum: UInt64 = 3_600
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536
