@@ -137,7 +137,10 @@ extension SimulatedClient {
             messageIdentifier: String(
                 decoding: result.messageIdentifier.bytes(in: body), as: UTF8.self),
             refusedCount: Int(result.refusedCount), refused: refused)
-        guard survives() else { return }
+        guard survives() else {
+            ledger.forgetRefusal(message)
+            return
+        }
         messages[result.number] = nil
         flash.sends.removeAll { $0.number == result.number }
         flash.outbox = outboxRecord
@@ -147,6 +150,10 @@ extension SimulatedClient {
 
     private func handle(_ response: MRT.Response) {
         guard let request = requests.removeValue(forKey: response.identifier), let session else {
+            return
+        }
+        if response.reason == .quotaExceeded && ledger.fullTimes > 0 {
+            // What makes state grow is refused while the store is full, or is still thought to be.
             return
         }
         if response.reason.isFailure {

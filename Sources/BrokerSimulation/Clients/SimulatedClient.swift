@@ -131,7 +131,7 @@ final class SimulatedClient {
             surroundings.powerRandom.happens(perTenThousand: 3_000)
         {
             connect.isCleanStart = true
-            ledger.sessionMayEnd(index)
+            ledger.beginsAnew(index)
         }
         return connect
     }
