@@ -23,6 +23,7 @@ extension Broker {
         batch.sequence = gathering.sequence
         batch.moment = moment
         writeDirtySessions()
+        gathering.records.append(contentsOf: gathering.lazyRecords)
         swap(&gathering, &committing)
         isCommitting = true
         batchSequence += 1
@@ -137,6 +138,12 @@ extension Broker {
 
     /// The messages of the batch are stored, or have been taken back: their senders are told.
     private mutating func settleMessages(isStored: Bool, _ effects: inout Effects) {
+        if isStored {
+            for (message, subscriber, isRetained) in committing.lateDeliveries
+            where session(of: subscriber.connection) != nil {
+                deliverTransiently(message, to: subscriber, isRetained, &effects)
+            }
+        }
         for message in committing.messages {
             messages[message].batch = 0
             messages[message].pendingEntries = 0

@@ -55,6 +55,13 @@ extension Broker {
         _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
+        if sessions[session].dialect.isMQTT, sessions[session].expirySeconds == 0,
+            request.sessionExpirySeconds ?? 0 > 0
+        {
+            // What ends with its connection cannot be kept after all (MQTT 5.0 section 3.14.2.2.2).
+            close(session, .protocolError, moment, &effects)
+            return
+        }
         let hasWill = sessions[session].will != Slab<Will>.none
         var batch = hasWill ? gathering.sequence : sessions[session].willBatch
         if let expiry = request.sessionExpirySeconds, sessions[session].isPersistent {
@@ -90,6 +97,7 @@ extension Broker {
         if sessions[session].dialect.isMQTT { forgetUnfinishedSends(of: session) }
         connections.remove(attachments[attachment].connection)
         emptyWindow(session, &effects)
+        withdrawAccess(of: session)
         attachments.remove(attachment)
         sessions[session].attachment = Slab<Attachment>.none
         if wasConfirmed {
@@ -134,10 +142,14 @@ extension Broker {
     /// Ends a session that has no connection when its time comes.
     mutating func startExpiry(_ session: UInt32) {
         guard sessions[session].expirySeconds != .max else { return }
-        let deadline = sessions[session].disconnected.advanced(
-            bySeconds: UInt64(sessions[session].expirySeconds))
         sessions[session].expiryToken = deadlines.insert(
-            deadline: deadline, payload: DeadlinePayload.session(session).raw)
+            deadline: expiryDeadline(of: session), payload: DeadlinePayload.session(session).raw)
+    }
+
+    /// When a session ends that is away.
+    func expiryDeadline(of session: UInt32) -> Instant {
+        sessions[session].disconnected.advanced(
+            bySeconds: UInt64(sessions[session].expirySeconds))
     }
 
     mutating func cancelExpiry(_ session: UInt32) {

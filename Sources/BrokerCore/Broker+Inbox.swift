@@ -49,12 +49,18 @@ extension Broker {
         return sessions.contains(sender) ? sender.index : Slab<Session>.none
     }
 
-    /// A durable message for a subscription that wants it at most once.
-    private mutating func deliverTransiently(
+    /// A message for a subscription that wants it at most once. What was sent as *once* may be taken
+    /// back by a full store, and is given to nobody before.
+    mutating func deliverTransiently(
         _ message: UInt32, to subscriber: Subscriber, _ isRetained: Bool,
         _ effects: inout Effects
     ) {
         guard subscriber.connection != .none else { return }
+        if messages[message].grade == .once && !messages[message].isRouted {
+            attachToBatch(message)
+            gathering.lateDeliveries.append((message, subscriber, isRetained))
+            return
+        }
         effects[subscriber.connection.lane].deliver(
             stamp: messages[message].stamp, block: messages[message].block,
             deadline: messages[message].deadline, to: subscriber.connection, subscriber.dialect,

@@ -82,15 +82,13 @@ extension Broker {
         }
     }
 
-    private func subscribeRefusal(
+    private mutating func subscribeRefusal(
         _ session: UInt32, _ filter: UnsafeRawBufferPointer
     ) -> ReasonCode? {
-        if filter.first == UInt8(ascii: "$"), !mayHear(session, address: filter) {
-            return .notAuthorized
-        }
         var levels = 1
         for byte in filter where byte == UInt8(ascii: "/") { levels += 1 }
         if levels > limits.topicLevelsMaximum { return .topicFilterInvalid }
+        if !maySubscribe(session, to: filter) { return .notAuthorized }
         let isFull =
             sessions[session].filterCount >= limits.subscriptionsMaximum
             || (isStoreFull && sessions[session].isPersistent)
@@ -98,6 +96,15 @@ extension Broker {
             return .quotaExceeded
         }
         return nil
+    }
+
+    /// Whether a session may have a filter. Rights are about plain topics; what is sent to a client's
+    /// own user and groups is its own.
+    mutating func maySubscribe(
+        _ session: UInt32, to filter: UnsafeRawBufferPointer
+    ) -> Bool {
+        filter.first == UInt8(ascii: "$")
+            ? mayHear(session, address: filter) : allows(.subscribe(filter: filter), session)
     }
 
     /// A session's subscription with exactly this filter.
@@ -182,6 +189,11 @@ extension Broker {
         _ effects: inout Effects
     ) {
         guard let asking = session(of: connection) else { return }
+        guard allows(.presence(user: name), asking) else {
+            note(.presenceRefused, asking, .notAuthorized, subject: name, &effects)
+            effects[connection.lane].respond(connection, requestIdentifier, .notAuthorized)
+            return
+        }
         let app = users[sessions[asking].user].app
         guard let user = apps[app].users.value(for: name) else {
             effects[connection.lane].respond(

@@ -21,6 +21,7 @@ extension Broker {
         let isPartOfLogin = sessions[session].dialect.isMQTT
         if let reason = refusal(of: request, from: session, bytes) {
             counters.requestsRefused += 1
+            note(.sendRefused, session, reason, &effects)
             if isPartOfLogin {
                 close(session, reason, moment, &effects)
                 return

@@ -27,6 +27,10 @@ public struct Broker: ~Copyable, Sendable {
     var mailboxes = Slab<Inbox>()
     var queueOwners: [UInt64: QueueOwner] = [:]
     var tokens = TokenTable()
+    /// What live connections were let in with.
+    var accesses = Slab<Access>()
+    /// What the edge has verified for claims that come next.
+    var presented: [ConnectionID: VerifiedIdentity] = [:]
     var groups = Slab<Group>()
     var memberships = Slab<Membership>()
     var wills = Slab<Will>()
@@ -125,6 +129,10 @@ public struct Broker: ~Copyable, Sendable {
             guard session(of: connection) != nil else { return }
             counters.requestsRefused += 1
             effects[connection.lane].respond(connection, identifier, reason)
+        case .credentialPresented(let connection, let claim):
+            exchangeCredential(connection, claim, bytes, moment, &effects)
+        case .credentialRefused(let connection, let reason):
+            refuseCredential(connection, reason, &effects)
         case .disconnectReceived(let connection, let request):
             disconnect(connection, request, moment, &effects)
         case .deliveryTooLarge(let connection, let number):
@@ -142,6 +150,7 @@ public struct Broker: ~Copyable, Sendable {
             case .session(let session): expire(session: session, moment, &effects)
             case .will(let will): willDue(will, moment, &effects)
             case .retained(let index): expire(retained: index)
+            case .access(let access): expireAccess(access, moment, &effects)
             case .housekeeping: keepHouse(moment)
             }
         }
@@ -198,6 +207,7 @@ extension ConnectionID {
 enum DeadlinePayload {
     case session(UInt32)
     case will(UInt32)
+    case access(UInt32)
     case housekeeping
     case retained(UInt32)
 
@@ -206,7 +216,8 @@ enum DeadlinePayload {
         case .session(let index): UInt64(index)
         case .will(let index): 1 << 32 | UInt64(index)
         case .housekeeping: 2 << 32
-        case .retained(let index): 3 << 32 | UInt64(index)
+        case .access(let index): 3 << 32 | UInt64(index)
+        case .retained(let index): 4 << 32 | UInt64(index)
         }
     }
 
@@ -215,7 +226,8 @@ enum DeadlinePayload {
         switch raw >> 32 {
         case 0: self = .session(index)
         case 1: self = .will(index)
-        case 3: self = .retained(index)
+        case 3: self = .access(index)
+        case 4: self = .retained(index)
         default: self = .housekeeping
         }
     }

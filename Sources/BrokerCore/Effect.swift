@@ -26,6 +26,8 @@ public enum Effect: Sendable {
     case reportGroups(
         ConnectionID, requestIdentifier: UInt64, hasMore: Bool, entries: ByteRange)
     case reportGroup(ConnectionID, requestIdentifier: UInt64, GroupReport)
+    /// Tell what became of a new credential.
+    case answerCredential(ConnectionID, ReasonCode)
     /// Confirm the client's own disconnect, then close.
     case confirmDisconnect(ConnectionID)
     /// Tell the reason, then close.
@@ -139,6 +141,7 @@ public struct Note: Hashable, Sendable {
         case duplicateLogin
         case sendRefused
         case subscribeRefused
+        case presenceRefused
         case sessionExpired
     }
 
@@ -161,7 +164,8 @@ extension Effect {
         case .accept(let connection, _), .refuse(let connection, _, _),
             .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
             .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
-            .confirmDisconnect(let connection), .close(let connection, _):
+            .answerCredential(let connection, _), .confirmDisconnect(let connection),
+            .close(let connection, _):
             connection
         case .deliver(let delivery): delivery.connection
         case .reportResult(let result): result.connection

@@ -63,7 +63,7 @@ struct MQTTCarrier: ~Copyable {
         case .reportResult:
             // A QoS 0 publication that was refused: the log tells, MQTT has no word for it.
             break
-        case .deliver, .reportPresence, .reportGroups, .reportGroup, .note:
+        case .deliver, .reportPresence, .reportGroups, .reportGroup, .answerCredential, .note:
             preconditionFailure("an effect that no MQTT packet asks for")
         }
     }

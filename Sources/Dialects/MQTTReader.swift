@@ -25,7 +25,7 @@ enum MQTTReader {
             throw DialectRefusal(reason: .clientIdentifierNotValid)
         }
         var device = connect.clientIdentifier.shifted(by: base)
-        let claim = try claim(connect, base, bytes, terms, &doorkeeper)
+        let claim = try claim(connect, base, bytes, connection, terms, &doorkeeper)
         if case .anonymous = claim, !device.isEmpty {
             // The client id is the user; it is that user's one device.
             device = .empty
@@ -55,21 +55,27 @@ enum MQTTReader {
     /// length. The specification asks for 23 [MQTT-3.1.3-5].
     private static let clientIdentifierMaximum = 255
 
-    /// Who the client says it is. The password is the credential: a token, or an app key where the
-    /// user name is the app, a slash and the user.
+    /// Who the client says it is. The password is the credential: an app key where the user name is
+    /// the app, a slash and the user; otherwise a token. Without one, the transport may have proved
+    /// who it is, or the listener may vouch for it.
     private static func claim(
         _ connect: MQTT.Connect, _ base: Int, _ bytes: UnsafeRawBufferPointer,
-        _ terms: ListenerTerms, _ doorkeeper: inout some Doorkeeper & ~Copyable
+        _ connection: ConnectionID, _ terms: ListenerTerms,
+        _ doorkeeper: inout some Doorkeeper & ~Copyable
     ) throws(DialectRefusal) -> Claim {
         if let password = connect.password?.shifted(by: base) {
-            if let claim = doorkeeper.claim(token: password, in: bytes) { return claim }
             if let name = connect.userName?.shifted(by: base),
                 let (app, user) = parts(name, bytes),
                 let claim = doorkeeper.claim(app: app, key: password, user: user, in: bytes)
             {
                 return claim
             }
+            if let claim = doorkeeper.claim(token: password, in: bytes, from: connection) {
+                return claim
+            }
             if !terms.allowsAnonymous { throw DialectRefusal(reason: .badUserNameOrPassword) }
+        } else if let claim = doorkeeper.claim(of: connection) {
+            return claim
         }
         guard terms.allowsAnonymous else { throw DialectRefusal(reason: .notAuthorized) }
         let user = connect.clientIdentifier.shifted(by: base)

@@ -15,6 +15,7 @@ final class Lane {
     var doorkeeper = TestDoorkeeper()
     var notes = NoteList()
     var effects = EffectLane()
+    var now = Instant(milliseconds: 1_000)
     let connection = ConnectionID(lane: 0, slot: 3, generation: 1)
 
     /// - Parameter allowsAnonymous: whether the listener lets clients in without credentials.
@@ -85,7 +86,7 @@ final class Lane {
         body(&effects.effects)
         var events = ContiguousArray<Event>()
         carrier.carryOut(
-            effects, conversations: &desk.conversations, host: &host, notes: &notes,
+            effects, at: now, conversations: &desk.conversations, host: &host, notes: &notes,
             events: &events)
         effects.removeAll()
         return events.map { line($0, UnsafeRawBufferPointer(start: nil, count: 0)) }
@@ -194,7 +195,9 @@ struct RecordingHost: ConnectionHost {
 struct TestDoorkeeper: Doorkeeper {
     private var count: UInt64 = 0
 
-    mutating func claim(token: ByteRange, in bytes: UnsafeRawBufferPointer) -> Claim? {
+    mutating func claim(
+        token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
+    ) -> Claim? {
         token.bytes(in: bytes).elementsEqual("bad".utf8)
             ? nil : .token(identifier: token, digest: Digest(0, 0, 0, 0))
     }
@@ -204,6 +207,8 @@ struct TestDoorkeeper: Doorkeeper {
     ) -> Claim? {
         .appKey(app: app, digest: Digest(0, 0, 0, 0), user: user)
     }
+
+    mutating func claim(of connection: ConnectionID) -> Claim? { nil }
 
     mutating func makeRandomNumber() -> UInt64 {
         count += 1
