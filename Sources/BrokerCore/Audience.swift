@@ -34,6 +34,8 @@ struct Subscription {
 /// The receivers of one address.
 struct Audience {
     var subscribers: ContiguousArray<Subscriber> = []
+    /// Of a shared subscription: whose turn it is.
+    var turn: UInt32 = 0
     /// The filter, as clients wrote it, that leads here; empty for an address.
     let filter: [UInt8]
 

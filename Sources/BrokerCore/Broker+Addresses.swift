@@ -22,6 +22,29 @@ enum AddressKind {
     }
 }
 
+/// Topics and filters that begin with `$` and have a meaning of their own: nobody publishes on them.
+enum ReservedTopic {
+    /// A user, a group or everybody.
+    case address
+    /// A shared subscription.
+    case share
+    /// What the broker tells of itself.
+    case system
+
+    /// Nil for a topic or filter like any other.
+    init?(_ name: UnsafeRawBufferPointer) {
+        guard name.first == UInt8(ascii: "$") else { return nil }
+        let end = name.firstIndex(of: UInt8(ascii: "/")) ?? name.count
+        let level = UnsafeRawBufferPointer(rebasing: name[1..<end])
+        switch level.count {
+        case 1 where "ugb".utf8.contains(level[0]): self = .address
+        case 3 where level.elementsEqual("SYS".utf8): self = .system
+        case 5 where level.elementsEqual("share".utf8): self = .share
+        default: return nil
+        }
+    }
+}
+
 extension Broker {
     /// Those MQTT sessions that subscribe to an address; nil for none.
     func audience(ofAddress kind: AddressKind, _ name: [UInt8], app: UInt32) -> UInt32? {
@@ -68,8 +91,8 @@ extension Broker {
 
     /// A session has begun, or ceased, to subscribe to an address.
     mutating func addressChanged(_ session: UInt32, filter: [UInt8], isHeard: Bool) {
-        let isMail = filter.withUnsafeBytes { name(of: .user, in: $0) != nil }
-        if isMail {
+        guard filter.withUnsafeBytes({ ReservedTopic($0) == .address }) else { return }
+        if filter.withUnsafeBytes({ name(of: .user, in: $0) != nil }) {
             sessions[session].hearsMail = isHeard
             if isHeard && sessions[session].isPersistent { inherit(session) }
         }

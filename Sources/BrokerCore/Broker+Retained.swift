@@ -94,7 +94,7 @@ extension Broker {
         isNew: Bool, _ moment: Moment, _ effects: inout Effects
     ) {
         guard sessions[session].dialect.isMQTT, !request.options.contains(.withoutRetained),
-            isNew || !request.options.contains(.retainedIfNew)
+            isNew || !request.options.contains(.retainedIfNew), SharedFilter(filter) == nil
         else { return }
         let app = users[sessions[session].user].app
         guard apps[app].retained.count > 0 else { return }

@@ -153,7 +153,7 @@ extension Broker {
         if case .topic(let topic) = request.target {
             let name = topic.bytes(in: bytes)
             // Addresses are not plain topics: they are reached as what they are.
-            if name.first == UInt8(ascii: "$") { return .topicNameInvalid }
+            if ReservedTopic(name) != nil { return .topicNameInvalid }
             if levelCount(of: name) > limits.topicLevelsMaximum { return .topicNameInvalid }
         }
         return nil
@@ -415,7 +415,11 @@ extension Broker {
                 body(&self, .audience(audience), &tally)
             }
         case .topic(let topic):
-            if let audience = audience(ofTopic: topic.bytes(in: bytes), app, from: session) {
+            let name = topic.bytes(in: bytes)
+            if let audience = audience(ofTopic: name, app, from: session) {
+                body(&self, .audience(audience), &tally)
+            }
+            if let audience = audience(ofSharesOf: name, app, grade: request.grade) {
                 body(&self, .audience(audience), &tally)
             }
         }

@@ -103,8 +103,16 @@ extension Broker {
     mutating func maySubscribe(
         _ session: UInt32, to filter: UnsafeRawBufferPointer
     ) -> Bool {
-        filter.first == UInt8(ascii: "$")
-            ? mayHear(session, address: filter) : allows(.subscribe(filter: filter), session)
+        switch ReservedTopic(filter) {
+        case .address?: return mayHear(session, address: filter)
+        case .system?: return false
+        case .share?:
+            guard sessions[session].dialect.isMQTT, let shared = SharedFilter(filter),
+                ReservedTopic(shared.pattern) == nil
+            else { return false }
+            return allows(.subscribe(filter: shared.pattern), session)
+        case nil: return allows(.subscribe(filter: filter), session)
+        }
     }
 
     /// A session's subscription with exactly this filter.
@@ -133,15 +141,17 @@ extension Broker {
             let new = audiences.insert(Audience(filter: filter)).index
             filter.withUnsafeBytes { apps[app].topics.insert($0, audience: new) }
             audience = new
-            if filter.first == UInt8(ascii: "$") { apps[app].addressCount += 1 }
+            switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
+            case .address?: apps[app].addressCount += 1
+            case .share?: addShare(new, filter: filter, app: app)
+            case .system?, nil: break
+            }
         }
         sessions[session].filterCount += 1
         let index = join(
             session: session, audience: audience!, grade: grade, identifier: identifier,
             options: options.stored, subscriptionIdentifier: subscriptionIdentifier)
-        if filter.first == UInt8(ascii: "$") {
-            addressChanged(session, filter: filter, isHeard: true)
-        }
+        addressChanged(session, filter: filter, isHeard: true)
         return index
     }
 
@@ -176,11 +186,13 @@ extension Broker {
             let app = users[sessions[session].user].app
             audiences.remove(subscription.audience)
             filter.withUnsafeBytes { apps[app].topics.remove($0) }
-            if filter.first == UInt8(ascii: "$") { apps[app].addressCount -= 1 }
+            switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
+            case .address?: apps[app].addressCount -= 1
+            case .share?: removeShare(subscription.audience, filter: filter, app: app)
+            case .system?, nil: break
+            }
         }
-        if filter.first == UInt8(ascii: "$") {
-            addressChanged(session, filter: filter, isHeard: false)
-        }
+        addressChanged(session, filter: filter, isHeard: false)
     }
 
     /// Whether a user is online, since when, and on which devices.

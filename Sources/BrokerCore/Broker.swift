@@ -44,6 +44,9 @@ public struct Broker: ~Copyable, Sendable {
     var audiences = Slab<Audience>()
     /// The union of several audiences, while one message is routed to it.
     let mergedAudience: UInt32
+    /// Those whom shared subscriptions choose, while one message is routed to them.
+    let chosenAudience: UInt32
+    var shareSets = Slab<ShareSet>()
     var subscriptions = Slab<Subscription>()
 
     // Messages in memory and what is on its way to the store.
@@ -91,6 +94,7 @@ public struct Broker: ~Copyable, Sendable {
         connections = ConnectionTable(laneCount: laneCount)
         deadlines = TimerWheel(start: moment.instant)
         mergedAudience = audiences.insert(Audience()).index
+        chosenAudience = audiences.insert(Audience()).index
         gathering.sequence = 1
         batchSequence = 1
     }

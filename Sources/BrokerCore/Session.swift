@@ -200,6 +200,9 @@ struct App: ~Copyable {
     /// Filters in the tree that begin with `$`: without any, no send looks for them.
     var addressCount = 0
     var retained = RetainedTree()
+    /// Filters of shared subscriptions, each leading to its shares.
+    var shares = TopicTree()
+    var shareCount = 0
 
     init(name: [UInt8], keyDigest: Digest?, rights: Rights, broadcastAudience: UInt32) {
         self.name = name

@@ -98,7 +98,6 @@ struct MQTTCarrier: ~Copyable {
             }
             packet.receiveMaximum = acceptance.sendWindow
             packet.packetMaximum = packetMaximum
-            packet.isSharedSubscriptionAvailable = false
             if !acceptance.assignedDevice.isEmpty {
                 packet.assignedClientIdentifier = acceptance.assignedDevice
             }
@@ -268,8 +267,7 @@ private struct EncodedPublication: ~Copyable {
         let isDoubtful = block.marks.contains(.possibleDuplicate)
         if isDoubtful { _ = source.append(EncodedPublication.doubt) }
         let range = ByteRange(offset: start, count: source.count - start)
-        return range.isEmpty
-            ? .empty : MQTT.PropertySection(checked: range, of: .publish, in: source.bytes)
+        return MQTT.PropertySection(carried: range)
     }
 
     /// The user property `possible-duplicate` with the value `1`: the broker died between a send

@@ -44,7 +44,7 @@ enum MQTTReader {
             topic: will.topic.shifted(by: base), payload: will.payload.shifted(by: base),
             will.qos, isRetained: will.isRetained, in: bytes)
         message.expirySeconds = will.messageExpirySeconds.map(UInt64.init)
-        message.properties = carried(will.properties, base)
+        message.properties = carried(will.properties, of: .will, base, bytes)
         events.append(
             .willSet(
                 connection, requestIdentifier: 0,
@@ -209,14 +209,40 @@ enum MQTTReader {
             publish.qos, isRetained: publish.isRetained, in: bytes)
         request.packetIdentifier = publish.packetIdentifier
         request.expirySeconds = publish.messageExpirySeconds.map(UInt64.init)
-        request.properties = carried(publish.properties, base)
+        request.properties = carried(publish.properties, of: .publish, base, bytes)
         return request
     }
 
-    /// The properties that travel with a message. Others may stand between them; the writer leaves
-    /// those out.
-    private static func carried(_ section: MQTT.PropertySection, _ base: Int) -> ByteRange {
-        section.carriedByteCount == 0 ? .empty : section.range.shifted(by: base)
+    /// The properties that travel with a message, moved together where others stand between them.
+    private static func carried(
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ base: Int,
+        _ bytes: UnsafeRawBufferPointer
+    ) -> ByteRange {
+        let count = Int(section.carriedByteCount)
+        if count == 0 { return .empty }
+        let range = section.range.shifted(by: base)
+        if count == Int(range.count) { return range }
+        let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
+        return replace(range, in: bytes, byteCount: count) { output in
+            var writer = PacketWriter(output)
+            section.write(to: &writer, of: owner, from: body)
+            return writer.byteCount
+        }
+    }
+
+    /// Puts what `body` makes of some bytes, which is no longer than they are, in their place; they
+    /// are the lane's own until the end of the turn. Events have no other place for bytes.
+    private static func replace(
+        _ range: ByteRange, in bytes: UnsafeRawBufferPointer, byteCount: Int,
+        _ body: (UnsafeMutableRawBufferPointer) -> Int
+    ) -> ByteRange {
+        let place = UnsafeMutableRawPointer(mutating: range.bytes(in: bytes).baseAddress!)
+        return withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 1) { output in
+            let count = body(output)
+            precondition(count <= Int(range.count), "a replacement that does not fit")
+            place.copyMemory(from: output.baseAddress!, byteCount: count)
+            return ByteRange(offset: Int(range.offset), count: count)
+        }
     }
 
     /// A message for a topic, which may be an address.
@@ -265,18 +291,15 @@ enum MQTTReader {
         }
     }
 
-    /// Puts the binary form of a JSON message in place of it; nil where it is none. The bytes are
-    /// the lane's own until the end of the turn, and the binary form is never the longer one.
+    /// Puts the binary form of a JSON message in place of it; nil where it is none.
     private static func readMessage(
         _ json: ByteRange, _ bytes: UnsafeRawBufferPointer
     ) -> ByteRange? {
-        let text = json.bytes(in: bytes)
-        guard let start = text.baseAddress, text.count > 0 else { return nil }
-        return withUnsafeTemporaryAllocation(byteCount: text.count, alignment: 1) { output in
-            guard let count = TextBody.readJSON(text, into: output) else { return nil }
-            UnsafeMutableRawPointer(mutating: start).copyMemory(
-                from: output.baseAddress!, byteCount: count)
-            return ByteRange(offset: Int(json.offset), count: count)
+        guard !json.isEmpty else { return nil }
+        let message = replace(json, in: bytes, byteCount: Int(json.count)) { output in
+            TextBody.readJSON(json.bytes(in: bytes), into: output) ?? 0
         }
+        // Even an empty text has its type in front.
+        return message.isEmpty ? nil : message
     }
 }

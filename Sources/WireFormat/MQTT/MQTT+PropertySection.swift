@@ -30,16 +30,6 @@ extension MQTT {
             self.carriedByteCount = carriedByteCount
         }
 
-        /// A section that was checked before, found again by its range in `bytes`.
-        public init(
-            checked range: ByteRange, of owner: PropertyOwner, in bytes: UnsafeRawBufferPointer
-        ) {
-            self.init(carried: range)
-            var properties = PropertyReader(self, of: owner, in: bytes)
-            while let property = try? properties.next() { _ = property }
-            self = properties.section
-        }
-
         /// Copies the carried properties, exactly `carriedByteCount` bytes. `source` is what the
         /// ranges are within.
         public func write(
