@@ -142,7 +142,9 @@ extension Broker {
     private func checkAudiences() {
         var places = 0
         for audience in 0..<audiences.endIndex
-        where audiences.contains(audience) && audience != mergedAudience {
+        where audiences.contains(audience) && audience != mergedAudience
+            && audience != chosenAudience
+        {
             for subscriber in audiences[audience].subscribers {
                 precondition(
                     subscriptions[subscriber.subscription].audience == audience,
@@ -195,7 +197,9 @@ extension Broker {
             forEachSubscription(of: session) {
                 if subscriptions[$0].audience == audience { isListening = true }
             }
-            precondition(isListening, "a member's sessions hear the group")
+            precondition(
+                isListening != sessions[session].dialect.isMQTT,
+                "a member's MRT sessions hear the group without asking")
         }
     }
 

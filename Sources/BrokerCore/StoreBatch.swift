@@ -143,7 +143,7 @@ public struct EntryState: Hashable, Sendable, BitwiseCopyable {
     /// The grade of this delivery: the lower of the send's and the subscription's.
     public var grade: Grade
     public var options: EntryOptions
-    /// An MQTT QoS 2 packet id that was committed before its PUBLISH left; 0 where none is.
+    /// 0: MQTT's packet identifiers follow from the numbers of entries.
     public var packetIdentifier: UInt16
     /// MQTT subscription identifier of the subscription that brought it here; 0 where none is.
     public var subscriptionIdentifier: UInt32
@@ -160,6 +160,14 @@ public struct EntryState: Hashable, Sendable, BitwiseCopyable {
     }
 }
 
+extension EntryState {
+    /// Whether an entry with this state and deadline is over.
+    @inlinable
+    public func isExpired(_ deadline: Instant, at now: Instant) -> Bool {
+        deadline <= now && !options.contains(.received)
+    }
+}
+
 /// Marks of one stored delivery.
 public struct EntryOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
     public var rawValue: UInt8
@@ -167,7 +175,8 @@ public struct EntryOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
     @inlinable
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The receiver confirmed a QoS 2 PUBLISH with PUBREC; only PUBREL and PUBCOMP remain.
+    /// The receiver confirmed a QoS 2 PUBLISH with PUBREC; only PUBREL and PUBCOMP remain. It does
+    /// not expire any more: its packet identifier is in use until then.
     @inlinable
     public static var received: EntryOptions { EntryOptions(rawValue: 1 << 0) }
     /// Delivered with the RETAIN flag set.

@@ -231,7 +231,7 @@ public struct InMemoryStore: Sendable {
                 loaded.reachedEnd = false
                 break
             }
-            if entry.deadline <= now {
+            if entry.state.isExpired(entry.deadline, at: now) {
                 leaving.append(entry)
                 continue
             }
@@ -263,7 +263,7 @@ public struct InMemoryStore: Sendable {
                     return
                 }
                 examinedCount += 1
-                if entry.deadline <= now {
+                if entry.state.isExpired(entry.deadline, at: now) {
                     result.swept.append(
                         ExpiredEntry(
                             queue: queue, number: entry.number, byteCount: entry.byteCount))

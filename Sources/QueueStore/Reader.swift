@@ -117,7 +117,7 @@ struct Reader: ~Copyable {
             if examinedCount == countMaximum { return key }
             examinedCount += 1
             if let entry = StoredEntry(entries.value, key: key),
-                entry.deadline <= now.milliseconds
+                entry.isExpired(at: now)
             {
                 expired.append(
                     ExpiredEntry(
@@ -140,7 +140,7 @@ struct Reader: ~Copyable {
         guard let entry = StoredEntry(entries.value, key: key) else {
             return .leaves(.damaged(.unreadableEntry))
         }
-        if entry.deadline <= now.milliseconds { return .leaves(.expired) }
+        if entry.isExpired(at: now) { return .leaves(.expired) }
         guard try messages.seek(entry.message),
             let block = StoredMessage.block(messages.value, id: entry.message)
         else { return .leaves(.damaged(.unreadableBody)) }

@@ -18,6 +18,7 @@
 
 import BrokerCore
 import CLMDB
+import Primitives
 
 /// Where an entry stands: its queue and its number there.
 struct EntryKey: Hashable, Comparable {
@@ -67,6 +68,11 @@ struct StoredEntry {
         deadline = put.deadline.milliseconds
         byteCount = put.byteCount
         state = put.state
+    }
+
+    @inline(__always)
+    func isExpired(at now: Instant) -> Bool {
+        state.isExpired(Instant(milliseconds: deadline), at: now)
     }
 
     /// Nil where the bytes are not what was written under this key.

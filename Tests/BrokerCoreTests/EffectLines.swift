@@ -73,6 +73,9 @@ extension EffectLane {
         case .once: line += ", once"
         }
         if block.marks.contains(.possibleDuplicate) { line += ", possible duplicate" }
+        if delivery.options.contains(.retain) { line += ", retained" }
+        if delivery.options.contains(.repeated) { line += ", again" }
+        if delivery.subscriptionIdentifier > 0 { line += ", by \(delivery.subscriptionIdentifier)" }
         return line
     }
 

@@ -38,6 +38,9 @@ final class World {
     private var names: [ConnectionID: String] = [:]
     /// What the last answer to a request said.
     private(set) var lastBody = ""
+    private(set) var lastAnswer: [UInt8] = []
+    /// What the broker called the last client that named no device.
+    private(set) var assignedDevice = ""
     /// The cookie each session was given last.
     private(set) var cookies: [String: UInt64] = [:]
     /// The epoch each session was told last.
@@ -67,7 +70,9 @@ final class World {
         _ name: String, clean: Bool = false, expiry: UInt32? = nil, window: UInt16 = .max,
         resume: (epoch: UInt64, number: UInt64)? = nil,
         outbox: (epoch: UInt64, seen: UInt64, used: UInt64)? = nil, isReconnect: Bool = false,
-        cookie: UInt64? = nil, lane: UInt8 = 0, claim: ((inout [UInt8]) -> Claim)? = nil
+        cookie: UInt64? = nil, lane: UInt8 = 0, dialect: SessionDialect = .mrt,
+        claim: ((inout [UInt8]) -> Claim)? = nil,
+        adjust: (inout ConnectRequest) -> Void = { _ in }
     ) -> ConnectionID {
         let (user, device) = World.split(name)
         var bytes: [UInt8] = []
@@ -81,8 +86,8 @@ final class World {
         let connection = ConnectionID(lane: lane, slot: nextSlot, generation: 1)
         names[connection] = name
         connections[name] = connection
-        let request = ConnectRequest(
-            dialect: .mrt, claim: identity, device: deviceRange, startsClean: clean,
+        var request = ConnectRequest(
+            dialect: dialect, claim: identity, device: deviceRange, startsClean: clean,
             isReconnect: isReconnect, keepAliveSeconds: 60, sessionExpirySeconds: expiry,
             inboxWindow: window,
             resume: resume.map { InboxPosition(epoch: $0.epoch, number: $0.number) },
@@ -91,6 +96,7 @@ final class World {
                 OutboxPosition(epoch: $0.epoch, resultsSeen: $0.seen, highestUsed: $0.used)
             },
             newEpoch: random(), newCookie: random())
+        adjust(&request)
         step(.connectReceived(connection, request), bytes: bytes)
         return connection
     }
@@ -347,9 +353,13 @@ final class World {
         switch effect {
         case .accept(let connection, let acceptance):
             epochs[names[connection]!] = acceptance.epoch
+            assignedDevice = String(
+                decoding: acceptance.assignedDevice.bytes(in: effects[lane].bytes.bytes),
+                as: UTF8.self)
             cookies[names[connection]!] = acceptance.cookie
         case .respond(_, _, _, let body):
-            lastBody = String(decoding: body.bytes(in: effects[lane].bytes.bytes), as: UTF8.self)
+            lastAnswer = Array(body.bytes(in: effects[lane].bytes.bytes))
+            lastBody = String(decoding: lastAnswer, as: UTF8.self)
         default:
             break
         }
@@ -396,7 +406,7 @@ extension Broker {
 }
 
 extension Target {
-    fileprivate func append(to bytes: inout [UInt8]) -> SendTarget {
+    func append(to bytes: inout [UInt8]) -> SendTarget {
         switch self {
         case .user(let name): return .user(bytes.appendRange(name))
         case .group(let name): return .group(bytes.appendRange(name))

@@ -21,6 +21,12 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
     case .subscribeReceived(_, let request):
         return "subscribe \(request.requestIdentifier) \(request.grade) \(text(request.filter))"
             + (request.isFilterValid ? "" : " invalid")
+            + (request.options == [] ? "" : " options \(request.options.rawValue)")
+            + (request.subscriptionIdentifier == 0 ? "" : " by \(request.subscriptionIdentifier)")
+            + (request.followingCount == 0 ? "" : ", \(request.followingCount) more")
+    case .unsubscribeReceived(_, let request) where request.followingCount > 0:
+        return "unsubscribe \(request.requestIdentifier) \(text(request.filter))"
+            + ", \(request.followingCount) more"
     case .unsubscribeReceived(_, let request):
         return "unsubscribe \(request.requestIdentifier) \(text(request.filter))"
     case .presenceQueried(_, let identifier, let user):
@@ -63,6 +69,9 @@ private func line(_ request: ConnectRequest, _ text: (ByteRange) -> String) -> S
     words.append("device \(text(request.device))")
     words.append("keepalive \(request.keepAliveSeconds) window \(request.inboxWindow)")
     if request.startsClean { words.append("clean") }
+    if request.dialect.isMQTT { words.append("\(request.dialect)") }
+    if request.assignsDevice { words.append("nameless") }
+    if request.carriesWill { words.append("will") }
     if request.isReconnect { words.append("again") }
     if let expiry = request.sessionExpirySeconds { words.append("expiry \(expiry)") }
     if let resume = request.resume {
@@ -79,6 +88,8 @@ private func line(
     _ request: SendRequest, _ text: (ByteRange) -> String, _ names: (ByteRange) -> String
 ) -> String {
     var words = ["#\(request.number) \(request.grade)"]
+    if request.packetIdentifier > 0 { words.append("packet \(request.packetIdentifier)") }
+    if request.isRetained { words.append("retained") }
     switch request.target {
     case .user(let user): words.append("to \(text(user))")
     case .users(let ids, let count): words.append("to \(count) \(names(ids))")
@@ -91,6 +102,7 @@ private func line(
     if request.senderUnixMilliseconds > 0 { words.append("time \(request.senderUnixMilliseconds)") }
     words.append(
         request.isRaw ? "raw \(request.payload.count)" : "\(request.messageByteCount) bytes")
+    if !request.properties.isEmpty { words.append("properties \(request.properties.count)") }
     if let fault = request.fault { words.append("fault \(fault)") }
     return words.joined(separator: " ")
 }

@@ -106,24 +106,25 @@ final class Lane {
 
     /// Makes a message of the lane; its index.
     func publish(
-        _ kind: MessageKind, address: String = "", marks: MessageMarks = [], payload: [UInt8]
+        _ kind: MessageKind, address: String = "", marks: MessageMarks = [], payload: [UInt8],
+        properties: [UInt8] = [], deadline: Instant = .never
     ) -> UInt32 {
         let (sender, address) = (Array("alice".utf8), Array(address.utf8))
         let range = sender.withUnsafeBytes { sender in
             address.withUnsafeBytes { address in
-                payload.withUnsafeBytes { payload in
+                (properties + payload).withUnsafeBytes { both in
                     let parts = MessageParts(
                         kind: kind, marks: marks, grade: .durable, time: 1_790_000_000_000,
                         sender: sender, address: address,
-                        properties: UnsafeRawBufferPointer(start: nil, count: 0),
-                        payload: payload)
+                        properties: UnsafeRawBufferPointer(rebasing: both[..<properties.count]),
+                        payload: UnsafeRawBufferPointer(rebasing: both[properties.count...]))
                     let range = effects.bytes.reserve(parts.blockByteCount)
                     parts.write(to: effects.bytes.mutableBytes(range))
                     return range
                 }
             }
         }
-        effects.publications.append(Publication(block: range, deadline: .never))
+        effects.publications.append(Publication(block: range, deadline: deadline))
         return UInt32(effects.publications.count - 1)
     }
 

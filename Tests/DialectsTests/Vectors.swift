@@ -12,7 +12,8 @@ private let vectors: [String: [UInt8]] = {
     let root = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     var vectors: [String: [UInt8]] = [:]
-    for file in ["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"] {
+    let mqtt = ["connect", "messages", "subscriptions", "endings", "invalid"].map { "mqtt/\($0)" }
+    for file in ["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"] + mqtt {
         let path = root.appending(path: "Tests/Vectors/\(file).txt")
         for line in try! String(contentsOf: path, encoding: .utf8).split(separator: "\n")
         where !line.hasPrefix("#") {

@@ -1,0 +1,162 @@
+// QoS 1 and 2 from MQTT clients: answered in order, recognised until released.
+
+import Primitives
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct `A publication of an MQTT client` {
+    let world = World()
+
+    init() {
+        world.beginMQTT("bob/pc", "ann/phone")
+        world.subscribeMQTT("ann/phone", "t")
+        _ = world.lines()
+    }
+
+    @Test func `of QoS 1 is answered when it is committed, or acknowledged before`() {
+        world.publish("bob/pc", 7, "t", "x")
+        #expect(world.lines() == ["ann/phone: #1 \"x\" from bob on t"])
+        world.settle()
+        #expect(world.lines() == ["bob/pc: accepted 7"])
+        world.publish("bob/pc", 7, "t", "y")
+        world.answer("ann/phone", .accepted, 2)
+        #expect(world.lines(of: "bob/pc") == ["accepted 7"])
+    }
+
+    @Test func `is answered behind those that came before it`() {
+        world.publish("bob/pc", 1, "t", "1")
+        world.publish("bob/pc", 2, "t", "2")
+        world.publish("bob/pc", 3, "t", "3", grade: .once)
+        world.publish("bob/pc", 4, "nobody", "4")
+        world.answer("ann/phone", .accepted, 2)
+        #expect(world.lines(of: "bob/pc") == [])
+        world.settle()
+        #expect(
+            world.lines(of: "bob/pc") == [
+                "accepted 1", "accepted 2", "received 3", "accepted 4, noMatchingSubscribers",
+            ])
+    }
+
+    @Test func `that is refused is answered in its turn too`() {
+        world.publish("bob/pc", 1, "t", "1")
+        world.publish("bob/pc", 2, to: .user("nobody"), "2")
+        world.publish("bob/pc", 3, "$SYS/x", "3")
+        #expect(world.lines(of: "bob/pc") == [])
+        world.settle()
+        #expect(
+            world.lines(of: "bob/pc") == [
+                "accepted 1", "accepted 2, topicNameInvalid", "accepted 3, topicNameInvalid",
+            ])
+    }
+
+    @Test func `of QoS 2 is taken once, however often it comes`() {
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        #expect(
+            world.lines() == [
+                "bob/pc: received 5", "ann/phone: #1 \"x\" from bob on t, once",
+                "bob/pc: received 5",
+            ])
+        world.answer("bob/pc", .release, 5)
+        #expect(world.lines() == [])
+        world.settle()
+        #expect(world.lines() == ["bob/pc: complete 5"])
+        world.publish("bob/pc", 5, "t", "y", grade: .once)
+        world.settle()
+        #expect(world.lines(of: "ann/phone") == ["#2 \"y\" from bob on t, once"])
+    }
+
+    @Test(arguments: [false, true])
+    func `of QoS 2 is recognised after a reconnect and after a crash`(crashes: Bool) {
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        if crashes { world.crash() } else { world.lose("bob/pc") }
+        world.beginMQTT("bob/pc")
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        #expect(world.lines() == ["bob/pc: received 5"])
+        #expect(world.gauges.queuedMessages == 1)
+        world.answer("bob/pc", .release, 5)
+        world.settle()
+        if crashes { world.crash() } else { world.lose("bob/pc") }
+        world.beginMQTT("bob/pc")
+        world.publish("bob/pc", 5, "t", "y", grade: .once)
+        world.settle()
+        #expect(world.gauges.queuedMessages == 2)
+    }
+
+    @Test func `of QoS 2 is new when its acceptance was not committed`() {
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.crash(committing: false)
+        world.beginMQTT("bob/pc")
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        #expect(world.gauges.queuedMessages == 1)
+    }
+
+    @Test func `of QoS 1 whose answer was lost is sent again as a new one`() {
+        world.publish("bob/pc", 5, "t", "x")
+        world.lose("bob/pc")
+        world.settle()
+        world.beginMQTT("bob/pc")
+        #expect(world.lines() == [])
+        world.publish("bob/pc", 5, "t", "x")
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["accepted 5"])
+        #expect(world.gauges.queuedMessages == 2)
+    }
+
+    @Test func `may be released without being known`() {
+        world.answer("bob/pc", .release, 9)
+        #expect(world.lines() == ["bob/pc: complete 9, packetIdentifierNotFound"])
+    }
+
+    @Test func `released before it was received ends the connection`() {
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.answer("bob/pc", .release, 5)
+        #expect(world.lines() == ["bob/pc: closed, protocolError"])
+    }
+
+    @Test func `above the receive maximum ends the connection`() {
+        world.limits.sendWindowMaximum = 2
+        for identifier in 1...3 as ClosedRange<UInt16> {
+            world.publish("bob/pc", identifier, "t", "x", grade: .once)
+        }
+        #expect(world.lines().contains("bob/pc: closed, receiveMaximumExceeded"))
+    }
+
+    @Test func `to a store that is full is refused, and its identifier free again`() {
+        world.fillStore()
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        #expect(world.lines() == ["bob/pc: received 5, quotaExceeded"])
+        world.forgetFullStore()
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["received 5"])
+    }
+
+    @Test func `of QoS 2 that a full store takes back is refused`() {
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.store.isFull = true
+        world.settle()
+        #expect(world.lines() == ["bob/pc: received 5, quotaExceeded"])
+        world.store.isFull = false
+        world.forgetFullStore()
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        #expect(world.gauges.queuedMessages == 1)
+    }
+
+    @Test func `goes to users, groups and everybody as in MRT`() {
+        world.begin("eve/pad")
+        world.publish("bob/pc", 1, to: .user("eve"), "hi")
+        world.publish("bob/pc", 2, to: .everybody, "all")
+        #expect(
+            world.lines(of: "eve/pad") == [
+                "#1 \"hi\" from bob", "#2 \"all\" from bob by broadcast",
+            ])
+    }
+}

@@ -1,0 +1,229 @@
+// Retained messages and MQTT's wills.
+
+import Primitives
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct `A retained message` {
+    let world = World()
+
+    init() {
+        world.beginMQTT("bob/pc", "ann/phone")
+        _ = world.lines()
+    }
+
+    @Test func `is sent to who subscribes later, in the lower of both grades`() {
+        world.publish("bob/pc", 1, "t/a", "kept", grade: .once, isRetained: true)
+        world.settle()
+        world.subscribeMQTT("ann/phone", "t/#", grade: .durable)
+        #expect(world.lines(of: "ann/phone").contains("#1 \"kept\" from bob on t/a, retained"))
+        world.answer("ann/phone", .accepted, 1)
+        world.subscribeMQTT("ann/phone", "+/a", grade: .transient)
+        #expect(world.lines(of: "ann/phone").contains("#- \"kept\" from bob on t/a, retained"))
+    }
+
+    @Test func `takes the place of the one before, and an empty one takes it away`() {
+        world.publish("bob/pc", 1, "t", "old", isRetained: true)
+        world.publish("bob/pc", "t", "new", grade: .transient, isRetained: true)
+        world.settle()
+        #expect(world.broker.retained.count == 1)
+        world.subscribeMQTT("ann/phone", "t")
+        #expect(world.lines(of: "ann/phone").contains("#- \"new\" from bob on t, retained"))
+        world.publish("bob/pc", 2, "t", "", isRetained: true)
+        #expect(world.lines(of: "ann/phone") == ["#1 \"\" from bob on t"])
+        world.settle()
+        #expect(world.broker.retained.count == 0)
+    }
+
+    @Test func `is acknowledged when it is committed, also where nobody receives it`() {
+        world.publish("bob/pc", 1, "t", "kept", isRetained: true)
+        #expect(world.lines() == [])
+        world.settle()
+        #expect(world.lines() == ["bob/pc: accepted 1, noMatchingSubscribers"])
+        world.crash()
+        world.beginMQTT("ann/phone")
+        world.subscribeMQTT("ann/phone", "#", grade: .durable)
+        #expect(
+            world.unnumberedLines().contains("ann/phone: \"kept\" from bob on t, retained"))
+    }
+
+    @Test func `comes again with a repeated subscription, or not, as that wants`() {
+        world.publish("bob/pc", 1, "t", "kept", isRetained: true)
+        world.settle()
+        func count(_ options: SubscriptionOptions) -> Int {
+            _ = world.lines()
+            world.subscribeMQTT("ann/phone", "t", grade: .transient, options: options)
+            return world.lines(of: "ann/phone").filter { $0.contains("kept") }.count
+        }
+        #expect(count(.withoutRetained) == 0)
+        #expect(count([]) == 1)
+        #expect(count(.retainedIfNew) == 0)
+    }
+
+    @Test func `expires, in the store too`() {
+        world.publish("bob/pc", 1, "t", "kept", isRetained: true, expiry: 60)
+        world.publish("bob/pc", 2, "u", "stays", isRetained: true)
+        world.settle()
+        world.crash()
+        #expect(world.broker.retained.count == 2)
+        world.pass(seconds: 61)
+        world.settle()
+        #expect(world.broker.retained.count == 1)
+        world.crash()
+        #expect(world.broker.retained.count == 1)
+    }
+
+    @Test func `is not kept beyond the limit, nor in a full store`() {
+        world.limits.retainedPerAppMaximum = 1
+        world.publish("bob/pc", 1, "a", "x", isRetained: true)
+        world.publish("bob/pc", 2, "b", "x", isRetained: true)
+        world.publish("bob/pc", 3, "a", "", isRetained: true)
+        world.settle()
+        #expect(world.lines(of: "bob/pc")[1] == "accepted 2, quotaExceeded")
+        #expect(world.broker.retained.count == 0)
+    }
+
+    @Test func `is not sent by a shared subscription`() {
+        world.publish("bob/pc", 1, "t", "kept", isRetained: true)
+        world.settle()
+        _ = world.lines()
+        world.subscribeMQTT("ann/phone", "$share/w/t")
+        #expect(world.lines() == ["ann/phone: response 1, success"])
+    }
+
+    @Test func `is found by exactly the filters that match its topic`() {
+        var tree = RetainedTree()
+        let topics = ["a", "a/b", "a/b/c", "/", "$x/y", "a//c"]
+        for (index, topic) in topics.enumerated() {
+            Array(topic.utf8).withUnsafeBytes { _ = tree.set($0, to: UInt32(index)) }
+        }
+        func matches(_ filter: String) -> [String] {
+            var values: ContiguousArray<UInt32> = []
+            Array(filter.utf8).withUnsafeBytes { tree.match($0, into: &values) }
+            return values.map { topics[Int($0)] }.sorted()
+        }
+        #expect(matches("#") == ["/", "a", "a/b", "a/b/c", "a//c"].sorted())
+        #expect(matches("a/#") == ["a", "a/b", "a/b/c", "a//c"].sorted())
+        #expect(matches("a/+") == ["a/b"])
+        #expect(matches("a/+/c") == ["a/b/c", "a//c"].sorted())
+        #expect(matches("+/+") == ["/", "a/b"])
+        #expect(matches("$x/#") == ["$x/y"])
+        #expect(matches("a/b") == ["a/b"])
+        for topic in topics { Array(topic.utf8).withUnsafeBytes { _ = tree.remove($0) } }
+        #expect(tree.count == 0)
+        #expect(matches("#") == [])
+    }
+}
+
+@Suite struct `The will of an MQTT connection` {
+    let world = World()
+
+    init() {
+        world.beginMQTT("bob/pc")
+        world.subscribeMQTT("bob/pc", "w", grade: .durable)
+        _ = world.lines()
+    }
+
+    func connect(
+        will text: String, grade: Grade = .durable, delay: UInt32 = 0, retain: Bool = false
+    ) {
+        world.connect(
+            "ann/phone", expiry: 3600, dialect: .mqtt5, adjust: { $0.carriesWill = true })
+        var bytes: [UInt8] = []
+        var message = SendRequest(
+            number: 0, grade: grade, target: .topic(bytes.appendRange("w")), isRaw: true,
+            payload: bytes.appendRange(text), messageByteCount: 0)
+        message.isRetained = retain
+        world.step(
+            .willSet(
+                world.connections["ann/phone"]!, requestIdentifier: 0,
+                WillRequest(delaySeconds: delay, message: message)),
+            bytes: bytes)
+    }
+
+    @Test func `is committed before its client is let in`() {
+        connect(will: "gone")
+        #expect(world.lines() == [])
+        world.settle()
+        #expect(world.lines() == ["ann/phone: accepted, new"])
+        world.lose("ann/phone")
+        world.settle()
+        #expect(world.lines() == ["bob/pc: #1 \"gone\" from ann on w"])
+    }
+
+    @Test(arguments: [Grade.transient, .durable, .once])
+    func `is sent in its own grade, and retained if it says so`(grade: Grade) {
+        connect(will: "gone", grade: grade, retain: true)
+        world.settle()
+        world.lose("ann/phone")
+        world.settle()
+        let number = grade == .transient ? "#-" : "#1"
+        #expect(world.lines(of: "bob/pc") == ["\(number) \"gone\" from ann on w"])
+        #expect(world.broker.retained.count == 1)
+        #expect(world.broker.wills.count == 0)
+    }
+
+    @Test func `is replaced, or removed, by the next connection`() {
+        connect(will: "one", delay: 60)
+        world.settle()
+        world.lose("ann/phone")
+        connect(will: "two", delay: 60)
+        world.settle()
+        #expect(world.broker.wills.count == 1)
+        world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
+        world.settle()
+        #expect(world.broker.wills.count == 0)
+        _ = world.lines()
+        world.lose("ann/phone")
+        world.pass(seconds: 61)
+        #expect(world.lines() == [])
+    }
+
+    @Test func `is not sent where the client says good-bye, and is where it wants that`() {
+        connect(will: "gone")
+        world.settle()
+        world.disconnect("ann/phone")
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == [])
+        connect(will: "gone")
+        world.settle()
+        world.disconnect("ann/phone", sendsWill: true)
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["#1 \"gone\" from ann on w"])
+    }
+}
+
+@Suite struct `An MQTT login` {
+    let world = World()
+
+    @Test func `without a client id gets one, and is told`() {
+        world.connect("ann/", dialect: .mqtt5, adjust: { $0.assignsDevice = true })
+        world.settle()
+        #expect(world.lines() == ["ann/: accepted, new"])
+        #expect(world.assignedDevice.hasPrefix("auto-"))
+        #expect(world.assignedDevice.count == 18)
+    }
+
+    @Test func `that starts clean forgets what was under way, identifiers included`() {
+        world.beginMQTT("bob/pc")
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        world.lose("bob/pc")
+        world.beginMQTT("bob/pc", clean: true)
+        world.crash()
+        world.beginMQTT("bob/pc")
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        #expect(world.lines() == ["bob/pc: received 5, noMatchingSubscribers"])
+        #expect(world.counters.sendsRepeated == 0)
+    }
+
+    @Test func `that ends with its connection cannot be kept by its good-bye`() {
+        world.connect("bob/pc", expiry: 0, dialect: .mqtt5)
+        world.settle()
+        _ = world.lines()
+        world.disconnect("bob/pc", expiry: 60)
+        #expect(world.lines() == ["bob/pc: closed, protocolError"])
+    }
+}

@@ -1,0 +1,87 @@
+// What MQTT clients do in the world of the core's tests.
+
+import Primitives
+
+@testable import BrokerCore
+
+extension World {
+    /// Lets MQTT clients in, commits, and forgets what was said.
+    func beginMQTT(
+        _ names: String..., dialect: SessionDialect = .mqtt5, clean: Bool = false,
+        expiry: UInt32 = 3600, window: UInt16 = .max
+    ) {
+        for name in names {
+            connect(name, clean: clean, expiry: expiry, window: window, dialect: dialect)
+        }
+        settle()
+        _ = lines()
+    }
+
+    /// A publication on a topic; QoS by its grade.
+    func publish(
+        _ name: String, _ identifier: UInt16, _ topic: String, _ text: String,
+        grade: Grade = .durable, isRetained: Bool = false, expiry: UInt64? = nil
+    ) {
+        publish(
+            name, identifier, to: .topic(topic), text, grade: grade, isRetained: isRetained,
+            expiry: expiry)
+    }
+
+    /// A QoS 0 publication.
+    func publish(
+        _ name: String, _ topic: String, _ text: String, grade: Grade, isRetained: Bool = false
+    ) {
+        precondition(grade == .transient, "other grades have identifiers")
+        publish(name, 0, to: .topic(topic), text, grade: grade, isRetained: isRetained)
+    }
+
+    func publish(
+        _ name: String, _ identifier: UInt16, to target: Target, _ text: String,
+        grade: Grade = .durable, isRetained: Bool = false, expiry: UInt64? = nil
+    ) {
+        var bytes: [UInt8] = []
+        var request = SendRequest(
+            number: 0, grade: grade, target: target.append(to: &bytes), expirySeconds: expiry,
+            isRaw: true, payload: bytes.appendRange(text), messageByteCount: 0)
+        if case .topic = target {
+        } else {
+            request.isRaw = false
+            request.payload = bytes.appendRange("\0" + text)
+            request.messageByteCount = 20
+        }
+        request.packetIdentifier = identifier
+        request.isRetained = isRetained
+        step(.sendReceived(connections[name]!, request), bytes: bytes)
+    }
+
+    func answer(
+        _ name: String, _ step: PacketStep, _ identifier: UInt16, _ reason: ReasonCode = .success
+    ) {
+        self.step(
+            .packetAnswered(connections[name]!, packetIdentifier: identifier, step, reason))
+    }
+
+    /// Subscribes and commits; what the answer said, one number for each filter.
+    @discardableResult
+    func subscribeMQTT(
+        _ name: String, _ filters: String..., grade: Grade = .once,
+        options: SubscriptionOptions = [], identifier: UInt32 = 0
+    ) -> [UInt8] {
+        for (position, filter) in filters.enumerated() {
+            var bytes: [UInt8] = []
+            var request = SubscribeRequest(
+                requestIdentifier: 1, filter: bytes.appendRange(filter), grade: grade)
+            request.options = options
+            request.subscriptionIdentifier = identifier
+            request.followingCount = filters.count - 1 - position
+            step(.subscribeReceived(connections[name]!, request), bytes: bytes)
+        }
+        settle()
+        return Array(lastAnswer)
+    }
+
+    /// The lines of one client, without its name.
+    func lines(of name: String) -> [String] {
+        lines().filter { $0.hasPrefix("\(name): ") }.map { String($0.dropFirst(name.count + 2)) }
+    }
+}

@@ -1,0 +1,182 @@
+// MQTT packets in, events out.
+
+import Primitives
+import Testing
+import WireFormat
+
+@testable import BrokerCore
+@testable import Dialects
+
+/// A lane with an established MQTT connection.
+func mqttLane(
+    _ version: MQTT.Version = .v5, packetMaximum: UInt32 = 0, user: String = "alice"
+) -> Lane {
+    let lane = Lane()
+    var connect = MQTT.Connect(version)
+    connect.isCleanStart = true
+    connect.clientIdentifier = ByteRange(offset: 0, count: 4)
+    connect.userName = ByteRange(offset: 4, count: 5)
+    connect.password = ByteRange(offset: 9, count: 6)
+    connect.packetMaximum = packetMaximum
+    lane.receive(encode(connect, "pumpalices3cr3t"))
+    let name = lane.text(user)
+    lane.carryOut { $0.append(.accept(lane.connection, acceptance(user: name))) }
+    lane.host.written = []
+    return lane
+}
+
+@Suite("A CONNECT of MQTT")
+struct MQTTConnectTests {
+    @Test(arguments: [
+        (
+            "connect-31-token",
+            "connect app demo user alice device pump keepalive 300 window 65535 mqtt3 1,2"
+        ),
+        (
+            "connect-311-persistent",
+            "connect anonymous pump device  keepalive 60 window 65535 mqtt3 1,2"
+        ),
+        (
+            "connect-311-smallest",
+            "connect anonymous  device  keepalive 0 window 65535 clean mqtt3 nameless expiry 0 1,2"
+        ),
+        (
+            "connect-5-persistent",
+            "connect anonymous pump device  keepalive 60 window 65535 mqtt5 expiry 0 1,2"
+        ),
+        (
+            "property-33-receive-maximum",
+            "connect anonymous c device  keepalive 0 window 1 clean mqtt5 expiry 0 1,2"
+        ),
+    ])
+    func `becomes a login`(vector: String, line: String) {
+        let lane = Lane(allowsAnonymous: true)
+        #expect(lane.receive(vector) == [line])
+        #expect(lane.host.isHeld)
+    }
+
+    @Test func `knows a token by a user name without an app`() {
+        let lane = Lane()
+        var connect = MQTT.Connect(.v311)
+        connect.isCleanStart = true
+        connect.userName = ByteRange(offset: 0, count: 5)
+        connect.password = ByteRange(offset: 5, count: 3)
+        #expect(
+            lane.receive(encode(connect, "alicekey")) == [
+                "connect token key device  keepalive 0 window 65535 clean mqtt3 nameless"
+                    + " expiry 0 1,2"
+            ])
+    }
+
+    @Test func `brings its will behind it`() {
+        let lane = Lane(allowsAnonymous: true)
+        let lines = lane.receive("connect-5-will-properties-mixed")
+        #expect(lines.count == 2)
+        #expect(lines[0].contains(" will "))
+        // The delay stood between the two user properties of 7 bytes each.
+        #expect(lines[1] == "will 0 after 1: #0 transient on w raw 1 properties 14")
+    }
+
+    @Test(arguments: [
+        // No credentials on a listener that wants some.
+        ("connect-311-persistent", "20020005"), ("connect-5-persistent", "2003008700"),
+        // An empty id for a session that is to be kept.
+        ("connect-311-empty-id-persistent", "20020002"),
+        // A version that there is not.
+        ("connect-level-6-5", "20020001"),
+        // An exchange that is not offered; what cannot be read.
+        ("property-21-authentication-method", "2003008c00"),
+        ("connect-reserved-flag-5", "2003008100"), ("connect-will-topic-wildcard-5", "2003009000"),
+    ])
+    func `is sent away with a reason`(vector: String, answer: String) {
+        let lane = Lane()
+        #expect(lane.receive(vector) == [])
+        let written = lane.written().map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        #expect(written == answer)
+        #expect(lane.host.isClosed)
+    }
+
+    @Test(arguments: ["connect-reserved-flag-311", "connect-other-name-311"])
+    func `that breaks 3.1.1 is closed without a word`(vector: String) {
+        let lane = Lane(allowsAnonymous: true)
+        #expect(lane.receive(vector) == [])
+        #expect(lane.written() == [])
+        #expect(lane.host.isClosed)
+    }
+
+    @Test func `with a token that is none is refused`() {
+        let lane = Lane()
+        var connect = MQTT.Connect(.v5)
+        connect.password = ByteRange(offset: 0, count: 3)
+        lane.receive(encode(connect, "bad"))
+        #expect(lane.written() == [0x20, 3, 0, 0x86, 0])
+    }
+}
+
+@Suite("Packets of MQTT")
+struct MQTTReadingTests {
+    @Test(arguments: [
+        ("publish-5-qos-0", ["send #0 transient on a/b raw 5"]),
+        ("publish-5-qos-1", ["send #0 durable packet 10 on a/b raw 5"]),
+        ("publish-5-qos-2", ["send #0 once packet 10 on a/b raw 5"]),
+        ("publish-5-retain", ["send #0 transient retained on a/b raw 1"]),
+        ("puback-5", ["accepted 10"]), ("pubrec-5", ["received 10"]),
+        ("pubrel-5", ["release 10"]), ("pubcomp-5", ["complete 10"]),
+        ("subscribe-5-identifier", ["subscribe 1 durable a by 128"]),
+        ("subscribe-5-options-2e", ["subscribe 1 once a options 35"]),
+        (
+            "subscribe-5-three",
+            [
+                "subscribe 65535 transient #, 2 more", "subscribe 65535 durable +, 1 more",
+                "subscribe 65535 once a/#",
+            ]
+        ),
+        ("unsubscribe-5-two", ["unsubscribe 65537 #, 1 more", "unsubscribe 65537 $share/w/a"]),
+        ("disconnect-5", ["disconnect"]), ("disconnect-5-with-will", ["disconnect with will"]),
+        ("disconnect-5-expiry", ["disconnect, expiry 0"]), ("pingreq-5", []),
+        ("auth-continue", ["fault protocolError"]),
+        ("property-35-topic-alias", ["fault topicAliasInvalid"]),
+        ("subscribe-hash-0-5", ["fault topicFilterInvalid"]),
+        ("connect-5-smallest", ["fault protocolError"]),
+    ])
+    func `become events`(vector: String, lines: [String]) {
+        let lane = mqttLane()
+        #expect(lane.receive(vector) == lines)
+        #expect(lane.written() == (vector == "pingreq-5" ? [0xD0, 0] : []))
+    }
+
+    @Test func `that follow a DISCONNECT are not looked at`() {
+        let lane = mqttLane()
+        #expect(lane.receive(packet("disconnect-5") + packet("pingreq-5")) == ["disconnect"])
+        #expect(lane.written() == [])
+    }
+
+    @Test(arguments: [
+        ("$u/bob", #"{"t":"0","b":"hi"}"#, "to bob 18 bytes"),
+        ("$g/g1", #" { "b" : "\u00fc" , "t" : 17 } "#, "to group g1 19 bytes"),
+        ("$b", #"{"t":"4","b":"http://x/"}"#, "to everybody 25 bytes"),
+        ("$u/", #"{"t":"0","b":"x"}"#, "fault topicNameInvalid"),
+        ("$u/bob", "on", "fault payloadFormatInvalid"),
+        ("$u/bob", "", "fault payloadFormatInvalid"),
+        ("$x/bob", "on", "on $x/bob raw 2"),
+        ("$user", "on", "on $user raw 2"),
+    ])
+    func `to an address carry a message as JSON`(topic: String, payload: String, line: String) {
+        let lane = mqttLane()
+        let publish = MQTT.Publish(
+            .v5, topic: ByteRange(offset: 0, count: topic.utf8.count),
+            payload: ByteRange(offset: topic.utf8.count, count: payload.utf8.count))
+        let lines = lane.receive(encode(publish, topic + payload))
+        #expect(lines.count == 1)
+        #expect(lines[0].hasSuffix(line), "\(lines)")
+    }
+
+    @Test func `keep the properties that travel, together`() {
+        let lane = mqttLane()
+        // Between the user properties stood the expiry, behind them nothing.
+        let section: [UInt8] = [0x26, 0, 1, 0x61, 0, 1, 0x31, 2, 0, 0, 0, 60, 0x01, 1]
+        let body: [UInt8] = [0, 1, 0x74, UInt8(section.count)] + section + [0x78]
+        let lines = lane.receive([0x30, UInt8(body.count)] + body)
+        #expect(lines == ["send #0 transient on t expiry 60 raw 1 properties 9"])
+    }
+}

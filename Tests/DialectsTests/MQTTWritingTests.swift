@@ -1,0 +1,217 @@
+// Effects in, MQTT packets out.
+
+import Primitives
+import Testing
+import WireFormat
+
+@testable import BrokerCore
+@testable import Dialects
+
+@Suite("Effects on MQTT connections")
+struct MQTTWritingTests {
+    private func delivery(
+        _ lane: Lane, _ publication: UInt32, number: UInt64 = 0, _ grade: BrokerCore.Grade,
+        _ dialect: SessionDialect = .mqtt5, options: EntryOptions = [], identifier: UInt32 = 0
+    ) -> Effect {
+        .deliver(
+            Delivery(
+                connection: lane.connection, number: number, publication: publication,
+                grade: grade, options: options, dialect: dialect,
+                packetIdentifier: UInt16(number), subscriptionIdentifier: identifier))
+    }
+
+    @Test func `let a client in, and tell it what differs from what it asked for`() throws {
+        let lane = Lane(allowsAnonymous: true)
+        lane.receive("connect-5-empty-id-persistent")
+        let user = lane.text("auto-1")
+        var answer = acceptance(user: user)
+        answer.assignedDevice = user
+        lane.carryOut { $0.append(.accept(lane.connection, answer)) }
+        let written = lane.written()
+        let packet = try written.withUnsafeBytes { bytes in
+            try MQTT.Connack(.v5, body: UnsafeRawBufferPointer(rebasing: bytes[2...]))
+        }
+        #expect(packet.sessionExpirySeconds == 604_800)
+        #expect(packet.serverKeepAliveSeconds == 300)
+        #expect(packet.receiveMaximum == 32)
+        #expect(packet.packetMaximum == 65_536)
+        #expect(packet.topicAliasMaximum == 0)
+        #expect(packet.assignedClientIdentifier?.count == 6)
+        #expect(lane.host.silenceMilliseconds == 450_000)
+    }
+
+    @Test func `let a client of 3.1.1 in with four bytes`() {
+        let lane = Lane(allowsAnonymous: true)
+        lane.receive("connect-311-persistent")
+        let user = lane.text("pump")
+        lane.carryOut {
+            $0.append(.accept(lane.connection, acceptance(user: user, hasWill: true)))
+        }
+        #expect(lane.written() == packet("connack-311-present"))
+    }
+
+    @Test func `deliver what a topic was sent, as it was`() {
+        let lane = mqttLane()
+        let message = lane.publish(
+            .topic, address: "a/b", marks: .raw, payload: Array("hello".utf8))
+        lane.carryOut {
+            $0.append(self.delivery(lane, message, .transient))
+            $0.append(self.delivery(lane, message, number: 10, .durable))
+            $0.append(self.delivery(lane, message, number: 10, .once))
+            $0.append(self.delivery(lane, message, .transient, options: .retain))
+            $0.append(self.delivery(lane, message, number: 10, .durable, options: .repeated))
+        }
+        let expected = ["publish-5-qos-0", "publish-5-qos-1", "publish-5-qos-2"].map(packet)
+        var retained = expected[0]
+        retained[0] |= 0x01
+        var again = expected[1]
+        again[0] |= 0x08
+        #expect(lane.written() == (expected + [retained, again]).flatMap(\.self))
+    }
+
+    @Test func `encode a publication for each version that receives it`() {
+        let lane = mqttLane()
+        let message = lane.publish(
+            .topic, address: "a/b", marks: .raw, payload: Array("hello".utf8))
+        lane.carryOut {
+            $0.append(self.delivery(lane, message, .transient, .mqtt3))
+            $0.append(self.delivery(lane, message, .transient))
+            $0.append(self.delivery(lane, message, number: 10, .durable, .mqtt3))
+        }
+        #expect(
+            lane.written()
+                == packet("publish-311-qos-0") + packet("publish-5-qos-0")
+                + packet("publish-311-qos-1"))
+    }
+
+    @Test func `tell in 5.0 what travels along, what time is left, and which subscription it was`()
+    {
+        let lane = mqttLane()
+        let property: [UInt8] = [0x26, 0, 1, 0x6B, 0, 1, 0x76]
+        let message = lane.publish(
+            .topic, address: "t", marks: [.raw, .expires, .possibleDuplicate], payload: [0x78],
+            properties: property, deadline: Instant(milliseconds: 3_500))
+        lane.carryOut {
+            $0.append(self.delivery(lane, message, .transient, identifier: 5))
+        }
+        let doubt = [0x26, 0, 18] + Array("possible-duplicate".utf8) + [0, 1, 0x31]
+        let properties = [0x0B, 5, 0x02, 0, 0, 0, 3] + property + doubt
+        let body = [0, 1, 0x74, UInt8(properties.count)] + properties + [0x78]
+        #expect(lane.written() == [0x30, UInt8(body.count)] + body)
+    }
+
+    @Test(arguments: [
+        (
+            MessageKind.unicast, "", "$u/alice",
+            #"{"msg":{"t":"0","b":"hi"},"from":"alice","time":"1790000000000"}"#
+        ),
+        (
+            .group, "g1", "$g/g1",
+            #"{"msg":{"t":"0","b":"hi"},"from":"alice","time":"1790000000000","groupid":"g1"}"#
+        ),
+        (
+            .broadcast, "", "$b",
+            #"{"msg":{"t":"0","b":"hi"},"from":"alice","time":"1790000000000"}"#
+        ),
+    ])
+    func `deliver what an address was sent as JSON`(
+        kind: MessageKind, address: String, topic: String, payload: String
+    ) {
+        let lane = mqttLane(.v311)
+        let message = lane.publish(kind, address: address, payload: Array("\u{0}hi".utf8))
+        lane.carryOut { $0.append(self.delivery(lane, message, .transient, .mqtt3)) }
+        let expected = MQTT.Publish(
+            .v311, topic: ByteRange(offset: 0, count: topic.utf8.count),
+            payload: ByteRange(offset: topic.utf8.count, count: payload.utf8.count))
+        #expect(lane.written() == encode(expected, topic + payload))
+    }
+
+    @Test func `tell the core of a delivery that is larger than the client takes`() {
+        let lane = mqttLane(packetMaximum: 20)
+        let message = lane.publish(
+            .topic, address: "t", marks: .raw, payload: [UInt8](repeating: 0, count: 20))
+        let lines = lane.carryOut { $0.append(self.delivery(lane, message, number: 3, .durable)) }
+        #expect(lines == ["too large 3"])
+        #expect(lane.written() == [])
+    }
+
+    @Test(arguments: [
+        (PacketStep.accepted, ReasonCode.success, "puback-5"),
+        (.accepted, .noMatchingSubscribers, "puback-5-10"),
+        (.received, .notAuthorized, "pubrec-5-87"),
+        (.release, .packetIdentifierNotFound, "pubrel-5-92"), (.complete, .success, "pubcomp-5"),
+        // Only DISCONNECT could say that it was too large.
+        (.accepted, .packetTooLarge, "puback-5-97"), (.accepted, .serverBusy, "puback-5-80"),
+    ])
+    func `answer publications`(step: PacketStep, reason: ReasonCode, vector: String) {
+        let lane = mqttLane()
+        lane.carryOut { $0.append(.answerPacket(PacketAnswer(lane.connection, 10, step, reason))) }
+        #expect(lane.written() == packet(vector))
+    }
+
+    @Test func `answer publications of 3.1.1, and end the connection where one is refused`() {
+        let lane = mqttLane(.v311)
+        lane.carryOut {
+            $0.append(
+                .answerPacket(
+                    PacketAnswer(lane.connection, 10, .accepted, .noMatchingSubscribers)))
+        }
+        #expect(lane.written() == packet("puback-311"))
+        let lines = lane.carryOut {
+            $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .received, .quotaExceeded)))
+        }
+        #expect(lines == ["fault quotaExceeded"])
+        #expect(lane.written() == [])
+    }
+
+    @Test func `answer SUBSCRIBE and UNSUBSCRIBE with a code for each filter`() {
+        for (version, suback, unsuback) in [
+            (MQTT.Version.v5, "9007000100" + "02018797", "b0050001000011"),
+            // Which failure it is cannot be told.
+            (.v311, "90060001" + "02018080", "b0020001"),
+        ] {
+            let lane = mqttLane(version)
+            let codes: [UInt8] = [2, 1, 0x87, 0x97]
+            let granted = codes.withUnsafeBytes { lane.effects.bytes.append($0) }
+            lane.carryOut {
+                $0.append(
+                    .respond(lane.connection, requestIdentifier: 1, .success, body: granted))
+            }
+            #expect(hexadecimal(lane.written()) == suback)
+            let endings: [UInt8] = [0, 0x11]
+            let ended = endings.withUnsafeBytes { lane.effects.bytes.append($0) }
+            lane.carryOut {
+                $0.append(
+                    .respond(
+                        lane.connection, requestIdentifier: 1 | 1 << 16, .success, body: ended))
+            }
+            #expect(hexadecimal(lane.written()) == unsuback)
+        }
+    }
+
+    @Test func `end a connection with a reason where there is a word for it`() {
+        let lane = mqttLane()
+        lane.carryOut { $0.append(.close(lane.connection, .sessionTakenOver)) }
+        #expect(lane.written() == packet("disconnect-5-broker-8e"))
+        #expect(lane.host.isClosed)
+        let old = mqttLane(.v311)
+        old.carryOut { $0.append(.close(old.connection, .sessionTakenOver)) }
+        #expect(old.written() == [])
+        #expect(old.host.isClosed)
+        // Before it has heard CONNACK.
+        let waiting = Lane(allowsAnonymous: true)
+        waiting.receive("connect-5-persistent")
+        waiting.carryOut { $0.append(.close(waiting.connection, .notAuthorized)) }
+        #expect(waiting.written() == [0x20, 3, 0, 0x87, 0])
+    }
+
+    @Test func `take leave of clients that are told why`() {
+        let lane = mqttLane()
+        lane.carrier.sayGoodbye(conversations: &lane.desk.conversations, host: &lane.host)
+        #expect(lane.written() == packet("disconnect-5-broker-8b"))
+    }
+
+    private func hexadecimal(_ bytes: [UInt8]) -> String {
+        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}
