@@ -129,12 +129,13 @@ extension Broker {
     // MARK: - The end of a session
 
     /// Ends a session that has no connection when its time comes.
-    mutating func startExpiry(_ session: UInt32) {
+    mutating func startExpiry(_ session: UInt32, notBefore earliest: Instant? = nil) {
         guard sessions[session].expirySeconds != .max else { return }
         let deadline = sessions[session].disconnected.advanced(
             bySeconds: UInt64(sessions[session].expirySeconds))
         sessions[session].expiryToken = deadlines.insert(
-            deadline: deadline, payload: DeadlinePayload.session(session).raw)
+            deadline: max(deadline, earliest ?? deadline),
+            payload: DeadlinePayload.session(session).raw)
     }
 
     mutating func cancelExpiry(_ session: UInt32) {
