@@ -177,8 +177,10 @@ extension Broker {
         stopWill(of: session)
         changeExpiry(session, expiry)
         if sessions[session].isPersistent && existing != nil {
-            // The row says since when nobody was there; now somebody is.
-            markDirty(session, .session, isUrgent: false)
+            // The row says since when nobody was there; now somebody is. CONNACK waits for it: a
+            // broker that dies must not count the session's expiry from before this connection.
+            markDirty(session, .session, isUrgent: true)
+            sessions[session].decisiveBatch = gathering.sequence
             // After a restart no number is left; the first delivery should not wait for some.
             reserveNumbers(session)
         }

@@ -93,7 +93,7 @@ public struct EffectCarrier: ~Copyable {
         }
         let template = MRT.DeliverTemplate(
             tail: tailRange.bytes(in: tail.bytes), isRaw: isRaw,
-            isPossibleDuplicate: isPossibleDuplicate && delivery.grade == .durable)
+            isPossibleDuplicate: isPossibleDuplicate)
         let byteCount = template.byteCount(number: delivery.number)
         if byteCount > conversations.clientPacketMaximumFloor,
             conversations.isTooLarge(byteCount, for: delivery.connection)
