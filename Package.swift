@@ -111,7 +111,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "MartletClient", "ClientCore", "WireFormat", "NetTransport", "Primitives",
+                "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
+                "martletd", "martlet",
             ]),
         .testTarget(
             name: "BenchTests", dependencies: ["martlet-bench", "martletd", "CommandLineOptions"]),

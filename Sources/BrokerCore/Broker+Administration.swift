@@ -68,6 +68,7 @@ extension Broker {
         }
         return Gauges(
             apps: apps.count, users: users.count, sessions: sessions.count,
+            groups: groups.count, wills: wills.count,
             connections: connections.count, subscriptions: subscriptions, tokens: tokens.count,
             messagesInMemory: messages.count, queuedMessages: queuedMessages,
             queuedBytes: queuedBytes, isStoreFull: isStoreFull)

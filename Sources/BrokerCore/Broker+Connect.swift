@@ -110,7 +110,7 @@ extension Broker {
         let attachment = sessions[session].attachment
         guard attachment != Slab<Attachment>.none else { return TakeoverCount() }
         var takeovers = attachments[attachment].takeovers
-        if let cookie = request.cookie, cookie == attachments[attachment].cookie {
+        if attachments[attachment].belongs(toHolderOf: request.cookie) {
             // Its will goes with what it does not want any more, and is not sent.
             let fate: WillFate = request.startsClean ? .removed : .kept
             close(session, .sessionTakenOver, willFate: fate, moment, &effects)
@@ -177,8 +177,10 @@ extension Broker {
         stopWill(of: session)
         changeExpiry(session, expiry)
         if sessions[session].isPersistent && existing != nil {
-            // The row says since when nobody was there; now somebody is.
-            markDirty(session, .session, isUrgent: false)
+            // The row says since when nobody was there; now somebody is. CONNACK waits for it: a
+            // broker that dies must not count the session's expiry from before this connection.
+            markDirty(session, .session, isUrgent: true)
+            sessions[session].decisiveBatch = gathering.sequence
             // After a restart no number is left; the first delivery should not wait for some.
             reserveNumbers(session)
         }
@@ -206,7 +208,7 @@ extension Broker {
                 windowMaximum: UInt32(max(1, min(request.inboxWindow, limits.inboxWindowMaximum))),
                 start: sessions[session].inbox.acknowledgedThrough,
                 backlogCount: sessions[session].inbox.count, cookie: request.newCookie,
-                keepAliveSeconds: keepAlive, takeovers: takeovers)
+                presentedCookie: request.cookie, keepAliveSeconds: keepAlive, takeovers: takeovers)
         ).index
     }
 

@@ -80,7 +80,9 @@ extension Broker {
                 withdraw(session, position)
                 continue
             }
-            if entry.state.grade == .once && messages[entry.message].batch != 0 {
+            // The send's grade decides, not the receiver's: one of grade *once* is taken back as a
+            // whole, and is not known to a broker that dies before the commit.
+            if messages[entry.message].grade == .once && messages[entry.message].batch != 0 {
                 awaitBatch(messages[entry.message].batch, attachment)
                 return
             }

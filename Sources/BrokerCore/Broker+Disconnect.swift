@@ -55,14 +55,13 @@ extension Broker {
         _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        var changesState = sessions[session].will != Slab<Will>.none
+        let hasWill = sessions[session].will != Slab<Will>.none
+        var batch = hasWill ? gathering.sequence : sessions[session].willBatch
         if let expiry = request.sessionExpirySeconds, sessions[session].isPersistent {
             changeExpiry(session, min(expiry, limits.sessionExpirySecondsMaximum))
-            if sessions[session].decisiveBatch == gathering.sequence { changesState = true }
+            batch = max(batch, sessions[session].decisiveBatch)
         }
-        if changesState {
-            _ = confirmLater(.disconnect(connection), batch: gathering.sequence)
-        } else {
+        if !confirmLater(.disconnect(connection), batch: batch) {
             effects[connection.lane].effects.append(.confirmDisconnect(connection))
         }
         note(.disconnected, session, .success, &effects)
@@ -161,7 +160,6 @@ extension Broker {
             forgetSubscription(sessions[session].firstSubscription)
         }
         let user = sessions[session].user
-        let will = sessions[session].will
         unlink(session, from: user)
         if sessions[session].isPersistent {
             let identifier = sessions[session].identifier
@@ -179,10 +177,10 @@ extension Broker {
                 queueOwners[inbox.queue.raw] = nil
             }
         }
+        // A will outlives its session by no moment; what it says is no longer for the session.
+        fireWill(of: session, moment, &effects)
         sessions.remove(session)
         updateWaiting(of: user)
-        // A will outlives its session by no moment.
-        if will != Slab<Will>.none { fireWill(will, moment, &effects) }
     }
 
     private mutating func unlink(_ session: UInt32, from user: UInt32) {

@@ -109,7 +109,7 @@ extension Broker {
         }
         tally.taken += 1
         let number = sessions[session].inbox.add(byteCount: byteCount)
-        if state.grade == .once { attachToBatch(message) }
+        if messages[message].grade == .once { attachToBatch(message) }
         attachments[attachment].append(
             WindowEntry(
                 number: number, message: message, batchEntry: .max, byteCount: byteCount,

@@ -18,6 +18,8 @@ public final class BrokerServer {
     private let clock: BrokerClock
     private let log: LogWriter
     private let settings: BrokerSettings
+    /// The listeners of the configuration, with the ports that the system chose.
+    let listeners: [ListenerSettings]
     private let doorHandle: LoopHandle
     private var lanes: [Thread] = []
     private var door: Thread?
@@ -28,6 +30,7 @@ public final class BrokerServer {
         self.log = log
         self.settings = settings
         let listeners = try ListenerSet(settings)
+        self.listeners = listeners.settings
         var store = try Self.openStore(settings)
         let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
         let restored = try Self.restore(&store, settings, laneCount: laneCount)

@@ -171,13 +171,24 @@ final class World {
             .groupRequested(connections[name]!, requestIdentifier: id, request), bytes: bytes)
     }
 
-    /// Makes a group and lets users join it; gives its id.
-    func makeGroup(owner: String, members: [String] = [], allowed: [String]? = nil) -> String {
-        groups(owner) { bytes in
+    /// Asks for a group; the key tells one request from another.
+    func createGroup(
+        _ name: String, key: UInt64, title: String = "title", meta: String = "",
+        allowed: [String]? = nil, id: UInt64 = 1
+    ) {
+        groups(name, id: id) { bytes in
             .create(
-                title: bytes.appendRange("title"), allowed: allowed.map { bytes.appendList($0) },
-                meta: .empty, seed: random())
+                GroupCreation(
+                    key: key, title: bytes.appendRange(title), meta: bytes.appendRange(meta),
+                    allowed: allowed.map { bytes.appendList($0) }, seed: random()))
         }
+    }
+
+    /// Makes a group and lets users join it; gives its id.
+    func makeGroup(
+        owner: String, members: [String] = [], allowed: [String]? = nil, meta: String = ""
+    ) -> String {
+        createGroup(owner, key: random(), meta: meta, allowed: allowed)
         settle()
         let group = lastBody
         for member in members {

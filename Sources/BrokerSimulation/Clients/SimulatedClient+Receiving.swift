@@ -34,6 +34,8 @@ extension SimulatedClient {
         case .connack:
             guard case .accepted(let accepted)? = try? MRT.Connack(body: body) else { return }
             inboxWindow = Int(accepted.inboxWindow)
+            if asksForCleanStart { ledger.sessionMayEnd(index) }
+            asksForCleanStart = false
             session = ledger.connected(
                 index, epoch: accepted.sessionEpoch, isPresent: accepted.isSessionPresent,
                 expirySeconds: accepted.sessionExpirySeconds)
@@ -149,7 +151,10 @@ extension SimulatedClient {
         guard let request = requests.removeValue(forKey: response.identifier), let session else {
             return
         }
-        if response.reason.isFailure {
+        if response.reason == .quotaExceeded {
+            // The store has no room for another subscription.
+            wishes[request.filter] = nil
+        } else if response.reason.isFailure {
             ledger.accuse(
                 .everySendIsAnswered, "a request was refused: \(response.reason.name)",
                 client: index)

@@ -45,6 +45,8 @@ struct SendFact {
     /// What the sender was told, and when.
     var outcome: Outcome?
     var receivedCount = 0
+    /// Receptions in a grade that is stored.
+    var keptCount = 0
 
     struct Outcome: Hashable {
         let reason: ReasonCode

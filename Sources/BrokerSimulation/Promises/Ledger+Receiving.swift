@@ -53,6 +53,7 @@ extension Ledger {
         checkOrder(received, message, session, client)
         sessions[session].received.insert(message)
         sends[message].receivedCount += 1
+        if received.grade != .transient { sends[message].keptCount += 1 }
         if let outcome = sends[message].outcome {
             if outcome.reason.isFailure { checkRefusedDelivery(message) }
             checkExpiry(message, outcome, client)

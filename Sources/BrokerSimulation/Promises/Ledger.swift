@@ -102,6 +102,12 @@ final class Ledger {
         openSends[sends[message].client].removeAll { $0 == message }
     }
 
+    /// A client sends a message again. If it was told of a refusal and lost its power before it had
+    /// written that down, this is a new send.
+    func reopen(_ message: Int) {
+        if sends[message].outcome?.reason.isFailure == true { sends[message].outcome = nil }
+    }
+
     /// Sends that a client may send again.
     func open(_ client: Int) -> [Int] { openSends[client] }
 
@@ -180,14 +186,16 @@ final class Ledger {
         fullTimes > send.fullTimesBefore || isStoreFull || profile.hasSmallQueues
     }
 
-    /// A refused send was received. Only grade *durable* is delivered before it is stored, so only there
-    /// can a broker that dies, or a store that turns out to be full, refuse what has arrived; and what
-    /// a broker may forget can be refused when it comes again.
+    /// A refused send was received. Only grade *durable*, and what a subscription wants at most once, is
+    /// delivered before it is stored, so only there can a broker that dies, or a store that turns out
+    /// to be full, refuse what has arrived; and what a broker may forget can be refused when it comes
+    /// again.
     func checkRefusedDelivery(_ message: Int) {
         let send = sends[message]
         let isExcused =
             mayBeForgotten(message)
-            || send.grade == .durable && (fullTimes > send.fullTimesBefore || isStoreFull)
+            || (fullTimes > send.fullTimesBefore || isStoreFull)
+                && (send.grade == .durable || send.keptCount == 0)
         if isExcused {
             excusedCount += 1
         } else {
@@ -239,7 +247,7 @@ final class Ledger {
         sessions[session].lastSeen = now
         sessions[session].deathsBefore = deaths
         if devices[device].hasRival { forgetSends(device) }
-        devices[device].hasRival = false
+        devices[device].hasRival = profile.clients[client].isRival
         devices[device].session = session
         devices[device].lastEnd = nil
         devices[device].expirySeconds = expirySeconds
