@@ -108,7 +108,11 @@ let package = Package(
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
         .testTarget(name: "AdministrationTests", dependencies: ["Administration"]),
         .testTarget(
-            name: "BrokerRuntimeTests", dependencies: ["BrokerRuntime", "Configuration"]),
+            name: "BrokerRuntimeTests",
+            dependencies: [
+                "BrokerRuntime", "Configuration", "Administration", "WireFormat", "Primitives",
+                "COpenSSL",
+            ]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
         .testTarget(

@@ -60,8 +60,8 @@ extension Broker {
 
     // MARK: - The window
 
-    /// Delivers what is ready: in the order of numbers, within the receiver's window, nothing of
-    /// grade *once* before its commit, no number before it is reserved.
+    /// Delivers what is ready: in the order of numbers, within the receiver's window, nothing
+    /// that was sent as *once* before its commit, no number before it is reserved.
     mutating func pump(_ session: UInt32, _ moment: Moment, _ effects: inout Effects) {
         let attachment = sessions[session].attachment
         guard attachment != Slab<Attachment>.none, attachments[attachment].isConfirmed else {

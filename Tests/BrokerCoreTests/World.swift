@@ -50,7 +50,7 @@ final class World {
         self.limits = limits
         broker = Broker(limits: limits, laneCount: 2, at: now)
         restore()
-        _ = broker.addApp(World.app, keyDigest: World.keyDigest)
+        _ = broker.addApp(World.app, keyDigest: World.keyDigest, rights: .everything)
         settle()
     }
 

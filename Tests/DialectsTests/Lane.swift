@@ -205,6 +205,8 @@ struct TestDoorkeeper: Doorkeeper {
         .appKey(app: app, digest: Digest(0, 0, 0, 0), user: user)
     }
 
+    mutating func claim(of connection: ConnectionID) -> Claim? { nil }
+
     mutating func makeRandomNumber() -> UInt64 {
         count += 1
         return count

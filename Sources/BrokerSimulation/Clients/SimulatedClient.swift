@@ -133,6 +133,7 @@ final class SimulatedClient {
             surroundings.powerRandom.happens(perTenThousand: 3_000)
         {
             connect.isCleanStart = true
+            ledger.beginsAnew(index)
         }
         asksForCleanStart = connect.isCleanStart
         return connect
