@@ -84,6 +84,9 @@ let package = Package(
                 "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims",
                 "COpenSSL",
             ], swiftSettings: hot),
+        .executableTarget(
+            name: "martlet-micro", dependencies: ["BrokerCore", "WireFormat", "Primitives"],
+            path: "Bench/Micro", swiftSettings: hot),
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
