@@ -14,14 +14,18 @@ let package = Package(
     products: [
         .executable(name: "martletd", targets: ["martletd"]),
         .executable(name: "martlet", targets: ["martlet"]),
+        .executable(name: "martlet-bench", targets: ["martlet-bench"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
         .library(name: "MartletClient", targets: ["MartletClient"]),
+        // Preloaded into a broker whose allocations are counted; nobody links it.
+        .library(name: "MallocCount", type: .dynamic, targets: ["CMallocCount"]),
     ],
     targets: [
         // System libraries and C shims.
         .systemLibrary(name: "CLMDB", pkgConfig: "lmdb", providers: [.apt(["liblmdb-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(name: "CLinuxShims"),
+        .target(name: "CMallocCount", path: "Bench/CMallocCount"),
 
         // Ground and bytes: the standard library only.
         .target(name: "Primitives", swiftSettings: hot),
@@ -36,12 +40,13 @@ let package = Package(
             name: "ClientCore", dependencies: ["WireFormat", "Primitives"], swiftSettings: hot),
 
         // Edges.
+        .target(name: "Threads", dependencies: ["CLinuxShims"], swiftSettings: hot),
         .target(name: "Credentials", dependencies: ["BrokerCore", "Primitives", "COpenSSL"]),
         .target(
             name: "QueueStore", dependencies: ["BrokerCore", "Primitives", "CLMDB"],
             swiftSettings: hot),
         .target(
-            name: "NetTransport", dependencies: ["Primitives", "CLinuxShims", "COpenSSL"],
+            name: "NetTransport", dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL"],
             swiftSettings: hot),
         .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
         .target(name: "Administration"),
@@ -52,7 +57,7 @@ let package = Package(
             name: "BrokerRuntime",
             dependencies: [
                 "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials", "QueueStore",
-                "NetTransport", "Configuration", "Administration", "CLinuxShims",
+                "NetTransport", "Configuration", "Administration", "Threads", "CLinuxShims",
             ],
             swiftSettings: hot),
         .target(
@@ -73,11 +78,19 @@ let package = Package(
             dependencies: ["MartletClient", "Administration", "CommandLineOptions"]),
         .executableTarget(
             name: "martlet-sim", dependencies: ["BrokerSimulation", "CommandLineOptions"]),
+        .executableTarget(
+            name: "martlet-bench",
+            dependencies: [
+                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims",
+                "COpenSSL",
+            ], swiftSettings: hot),
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
         .testTarget(name: "WireFormatTests", dependencies: ["WireFormat", "Primitives"]),
-        .testTarget(name: "BrokerCoreTests", dependencies: ["BrokerCore", "Primitives"]),
+        .testTarget(
+            name: "BrokerCoreTests",
+            dependencies: ["BrokerCore", "BrokerSimulation", "Primitives"]),
         .testTarget(
             name: "DialectsTests",
             dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),
@@ -98,8 +111,11 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "MartletClient", "ClientCore", "WireFormat", "NetTransport", "Primitives",
+                "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
+                "martletd", "martlet",
             ]),
+        .testTarget(
+            name: "BenchTests", dependencies: ["martlet-bench", "martletd", "CommandLineOptions"]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]

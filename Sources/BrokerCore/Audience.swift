@@ -19,14 +19,18 @@ struct Subscription {
     let audience: UInt32
     /// Place in the audience's list.
     var position: UInt32
-    /// Durable name within the session; 0 for the ones every session has by itself.
+    /// Its neighbours in the session's chain of subscriptions.
+    var next = Slab<Subscription>.none
+    var previous = Slab<Subscription>.none
+    /// Durable name within the session; 0 where nothing of it is stored.
     let identifier: UInt64
-    /// The filter as the client wrote it; empty for automatic ones.
-    let filter: [UInt8]
-    var grade: Grade
 }
 
 /// The receivers of one address.
 struct Audience {
     var subscribers: ContiguousArray<Subscriber> = []
+    /// The filter, as clients wrote it, that leads here; empty for an address.
+    let filter: [UInt8]
+
+    init(filter: [UInt8] = []) { self.filter = filter }
 }

@@ -1,5 +1,5 @@
-// What an operator does to the broker, and what the operator may see. Changes become durable with the
-// batch whose number `gatheringSequence` gives at the time.
+// What an operator does to the broker, and what the operator may see. Changes become durable with
+// the batch whose number `gatheringSequence` gives at the time.
 
 import Primitives
 
@@ -22,8 +22,8 @@ extension Broker {
         return true
     }
 
-    /// Replaces an app's key, so that the old one lets nobody in any more; false when there is no such
-    /// app.
+    /// Replaces an app's key, so that the old one lets nobody in any more; false when there is no
+    /// such app.
     public mutating func setAppKey(_ name: [UInt8], keyDigest: Digest?) -> Bool {
         guard let app = app(named: name) else { return false }
         apps[app].keyDigest = keyDigest
@@ -31,8 +31,8 @@ extension Broker {
         return true
     }
 
-    /// Makes a token known, and its user with it; false when its app is unknown or its identifier is
-    /// taken.
+    /// Makes a token known, and its user with it; false when its app is unknown or its identifier
+    /// is taken.
     public mutating func addToken(_ token: Token) -> Bool {
         guard let app = app(named: token.app), !tokens.contains(token.identifier) else {
             return false
@@ -43,8 +43,8 @@ extension Broker {
         return true
     }
 
-    /// Registers a user, so that messages wait for it before its first login; false when it is known
-    /// already, nil when the app is not.
+    /// Registers a user, so that messages wait for it before its first login; false when it is
+    /// known already, nil when the app is not.
     public mutating func addUser(_ name: [UInt8], app appName: [UInt8]) -> Bool? {
         guard let app = app(named: appName) else { return nil }
         let count = users.count
@@ -56,19 +56,22 @@ extension Broker {
     public func gauges() -> Gauges {
         var queuedMessages: UInt64 = 0
         var queuedBytes: UInt64 = 0
+        var subscriptions = 0
         for index in 0..<sessions.endIndex where sessions.contains(index) {
-            queuedMessages += sessions[index].inbox.count
+            queuedMessages += UInt64(sessions[index].inbox.count)
             queuedBytes += sessions[index].inbox.byteCount
+            subscriptions += Int(sessions[index].filterCount)
         }
-        for index in 0..<users.endIndex where users.contains(index) {
-            queuedMessages += users[index].mailbox?.count ?? 0
-            queuedBytes += users[index].mailbox?.byteCount ?? 0
+        for index in 0..<mailboxes.endIndex where mailboxes.contains(index) {
+            queuedMessages += UInt64(mailboxes[index].count)
+            queuedBytes += mailboxes[index].byteCount
         }
         return Gauges(
             apps: apps.count, users: users.count, sessions: sessions.count,
-            connections: connections.count, subscriptions: subscriptions.count,
-            tokens: tokens.count, messagesInMemory: messages.count,
-            queuedMessages: queuedMessages, queuedBytes: queuedBytes, isStoreFull: isStoreFull)
+            groups: groups.count, wills: wills.count,
+            connections: connections.count, subscriptions: subscriptions, tokens: tokens.count,
+            messagesInMemory: messages.count, queuedMessages: queuedMessages,
+            queuedBytes: queuedBytes, isStoreFull: isStoreFull)
     }
 
     /// All apps, in no particular order.
@@ -81,19 +84,5 @@ extension Broker {
                     tokenCount: tokens.count(ofApp: apps[app].name)))
         }
         return summaries
-    }
-
-    mutating func insertApp(_ name: [UInt8], keyDigest: Digest?) {
-        let audience = makeAudience()
-        let app = apps.insert(
-            App(name: name, keyDigest: keyDigest, broadcastAudience: audience)
-        ).index
-        name.withUnsafeBytes { appNames.insert(app, for: $0) }
-    }
-
-    mutating func insertUser(_ name: [UInt8], app: UInt32) -> UInt32 {
-        let user = users.insert(User(app: app, name: name, audience: makeAudience())).index
-        name.withUnsafeBytes { apps[app].users.insert(user, for: $0) }
-        return user
     }
 }

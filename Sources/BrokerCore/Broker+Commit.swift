@@ -1,6 +1,6 @@
 // The meeting of core and store: a batch is handed over whenever the store is free, and its result
-// settles what waited for it. Nothing waits on purpose: what comes while one batch is being committed
-// gathers in the next.
+// settles what waited for it. Nothing waits on purpose: what comes while one batch is being
+// committed gathers in the next.
 
 import Primitives
 
@@ -29,14 +29,21 @@ extension Broker {
         gathering.reset(sequence: batchSequence)
         writeMessages(to: &batch)
         writeEntries(to: &batch)
-        batch.acknowledgements.append(contentsOf: committing.acknowledgements)
-        batch.removals.append(contentsOf: committing.removals)
-        batch.states.append(contentsOf: committing.states)
-        batch.transfers.append(contentsOf: committing.transfers)
-        batch.deletedQueues.append(contentsOf: committing.deletedQueues)
+        for trim in committing.trims {
+            batch.trims.append(
+                QueueTrim(
+                    queue: trim.queue, afterNumber: frontier(of: trim.queue),
+                    count: trim.amount.count, byteCount: trim.amount.byteCount))
+        }
+        // Nothing reads these again on this side: the arrays change places, with their memory.
+        swap(&batch.acknowledgements, &committing.acknowledgements)
+        swap(&batch.removals, &committing.removals)
+        swap(&batch.states, &committing.states)
+        swap(&batch.transfers, &committing.transfers)
+        swap(&batch.deletedQueues, &committing.deletedQueues)
         swap(&batch.records, &committing.records)
         swap(&batch.sendRecords, &committing.sendRecords)
-        batch.loads.append(contentsOf: committing.loads)
+        swap(&batch.loads, &committing.loads)
         batch.sweepMaximum = committing.sweepMaximum
         return true
     }
@@ -51,29 +58,27 @@ extension Broker {
         isCommitting = false
         counters.batchesCommitted += 1
         noteFill(result)
-        let wasRefused = result.refusal != nil
-        if wasRefused { takeBackEntries() }
-        settleMessages(wasRefused: wasRefused, &effects)
+        if result.refusal != nil { takeBackSends(&effects) }
+        settleMessages(isStored: result.refusal == nil, &effects)
+        settleWills(isStored: result.refusal == nil, moment)
         for reservation in committing.reservations
         where sessions.contains(reservation.session) {
-            sessions[reservation.session.index].reservedThrough = reservation.through
-            committing.waitingSessions.append(reservation.session)
+            let session = reservation.session.index
+            sessions[session].reservedThrough = reservation.through
+            if sessions[session].isConnected {
+                committing.waiting.append(attachments.handle(sessions[session].attachment))
+            }
         }
         confirm(moment, &effects)
-        for tally in result.tallies { countOut(tally) }
-        for tally in result.expired {
-            counters.expired += tally.count
-            countOut(tally)
-        }
-        for tally in result.damaged {
-            counters.damagedEntries += tally.count
-            countOut(tally)
-        }
+        countOut(result)
         if result.isUnfinished { gathering.isUrgent = true }
         takeLoads(result, moment, &effects)
-        for session in committing.waitingSessions where sessions.contains(session) {
-            pump(session.index, moment, &effects)
+        remove(expired: result.swept)
+        for attachment in committing.waiting where attachments.contains(attachment) {
+            pump(attachments[attachment.index].session, moment, &effects)
         }
+        committing.reset(sequence: 0)
+        scheduleHousekeeping(moment)
     }
 
     // MARK: - Handing over
@@ -105,7 +110,7 @@ extension Broker {
     }
 
     private mutating func writeEntries(to batch: inout StoreBatch) {
-        for entry in committing.entries where !entry.isElided {
+        for entry in committing.entries where !entry.isSettled {
             batch.entries.append(
                 EntryPut(
                     queue: entry.queue, number: entry.number,
@@ -119,83 +124,90 @@ extension Broker {
     // MARK: - Taking the result
 
     private mutating func noteFill(_ result: borrowing StoreResult) {
-        if result.refusal != nil {
-            counters.batchesRefused += 1
+        if result.refusal != nil { counters.batchesRefused += 1 }
+        // Sends are admitted again a little below the limit, so that it does not flap.
+        let resume = result.softLimitBytes - result.softLimitBytes / 32
+        if result.isFull || result.refusal != nil || result.usedBytes >= result.softLimitBytes {
             isStoreFull = true
-        } else {
-            // A little below the limit, so that it does not flap with every message.
-            let resume = result.softLimitBytes - result.softLimitBytes / 32
-            if result.usedBytes >= result.softLimitBytes {
-                isStoreFull = true
-            } else if result.usedBytes < resume {
-                isStoreFull = false
-            }
+        } else if result.usedBytes < resume {
+            isStoreFull = false
         }
     }
 
-    /// The messages of the batch are stored, or refused as a whole: their senders are told.
-    private mutating func settleMessages(wasRefused: Bool, _ effects: inout Effects) {
+    /// The messages of the batch are stored, or have been taken back: their senders are told.
+    private mutating func settleMessages(isStored: Bool, _ effects: inout Effects) {
         for message in committing.messages {
             messages[message].batch = 0
             messages[message].pendingEntries = 0
-            if wasRefused {
-                messages[message].identifier = 0
-                if messages[message].unsettled == 0 { completeSend(message, &effects) }
-            } else {
+            if isStored {
                 if messages[message].unsettled > 0 {
                     messages[message].unsettled = 0
-                    completeSend(message, &effects)
+                    completeIfSettled(message, &effects)
                 }
                 if messages[message].identifier != 0 && messages[message].references > 1 {
                     residentMessages[messages[message].identifier] = message
                 }
+            } else {
+                messages[message].identifier = 0
+                completeIfSettled(message, &effects)
             }
             release(message)
         }
     }
 
-    /// The store had no room. What is on its way to a receiver stays in that window and is settled by
-    /// its acknowledgement; every other entry of the batch is a receiver refused.
-    private mutating func takeBackEntries() {
-        for entry in committing.entries where !entry.isElided {
-            switch queueOwners[entry.queue.raw] {
-            case .session(let session)?:
-                takeBack(entry, session)
-            case .user(let user)?:
-                users[user].mailbox!.subtract(count: 1, byteCount: UInt64(entry.byteCount))
-                refuseReceiver(of: entry.message)
-            case nil:
-                refuseReceiver(of: entry.message)
-            }
+    /// The store had no room. What is on its way to a receiver stays in that window and is settled
+    /// by its acknowledgement; every other entry of the batch is a receiver refused. A send of
+    /// grade *once* goes as a whole: nobody has been given it, and its record is not in the store.
+    private mutating func takeBackSends(_ effects: inout Effects) {
+        for entry in committing.entries where !entry.isSettled {
+            takeBack(entry)
         }
         for message in committing.messages where messages[message].grade == .once {
-            // Its outbox row was left out with it, so nothing of it waits for the store any more.
-            if messages[message].awaitsOutboxRow {
-                messages[message].awaitsOutboxRow = false
-                messages[message].unsettled -= 1
-            }
+            messages[message].isWithdrawn = true
+            messages[message].takenCount = 0
+            messages[message].refusedCount = max(messages[message].refusedCount, 1)
+            // No receiver is left, nor the sender's row.
+            messages[message].unsettled = 0
             if let (sender, _) = outboxEntry(of: message) {
-                markDirty(sender, .outbox, isUrgent: true)
+                markDirty(sender, .outbox, isUrgent: false)
             }
         }
     }
 
+    private mutating func takeBack(_ entry: PendingEntry) {
+        switch owner(of: entry.queue) {
+        case .session(let session)?:
+            takeBack(entry, session)
+        case .mailbox(let user)?:
+            countOut(mailbox: users[user].mailbox, count: 1, byteCount: UInt64(entry.byteCount))
+            refuseReceiver(of: entry.message)
+        case nil:
+            // Its session has ended meanwhile: there is no receiver to be refused.
+            messages[entry.message].unsettled -= 1
+        }
+    }
+
     private mutating func takeBack(_ entry: PendingEntry, _ session: UInt32) {
-        if let position = windowPosition(session, entry.number) {
-            if position < sessions[session].sentCount {
-                sessions[session].window[position].isUnstored = true
+        let attachment = sessions[session].attachment
+        if attachment != Slab<Attachment>.none,
+            let position = attachments[attachment].position(of: entry.number)
+        {
+            if position < attachments[attachment].sentCount {
+                attachments[attachment].window[position].isUnstored = true
                 return
             }
-            let taken = sessions[session].window.remove(at: position)
-            sessions[session].windowByteCount -= Int(taken.byteCount)
+            let taken = attachments[attachment].remove(at: position)
+            countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
             release(taken.message)
-        } else if entry.number > sessions[session].loadedThrough {
-            sessions[session].backlogCount -= 1
         } else {
-            // It was delivered and acknowledged while the batch was under way.
-            return
+            countOutBacklog(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+            if entry.number <= sessions[session].inbox.acknowledgedThrough {
+                // It came back and said that it holds it.
+                messages[entry.message].takenCount += 1
+                messages[entry.message].unsettled -= 1
+                return
+            }
         }
-        sessions[session].inbox.subtract(count: 1, byteCount: UInt64(entry.byteCount))
         refuseReceiver(of: entry.message)
     }
 
@@ -206,42 +218,63 @@ extension Broker {
         counters.receiversRefused += 1
     }
 
-    private func windowPosition(_ session: UInt32, _ number: UInt64) -> Int? {
-        for position in 0..<sessions[session].window.count
-        where sessions[session].window[position].number == number {
-            return position
-        }
-        return nil
-    }
-
     private mutating func confirm(_ moment: Moment, _ effects: inout Effects) {
         for confirmation in committing.confirmations {
             switch confirmation {
             case .accept(let connection):
                 guard let session = session(of: connection) else { continue }
                 accept(session, moment, &effects)
-            case .disconnect(let connection):
-                effects[connection.lane].effects.append(.confirmDisconnect(connection))
             case .respond(let connection, let identifier, let reason, let body):
                 guard session(of: connection) != nil else { continue }
-                effects[connection.lane].respond(
-                    connection, identifier, reason, body: body)
+                effects[connection.lane].respond(connection, identifier, reason, body: body)
+            case .disconnect(let connection):
+                effects[connection.lane].effects.append(.confirmDisconnect(connection))
             }
         }
     }
 
-    /// Entries that the store removed by itself, or at a resume.
-    private mutating func countOut(_ tally: QueueTally) {
-        switch queueOwners[tally.queue.raw] {
+    /// What left the queues by the store's own doing, or in numbers that only the store knows.
+    private mutating func countOut(_ result: borrowing StoreResult) {
+        for tally in result.tallies { countOut(tally) }
+        precondition(
+            result.trimmed.count == committing.trims.count, "one answer for each trim")
+        for index in 0..<result.trimmed.count {
+            countOut(trimmed: result.trimmed[index], committing.trims[index].amount)
+        }
+        for tally in result.expired {
+            counters.expired += tally.count
+            countOut(tally)
+        }
+        for tally in result.damaged {
+            counters.damagedEntries += tally.count
+            countOut(tally)
+        }
+        counters.damagedEntries += result.damagedUncounted
+    }
+
+    private mutating func countOut(trimmed tally: QueueTally, _ amount: TrimAmount) {
+        counters.queueDropped += tally.count
+        countOut(tally)
+        switch owner(of: tally.queue) {
         case .session(let session)?:
-            sessions[session].inbox.subtract(count: tally.count, byteCount: tally.byteCount)
-            precondition(
-                sessions[session].backlogCount >= tally.count, "a backlog below empty")
-            sessions[session].backlogCount -= tally.count
-        case .user(let user)?:
-            users[user].mailbox!.subtract(count: tally.count, byteCount: tally.byteCount)
-        case nil:
-            break
+            sessions[session].inbox.droppedCount += UInt32(tally.count)
+        case .mailbox(let user)?:
+            mailboxes[users[user].mailbox].droppedCount += UInt32(tally.count)
+        case nil: break
+        }
+        var pending = pendingTrims[tally.queue.raw]!
+        pending.amount.count -= amount.count
+        pending.amount.byteCount -= amount.byteCount
+        let isOver = pending.amount.count == 0 && pending.amount.byteCount == 0
+        pendingTrims[tally.queue.raw] = isOver ? nil : pending
+    }
+
+    /// The number behind which a queue's entries are on disk only.
+    private func frontier(of queue: QueueID) -> UInt64 {
+        switch owner(of: queue) {
+        case .session(let session)?: frontier(of: session)
+        case .mailbox(let user)?: mailboxes[users[user].mailbox].acknowledgedThrough
+        case nil: 0
         }
     }
 
@@ -252,31 +285,29 @@ extension Broker {
             result.loads.count == committing.loadOwners.count, "one answer for each load")
         result.blocks.withUnsafeBytes { blocks in
             for index in 0..<result.loads.count {
+                // An answer for a connection that is gone: its successor asks for itself.
                 let owner = committing.loadOwners[index]
-                guard sessions.contains(owner.session),
-                    sessions[owner.session.index].attachment == owner.attachment
-                else { continue }
-                takeLoad(result.loads[index], owner.session.index, blocks)
-                pump(owner.session.index, moment, &effects)
+                guard attachments.contains(owner) else { continue }
+                takeLoad(result.loads[index], owner.index, blocks)
+                pump(attachments[owner.index].session, moment, &effects)
             }
         }
     }
 
     private mutating func takeLoad(
-        _ load: LoadedQueue, _ session: UInt32, _ blocks: UnsafeRawBufferPointer
+        _ load: LoadedQueue, _ attachment: UInt32, _ blocks: UnsafeRawBufferPointer
     ) {
-        sessions[session].isLoading = false
+        attachments[attachment].isLoading = false
+        precondition(
+            load.entries.count <= attachments[attachment].backlogCount, "a backlog below empty")
+        attachments[attachment].backlogCount -= UInt32(load.entries.count)
         for entry in load.entries {
             let message = residentMessage(entry, blocks)
             messages[message].references += 1
-            sessions[session].window.append(
+            attachments[attachment].append(
                 WindowEntry(
                     number: entry.number, message: message, batchEntry: .max,
                     byteCount: entry.byteCount, state: entry.state))
-            sessions[session].windowByteCount += Int(entry.byteCount)
-            sessions[session].loadedThrough = entry.number
-            precondition(sessions[session].backlogCount > 0, "a backlog below empty")
-            sessions[session].backlogCount -= 1
         }
     }
 
@@ -306,9 +337,15 @@ extension Broker {
         messages.remove(message)
     }
 
-    /// Nothing more can become of a send: every persistent receiver has acknowledged the message, has it
-    /// in the store, or was refused. The sender is told, now or when it asks again.
-    mutating func completeSend(_ message: UInt32, _ effects: inout Effects) {
+    /// Tells the sender, now or when it asks again, once nothing more can become of a send: every
+    /// persistent receiver has acknowledged the message, has it in the store, or was refused.
+    @inline(__always)
+    mutating func completeIfSettled(_ message: UInt32, _ effects: inout Effects) {
+        guard messages[message].unsettled == 0 && messages[message].isRouted else { return }
+        completeSend(message, &effects)
+    }
+
+    private mutating func completeSend(_ message: UInt32, _ effects: inout Effects) {
         guard let (sender, position) = outboxEntry(of: message) else { return }
         if messages[message].refusedCount > 0 && messages[message].takenCount == 0 {
             takeBackSend(message, sender, position, &effects)
@@ -320,15 +357,18 @@ extension Broker {
             sender, position, messageIdentifier: messages[message].messageIdentifier, &effects)
     }
 
-    /// The store refused an accepted message and nobody took it: no trace of it remains, and the sender
-    /// may send it again.
+    /// The store refused an accepted message and nobody took it: no trace of it remains, and the
+    /// sender may send it again.
     private mutating func takeBackSend(
         _ message: UInt32, _ sender: UInt32, _ position: Int, _ effects: inout Effects
     ) {
-        counters.sendsRefused += 1
+        counters.sendsTakenBack += 1
         let number = sessions[sender].outbox.remove(at: position).number
-        let connection = sessions[sender].connection
-        guard sessions[sender].isConfirmed, connection != .none else { return }
+        if messages[message].mayHaveArrived {
+            sessions[sender].doubtfulThrough = max(sessions[sender].doubtfulThrough, number)
+        }
+        let connection = liveConnection(of: sender)
+        guard connection != .none else { return }
         effects[connection.lane].appendResult(
             connection, number: number, reason: .quotaExceeded,
             messageIdentifier: messages[message].messageIdentifier)
@@ -337,8 +377,8 @@ extension Broker {
     private func outboxEntry(of message: UInt32) -> (sender: UInt32, position: Int)? {
         let sender = messages[message].sender
         guard sessions.contains(sender),
-            sessions[sender.index].outboxEpoch == messages[message].senderEpoch,
-            let position = sessions[sender.index].outboxPosition(messages[message].senderNumber)
+            let position = sessions[sender.index].outboxPosition(messages[message].senderNumber),
+            sessions[sender.index].outbox[position].stamp == messages[message].stamp
         else { return nil }
         return (sender.index, position)
     }
@@ -348,48 +388,12 @@ extension Broker {
         _ sender: UInt32, _ position: Int, messageIdentifier: UnsafeRawBufferPointer,
         _ effects: inout Effects
     ) {
-        let connection = sessions[sender].connection
-        guard sessions[sender].isConfirmed, connection != .none else { return }
+        let connection = liveConnection(of: sender)
+        guard connection != .none else { return }
         let entry = sessions[sender].outbox[position]
         effects[connection.lane].appendResult(
             connection, number: entry.number, reason: entry.reason,
             messageIdentifier: messageIdentifier, refusedCount: entry.refusedCount,
             refusals: entry.refusals)
-    }
-}
-
-extension EffectLane {
-    mutating func appendResult(
-        _ connection: ConnectionID, number: UInt64, reason: ReasonCode,
-        messageIdentifier: UnsafeRawBufferPointer, refusedCount: UInt32 = 0,
-        refusals: [Refusal] = []
-    ) {
-        let first = UInt32(self.refusals.count)
-        if !refusals.isEmpty { self.refusals.append(contentsOf: refusals) }
-        effects.append(
-            .reportResult(
-                SendResult(
-                    connection: connection, number: number, reason: reason,
-                    messageIdentifier: messageIdentifier.isEmpty
-                        ? .empty : bytes.append(messageIdentifier),
-                    refusedCount: refusedCount, firstRefusal: first,
-                    namedRefusalCount: UInt32(refusals.count))))
-    }
-
-    mutating func respond(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ reason: ReasonCode,
-        body: [UInt8] = []
-    ) {
-        effects.append(
-            .respond(
-                connection, requestIdentifier: requestIdentifier, reason,
-                body: bytes.append(body)))
-    }
-}
-
-extension ByteArena {
-    /// Appends an array's bytes.
-    mutating func append(_ array: [UInt8]) -> ByteRange {
-        array.withUnsafeBytes { append($0) }
     }
 }

@@ -1,4 +1,4 @@
-// Logging in, being replaced, going away: the life of connections and of the sessions behind them.
+// Logging in: who a connection belongs to, which session it gets, and when it is told so.
 
 import Primitives
 
@@ -8,115 +8,131 @@ private struct Identity {
     let user: [UInt8]
 }
 
-extension Broker {
-    // MARK: - In
+/// Why a connection is refused.
+private struct ConnectRefusal: Error {
+    let reason: ReasonCode
+    var retryAfterSeconds: UInt32 = 0
+}
 
+extension Broker {
     mutating func connect(
         _ connection: ConnectionID, _ request: ConnectRequest, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
     ) {
         let device = Array(request.device.bytes(in: bytes))
-        let identity: Identity
-        switch authenticate(request.claim, device: device, bytes, moment) {
-        case .success(let known): identity = known
-        case .failure(let refusal):
-            refuseConnect(connection, refusal.reason, request, bytes, &effects)
-            return
-        }
-        let user = knownUser(identity.user, app: identity.app)
-        let existing = users[user].sessions.first { sessions[$0].device == device }
-        if existing == nil && users[user].sessions.count >= limits.sessionsPerUserMaximum {
-            refuseConnect(connection, .quotaExceeded, request, bytes, &effects)
-            return
-        }
-        if let existing, let resume = request.resume, !request.startsClean,
-            resume.epoch == sessions[existing].epoch,
-            resume.number > sessions[existing].reservationRequested
-        {
-            // It holds a number that was never given: it is not this session's device, or its flash
-            // is not what it was.
-            refuseConnect(connection, .protocolError, request, bytes, &effects)
-            return
-        }
-        if let existing, sessions[existing].isConnected {
-            if let refusal = takeOver(existing, from: connection, request, moment, &effects) {
-                refuseConnect(
-                    connection, refusal.reason, request, bytes,
-                    retryAfterSeconds: refusal.retryAfterSeconds, &effects)
-                return
+        do throws(ConnectRefusal) {
+            let identity = try authenticate(request.claim, device: device, bytes, moment)
+            let known = identity.user.withUnsafeBytes { apps[identity.app].users.value(for: $0) }
+            let existing = known.flatMap { session(of: $0, device: device) }
+            try checkRoom(user: known, existing: existing, request)
+            var takeovers = TakeoverCount()
+            if let existing {
+                try checkResume(request, existing)
+                takeovers = try takeOver(existing, from: connection, request, moment, &effects)
             }
-        }
-        removeOrphanWill(ofUser: user, device: device)
-        let (session, mustCommit) = attach(
-            connection, request, user: user, device: device, moment, &effects)
-        if mustCommit {
-            gathering.confirmations.append(.accept(connection))
-        } else {
-            accept(session, moment, &effects)
+            let user = known ?? makeUser(identity.user, app: identity.app)
+            removeOrphanWill(ofUser: user, device: device)
+            let attached = attach(
+                connection, request, user: user, device: device, takeovers, moment, &effects)
+            acceptWhenCommitted(attached, moment, &effects)
+        } catch {
+            refuseConnect(connection, error, request, bytes, &effects)
         }
     }
 
-    /// Somebody logs in on a device that is connected. Whoever has the cookie replaces its own ghost;
-    /// an explicit login takes the session over; an automatic one is refused, so that two devices
-    /// with one name do not throw each other out for ever (L31–L33). Nil when the way is free.
-    private mutating func takeOver(
-        _ session: UInt32, from connection: ConnectionID, _ request: ConnectRequest,
-        _ moment: Moment, _ effects: inout Effects
-    ) -> ConnectRefusal? {
-        if let cookie = request.cookie, cookie == sessions[session].cookie {
-            close(session, .sessionTakenOver, willFate: .kept, moment, &effects)
-            return nil
-        }
-        if request.isReconnect {
-            note(.duplicateLogin, session, .sessionTakenOver, other: connection, &effects)
-            return ConnectRefusal(reason: .sessionTakenOver)
-        }
-        if let seconds = sessions[session].takeovers.add(at: moment.instant) {
-            note(.duplicateLogin, session, .connectionRateExceeded, other: connection, &effects)
-            return ConnectRefusal(
-                reason: .connectionRateExceeded, retryAfterSeconds: seconds)
-        }
-        counters.takeovers += 1
-        note(.takenOver, session, .sessionTakenOver, other: connection, &effects)
-        close(session, .sessionTakenOver, moment, &effects)
-        return nil
-    }
+    // MARK: - Who it is
 
-    private struct ConnectRefusal: Error {
-        let reason: ReasonCode
-        var retryAfterSeconds: UInt32 = 0
-    }
-
-    private mutating func authenticate(
+    private func authenticate(
         _ claim: Claim, device: [UInt8], _ bytes: UnsafeRawBufferPointer, _ moment: Moment
-    ) -> Result<Identity, ConnectRefusal> {
+    ) throws(ConnectRefusal) -> Identity {
         switch claim {
         case .token(let identifier, let digest):
             guard let token = tokens.token(identifier.bytes(in: bytes), digest: digest),
                 let app = app(named: token.app),
                 token.expiresUnixSeconds > moment.unixMilliseconds / 1000
-            else { return .failure(ConnectRefusal(reason: .badUserNameOrPassword)) }
+            else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
             if let bound = token.device, bound != device {
-                return .failure(ConnectRefusal(reason: .clientIdentifierNotValid))
+                throw ConnectRefusal(reason: .clientIdentifierNotValid)
             }
-            return .success(Identity(app: app, user: token.user))
+            return Identity(app: app, user: token.user)
         case .appKey(let name, let digest, let user):
             guard let app = appNames.value(for: name.bytes(in: bytes)),
                 let key = apps[app].keyDigest, key == digest
-            else { return .failure(ConnectRefusal(reason: .badUserNameOrPassword)) }
-            return .success(Identity(app: app, user: Array(user.bytes(in: bytes))))
+            else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
+            return Identity(app: app, user: Array(user.bytes(in: bytes)))
         case .anonymous(let user):
             guard let app = app(named: anonymousApp) else {
-                return .failure(ConnectRefusal(reason: .notAuthorized))
+                throw ConnectRefusal(reason: .notAuthorized)
             }
-            return .success(Identity(app: app, user: Array(user.bytes(in: bytes))))
+            return Identity(app: app, user: Array(user.bytes(in: bytes)))
         }
     }
 
+    /// Refuses what would grow past a limit: nobody is made known for a login that fails.
+    private func checkRoom(
+        user: UInt32?, existing: UInt32?, _ request: ConnectRequest
+    ) throws(ConnectRefusal) {
+        guard existing == nil else { return }
+        var count = 0
+        if let user { forEachSession(of: user) { _ in count += 1 } }
+        // What is left of a full store is for what makes room.
+        let isStored = user == nil || request.sessionExpirySeconds != 0
+        if sessions.count >= limits.sessionsMaximum || count >= limits.sessionsPerUserMaximum
+            || (user == nil && users.count >= limits.usersMaximum) || (isStored && isStoreFull)
+        {
+            throw ConnectRefusal(reason: .quotaExceeded)
+        }
+    }
+
+    /// Refuses a device that holds a number which was never given: it is not this session's, or its
+    /// flash is not what it was. Taken at its word, it would acknowledge messages it will never
+    /// see.
+    private func checkResume(
+        _ request: ConnectRequest, _ session: UInt32
+    ) throws(ConnectRefusal) {
+        guard let resume = request.resume, !request.startsClean,
+            resume.epoch == sessions[session].epoch
+        else { return }
+        if resume.number >= sessions[session].inbox.nextNumber {
+            throw ConnectRefusal(reason: .protocolError)
+        }
+    }
+
+    /// Somebody logs in on a device that is connected. Whoever has the cookie replaces its own
+    /// ghost; an explicit login takes the session over; an automatic one is refused, so that two
+    /// devices with one name do not throw each other out for ever (L31–L33).
+    ///
+    /// - Returns: how often that has happened, for the connection that comes.
+    private mutating func takeOver(
+        _ session: UInt32, from connection: ConnectionID, _ request: ConnectRequest,
+        _ moment: Moment, _ effects: inout Effects
+    ) throws(ConnectRefusal) -> TakeoverCount {
+        let attachment = sessions[session].attachment
+        guard attachment != Slab<Attachment>.none else { return TakeoverCount() }
+        var takeovers = attachments[attachment].takeovers
+        if attachments[attachment].belongs(toHolderOf: request.cookie) {
+            // Its will goes with what it does not want any more, and is not sent.
+            let fate: WillFate = request.startsClean ? .removed : .kept
+            close(session, .sessionTakenOver, willFate: fate, moment, &effects)
+            return takeovers
+        }
+        if request.isReconnect {
+            note(.duplicateLogin, session, .sessionTakenOver, other: connection, &effects)
+            throw ConnectRefusal(reason: .sessionTakenOver)
+        }
+        if let seconds = takeovers.add(at: moment.instant) {
+            note(.duplicateLogin, session, .connectionRateExceeded, other: connection, &effects)
+            throw ConnectRefusal(reason: .connectionRateExceeded, retryAfterSeconds: seconds)
+        }
+        counters.takeovers += 1
+        note(.takenOver, session, .sessionTakenOver, other: connection, &effects)
+        close(session, .sessionTakenOver, moment, &effects)
+        return takeovers
+    }
+
     private mutating func refuseConnect(
-        _ connection: ConnectionID, _ reason: ReasonCode, _ request: ConnectRequest,
-        _ bytes: UnsafeRawBufferPointer, retryAfterSeconds: UInt32 = 0,
-        _ effects: inout Effects
+        _ connection: ConnectionID, _ refusal: ConnectRefusal, _ request: ConnectRequest,
+        _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         counters.connectsRefused += 1
         let lane = connection.lane
@@ -128,73 +144,86 @@ extension Broker {
         effects[lane].effects.append(
             .note(
                 Note(
-                    kind: .connectRefused, connection: connection, reason: reason,
+                    kind: .connectRefused, connection: connection, reason: refusal.reason,
                     user: effects[lane].bytes.append(claimed),
                     device: effects[lane].bytes.append(request.device.bytes(in: bytes)),
                     subject: .empty, other: .none)))
         effects[lane].effects.append(
-            .refuse(connection, reason, retryAfterSeconds: retryAfterSeconds))
+            .refuse(
+                connection, refusal.reason, retryAfterSeconds: refusal.retryAfterSeconds))
     }
 
-    /// Binds a connection to its session, old or new; says whether the client must hear of it only
-    /// after a commit.
+    // MARK: - Which session it gets
+
+    /// Binds a connection to its session, old or new.
     private mutating func attach(
         _ connection: ConnectionID, _ request: ConnectRequest, user: UInt32, device: [UInt8],
-        _ moment: Moment, _ effects: inout Effects
-    ) -> (session: UInt32, mustCommit: Bool) {
+        _ takeovers: TakeoverCount, _ moment: Moment, _ effects: inout Effects
+    ) -> UInt32 {
         let expiry = min(
             request.sessionExpirySeconds ?? limits.sessionExpirySecondsDefault,
             limits.sessionExpirySecondsMaximum)
-        var session = users[user].sessions.first { sessions[$0].device == device }
-        if let old = session, request.startsClean || !sessions[old].isPersistent {
+        var existing = self.session(of: user, device: device)
+        var endsStored = false
+        if let old = existing, request.startsClean || !sessions[old].isPersistent {
+            endsStored = sessions[old].isPersistent
             destroy(old, returnsMail: false, moment, &effects)
-            session = nil
+            existing = nil
         }
-        let isNew = session == nil
-        let index = session ?? create(request, user: user, device: device, expiry)
-        sessions[index].isPresent = !isNew
-        cancelExpiry(index)
-        stopWill(of: index)
-        let hasNewExpiry = !isNew && sessions[index].expirySeconds != expiry
-        sessions[index].expirySeconds = expiry
-        sessions[index].disconnected = .never
-        // That it is connected is stored too: a session that was connected when the broker died must
-        // not be taken for one that has been away since the last time it left.
-        markDirty(index, .session, isUrgent: true)
-        sessions[index].dialect = request.dialect
-        sessions[index].connection = connection
-        sessions[index].isConfirmed = false
-        sessions[index].cookie = request.newCookie
-        sessions[index].keepAliveSeconds = grantedKeepAlive(request)
-        sessions[index].windowMaximum = Int(
-            max(1, min(request.inboxWindow, limits.inboxWindowMaximum)))
-        sessions[index].attachment &+= 1
-        sessions[index].isLoading = false
-        connections.insert(connection, session: index)
-        resumeInbox(index, request.resume)
-        resumeOutbox(index, request.outbox, isNew: isNew)
-        return (index, sessions[index].isPersistent && (isNew || hasNewExpiry))
+        let session = existing ?? create(request, user: user, device: device, expiry)
+        // A clean start is a promise that nothing of the old session comes back.
+        if endsStored { sessions[session].decisiveBatch = gathering.sequence }
+        cancelExpiry(session)
+        stopWill(of: session)
+        changeExpiry(session, expiry)
+        if sessions[session].isPersistent && existing != nil {
+            // The row says since when nobody was there; now somebody is. CONNACK waits for it: a
+            // broker that dies must not count the session's expiry from before this connection.
+            markDirty(session, .session, isUrgent: true)
+            sessions[session].decisiveBatch = gathering.sequence
+            // After a restart no number is left; the first delivery should not wait for some.
+            reserveNumbers(session)
+        }
+        sessions[session].disconnected = .never
+        sessions[session].dialect = request.dialect
+        resumeInbox(session, request.resume)
+        sessions[session].attachment = makeAttachment(
+            connection, request, session, wasPresent: existing != nil, takeovers)
+        connections.insert(connection, session: session)
+        resumeOutbox(session, request.outbox, isNew: existing == nil)
+        return session
     }
 
-    private func grantedKeepAlive(_ request: ConnectRequest) -> UInt32 {
-        request.keepAliveSeconds == 0
+    private mutating func makeAttachment(
+        _ connection: ConnectionID, _ request: ConnectRequest, _ session: UInt32,
+        wasPresent: Bool, _ takeovers: TakeoverCount
+    ) -> UInt32 {
+        let keepAlive =
+            request.keepAliveSeconds == 0
             ? limits.keepAliveSecondsMaximum
             : min(request.keepAliveSeconds, limits.keepAliveSecondsMaximum)
+        return attachments.insert(
+            Attachment(
+                connection: connection, session: session, wasPresent: wasPresent,
+                windowMaximum: UInt32(max(1, min(request.inboxWindow, limits.inboxWindowMaximum))),
+                start: sessions[session].inbox.acknowledgedThrough,
+                backlogCount: sessions[session].inbox.count, cookie: request.newCookie,
+                presentedCookie: request.cookie, keepAliveSeconds: keepAlive, takeovers: takeovers)
+        ).index
     }
 
     /// What the receiver says it holds is acknowledged; the rest of the queue will be sent again.
     private mutating func resumeInbox(_ session: UInt32, _ resume: InboxPosition?) {
-        var start = sessions[session].acknowledgedThrough
-        if let resume, resume.epoch == sessions[session].epoch, resume.number > start {
-            start = resume.number
-            if sessions[session].inbox.count > 0 {
-                removeUnseenFromStore(session, throughNumber: start)
-            }
-        }
-        sessions[session].acknowledgedThrough = start
-        sessions[session].loadedThrough = start
-        sessions[session].sentThrough = start
-        sessions[session].backlogCount = sessions[session].inbox.count
+        guard let resume, resume.epoch == sessions[session].epoch,
+            resume.number > sessions[session].inbox.acknowledgedThrough
+        else { return }
+        sessions[session].inbox.acknowledgedThrough = resume.number
+        guard sessions[session].inbox.count > 0 else { return }
+        // The queue is on disk only: what this is, is counted out when the store tells.
+        gathering.acknowledgements.append(
+            QueueAcknowledgement(
+                queue: sessions[session].inbox.queue, throughNumber: resume.number,
+                wantsTally: true))
     }
 
     private mutating func resumeOutbox(
@@ -203,6 +232,7 @@ extension Broker {
         let position = position ?? OutboxPosition(epoch: 0, resultsSeen: 0, highestUsed: 0)
         let isContinued =
             !isNew && position.epoch == sessions[session].outboxEpoch && position.epoch != 0
+        let isFirst = !sessions[session].hasConnectedSinceStart
         if !isContinued {
             if !sessions[session].outbox.isEmpty {
                 sessions[session].outbox = []
@@ -211,10 +241,12 @@ extension Broker {
             sessions[session].outboxEpoch = position.epoch
             sessions[session].resultsSeenThrough = 0
         }
-        if !isContinued || !sessions[session].hasConnectedSinceStart {
-            // Whatever was sent up to here and is not remembered may have been delivered by an
-            // earlier broker.
-            sessions[session].outboxDoubtfulThrough = position.highestUsed
+        if !isContinued || isFirst {
+            // Whatever was sent up to here and is not remembered may have been delivered.
+            sessions[session].doubtfulThrough = position.highestUsed
+            // Records of grade *once* survive the broker, but not their session.
+            let isForgotten = isNew || !isFirst || isRestoredBackup
+            sessions[session].forgottenThrough = isForgotten ? position.highestUsed : 0
         }
         sessions[session].hasConnectedSinceStart = true
         _ = forgetResults(session, completeThrough(session, position.resultsSeen))
@@ -235,304 +267,103 @@ extension Broker {
         let identifier = isPersistent ? makeIdentifier() : 0
         var inbox = Inbox(queue: QueueID(raw: 0))
         if isPersistent {
-            if let mailbox = users[user].mailbox {
-                // The first persistent session inherits what waits.
-                inbox = mailbox
-                users[user].mailbox = nil
-                writeUser(user)
-            } else {
-                inbox.queue = QueueID(raw: makeIdentifier())
-            }
+            // The first persistent session inherits what waits.
+            inbox = takeMailbox(of: user) ?? Inbox(queue: QueueID(raw: makeIdentifier()))
         }
-        var new = Session(
-            identifier: identifier, user: user, device: device, dialect: request.dialect,
-            epoch: request.newEpoch, queue: inbox.queue, expirySeconds: expiry)
-        new.inbox = inbox
-        new.reservationRequested = inbox.nextNumber - 1
-        let session = sessions.insert(new).index
-        users[user].sessions.append(session)
+        let session = insertSession(
+            Session(
+                identifier: identifier, user: user, device: device, dialect: request.dialect,
+                epoch: request.newEpoch, inbox: inbox, expirySeconds: expiry))
         counters.sessionsCreated += 1
         if isPersistent {
-            queueOwners[inbox.queue.raw] = .session(session)
-            sessionIdentifiers[identifier] = session
+            sessions[session].reservationRequested = inbox.nextNumber - 1
+            sessions[session].decisiveBatch = gathering.sequence
             reserveNumbers(session)
             markDirty(session, .session, isUrgent: true)
         }
-        joinAddresses(session)
+        return session
+    }
+
+    /// Gives a session its place among its user's, in its queue and in the app's broadcasts.
+    mutating func insertSession(_ new: consuming Session) -> UInt32 {
+        let user = new.user
+        let queue = new.inbox.queue
+        let isPersistent = new.isPersistent
+        let session = sessions.insert(new).index
+        // Behind the others, so that devices are served in the order in which they came.
+        let last = lastSession(of: user)
+        if last == Slab<Session>.none {
+            users[user].firstSession = session
+        } else {
+            sessions[last].nextOfUser = session
+        }
+        if isPersistent { queueOwners[queue.raw] = .session(session) }
+        // An MRT session hears broadcasts and its user's groups without asking.
+        join(session: session, audience: apps[users[user].app].broadcastAudience, grade: .once)
+        joinGroupAudiences(session)
         updateWaiting(of: user)
         return session
     }
 
-    /// Every MRT session receives its user's mail, its groups' and broadcasts without asking.
-    mutating func joinAddresses(_ session: UInt32) {
-        let user = sessions[session].user
-        join(session: session, audience: users[user].audience, grade: .once)
-        join(
-            session: session, audience: apps[users[user].app].broadcastAudience, grade: .once)
-        joinGroupAudiences(session)
+    /// Notes a new expiry. A session that was persistent stays in the store until it ends, whatever
+    /// it asks for.
+    mutating func changeExpiry(_ session: UInt32, _ expiry: UInt32) {
+        guard sessions[session].expirySeconds != expiry else { return }
+        sessions[session].expirySeconds = expiry
+        sessions[session].decisiveBatch = gathering.sequence
+        markDirty(session, .session, isUrgent: true)
     }
 
-    private mutating func changeExpiry(_ session: UInt32, _ expiry: UInt32) {
-        sessions[session].expirySeconds = expiry
-        // A session that was persistent stays in the store until it ends, whatever it asks for now.
-        markDirty(session, .session, isUrgent: true)
+    // MARK: - When it is told
+
+    /// Accepts the session's connection, with the batch that made or changed the session.
+    private mutating func acceptWhenCommitted(
+        _ session: UInt32, _ moment: Moment, _ effects: inout Effects
+    ) {
+        let confirmation = Confirmation.accept(attachments[sessions[session].attachment].connection)
+        if !confirmLater(confirmation, batch: sessions[session].decisiveBatch) {
+            accept(session, moment, &effects)
+        }
+    }
+
+    /// Leaves a confirmation with the batch that it waits for; false where that is committed.
+    mutating func confirmLater(_ confirmation: Confirmation, batch: UInt64) -> Bool {
+        if batch == gathering.sequence {
+            gathering.confirmations.append(confirmation)
+            gathering.isUrgent = true
+        } else if isCommitting && batch == committing.sequence {
+            committing.confirmations.append(confirmation)
+        } else {
+            return false
+        }
+        return true
     }
 
     /// Tells a client that it is in, and begins to deliver.
     mutating func accept(_ session: UInt32, _ moment: Moment, _ effects: inout Effects) {
         counters.connectsAccepted += 1
-        let connection = sessions[session].connection
+        let attachment = sessions[session].attachment
+        let connection = attachments[attachment].connection
         let lane = connection.lane
-        sessions[session].isConfirmed = true
-        sessions[session].connectedUnixMilliseconds = moment.unixMilliseconds
+        attachments[attachment].isConfirmed = true
+        attachments[attachment].connectedUnixMilliseconds = moment.unixMilliseconds
         announceConnection(of: session)
         effects[lane].effects.append(
             .accept(
                 connection,
                 Acceptance(
-                    isSessionPresent: sessions[session].isPresent,
+                    isSessionPresent: attachments[attachment].wasPresent,
                     hasWill: sessions[session].will != Slab<Will>.none,
-                    epoch: sessions[session].epoch, cookie: sessions[session].cookie,
+                    epoch: sessions[session].epoch, cookie: attachments[attachment].cookie,
                     unixMilliseconds: moment.unixMilliseconds,
-                    keepAliveSeconds: sessions[session].keepAliveSeconds,
+                    keepAliveSeconds: attachments[attachment].keepAliveSeconds,
                     sessionExpirySeconds: sessions[session].expirySeconds,
                     sendWindow: limits.sendWindowMaximum,
-                    inboxWindow: UInt16(sessions[session].windowMaximum),
+                    inboxWindow: UInt16(attachments[attachment].windowMaximum),
                     messageMaximum: limits.messageMaximum,
                     payloadMaximum: limits.payloadMaximum,
                     user: effects[lane].bytes.append(users[sessions[session].user].name))))
         note(.connected, session, .connected, &effects)
         pump(session, moment, &effects)
-    }
-
-    // MARK: - Out
-
-    /// The broker gives a connection up: tells why and lets go of it.
-    mutating func close(
-        _ session: UInt32, _ reason: ReasonCode, willFate: WillFate = .starts,
-        _ moment: Moment, _ effects: inout Effects
-    ) {
-        let connection = sessions[session].connection
-        switch reason {
-        case .malformedPacket, .protocolError, .receiveMaximumExceeded, .packetTooLarge:
-            counters.protocolErrors += 1
-        default: break
-        }
-        effects[connection.lane].effects.append(.close(connection, reason))
-        note(.disconnected, session, reason, &effects)
-        detach(session, willFate, moment, &effects)
-    }
-
-    mutating func connectionClosed(
-        _ connection: ConnectionID, _ cause: CloseCause, _ moment: Moment,
-        _ effects: inout Effects
-    ) {
-        guard let session = session(of: connection) else { return }
-        let reason: ReasonCode =
-            switch cause {
-            case .lost, .closedByBroker: .unspecifiedError
-            case .keepAliveTimeout: .keepAliveTimeout
-            case .outgoingOverflow: .quotaExceeded
-            }
-        note(.disconnected, session, reason, &effects)
-        detach(session, .starts, moment, &effects)
-    }
-
-    /// A fault of the peer's ends its connection, before or after it was let in.
-    mutating func peerFaulted(
-        _ connection: ConnectionID, _ reason: ReasonCode, _ moment: Moment,
-        _ effects: inout Effects
-    ) {
-        if let session = session(of: connection) {
-            close(session, reason, moment, &effects)
-        } else {
-            counters.protocolErrors += 1
-            effects[connection.lane].effects.append(.close(connection, reason))
-        }
-    }
-
-    /// The client says good-bye.
-    mutating func disconnect(
-        _ connection: ConnectionID, _ request: DisconnectRequest, _ moment: Moment,
-        _ effects: inout Effects
-    ) {
-        guard let session = session(of: connection) else { return }
-        if let expiry = request.sessionExpirySeconds {
-            let granted = min(expiry, limits.sessionExpirySecondsMaximum)
-            if granted != sessions[session].expirySeconds { changeExpiry(session, granted) }
-        }
-        note(.disconnected, session, .success, &effects)
-        let hadWill = sessions[session].will != Slab<Will>.none
-        detach(session, request.sendsWill ? .starts : .removed, moment, &effects)
-        if hadWill {
-            gathering.confirmations.append(.disconnect(connection))
-        } else {
-            effects[connection.lane].effects.append(.confirmDisconnect(connection))
-        }
-    }
-
-    /// What becomes of a session's will when its connection ends.
-    enum WillFate {
-        /// It is sent, now or after its delay.
-        case starts
-        /// It is forgotten.
-        case removed
-        /// It stays as it is, for the connection that takes the place of this one.
-        case kept
-    }
-
-    /// Parts a session from its connection. What is under way goes back behind the window: it is in
-    /// the store, or on its way there.
-    private mutating func detach(
-        _ session: UInt32, _ willFate: WillFate, _ moment: Moment, _ effects: inout Effects
-    ) {
-        connections.remove(sessions[session].connection)
-        users[sessions[session].user].lastSeenUnixMilliseconds = moment.unixMilliseconds
-        sessions[session].connection = .none
-        sessions[session].isConfirmed = false
-        announceConnection(of: session)
-        emptyWindow(session, &effects)
-        switch willFate {
-        case .starts: startWill(of: session, moment, &effects)
-        case .removed: removeWill(of: session)
-        case .kept: break
-        }
-        if !sessions[session].isPersistent || sessions[session].expirySeconds == 0 {
-            destroy(session, returnsMail: true, moment, &effects)
-            return
-        }
-        markDirty(session, .session, isUrgent: false)
-        sessions[session].disconnected = moment.instant
-        startExpiry(session, from: moment.instant)
-    }
-
-    private mutating func emptyWindow(_ session: UInt32, _ effects: inout Effects) {
-        while !sessions[session].window.isEmpty {
-            let entry = sessions[session].window.removeFirst()
-            if entry.isUnstored {
-                sessions[session].inbox.subtract(
-                    count: 1, byteCount: UInt64(entry.byteCount))
-                refuseReceiver(of: entry.message)
-                if messages[entry.message].unsettled == 0 {
-                    completeSend(entry.message, &effects)
-                }
-            }
-            release(entry.message)
-        }
-        sessions[session].window.removeAll()
-        sessions[session].windowByteCount = 0
-        sessions[session].sentCount = 0
-        sessions[session].isLoading = false
-        sessions[session].attachment &+= 1
-        sessions[session].backlogCount = sessions[session].inbox.count
-        sessions[session].loadedThrough = sessions[session].acknowledgedThrough
-    }
-
-    // MARK: - The end of a session
-
-    private mutating func startExpiry(_ session: UInt32, from start: Instant) {
-        guard sessions[session].expirySeconds != .max else { return }
-        let deadline = start.advanced(bySeconds: UInt64(sessions[session].expirySeconds))
-        sessions[session].expiry = deadline
-        sessions[session].expiryToken = deadlines.insert(
-            deadline: deadline, payload: DeadlinePayload.session(session).raw)
-    }
-
-    mutating func resumeExpiry(_ session: UInt32) {
-        startExpiry(session, from: sessions[session].disconnected)
-    }
-
-    private mutating func cancelExpiry(_ session: UInt32) {
-        guard let token = sessions[session].expiryToken else { return }
-        _ = deadlines.cancel(token)
-        sessions[session].expiryToken = nil
-        sessions[session].expiry = .never
-    }
-
-    mutating func expire(
-        sessionIndex session: UInt32, _ moment: Moment, _ effects: inout Effects
-    ) {
-        sessions[session].expiryToken = nil
-        counters.sessionsExpired += 1
-        destroy(session, returnsMail: true, moment, &effects)
-    }
-
-    /// Ends a session that has no connection. What waits in its queue goes back to waiting for the
-    /// user when it was the user's last one, unless the user wanted it gone.
-    mutating func destroy(
-        _ session: UInt32, returnsMail: Bool, _ moment: Moment, _ effects: inout Effects
-    ) {
-        precondition(!sessions[session].isConnected, "the end of a connected session")
-        cancelExpiry(session)
-        // A will outlives its session by no moment.
-        if sessions[session].will != Slab<Will>.none {
-            fireWill(sessions[session].will, moment, &effects)
-        }
-        while let subscription = sessions[session].subscriptions.last {
-            forgetSubscription(subscription, of: session)
-        }
-        let user = sessions[session].user
-        users[user].sessions.removeAll { $0 == session }
-        if sessions[session].isPersistent {
-            let identifier = sessions[session].identifier
-            let inbox = sessions[session].inbox
-            sessionIdentifiers[identifier] = nil
-            for table in [RecordTable.sessions, .outboxes] {
-                gathering.records.append(
-                    Records.deletion(table, key: RecordKey.number(identifier)))
-            }
-            if returnsMail && inbox.count > 0 && users[user].mailbox == nil
-                && audiences[users[user].audience].subscribers.isEmpty
-            {
-                users[user].mailbox = inbox
-                queueOwners[inbox.queue.raw] = .user(user)
-                writeUser(user)
-            } else {
-                counters.discarded += inbox.count
-                gathering.deletedQueues.append(inbox.queue)
-                queueOwners[inbox.queue.raw] = nil
-            }
-        }
-        sessions.remove(session)
-        updateWaiting(of: user)
-    }
-
-    // MARK: - Users and apps
-
-    /// The user of an app by name; a user who logs in is known from then on.
-    mutating func knownUser(_ name: [UInt8], app: UInt32) -> UInt32 {
-        if let user = name.withUnsafeBytes({ apps[app].users.value(for: $0) }) { return user }
-        let user = insertUser(name, app: app)
-        writeUser(user)
-        return user
-    }
-
-    mutating func writeUser(_ user: UInt32) {
-        gathering.records.append(
-            Records.user(
-                app: apps[users[user].app].name, users[user].name,
-                mailbox: users[user].mailbox?.queue))
-    }
-
-    func app(named name: [UInt8]) -> UInt32? {
-        name.withUnsafeBytes { appNames.value(for: $0) }
-    }
-
-    // MARK: - Notes
-
-    func note(
-        _ kind: Note.Kind, _ session: UInt32, _ reason: ReasonCode,
-        subject: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        other: ConnectionID = .none, _ effects: inout Effects
-    ) {
-        let connection = sessions[session].connection
-        let lane = connection.lane
-        effects[lane].effects.append(
-            .note(
-                Note(
-                    kind: kind, connection: connection, reason: reason,
-                    user: effects[lane].bytes.append(users[sessions[session].user].name),
-                    device: effects[lane].bytes.append(sessions[session].device),
-                    subject: effects[lane].bytes.append(subject), other: other)))
     }
 }

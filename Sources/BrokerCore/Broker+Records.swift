@@ -4,14 +4,14 @@
 import Primitives
 
 extension Broker {
-    /// Notes that rows of a session differ from what is stored. Rows that nobody waits for ride along
-    /// with the next batch that there is a reason for.
+    /// Notes that rows of a session differ from what is stored. Rows that nobody waits for ride
+    /// along with the next batch that there is a reason for, or that housekeeping makes.
     mutating func markDirty(_ session: UInt32, _ rows: DirtyRecords, isUrgent: Bool) {
         guard sessions[session].isPersistent else { return }
         if sessions[session].dirty.isEmpty {
             gathering.dirtySessions.append(sessions.handle(session))
         }
-        sessions[session].dirty.insert(rows)
+        sessions[session].dirty.formUnion(rows)
         if isUrgent { gathering.isUrgent = true }
     }
 
@@ -23,8 +23,10 @@ extension Broker {
             if rows.contains(.session) {
                 gathering.records.append(sessionRow(handle.index))
             }
-            if rows.contains(.outbox) {
+            if rows.contains(.send) {
                 gathering.sendRecords.append(outboxRow(handle.index))
+            } else if rows.contains(.outbox) {
+                gathering.records.append(outboxRow(handle.index))
             }
         }
     }
@@ -45,7 +47,8 @@ extension Broker {
             table: .sessions, key: RecordKey.number(sessions[session].identifier), value: row.bytes)
     }
 
-    /// What must be known of a sender's accepted sends after a crash: those of grade *once*.
+    /// What must be known of a sender's accepted sends after a crash: those of grade *once*. All of
+    /// them are committed, or become so with this row.
     private func outboxRow(_ session: UInt32) -> RecordChange {
         let kept = sessions[session].outbox.filter { $0.grade == .once }
         var row = RecordWriter(version: 1)

@@ -1,20 +1,107 @@
-// The way back: rows and queue sums from the store become sessions, users and tokens again, before the
-// first event is taken.
+// The way back: rows and queue sums from the store become sessions, users and tokens again, before
+// the first event is taken.
 
 import Primitives
 
-extension Broker {
-    /// Takes one stored row. Tables come in the order of their raw values, so that what a row points at
-    /// is there before it.
-    public mutating func restore(
+/// What is needed only while a store is read back.
+struct Restoration {
+    /// Sessions and groups by their durable names, which other rows point at.
+    var sessions: [UInt64: UInt32] = [:]
+    var groups: [UInt64: UInt32] = [:]
+    /// The store that the rows were written for; nil in a new one.
+    var identity: StoreIdentity?
+    /// The first row that made no sense.
+    var failure: RestoreError?
+}
+
+/// A store reads itself out to a broker: pass it to the store's restore, then call
+/// ``finishRestoring(_:newEpochSeed:at:)``.
+extension Broker: StoreVisitor {
+    public mutating func visitRecord(
+        table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
+    ) {
+        precondition(restoration != nil, "a stored row after the start")
+        guard restoration!.failure == nil else { return }
+        do throws(RestoreError) {
+            try restore(table: table, key: Array(key), value: Array(value))
+        } catch {
+            restoration!.failure = error
+        }
+    }
+
+    public mutating func visitQueue(_ outline: QueueOutline) {
+        precondition(restoration != nil, "a stored queue after the start")
+        let queue = outline.tally.queue
+        switch owner(of: queue) {
+        case .session(let session)?:
+            sessions[session].inbox.restore(outline.tally, lastNumber: outline.lastNumber)
+        case .mailbox(let user)?:
+            mailboxes[users[user].mailbox].restore(
+                outline.tally, lastNumber: outline.lastNumber)
+        case nil:
+            // A queue without an owner: its deletion was under way. Finish it.
+            gathering.deletedQueues.append(queue)
+            return
+        }
+        queuedCount += outline.tally.count
+    }
+
+    /// Ends the restoration; from here on events are taken.
+    ///
+    /// - Parameters:
+    ///   - state: what the store said beside rows and queues.
+    ///   - newEpochSeed: an unpredictable number. Where the store is a backup that was put back,
+    ///     devices may hold numbers it has not given: every session gets a new epoch, derived from
+    ///     this, and its device resumes at 0.
+    /// - Throws: when a row makes no sense; the broker must not be used then.
+    public mutating func finishRestoring(
+        _ state: RestoredState, newEpochSeed: UInt64, at moment: Moment
+    ) throws(RestoreError) {
+        guard let restored = restoration else { preconditionFailure("restored twice") }
+        if let failure = restored.failure { throw failure }
+        restoration = nil
+        nextMessageIdentifier = max(state.nextMessage.raw, 1)
+        for tally in state.damaged { counters.damagedEntries += tally.count }
+        if restored.identity != state.identity {
+            gathering.records.append(Records.identity(state.identity))
+            isRestoredBackup = restored.identity != nil
+        }
+        for session in 0..<sessions.endIndex where sessions.contains(session) {
+            if isRestoredBackup { renewEpoch(session, seed: newEpochSeed) }
+            resumeExpiry(session, moment)
+        }
+        for user in 0..<users.endIndex where users.contains(user) { updateWaiting(of: user) }
+        scheduleRestoredWills(moment)
+        scheduleHousekeeping(moment)
+    }
+
+    /// An epoch is never 0.
+    private mutating func renewEpoch(_ session: UInt32, seed: UInt64) {
+        let identifier = sessions[session].identifier
+        sessions[session].epoch = max(mixed(seed &+ identifier &* 0x9E37_79B9_7F4A_7C15), 1)
+        markDirty(session, .session, isUrgent: true)
+    }
+
+    /// A session that was connected when the broker ended has been away from now on; one that was
+    /// away has been so since it left, downtime included.
+    private mutating func resumeExpiry(_ session: UInt32, _ moment: Moment) {
+        if sessions[session].disconnected > moment.instant {
+            sessions[session].disconnected = moment.instant
+            markDirty(session, .session, isUrgent: false)
+        }
+        startExpiry(session)
+    }
+
+    // MARK: - Rows
+
+    /// Takes one row. Tables come in the order of their raw values, so that what a row points at is
+    /// there before it.
+    private mutating func restore(
         table: RecordTable, key: [UInt8], value: [UInt8]
     ) throws(RestoreError) {
-        precondition(!isRestored, "a stored row after the start")
         switch table {
         case .counters:
-            var row = try RecordReader(value, version: 1, table: table, key: key)
-            identifiersReservedThrough = try row.read(UInt64.self)
-            nextIdentifier = identifiersReservedThrough + 1
+            try restoreCounter(key, value)
         case .apps:
             var row = try RecordReader(value, version: 1, table: table, key: key)
             let hasKey = try row.read(UInt8.self) == 1
@@ -41,88 +128,56 @@ extension Broker {
         }
     }
 
-    /// Takes the sums of one stored queue.
-    ///
-    /// - Parameter lastNumber: the highest number in it.
-    public mutating func restore(queue tally: QueueTally, lastNumber: UInt64) {
-        switch queueOwners[tally.queue.raw] {
-        case .session(let session)?:
-            sessions[session].inbox.count = tally.count
-            sessions[session].inbox.byteCount = tally.byteCount
-            sessions[session].backlogCount = tally.count
-        case .user(let user)?:
-            users[user].mailbox!.count = tally.count
-            users[user].mailbox!.byteCount = tally.byteCount
-            users[user].mailbox!.nextNumber = lastNumber + 1
+    private mutating func restoreCounter(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .counters, key: key)
+        switch key.first.flatMap(CounterName.init) {
+        case .identifiers:
+            identifiersReservedThrough = try row.read(UInt64.self)
+            nextIdentifier = identifiersReservedThrough + 1
+        case .storeIdentity:
+            restoration!.identity = StoreIdentity(
+                high: try row.read(UInt64.self), low: try row.read(UInt64.self))
         case nil:
-            // A queue without an owner: its deletion was under way. Finish it.
-            gathering.deletedQueues.append(tally.queue)
+            throw .unreadableRecord(.counters, key: key)
         }
     }
-
-    /// Ends the restoration; from here on events are taken.
-    ///
-    /// - Parameter nextMessage: above every message id in the store.
-    public mutating func finishRestoring(nextMessage: MessageID, at moment: Moment) {
-        precondition(!isRestored, "restored twice")
-        nextMessageIdentifier = max(nextMessage.raw, 1)
-        isRestored = true
-        for index in 0..<sessions.endIndex where sessions.contains(index) {
-            // One that was connected when the broker ended has been away since now.
-            sessions[index].disconnected = min(sessions[index].disconnected, moment.instant)
-            resumeExpiry(index)
-        }
-        for index in 0..<users.endIndex where users.contains(index) { updateWaiting(of: index) }
-        scheduleRestoredWills(moment)
-    }
-
-    // MARK: - Rows
 
     private mutating func restoreUser(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        let dangling = RestoreError.danglingRecord(.users, key: key)
         guard let appCount = key.first, key.count > 1 + Int(appCount),
             let app = app(named: Array(key[1..<1 + Int(appCount)]))
-        else { throw dangling }
+        else { throw .danglingRecord(.users, key: key) }
         let name = Array(key[(1 + Int(appCount))...])
         var row = try RecordReader(value, version: 1, table: .users, key: key)
         let mailbox = try row.read(UInt64.self)
         let user = insertUser(name, app: app)
-        if mailbox != 0 {
-            users[user].mailbox = Inbox(queue: QueueID(raw: mailbox))
-            queueOwners[mailbox] = .user(user)
-        }
+        if mailbox != 0 { insertMailbox(Inbox(queue: QueueID(raw: mailbox)), of: user) }
     }
 
     private mutating func restoreSession(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        let dangling = RestoreError.danglingRecord(.sessions, key: key)
         var row = try RecordReader(value, version: 1, table: .sessions, key: key)
         let appName = try row.readString()
         let userName = try row.readString()
         guard key.count == 8, let app = app(named: appName),
             let user = userName.withUnsafeBytes({ apps[app].users.value(for: $0) })
-        else { throw dangling }
+        else { throw .danglingRecord(.sessions, key: key) }
         let device = try row.readString()
-        guard let dialect = SessionDialect(rawValue: try row.read(UInt8.self)) else {
-            throw dangling
-        }
         let identifier = RecordKey.readNumber(key)
+        guard let dialect = SessionDialect(rawValue: try row.read(UInt8.self)), identifier != 0
+        else { throw .unreadableRecord(.sessions, key: key) }
         let epoch = try row.read(UInt64.self)
-        let queue = try row.read(UInt64.self)
+        var inbox = Inbox(queue: QueueID(raw: try row.read(UInt64.self)))
         let reserved = try row.read(UInt64.self)
-        var session = Session(
-            identifier: identifier, user: user, device: device, dialect: dialect, epoch: epoch,
-            queue: QueueID(raw: queue), expirySeconds: try row.read(UInt32.self))
-        session.disconnected = Instant(milliseconds: try row.read(UInt64.self))
-        session.isPersistent = true
         // Numbers up to the reservation may have been seen: they are not used again.
-        session.inbox.nextNumber = reserved + 1
-        session.reservationRequested = reserved
-        session.reservedThrough = reserved
-        let index = sessions.insert(session).index
-        users[user].sessions.append(index)
-        sessionIdentifiers[identifier] = index
-        queueOwners[queue] = .session(index)
-        joinAddresses(index)
+        inbox.nextNumber = reserved + 1
+        let expirySeconds = try row.read(UInt32.self)
+        let session = insertSession(
+            Session(
+                identifier: identifier, user: user, device: device, dialect: dialect,
+                epoch: epoch, inbox: inbox, expirySeconds: expirySeconds))
+        sessions[session].disconnected = Instant(milliseconds: try row.read(UInt64.self))
+        sessions[session].reservationRequested = reserved
+        sessions[session].reservedThrough = reserved
+        restoration!.sessions[identifier] = session
     }
 
     private mutating func restoreSubscription(
@@ -131,7 +186,7 @@ extension Broker {
         var row = try RecordReader(value, version: 1, table: .subscriptions, key: key)
         let filter = try row.readString()
         guard let grade = Grade(rawValue: try row.read(UInt8.self)), key.count == 16,
-            let session = sessionIdentifiers[RecordKey.readNumber(key)]
+            let session = restoration!.sessions[RecordKey.readNumber(key)]
         else { throw .danglingRecord(.subscriptions, key: key) }
         addSubscription(
             session, filter, grade, identifier: RecordKey.readNumber(key, at: 8))
@@ -139,13 +194,13 @@ extension Broker {
 
     private mutating func restoreOutbox(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
         var row = try RecordReader(value, version: 1, table: .outboxes, key: key)
-        guard key.count == 8, let session = sessionIdentifiers[RecordKey.readNumber(key)] else {
+        guard key.count == 8, let session = restoration!.sessions[RecordKey.readNumber(key)] else {
             throw .danglingRecord(.outboxes, key: key)
         }
         sessions[session].outboxEpoch = try row.read(UInt64.self)
         sessions[session].resultsSeenThrough = try row.read(UInt64.self)
         for _ in 0..<(try row.read(UInt16.self)) {
-            var entry = OutboxEntry(number: try row.read(UInt64.self), grade: .once)
+            var entry = OutboxEntry(number: try row.read(UInt64.self), stamp: 0, grade: .once)
             entry.isComplete = true
             entry.reason = try reason(&row, key)
             entry.refusedCount = try row.read(UInt32.self)
@@ -166,4 +221,12 @@ extension Broker {
         }
         return reason
     }
+}
+
+/// Scatters the bits of a number: the finisher of SplitMix64 (Steele, Lea, Flood 2014).
+private func mixed(_ number: UInt64) -> UInt64 {
+    var mixed = number
+    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+    return mixed ^ (mixed >> 31)
 }

@@ -13,6 +13,10 @@ struct RoutingTally {
     var reason = ReasonCode.noMatchingSubscribers
     /// Refusals of a list, by name.
     var refusals: [Refusal] = []
+    /// The send, as ``User/routedStamp`` remembers it.
+    let stamp: UInt64
+
+    init(stamp: UInt64) { self.stamp = stamp }
 
     mutating func refuse(_ reason: ReasonCode) {
         if refusedCount == 0 { self.reason = reason }
@@ -23,11 +27,12 @@ struct RoutingTally {
     }
 }
 
-/// Where a message goes: to those who receive an address, or into the mailbox of a known user whom no
-/// session receives.
+/// Where a message goes: to those who receive an address or a topic, to a user's sessions, or into
+/// the mailbox of a known user who has none.
 enum Destination {
     case audience(UInt32)
-    case mailbox(user: UInt32)
+    case sessions(ofUser: UInt32)
+    case mailbox(ofUser: UInt32)
     case group(UInt32)
 }
 
@@ -56,8 +61,8 @@ extension Broker {
 
     // MARK: - Resends
 
-    /// Whether a numbered send is to be routed. A resend of an accepted one is answered with its result
-    /// as soon as there is one; one outside the window ends the connection.
+    /// Whether a numbered send is to be routed. A resend of an accepted one is answered with its
+    /// result as soon as there is one; one outside the window ends the connection.
     private mutating func isNewSend(
         _ sender: UInt32, _ request: SendRequest, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
@@ -133,13 +138,14 @@ extension Broker {
         return nil
     }
 
-    /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new send.
-    mutating func refuse(
+    /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new
+    /// send.
+    private mutating func refuse(
         _ request: SendRequest, from sender: UInt32, _ reason: ReasonCode,
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         counters.sendsRefused += 1
-        let connection = sessions[sender].connection
+        let connection = attachments[sessions[sender].attachment].connection
         let identifier = request.messageIdentifier.bytes(in: bytes)
         effects[connection.lane].appendResult(
             connection, number: request.number, reason: reason, messageIdentifier: identifier)
@@ -174,9 +180,13 @@ extension Broker {
             }
         }
         var marks: MessageMarks = request.isRaw ? .raw : []
-        if request.grade == .durable
-            && request.number <= sessions[sender].outboxDoubtfulThrough
-        {
+        let isDoubtful =
+            switch request.grade {
+            case .transient: false
+            case .durable: request.number <= sessions[sender].doubtfulThrough
+            case .once: request.number <= sessions[sender].forgottenThrough
+            }
+        if isDoubtful {
             marks.insert(.possibleDuplicate)
             counters.sendsDoubtful += 1
         }
@@ -196,22 +206,23 @@ extension Broker {
         _ request: SendRequest, _ parts: MessageParts, from sender: UInt32,
         _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
     ) {
-        let parts = parts
         let range = scratch.reserve(parts.blockByteCount)
         // The sender's name lies in the scratch arena too, which may have moved.
-        var placed = parts
-        placed.sender = UnsafeRawBufferPointer(rebasing: scratch.bytes[..<parts.sender.count])
-        placed.write(to: scratch.mutableBytes(range))
+        var parts = parts
+        parts.sender = UnsafeRawBufferPointer(rebasing: scratch.bytes[..<parts.sender.count])
+        parts.write(to: scratch.mutableBytes(range))
         let message = TransientMessage(
             stamp: makeStamp(), block: range.bytes(in: scratch.bytes),
             deadline: deadline(of: request, moment), excluded: excludedSession(request, sender))
-        var tally = RoutingTally()
+        var tally = RoutingTally(stamp: message.stamp)
         let user = sessions[sender].user
         forEachDestination(of: request, fromUser: user, bytes, &tally) { broker, place, tally in
             tally.taken += 1
             switch place {
             case .audience(let audience):
                 broker.deliver(message, to: audience, &effects)
+            case .sessions(let user):
+                broker.deliver(message, toSessionsOf: user, &effects)
             case .group(let group):
                 broker.deliver(message, to: broker.groups[group].audience, &effects)
             case .mailbox:
@@ -230,32 +241,33 @@ extension Broker {
         _ request: SendRequest, _ parts: MessageParts, from sender: UInt32,
         _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
     ) {
+        let stamp = makeStamp()
         let message = messages.insert(
             Message(
                 parts: parts, messageIdentifier: request.messageIdentifier.bytes(in: bytes),
-                stamp: makeStamp(), deadline: deadline(of: request, moment),
-                sender: sessions.handle(sender), senderEpoch: sessions[sender].outboxEpoch,
-                senderNumber: request.number)
+                stamp: stamp, deadline: deadline(of: request, moment),
+                sender: sessions.handle(sender), senderNumber: request.number)
         ).index
+        // Until it is routed and remembered.
         messages[message].references = 1
+        defer { release(message) }
         let excluded = excludedSession(request, sender)
-        var tally = RoutingTally()
+        var tally = RoutingTally(stamp: stamp)
         route(
             message, request, fromUser: sessions[sender].user, excluding: excluded, bytes, &tally,
             moment, &effects)
         if tally.taken == 0 && tally.refusedCount > 0 {
-            release(message)
             refuse(request, from: sender, tally.reason, bytes, &effects)
             return
         }
         counters.sendsAccepted += 1
         counters.receiversRefused += UInt64(tally.refusedCount)
-        // Whoever is not waited for has it: sessions that are not persistent, and QoS 0 subscriptions.
+        // Whoever is not waited for has it: sessions that are not persistent, and QoS 0
+        // subscriptions.
         messages[message].takenCount += tally.taken - messages[message].unsettled
         remember(request, tally, from: sender, message)
         messages[message].isRouted = true
-        if messages[message].unsettled == 0 { completeSend(message, &effects) }
-        release(message)
+        completeIfSettled(message, &effects)
     }
 
     /// Puts a message into the inboxes of all whom a send addresses.
@@ -269,6 +281,8 @@ extension Broker {
             case .audience(let audience):
                 broker.enqueue(
                     message, audience: audience, excluding: excluded, &tally, moment, &effects)
+            case .sessions(let user):
+                broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
             case .mailbox(let user):
                 broker.enqueue(message, mailboxOf: user, &tally)
             case .group(let group):
@@ -278,74 +292,13 @@ extension Broker {
         }
     }
 
-    /// Into the inboxes of a group's members, and the mailboxes of those whom no session receives.
-    mutating func enqueue(
-        _ message: UInt32, group: UInt32, excluding excluded: UInt32,
-        _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
-    ) {
-        enqueue(
-            message, audience: groups[group].audience, excluding: excluded, &tally, moment,
-            &effects)
-        for position in 0..<groups[group].waiting.count {
-            let membership = groups[group].waiting[position]
-            enqueue(message, mailboxOf: memberships[membership].user, &tally)
-        }
-    }
-
-    /// Into the inboxes of a user's sessions, or the mailbox when there are none.
-    mutating func enqueue(
-        _ message: UInt32, user: UInt32, _ tally: inout RoutingTally, _ moment: Moment,
-        _ effects: inout Effects
-    ) {
-        let audience = users[user].audience
-        if audiences[audience].subscribers.isEmpty {
-            enqueue(message, mailboxOf: user, &tally)
-        } else {
-            enqueue(message, audience: audience, excluding: .max, &tally, moment, &effects)
-        }
-    }
-
-    /// Sends a message that no client's packet asked for: a system message, or a will. `body` puts it
-    /// into inboxes.
-    mutating func sendSystemMessage(
-        _ kind: MessageKind, about address: some Collection<UInt8>,
-        payload: some Collection<UInt8>, from name: [UInt8], grade: Grade = .durable,
-        isRaw: Bool = false, expirySeconds: UInt64? = nil, _ moment: Moment,
-        _ body: (inout Broker, UInt32, inout RoutingTally) -> Void
-    ) {
-        let (address, payload) = (Array(address), Array(payload))
-        let empty = UnsafeRawBufferPointer(start: nil, count: 0)
-        let (stamp, deadline) = (makeStamp(), deadline(after: expirySeconds, moment))
-        let index = name.withUnsafeBytes { sender in
-            address.withUnsafeBytes { address in
-                payload.withUnsafeBytes { payload in
-                    messages.insert(
-                        Message(
-                            parts: MessageParts(
-                                kind: kind, marks: isRaw ? .raw : [], grade: grade,
-                                time: moment.unixMilliseconds, sender: sender, address: address,
-                                properties: empty, payload: payload),
-                            messageIdentifier: empty, stamp: stamp, deadline: deadline,
-                            sender: Handle(index: 0, generation: 0), senderEpoch: 0,
-                            senderNumber: 0)
-                    ).index
-                }
-            }
-        }
-        messages[index].references = 1
-        var tally = RoutingTally()
-        body(&self, index, &tally)
-        counters.receiversRefused += UInt64(tally.refusedCount)
-        messages[index].isRouted = true
-        release(index)
-    }
-
-    /// Keeps the result of an accepted send until the sender has seen it; for grade *once* also in the
-    /// store, in the same batch as the message.
+    /// Keeps the result of an accepted send until the sender has seen it; for grade *once* also in
+    /// the store, in the same batch as the message.
     private mutating func remember(
         _ request: SendRequest, _ tally: RoutingTally, from sender: UInt32, _ message: UInt32
     ) {
-        var entry = OutboxEntry(number: request.number, grade: request.grade)
+        var entry = OutboxEntry(
+            number: request.number, stamp: tally.stamp, grade: request.grade)
         if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
         entry.refusedCount = tally.refusedCount
         entry.refusals = tally.refusals
@@ -357,12 +310,12 @@ extension Broker {
         guard request.grade == .once && sessions[sender].isPersistent else { return }
         attachToBatch(message)
         messages[message].unsettled += 1
-        messages[message].awaitsOutboxRow = true
-        markDirty(sender, .outbox, isUrgent: true)
+        markDirty(sender, .send, isUrgent: true)
     }
 
-    /// Calls `body` with each destination that a send addresses; unknown receivers are refused here.
-    private mutating func forEachDestination(
+    /// Calls `body` with each destination that a send addresses; unknown receivers are refused
+    /// here.
+    mutating func forEachDestination(
         of request: SendRequest, fromUser sender: UInt32, _ bytes: UnsafeRawBufferPointer,
         _ tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
@@ -406,20 +359,22 @@ extension Broker {
     }
 
     /// Where mail for a user goes; nil, and refused, when nobody knows the user.
-    private func destination(
+    private mutating func destination(
         ofUser name: UnsafeRawBufferPointer, _ app: UInt32, _ tally: inout RoutingTally
     ) -> Destination? {
         guard let user = apps[app].users.value(for: name) else {
             tally.refuse(.topicNameInvalid)
             return nil
         }
-        let audience = users[user].audience
-        return audiences[audience].subscribers.isEmpty
-            ? .mailbox(user: user) : .audience(audience)
+        // Named twice in one list, it gets the message once.
+        if users[user].routedStamp == tally.stamp { return nil }
+        users[user].routedStamp = tally.stamp
+        return users[user].firstSession == Slab<Session>.none
+            ? .mailbox(ofUser: user) : .sessions(ofUser: user)
     }
 
-    /// Who receives a plain topic. Where several filters match, their audiences are merged, so that a
-    /// session gets the message once, in the highest grade that any of its filters wants.
+    /// Who receives a plain topic. Where several filters match, their audiences are merged, so that
+    /// a session gets the message once, in the highest grade that any of its filters wants.
     private mutating func audience(ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32) -> UInt32?
     {
         // Taken out for the while, since the tree is part of the same broker.
@@ -446,7 +401,7 @@ extension Broker {
     }
 
     /// The session that a send does not come back to.
-    private func excludedSession(_ request: SendRequest, _ sender: UInt32) -> UInt32 {
+    func excludedSession(_ request: SendRequest, _ sender: UInt32) -> UInt32 {
         switch request.target {
         case .group, .everybody: sender
         case .user, .users, .topic: Slab<Session>.none
@@ -458,7 +413,7 @@ extension Broker {
         deadline(after: request.expirySeconds, moment)
     }
 
-    private func deadline(after expirySeconds: UInt64?, _ moment: Moment) -> Instant {
+    func deadline(after expirySeconds: UInt64?, _ moment: Moment) -> Instant {
         let oldest = moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum)
         guard let seconds = expirySeconds else { return oldest }
         return min(oldest, moment.instant.advanced(bySeconds: seconds))

@@ -18,13 +18,13 @@ extension Broker {
         }
         if let index = subscription(of: session, filter) {
             // A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
-            subscriptions[index].grade = request.grade
             let place = subscriptions[index]
             audiences[place.audience].subscribers[Int(place.position)].grade = request.grade
             writeSubscription(index)
         } else {
-            addSubscription(session, Array(filter), request.grade, identifier: makeIdentifier())
-            writeSubscription(sessions[session].subscriptions.last!)
+            let identifier = sessions[session].isPersistent ? makeIdentifier() : 0
+            writeSubscription(
+                addSubscription(session, Array(filter), request.grade, identifier: identifier))
         }
         answer(session, request.requestIdentifier, body: [request.grade.rawValue], &effects)
     }
@@ -39,7 +39,7 @@ extension Broker {
                 connection, request.requestIdentifier, .noSubscriptionExisted)
             return
         }
-        forgetSubscription(index, of: session)
+        forgetSubscription(index)
         answer(session, request.requestIdentifier, body: [], &effects)
     }
 
@@ -48,11 +48,10 @@ extension Broker {
     private mutating func answer(
         _ session: UInt32, _ requestIdentifier: UInt64, body: [UInt8], _ effects: inout Effects
     ) {
-        let connection = sessions[session].connection
+        let connection = attachments[sessions[session].attachment].connection
         if sessions[session].isPersistent {
             gathering.confirmations.append(
-                .respond(
-                    connection, requestIdentifier: requestIdentifier, .success, body: body))
+                .respond(connection, requestIdentifier: requestIdentifier, .success, body: body))
         } else {
             effects[connection.lane].respond(connection, requestIdentifier, .success, body: body)
         }
@@ -65,7 +64,12 @@ extension Broker {
         var levels = 1
         for byte in filter where byte == UInt8(ascii: "/") { levels += 1 }
         if levels > limits.topicLevelsMaximum { return .topicFilterInvalid }
-        if sessions[session].filterCount >= limits.subscriptionsMaximum { return .quotaExceeded }
+        let isFull =
+            sessions[session].filterCount >= limits.subscriptionsMaximum
+            || (isStoreFull && sessions[session].isPersistent)
+        if isFull && subscription(of: session, filter) == nil {
+            return .quotaExceeded
+        }
         return nil
     }
 
@@ -73,47 +77,59 @@ extension Broker {
     private func subscription(of session: UInt32, _ filter: UnsafeRawBufferPointer) -> UInt32? {
         let app = users[sessions[session].user].app
         guard let audience = apps[app].topics.audience(of: filter) else { return nil }
-        return sessions[session].subscriptions.first { subscriptions[$0].audience == audience }
+        var found: UInt32?
+        forEachSubscription(of: session) {
+            if subscriptions[$0].audience == audience { found = $0 }
+        }
+        return found
     }
 
+    @discardableResult
     mutating func addSubscription(
         _ session: UInt32, _ filter: [UInt8], _ grade: Grade, identifier: UInt64
-    ) {
+    ) -> UInt32 {
         let app = users[sessions[session].user].app
         var audience = filter.withUnsafeBytes { apps[app].topics.audience(of: $0) }
         if audience == nil {
-            let new = makeAudience()
+            let new = audiences.insert(Audience(filter: filter)).index
             filter.withUnsafeBytes { apps[app].topics.insert($0, audience: new) }
             audience = new
         }
-        join(
-            session: session, audience: audience!, grade: grade, identifier: identifier,
-            filter: filter)
         sessions[session].filterCount += 1
+        return join(
+            session: session, audience: audience!, grade: grade, identifier: identifier)
     }
 
     private mutating func writeSubscription(_ index: UInt32) {
-        let session = subscriptions[index].session
-        guard sessions[session].isPersistent else { return }
+        let place = subscriptions[index]
+        guard sessions[place.session].isPersistent else { return }
         gathering.records.append(
             Records.subscription(
-                session: sessions[session].identifier, identifier: subscriptions[index].identifier,
-                filter: subscriptions[index].filter, grade: subscriptions[index].grade))
+                session: sessions[place.session].identifier, identifier: place.identifier,
+                filter: audiences[place.audience].filter,
+                grade: audiences[place.audience].subscribers[Int(place.position)].grade))
     }
 
-    /// Takes a session out of an audience, and the row out of the store.
-    mutating func forgetSubscription(_ index: UInt32, of session: UInt32) {
-        let identifier = subscriptions[index].identifier
-        if identifier != 0 {
-            sessions[session].filterCount -= 1
-            if sessions[session].isPersistent {
-                gathering.records.append(
-                    Records.deletion(
-                        .subscriptions,
-                        key: RecordKey.numbers(sessions[session].identifier, identifier)))
-            }
-        }
+    /// Takes a session out of an audience, the row out of the store, and a filter that nobody has
+    /// any more out of the tree.
+    mutating func forgetSubscription(_ index: UInt32) {
+        let subscription = subscriptions[index]
+        let session = subscription.session
         leave(subscription: index)
+        // What every session receives by itself has no filter, and its audience stays.
+        guard !audiences[subscription.audience].filter.isEmpty else { return }
+        sessions[session].filterCount -= 1
+        if sessions[session].isPersistent {
+            gathering.records.append(
+                Records.deletion(
+                    .subscriptions,
+                    key: RecordKey.numbers(
+                        sessions[session].identifier, subscription.identifier)))
+        }
+        guard audiences[subscription.audience].subscribers.isEmpty else { return }
+        let app = users[sessions[session].user].app
+        let audience = audiences.remove(subscription.audience)
+        audience.filter.withUnsafeBytes { apps[app].topics.remove($0) }
     }
 
     /// Whether a user is online, since when, and on which devices.
@@ -121,8 +137,8 @@ extension Broker {
         _ connection: ConnectionID, _ requestIdentifier: UInt64, _ name: UnsafeRawBufferPointer,
         _ effects: inout Effects
     ) {
-        guard let session = session(of: connection) else { return }
-        let app = users[sessions[session].user].app
+        guard let asking = session(of: connection) else { return }
+        let app = users[sessions[asking].user].app
         guard let user = apps[app].users.value(for: name) else {
             effects[connection.lane].respond(
                 connection, requestIdentifier, .topicNameInvalid)
@@ -131,14 +147,13 @@ extension Broker {
         var devices: [UInt8] = []
         var count = 0
         var since = users[user].lastSeenUnixMilliseconds
-        for index in users[user].sessions where sessions[index].isConfirmed {
-            since =
-                count == 0
-                ? sessions[index].connectedUnixMilliseconds
-                : min(since, sessions[index].connectedUnixMilliseconds)
+        forEachSession(of: user) { session in
+            guard liveConnection(of: session) != .none else { return }
+            let connected = attachments[sessions[session].attachment].connectedUnixMilliseconds
+            since = count == 0 ? connected : min(since, connected)
             count += 1
-            devices.append(UInt8(sessions[index].device.count))
-            devices.append(contentsOf: sessions[index].device)
+            devices.append(UInt8(sessions[session].device.count))
+            devices += sessions[session].device
         }
         let lane = connection.lane
         effects[lane].effects.append(

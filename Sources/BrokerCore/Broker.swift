@@ -1,14 +1,14 @@
-// The broker as a state machine: events and the time come in, effects go out, changes of durable state
-// are gathered into batches. It does no I/O, reads no clock and draws no random number, so that the
-// same events always give the same effects and the whole broker runs in a simulation.
+// The broker as a state machine: events and the time come in, effects go out, changes of durable
+// state are gathered into batches. It does no I/O, reads no clock and draws no random number, so
+// that the same events always give the same effects and the whole broker runs in a simulation.
 //
 // This file holds the state and the way in; what happens on each event stands in the files
 // `Broker+*.swift`, one aspect each.
 
 import Primitives
 
-/// The core of the broker: sessions, routing, inboxes and outboxes. Single-threaded; whoever shares it
-/// between threads holds a lock around every call.
+/// The core of the broker: sessions, routing, inboxes and outboxes. Single-threaded; whoever shares
+/// it between threads holds a lock around every call.
 public struct Broker: ~Copyable, Sendable {
     public var limits: CoreLimits
     public internal(set) var counters = Counters()
@@ -21,15 +21,17 @@ public struct Broker: ~Copyable, Sendable {
     var appNames = ByteKeyTable()
     var users = Slab<User>()
     var sessions = Slab<Session>(minimumCapacity: 64)
-    var sessionIdentifiers: [UInt64: UInt32] = [:]
+    /// Of sessions that are connected.
+    var attachments = Slab<Attachment>(minimumCapacity: 64)
+    /// What waits for users without a persistent session.
+    var mailboxes = Slab<Inbox>()
     var queueOwners: [UInt64: QueueOwner] = [:]
     var tokens = TokenTable()
     var groups = Slab<Group>()
-    var groupIdentifiers: [UInt64: UInt32] = [:]
     var memberships = Slab<Membership>()
     var wills = Slab<Will>()
     /// Wills of devices that have no session since the broker started.
-    var orphanWills: Set<UInt32> = []
+    var orphanWills: [WillOwner: UInt32] = [:]
     var connections: ConnectionTable
 
     // Who receives what.
@@ -49,6 +51,10 @@ public struct Broker: ~Copyable, Sendable {
     var batchSequence: UInt64 = 0
     /// Set while the store has no room for sends.
     var isStoreFull = false
+    /// Entries waiting in the queues that the store mirrors.
+    var queuedCount: UInt64 = 0
+    /// What the policy `oldest` has asked the store to trim and has not heard of, by queue.
+    var pendingTrims: [UInt64: PendingTrim] = [:]
 
     // Identifiers: the next one, and how far they are reserved.
     var nextIdentifier: UInt64 = 1
@@ -57,13 +63,19 @@ public struct Broker: ~Copyable, Sendable {
     var nextStamp: UInt64 = 1
 
     var deadlines: TimerWheel
-    var isRestored = false
+    /// Whether the next round of housekeeping is among the deadlines.
+    var isHousekeepingDue = false
+    /// What is read back before the first event; nil afterwards.
+    var restoration: Restoration? = Restoration()
+    /// Whether the store is a backup that was put back: what senders sent since is not in it.
+    var isRestoredBackup = false
 
     // Memory that is used again and again within one event.
     var matchedAudiences: ContiguousArray<UInt32> = []
     var scratch = ByteArena(capacity: 1024)
 
-    /// A broker without any state; restore what is stored, then call ``finishRestoring(at:)``.
+    /// A broker without any state; let a store read itself out to it, then call
+    /// ``finishRestoring(_:newEpochSeed:at:)``.
     ///
     /// - Parameter laneCount: event loops that connections may belong to, 1...256.
     public init(limits: CoreLimits = CoreLimits(), laneCount: Int = 1, at moment: Moment) {
@@ -79,7 +91,7 @@ public struct Broker: ~Copyable, Sendable {
     public mutating func step(
         _ event: Event, bytes: UnsafeRawBufferPointer, at moment: Moment, effects: inout Effects
     ) {
-        precondition(isRestored, "an event before the stored state is back")
+        precondition(restoration == nil, "an event before the stored state is back")
         switch event {
         case .connectReceived(let connection, let request):
             connect(connection, request, bytes, moment, &effects)
@@ -102,11 +114,11 @@ public struct Broker: ~Copyable, Sendable {
         case .willSet(let connection, let identifier, let request):
             setWill(connection, identifier, request, bytes, &effects)
         case .willCleared(let connection, let identifier):
-            clearWill(connection, identifier, &effects)
-        case .unknownRequestReceived(let connection, let identifier):
+            clearWill(connection, identifier)
+        case .requestFaulted(let connection, let identifier, let reason):
             guard session(of: connection) != nil else { return }
-            effects[connection.lane].respond(
-                connection, identifier, .implementationSpecificError)
+            counters.requestsRefused += 1
+            effects[connection.lane].respond(connection, identifier, reason)
         case .disconnectReceived(let connection, let request):
             disconnect(connection, request, moment, &effects)
         case .deliveryTooLarge(let connection, let number):
@@ -114,14 +126,16 @@ public struct Broker: ~Copyable, Sendable {
         case .peerFaulted(let connection, let reason):
             peerFaulted(connection, reason, moment, &effects)
         }
+        scheduleHousekeeping(moment)
     }
 
     /// Does what has become due.
     public mutating func advance(to moment: Moment, effects: inout Effects) {
         while let payload = deadlines.popDue(at: moment.instant) {
             switch DeadlinePayload(raw: payload) {
-            case .session(let session): expire(sessionIndex: session, moment, &effects)
-            case .will(let will): fireWill(will, moment, &effects)
+            case .session(let session): expire(session: session, moment, &effects)
+            case .will(let will): willDue(will, moment, &effects)
+            case .housekeeping: keepHouse(moment)
             }
         }
     }
@@ -138,6 +152,9 @@ public struct Broker: ~Copyable, Sendable {
         let session = connections[connection]
         return session == Slab<Session>.none ? nil : session
     }
+
+    /// Whose messages a queue holds; nil once its deletion is under way.
+    func owner(of queue: QueueID) -> QueueOwner? { queueOwners[queue.raw] }
 
     /// A new durable name. Names are reserved in the store in blocks, so that none is used twice.
     mutating func makeIdentifier() -> UInt64 {
@@ -157,13 +174,37 @@ public struct Broker: ~Copyable, Sendable {
     }
 }
 
-/// Whose messages a queue holds.
+/// Whose messages a queue holds: a session's, by its index, or a user's.
 enum QueueOwner {
     case session(UInt32)
-    case user(UInt32)
+    case mailbox(user: UInt32)
 }
 
 extension ConnectionID {
     /// No connection: generation 0 is never given to one.
     static var none: ConnectionID { ConnectionID(rawValue: 0) }
+}
+
+/// What a deadline of the core is for, in the number that the timing wheel carries.
+enum DeadlinePayload {
+    case session(UInt32)
+    case will(UInt32)
+    case housekeeping
+
+    var raw: UInt64 {
+        switch self {
+        case .session(let index): UInt64(index)
+        case .will(let index): 1 << 32 | UInt64(index)
+        case .housekeeping: 2 << 32
+        }
+    }
+
+    init(raw: UInt64) {
+        let index = UInt32(truncatingIfNeeded: raw)
+        switch raw >> 32 {
+        case 0: self = .session(index)
+        case 1: self = .will(index)
+        default: self = .housekeeping
+        }
+    }
 }

@@ -16,7 +16,8 @@ struct ConnectionTable: ~Copyable {
         lanes = Array(repeating: [], count: laneCount)
     }
 
-    /// The session of a connection; `Slab.none` when it has none or its slot belongs to another one.
+    /// The session of a connection; `Slab.none` when it has none or its slot belongs to another
+    /// one.
     subscript(connection: ConnectionID) -> UInt32 {
         let lane = Int(connection.lane)
         guard connection.slot < lanes[lane].count else { return .max }
@@ -29,6 +30,9 @@ struct ConnectionTable: ~Copyable {
         while lanes[lane].count <= connection.slot {
             lanes[lane].append(Entry(generation: 0, session: .max))
         }
+        precondition(
+            lanes[lane][connection.slot].session == .max,
+            "a slot is used again before its connection was reported closed")
         lanes[lane][connection.slot] = Entry(
             generation: connection.generation, session: session)
         count += 1

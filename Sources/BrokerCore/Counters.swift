@@ -17,7 +17,8 @@ public struct Counters: Hashable, Sendable {
     /// Single receivers refused within a send.
     public var receiversRefused: UInt64 = 0
     public var deliveries: UInt64 = 0
-    public var groupRequestsRefused: UInt64 = 0
+    /// Requests about groups and wills that were refused, and those that no dialect knows.
+    public var requestsRefused: UInt64 = 0
     /// Joins and leaves that were not told since the group is large.
     public var groupEventsSkipped: UInt64 = 0
     public var willsSent: UInt64 = 0
@@ -40,6 +41,8 @@ public struct Counters: Hashable, Sendable {
     public var entriesStored: UInt64 = 0
     /// Entries that every receiver acknowledged before they were written.
     public var entriesElided: UInt64 = 0
+    /// Messages taken back since the store had no room for them, from senders who were told.
+    public var sendsTakenBack: UInt64 = 0
     /// Batches whose sends the store had no room for.
     public var batchesRefused: UInt64 = 0
     /// Stored entries that failed their checksum and were set aside.
@@ -53,7 +56,10 @@ public struct Gauges: Hashable, Sendable {
     public var apps: Int
     public var users: Int
     public var sessions: Int
+    public var groups: Int
+    public var wills: Int
     public var connections: Int
+    /// Filters of all sessions; what every session receives by itself is not counted.
     public var subscriptions: Int
     public var tokens: Int
     public var messagesInMemory: Int

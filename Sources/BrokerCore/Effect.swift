@@ -1,6 +1,7 @@
-// What the broker wants done, in the imperative and as plain data. Effects are gathered per lane (one
-// lane is one event loop) in the order in which they must be carried out; bytes and message blocks
-// they refer to lie in the lane's own arena, so that an effect outlives whatever it was made from.
+// What the broker wants done, in the imperative and as plain data. Effects are gathered per lane
+// (one lane is one event loop) in the order in which they must be carried out; bytes and message
+// blocks they refer to lie in the lane's own arena, so that an effect outlives whatever it was made
+// from.
 
 import Primitives
 
@@ -13,11 +14,16 @@ public enum Effect: Sendable {
     case reportResult(SendResult)
     /// Answer a request. `body` is the operation's result.
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
-    /// Tell whether a user is online, since when in Unix milliseconds, and on which devices: `count`
-    /// names in a row, each one length byte and its bytes.
+    /// Tell whether a user is online, since when in Unix milliseconds, and on which devices:
+    /// `count` names in a row, each one length byte and its bytes.
     case reportPresence(
         ConnectionID, requestIdentifier: UInt64, isOnline: Bool, sinceUnixMilliseconds: UInt64,
         devices: ByteRange, count: Int)
+    /// Tell a page of a user's groups: each its id and its title, with one byte of length each, and
+    /// one byte that is 1 for its owner.
+    case reportGroups(
+        ConnectionID, requestIdentifier: UInt64, hasMore: Bool, entries: ByteRange)
+    case reportGroup(ConnectionID, requestIdentifier: UInt64, GroupReport)
     /// Confirm the client's own disconnect, then close.
     case confirmDisconnect(ConnectionID)
     /// Tell the reason, then close.
@@ -40,6 +46,21 @@ public struct Acceptance: Hashable, Sendable {
     public var payloadMaximum: UInt32
     /// The authenticated user, in the lane's bytes.
     public var user: ByteRange
+}
+
+/// What a group is, and a page of its members. Ranges are in the lane's bytes.
+public struct GroupReport: Hashable, Sendable {
+    public var hasAllowList: Bool
+    /// Whether the asking user owns it.
+    public var isOwn: Bool
+    public var hasMoreMembers: Bool
+    /// Members in all.
+    public var memberCount: UInt32
+    public var owner: ByteRange
+    public var title: ByteRange
+    public var meta: ByteRange
+    /// Ids in a row, each one length byte and its bytes.
+    public var members: ByteRange
 }
 
 /// One message for one receiver.
@@ -123,78 +144,4 @@ public struct Note: Hashable, Sendable {
     public var subject: ByteRange
     /// Another connection it was about: the second of two that want one session.
     public var other: ConnectionID
-}
-
-/// The effects for one lane, in order, with the bytes they refer to.
-public struct EffectLane: ~Copyable, Sendable {
-    public var effects: ContiguousArray<Effect> = []
-    public var publications: ContiguousArray<Publication> = []
-    public var refusals: ContiguousArray<Refusal> = []
-    public var bytes = ByteArena(capacity: 1 << 16)
-    /// Which message the last publication was made from; 0 for none.
-    var lastStamp: UInt64 = 0
-
-    public init() {
-        effects.reserveCapacity(1024)
-        publications.reserveCapacity(64)
-    }
-
-    public var isEmpty: Bool { effects.isEmpty }
-
-    /// Empties the lane and keeps its memory.
-    public mutating func removeAll() {
-        effects.removeAll(keepingCapacity: true)
-        publications.removeAll(keepingCapacity: true)
-        refusals.removeAll(keepingCapacity: true)
-        bytes.removeAll()
-        lastStamp = 0
-    }
-
-    /// The publication of a message block in this lane: copied in once per message, however many
-    /// deliveries refer to it. `stamp` tells messages apart; deliveries of one message come in a run.
-    @inline(__always)
-    mutating func publication(
-        stamp: UInt64, block: UnsafeRawBufferPointer, deadline: Instant
-    ) -> UInt32 {
-        if lastStamp != stamp {
-            publications.append(Publication(block: bytes.append(block), deadline: deadline))
-            lastStamp = stamp
-        }
-        return UInt32(publications.count - 1)
-    }
-}
-
-/// The effects of all lanes. Owned by the caller and reused.
-public struct Effects: ~Copyable, @unchecked Sendable {
-    private let lanes: UnsafeMutablePointer<EffectLane>
-    public let laneCount: Int
-
-    public init(laneCount: Int = 1) {
-        precondition(laneCount > 0 && laneCount <= 256, "lanes are numbered by one byte")
-        self.laneCount = laneCount
-        lanes = .allocate(capacity: laneCount)
-        for lane in 0..<laneCount { (lanes + lane).initialize(to: EffectLane()) }
-    }
-
-    deinit {
-        lanes.deinitialize(count: laneCount)
-        lanes.deallocate()
-    }
-
-    @inlinable
-    public subscript(lane: UInt8) -> EffectLane {
-        unsafeAddress { UnsafePointer(address(lane)) }
-        unsafeMutableAddress { address(lane) }
-    }
-
-    @usableFromInline
-    func address(_ lane: UInt8) -> UnsafeMutablePointer<EffectLane> {
-        precondition(Int(lane) < laneCount, "a connection of a lane that does not exist")
-        return lanes + Int(lane)
-    }
-
-    /// Gives a lane's effects away and takes an empty lane in exchange.
-    public mutating func exchange(_ lane: UInt8, with other: inout EffectLane) {
-        swap(&address(lane).pointee, &other)
-    }
 }

@@ -1,6 +1,6 @@
-// What happens to the broker, in the past tense and as plain data. Byte ranges point into the buffer
-// that is handed to `Broker.step` together with the event, so that a batch of events and its buffer
-// can be recorded and replayed.
+// What happens to the broker, in the past tense and as plain data. Byte ranges point into the
+// buffer that is handed to `Broker.step` together with the event, so that a batch of events and its
+// buffer can be recorded and replayed.
 
 import Primitives
 
@@ -21,12 +21,14 @@ public enum Event: Sendable {
     case groupRequested(ConnectionID, requestIdentifier: UInt64, GroupRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
-    /// A request for an operation that the dialect does not know.
-    case unknownRequestReceived(ConnectionID, requestIdentifier: UInt64)
+    /// A request that goes no further than its dialect, which does not know the operation or found
+    /// its parameters against the rules: it is answered with this reason, in its place.
+    case requestFaulted(ConnectionID, requestIdentifier: UInt64, ReasonCode)
     case disconnectReceived(ConnectionID, DisconnectRequest)
     /// A delivery cannot be put on the wire: its packet is larger than the client takes.
     case deliveryTooLarge(ConnectionID, number: UInt64)
-    /// The peer broke the protocol, or was silent for too long: the connection ends with this reason.
+    /// The peer broke the protocol, or was silent for too long: the connection ends with this
+    /// reason.
     case peerFaulted(ConnectionID, ReasonCode)
 }
 
@@ -38,7 +40,7 @@ public enum CloseCause: UInt8, Hashable, Sendable {
     case keepAliveTimeout
     /// The peer did not read: its outgoing buffer passed the hard bound.
     case outgoingOverflow
-    /// The broker closed it: a takeover, a kick, the end of the process.
+    /// The broker closed it. (The end of the process is no event: it ends no session.)
     case closedByBroker
 }
 
@@ -105,8 +107,8 @@ public struct ConnectRequest: Sendable {
     public var isReconnect: Bool
     /// Seconds; 0 where the client asks for none.
     public var keepAliveSeconds: UInt32
-    /// Seconds after the end of the connection; 0 ends the session with it, nil asks for the default,
-    /// `UInt32.max` for none.
+    /// Seconds after the end of the connection; 0 ends the session with it, nil asks for the
+    /// default, `UInt32.max` for none.
     public var sessionExpirySeconds: UInt32?
     /// Unacknowledged deliveries the client takes at a time.
     public var inboxWindow: UInt16

@@ -11,16 +11,35 @@ struct PendingEntry {
     let message: UInt32
     let byteCount: UInt32
     let state: EntryState
-    /// Acknowledged before it was written.
-    var isElided = false
+    /// Its receiver is done with it: before the batch is handed over it is not even written.
+    var isSettled = false
+}
+
+/// How much of a queue has to go.
+struct TrimAmount {
+    var count: UInt64 = 0
+    var byteCount: UInt64 = 0
+
+    static func += (left: inout TrimAmount, right: TrimAmount) {
+        left.count += right.count
+        left.byteCount += right.byteCount
+    }
+}
+
+/// What a queue has been asked to lose and has not answered for.
+struct PendingTrim {
+    var amount = TrimAmount()
+    /// The batch that was asked last, and where in its trims.
+    var batch: UInt64 = 0
+    var index = 0
 }
 
 /// Something a client is told as soon as the batch is committed; state is never confirmed earlier.
 enum Confirmation {
     case accept(ConnectionID)
-    /// The client's good-bye, when its will is gone.
-    case disconnect(ConnectionID)
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: [UInt8])
+    /// The connection's session has let go of it already.
+    case disconnect(ConnectionID)
 }
 
 /// One batch, from its first change to its commit.
@@ -31,6 +50,8 @@ struct GatheringBatch: ~Copyable {
     var entries: ContiguousArray<PendingEntry> = []
     var acknowledgements: [QueueAcknowledgement] = []
     var removals: [EntryRemoval] = []
+    /// Queues that must lose their oldest entries; where they begin is known at the hand-over.
+    var trims: [(queue: QueueID, amount: TrimAmount)] = []
     var states: [EntryStateChange] = []
     var transfers: [QueueTransfer] = []
     var deletedQueues: [QueueID] = []
@@ -38,8 +59,10 @@ struct GatheringBatch: ~Copyable {
     /// Rows that say a send was accepted; left out together with the message.
     var sendRecords: [RecordChange] = []
     var loads: [LoadRequest] = []
-    /// For whom each load is, and for which attachment of that session.
-    var loadOwners: [(session: Handle, attachment: UInt32)] = []
+    /// Wills whose message is stored, and whose row goes, with this batch.
+    var firedWills: [UInt32] = []
+    /// The attachment that each load is for.
+    var loadOwners: [Handle] = []
     var confirmations: [Confirmation] = []
     /// Sessions with rows to write. Rows that nobody waits for ride along with a batch, and are no
     /// reason for one.
@@ -47,15 +70,16 @@ struct GatheringBatch: ~Copyable {
     var isUrgent = false
     /// Inbox numbers that may be used once this batch is committed.
     var reservations: [(session: Handle, through: UInt64)] = []
-    /// Sessions with deliveries that wait for this batch.
-    var waitingSessions: [Handle] = []
+    /// Attachments with deliveries that wait for this batch.
+    var waiting: [Handle] = []
     var sweepMaximum = 0
 
     /// Whether there is a reason to commit.
     var isDue: Bool {
-        isUrgent || !messages.isEmpty || !acknowledgements.isEmpty || !removals.isEmpty
-            || !states.isEmpty || !transfers.isEmpty || !deletedQueues.isEmpty || !records.isEmpty
-            || !loads.isEmpty || !confirmations.isEmpty || sweepMaximum > 0
+        isUrgent || !messages.isEmpty || !sendRecords.isEmpty || !acknowledgements.isEmpty
+            || !removals.isEmpty || !trims.isEmpty || !states.isEmpty || !transfers.isEmpty
+            || !deletedQueues.isEmpty || !records.isEmpty || !loads.isEmpty
+            || !confirmations.isEmpty || sweepMaximum > 0
     }
 
     /// Empties the batch and keeps its memory.
@@ -65,18 +89,20 @@ struct GatheringBatch: ~Copyable {
         entries.removeAll(keepingCapacity: true)
         acknowledgements.removeAll(keepingCapacity: true)
         removals.removeAll(keepingCapacity: true)
+        trims.removeAll(keepingCapacity: true)
         states.removeAll(keepingCapacity: true)
         transfers.removeAll(keepingCapacity: true)
         deletedQueues.removeAll(keepingCapacity: true)
         records.removeAll(keepingCapacity: true)
         sendRecords.removeAll(keepingCapacity: true)
         loads.removeAll(keepingCapacity: true)
+        firedWills.removeAll(keepingCapacity: true)
         loadOwners.removeAll(keepingCapacity: true)
         confirmations.removeAll(keepingCapacity: true)
         dirtySessions.removeAll(keepingCapacity: true)
         isUrgent = false
         reservations.removeAll(keepingCapacity: true)
-        waitingSessions.removeAll(keepingCapacity: true)
+        waiting.removeAll(keepingCapacity: true)
         sweepMaximum = 0
     }
 }

@@ -1,5 +1,5 @@
-// Every bound of the core, with its reason. What lies past a bound is refused with a reason code and
-// counted; nothing here grows because a peer wants it to.
+// Every bound of the core, with its reason. What lies past a bound is refused with a reason code
+// and counted; nothing here grows because a peer wants it to.
 
 import Primitives
 
@@ -8,17 +8,17 @@ import Primitives
 public struct CoreLimits: Sendable {
     /// Sessions that give no expiry live this long after their connection is gone (L21: 7 days).
     public var sessionExpirySecondsDefault: UInt32 = 7 * 86_400
-    /// The longest expiry a client may ask for; `UInt32.max` allows sessions that never expire, since
-    /// pre-generated tokens are valid for years (D12).
+    /// The longest expiry a client may ask for; `UInt32.max` allows sessions that never expire,
+    /// since pre-generated tokens are valid for years (D12).
     public var sessionExpirySecondsMaximum: UInt32 = .max
-    /// Unacknowledged deliveries under way to one session. Enough to fill a link of 100 ms round trip
-    /// at 600 messages per second; a device may ask for fewer.
+    /// Unacknowledged deliveries under way to one session. Enough to fill a link of 100 ms round
+    /// trip at 600 messages per second; a device may ask for fewer.
     public var inboxWindowMaximum: UInt16 = 64
-    /// Bytes of unacknowledged deliveries under way to one session: what a slow reader can hold of the
-    /// broker's memory. One message always fits.
+    /// Bytes of unacknowledged deliveries under way to one session: what a slow reader can hold of
+    /// the broker's memory. One message always fits.
     public var inboxWindowBytesMaximum = 262_144
-    /// Sends of one session whose results have not been seen: what the broker remembers to recognise
-    /// resends.
+    /// Sends of one session whose results have not been seen: what the broker remembers to
+    /// recognise resends.
     public var sendWindowMaximum: UInt16 = 64
     /// Messages that wait for one session; the price of a forgotten device in disk space.
     public var queueCountMaximum: UInt32 = 10_000
@@ -38,12 +38,18 @@ public struct CoreLimits: Sendable {
     public static let listCountMaximum = 256
     /// Subscriptions of one session, so that one client cannot fill the topic tree.
     public var subscriptionsMaximum: UInt32 = 1_000
-    /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for each.
+    /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for
+    /// each.
     public var topicLevelsMaximum = 64
+    /// Sessions of all apps: about 600 bytes of memory each, whether connected or not.
+    public var sessionsMaximum = 1_000_000
+    /// Users of all apps who are known: by a token, a registration or a login. Where logins name
+    /// users freely, this is what a client that makes up names comes up against.
+    public var usersMaximum = 2_000_000
     /// Sessions of one user: each is one more copy of everything sent to that user.
     public var sessionsPerUserMaximum = 64
-    /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly 5 s
-    /// is still accepted).
+    /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly
+    /// 5 s is still accepted).
     public var senderClockDifferenceMillisecondsMaximum: UInt64 = 5_000
     /// Groups of one app.
     public var groupsPerAppMaximum = 100_000
@@ -51,14 +57,14 @@ public struct CoreLimits: Sendable {
     public var groupsPerUserMaximum = 1_000
     /// Members of one group.
     public var groupMembersMaximum = 1_000_000
-    /// The longest keep-alive granted: a dead connection is noticed within 1.5 times this. An hour and
-    /// a half suits devices behind NAT with long timeouts.
+    /// The longest keep-alive granted: a dead connection is noticed within 1.5 times this. An hour
+    /// and a half suits devices behind NAT with long timeouts.
     public var keepAliveSecondsMaximum: UInt32 = 5_400
 
     public init() {}
 
-    /// Inbox numbers made durable at a time before they are used (design: numbers never go back). One
-    /// small record for so many deliveries; the gap after a crash is at most twice this.
+    /// Inbox numbers made durable at a time before they are used (design: numbers never go back).
+    /// One small record for so many deliveries; the gap after a crash is at most twice this.
     static let numberReservation: UInt64 = 1_024
     /// Identifiers of sessions, queues and the like made durable at a time.
     static let identifierReservation: UInt64 = 4_096
@@ -68,13 +74,31 @@ public struct CoreLimits: Sendable {
     public static let groupTitleMaximum = 128
     /// Ids on a group's allow list; one row of the store holds them all.
     public static let groupAllowedMaximum = 1_000
-    /// Bytes of one answer about groups, so that it fits a small client's patience; more is paged.
-    static let groupAnswerMaximum = 16_384
+    /// Bytes of one answer about groups, so that it holds up nothing behind it; more is paged. A
+    /// client that takes less is given less.
+    public static let groupAnswerMaximum = 16_384
+    /// Bytes of a description beside owner, title, meta and members: flags, two lengths of one byte,
+    /// the number of members and the length of the meta, at most five and two.
+    static let groupAnswerOverhead = 10
     /// Members up to which joins and leaves are told to everybody: n joins cost n² / 2 messages.
     static let groupEventMembersMaximum = 1_000
+    /// Bytes of a will's payload: it stays in memory for as long as it is set, beside its session.
+    public static let willPayloadMaximum = 4_096
+    /// How soon a will that is due looks again whether the store has room.
+    static let willRetrySeconds: UInt64 = 10
     /// The shortest time that devices have to come back after a restart of the broker before their
     /// wills are sent (design section 2).
     static let restartGraceSeconds: UInt64 = 60
+    /// How often the store is swept for expired messages, and how soon rows that nobody waits for
+    /// are written: what a crash may forget of them is when a session was last seen.
+    static let housekeepingMilliseconds: UInt64 = 10_000
+    /// Housekeeping rounds in which a sweep comes once through all queues: ten minutes, since an
+    /// expired message costs room on the disk and is not delivered in any case.
+    static let sweepRounds: UInt64 = 60
+    /// Entries that one sweep examines at least and at most; the upper bound holds the store's one
+    /// writer up for some ten milliseconds.
+    static let sweepCountMinimum = 1_024
+    static let sweepCountMaximum = 65_536
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

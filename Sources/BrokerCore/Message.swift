@@ -12,7 +12,7 @@ struct Message: ~Copyable, @unchecked Sendable {
     let blockByteCount: Int
     /// Tells messages apart when they are copied into a lane; never 0.
     let stamp: UInt64
-    var deadline: Instant
+    let deadline: Instant
     let grade: Grade
 
     /// Inbox windows that point here, plus one while a batch does.
@@ -24,23 +24,24 @@ struct Message: ~Copyable, @unchecked Sendable {
     var takenCount: UInt32 = 0
     /// Receivers for whom the store had no room in the end.
     var refusedCount: UInt32 = 0
-    /// One of `unsettled` is the sender's outbox row.
-    var awaitsOutboxRow = false
     /// Whether routing is over, so that `unsettled == 0` means what it says.
     var isRouted = false
+    /// A receiver whose copy was lost may have got it all the same.
+    var mayHaveArrived = false
+    /// The send was taken back as a whole: nobody is given it any more.
+    var isWithdrawn = false
     /// The batch that stores it; 0 when it is committed or is never stored.
     var batch: UInt64 = 0
     /// Entries of the gathering batch that point here and have not been elided.
     var pendingEntries: UInt32 = 0
 
-    /// Whom to tell, under which outbox number and epoch; generation 0 for nobody.
-    var sender: Handle
-    let senderEpoch: UInt64
+    /// Whom to tell, under which outbox number; generation 0 for nobody.
+    let sender: Handle
     let senderNumber: UInt64
 
     init(
         parts: MessageParts, messageIdentifier: UnsafeRawBufferPointer, stamp: UInt64,
-        deadline: Instant, sender: Handle, senderEpoch: UInt64, senderNumber: UInt64
+        deadline: Instant, sender: Handle, senderNumber: UInt64
     ) {
         blockByteCount = parts.blockByteCount
         memory = .allocate(byteCount: blockByteCount + messageIdentifier.count, alignment: 8)
@@ -52,7 +53,6 @@ struct Message: ~Copyable, @unchecked Sendable {
         self.deadline = deadline
         grade = parts.grade
         self.sender = sender
-        self.senderEpoch = senderEpoch
         self.senderNumber = senderNumber
     }
 
@@ -69,7 +69,6 @@ struct Message: ~Copyable, @unchecked Sendable {
         grade = MessageBlock(block).grade
         isRouted = true
         sender = Handle(index: 0, generation: 0)
-        senderEpoch = 0
         senderNumber = 0
     }
 

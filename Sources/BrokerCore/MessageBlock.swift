@@ -1,6 +1,6 @@
 // A message as one contiguous block: the form in which it is kept in memory, stored, loaded and
-// handed to the encoders. It is written once, when the send is accepted, and only copied afterwards.
-// It knows nothing of either dialect's packets.
+// handed to the encoders. It is written once, when the send is accepted, and only copied
+// afterwards. It knows nothing of either dialect's packets.
 //
 //   0        1      2       3       4            6             8      16            20          24
 //   +--------+------+-------+-------+------------+-------------+------+-------------+-----------+
@@ -9,11 +9,12 @@
 //   +--------+------+-------+-------+------------+-------------+------+-------------+-----------+
 //   | sender | address | properties | payload                                                   |
 //
-// Integers are little-endian. The address is a group id or a topic, by kind; it is empty for unicast
-// and broadcast.
+// Integers are little-endian. The address is a group id or a topic, by kind; it is empty for
+// unicast and broadcast.
 
-/// How a message was addressed, which is also what its receiver is told. Raw values 2, 3, 4 and 6 are
-/// the reason codes of the catalogue (S13, S16, S19, S24); they are on the wire of MRT and on disk.
+/// How a message was addressed, which is also what its receiver is told. Raw values 2, 3, 4 and 6
+/// are the reason codes of the catalogue (S13, S16, S19, S24); they are on the wire of MRT and on
+/// disk.
 public enum MessageKind: UInt8, Hashable, Sendable {
     case topic = 0
     case unicast = 2

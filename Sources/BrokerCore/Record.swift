@@ -1,6 +1,7 @@
-// Durable state beside the queues: sessions, users, tokens, subscriptions, and so on. The core writes
-// each as one record under a table and a key, and reads them all back at start. The store keeps and
-// checks the bytes and does not look inside, so a new kind of record needs no change there.
+// Durable state beside the queues: sessions, users, tokens, subscriptions, and so on. The core
+// writes each as one record under a table and a key, and reads them all back at start. The store
+// keeps and checks the bytes and does not look inside, so a new kind of record needs no change
+// there.
 
 /// The tables of durable state. Raw values are on disk: never change or reuse one.
 public enum RecordTable: UInt8, CaseIterable, Sendable {

@@ -1,5 +1,5 @@
-// How rows are laid out: a version byte, then fixed fields, little-endian, byte strings with a two-byte
-// length. Keys that must sort by number are big-endian. The store adds the checksum.
+// How rows are laid out: a version byte, then fixed fields, little-endian, byte strings with a
+// two-byte length. Keys that must sort by number are big-endian. The store adds the checksum.
 
 /// Appends fields to a row.
 struct RecordWriter {
@@ -22,8 +22,8 @@ struct RecordWriter {
     }
 }
 
-/// A stored row that this program cannot have written, although its checksum is right: it comes from a
-/// newer version, or the store was edited.
+/// A stored row that this program cannot have written, although its checksum is right: it comes
+/// from a newer version, or the store was edited.
 public enum RestoreError: Error, Equatable, Sendable {
     case unreadableRecord(RecordTable, key: [UInt8])
     /// A row points at one that is not there.
@@ -95,6 +95,8 @@ enum RecordKey {
 enum CounterName: UInt8 {
     /// Identifiers up to here may be in use.
     case identifiers = 1
+    /// The store that the rows were written for.
+    case storeIdentity = 2
 }
 
 /// The rows of each table.
@@ -103,6 +105,14 @@ enum Records {
         var row = RecordWriter(version: 1)
         row.write(value)
         return RecordChange(table: .counters, key: [name.rawValue], value: row.bytes)
+    }
+
+    static func identity(_ identity: StoreIdentity) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(identity.high)
+        row.write(identity.low)
+        return RecordChange(
+            table: .counters, key: [CounterName.storeIdentity.rawValue], value: row.bytes)
     }
 
     static func app(_ name: [UInt8], keyDigest: Digest?) -> RecordChange {

@@ -1,42 +1,25 @@
 // A session: one device of one user, with its inbox, its outbox and its subscriptions. It outlives
-// connections and, when it is persistent, the broker.
+// connections and, when it is persistent, the broker. Sleeping devices are the many: what is needed
+// only while a device is connected lives in an Attachment of its own.
 
 import Primitives
-
-/// One numbered message on its way to a connected session.
-struct WindowEntry: BitwiseCopyable {
-    var number: UInt64
-    /// Index of the message in memory.
-    var message: UInt32
-    /// Place in the entries of the batch that stores it, while that batch is `Message.batch`.
-    var batchEntry: UInt32
-    var byteCount: UInt32
-    var state: EntryState
-    /// The store refused it: it lives here only.
-    var isUnstored = false
-}
-
-/// What a sender is told of one of its sends, kept until it says it has seen it.
-struct OutboxEntry {
-    var number: UInt64
-    /// Whether `reason` is final; before that the send's commit is under way.
-    var isComplete = false
-    var grade: Grade
-    var reason = ReasonCode.sent
-    var refusedCount: UInt32 = 0
-    /// Named refusals; empty in nearly every case, and then without memory of its own.
-    var refusals: [Refusal] = []
-}
 
 /// A numbered queue of messages for one receiver: the part of a session, or of a user who has none,
 /// that the store mirrors. It holds numbers and sums, never the messages.
 struct Inbox {
-    var queue: QueueID
+    let queue: QueueID
     /// The number of the next message.
     var nextNumber: UInt64 = 1
-    /// Entries and bytes waiting, in memory and on disk.
-    var count: UInt64 = 0
-    var byteCount: UInt64 = 0
+    /// Everything up to here was acknowledged.
+    var acknowledgedThrough: UInt64 = 0
+    /// Bytes waiting, in memory and on disk.
+    private(set) var byteCount: UInt64 = 0
+    /// Entries waiting, in memory and on disk.
+    private(set) var count: UInt32 = 0
+    /// Messages that the queue's policy dropped since the broker started.
+    var droppedCount: UInt32 = 0
+
+    init(queue: QueueID) { self.queue = queue }
 
     /// Counts a new message and returns its number.
     mutating func add(byteCount: UInt32) -> UInt64 {
@@ -49,133 +32,106 @@ struct Inbox {
     /// Counts messages out again.
     mutating func subtract(count: UInt64, byteCount: UInt64) {
         precondition(count <= self.count && byteCount <= self.byteCount, "an inbox below empty")
-        self.count -= count
+        self.count -= UInt32(count)
         // The size of a damaged entry is not known: an empty queue ends what it left over.
         self.byteCount = self.count == 0 ? 0 : self.byteCount - byteCount
     }
+
+    /// Takes over what the store says is in the queue.
+    mutating func restore(_ tally: QueueTally, lastNumber: UInt64) {
+        count = UInt32(tally.count)
+        byteCount = tally.byteCount
+        nextNumber = max(nextNumber, lastNumber + 1)
+    }
+}
+
+/// What a sender is told of one of its sends, kept until it says it has seen it.
+struct OutboxEntry {
+    var number: UInt64
+    /// The message's stamp, which tells whose result this is; 0 once it came back from the store.
+    var stamp: UInt64
+    /// Whether `reason` is final; before that the send's commit is under way.
+    var isComplete = false
+    var grade: Grade
+    var reason = ReasonCode.sent
+    var refusedCount: UInt32 = 0
+    /// Named refusals; empty in nearly every case, and then without memory of its own.
+    var refusals: [Refusal] = []
 }
 
 /// One device of one user.
 struct Session: ~Copyable {
-    // Hot: read for every delivery.
-    /// The live connection, or `.none`.
-    var connection = ConnectionID.none
-    /// Whether the connection has been told that it is accepted; nothing is delivered before.
-    var isConfirmed = false
-    var isPersistent: Bool
-    var dialect: SessionDialect
+    // Read for every durable delivery.
     var inbox: Inbox
     /// Numbers up to here may be used: they are reserved in the store.
     var reservedThrough: UInt64 = 0
-    /// Numbers up to here are in the window or acknowledged; the rest of the queue is on disk only.
-    var loadedThrough: UInt64 = 0
-    /// Entries of the queue that are not in the window.
-    var backlogCount: UInt64 = 0
-    var window = Ring<WindowEntry>()
-    /// Bytes of the messages in the window.
-    var windowByteCount = 0
-    /// Entries from the front of the window that have been delivered on this connection.
-    var sentCount = 0
-    /// Unacknowledged deliveries that the client takes at a time.
-    var windowMaximum = 1
-    /// The highest number delivered on this connection.
-    var sentThrough: UInt64 = 0
-    /// Everything up to here was acknowledged.
-    var acknowledgedThrough: UInt64 = 0
-    var isLoading = false
-    /// The gathering batch that already has an acknowledgement of this queue, and where.
-    var acknowledgementBatch: UInt64 = 0
-    var acknowledgementIndex = 0
-
-    // Cold.
-    /// Durable name; 0 for a session that is not persistent.
-    let identifier: UInt64
-    let user: UInt32
-    let device: [UInt8]
-    var epoch: UInt64
-    var cookie: UInt64 = 0
-    var expirySeconds: UInt32
-    /// When it ends unless a connection comes; `.never` while connected.
-    var expiry = Instant.never
-    var expiryToken: TimerWheel.Token?
-    /// When the last connection went away.
-    var disconnected = Instant(milliseconds: 0)
-    var keepAliveSeconds: UInt32 = 0
-    var connectedUnixMilliseconds: UInt64 = 0
-    /// Whether the session was there before its present connection.
-    var isPresent = false
     /// Numbers up to here have been asked to be reserved.
     var reservationRequested: UInt64 = 0
+    /// Index of the half that exists while the session is connected; `Slab.none` without.
+    var attachment = Slab<Attachment>.none
+    let user: UInt32
+    let isPersistent: Bool
     /// Which table rows must be written with the gathering batch.
     var dirty: DirtyRecords = []
-    /// Rises with every attachment, so that a load for an earlier one is recognised.
-    var attachment: UInt32 = 0
-    /// Subscriptions by index into the slab of subscriptions, the automatic ones first.
-    var subscriptions: [UInt32] = []
+    var dialect: SessionDialect
+    /// Whether the sender has connected since the broker started.
+    var hasConnectedSinceStart = false
+
+    // The rest.
+    /// Durable name; 0 for a session that is not persistent.
+    let identifier: UInt64
+    let device: [UInt8]
+    var epoch: UInt64
+    /// The batch that made or changed the session: no client is told of it before.
+    var decisiveBatch: UInt64 = 0
+    var expirySeconds: UInt32
+    var expiryToken = TimerWheel.Token.none
+    /// When the last connection went away; `.never` while there is one.
+    var disconnected = Instant.never
+    /// The next session of the same user; `Slab.none` for the last.
+    var nextOfUser = Slab<Session>.none
+    /// The first of its subscriptions, which are chained; `Slab.none` without any.
+    var firstSubscription = Slab<Subscription>.none
+    /// Subscriptions that the client asked for.
     var filterCount: UInt32 = 0
-    /// How often it has been taken over lately.
-    var takeovers = TakeoverCount()
     /// Its will; `Slab.none` for none.
     var will = Slab<Will>.none
+    /// The batch that changed its will last: nothing is confirmed before.
+    var willBatch: UInt64 = 0
 
     // The sender's half.
     var outboxEpoch: UInt64 = 0
     var resultsSeenThrough: UInt64 = 0
-    /// The highest outbox number that came before this broker started, as far as the sender said: an
-    /// unknown number up to here may have been delivered by an earlier broker.
-    var outboxDoubtfulThrough: UInt64 = 0
-    /// Whether the sender has connected since the broker started.
-    var hasConnectedSinceStart = false
+    /// An unknown durable send up to this number may have been delivered by an earlier broker, or
+    /// by this one before its receiver was lost.
+    var doubtfulThrough: UInt64 = 0
+    /// An unknown send of grade *once* up to this number may have been delivered: its record ended
+    /// with an earlier session, or is missing from a restored backup.
+    var forgottenThrough: UInt64 = 0
     var outbox: [OutboxEntry] = []
 
     init(
         identifier: UInt64, user: UInt32, device: [UInt8], dialect: SessionDialect, epoch: UInt64,
-        queue: QueueID, expirySeconds: UInt32
+        inbox: Inbox, expirySeconds: UInt32
     ) {
         self.identifier = identifier
         self.user = user
         self.device = device
         self.dialect = dialect
         self.epoch = epoch
+        self.inbox = inbox
         self.expirySeconds = expirySeconds
-        isPersistent = expirySeconds > 0
-        inbox = Inbox(queue: queue)
+        isPersistent = identifier != 0
     }
 
-    var isConnected: Bool { connection != .none }
+    var isConnected: Bool { attachment != Slab<Attachment>.none }
 
-    /// Place of an outbox number among the remembered results. Numbers rise nearly always, so the walk
-    /// from the end is short; the send window bounds it.
+    /// Place of an outbox number among the remembered results. Numbers rise nearly always, so the
+    /// walk from the end is short; the send window bounds it.
     func outboxPosition(_ number: UInt64) -> Int? {
         var position = outbox.count - 1
         while position >= 0 && outbox[position].number > number { position -= 1 }
         return position >= 0 && outbox[position].number == number ? position : nil
-    }
-}
-
-/// Counts takeovers of a session within a minute: two devices that bear one name take turns for as
-/// long as they live, and are stopped.
-struct TakeoverCount {
-    /// Takeovers within ``windowMilliseconds`` that are let through: a person who moves from device to
-    /// device does not reach it.
-    static let maximum = 5
-    static let windowMilliseconds: UInt64 = 60_000
-
-    private var count = 0
-    private var start = Instant(milliseconds: 0)
-
-    /// Counts one more; gives the seconds to wait where that is too many.
-    mutating func add(at now: Instant) -> UInt32? {
-        let passed = now.milliseconds(since: start)
-        if passed >= Self.windowMilliseconds {
-            start = now
-            count = 0
-        }
-        guard count < Self.maximum else {
-            return UInt32((Self.windowMilliseconds - passed) / 1000 + 1)
-        }
-        count += 1
-        return nil
     }
 }
 
@@ -184,27 +140,29 @@ struct DirtyRecords: OptionSet {
     var rawValue: UInt8
     static let session = DirtyRecords(rawValue: 1 << 0)
     static let outbox = DirtyRecords(rawValue: 1 << 1)
+    /// The outbox row tells of a send that is accepted with this very batch, or not at all.
+    static let send = DirtyRecords(rawValue: 1 << 2)
 }
 
 /// Somebody known to an app, with or without sessions.
 struct User: ~Copyable {
     let app: UInt32
     let name: [UInt8]
-    /// Sessions by index; a user's devices are few.
-    var sessions: [UInt32] = []
+    /// The first of the user's sessions, which are chained; a user's devices are few.
+    var firstSession = Slab<Session>.none
+    /// Index of what waits while the user has no persistent session; `Slab.none` where nothing
+    /// does.
+    var mailbox = Slab<Inbox>.none
     /// The groups it is in, as memberships by index.
     var memberships: [UInt32] = []
-    /// Who receives what is sent to this user.
-    let audience: UInt32
     /// When the last connection went away, in Unix milliseconds; 0 when that is not known.
     var lastSeenUnixMilliseconds: UInt64 = 0
-    /// What waits while no session receives this user's mail.
-    var mailbox: Inbox?
+    /// The send that was routed to this user last: a list may name a user twice.
+    var routedStamp: UInt64 = 0
 
-    init(app: UInt32, name: [UInt8], audience: UInt32) {
+    init(app: UInt32, name: [UInt8]) {
         self.app = app
         self.name = name
-        self.audience = audience
     }
 }
 

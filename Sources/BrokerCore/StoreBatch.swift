@@ -1,5 +1,5 @@
-// What the core asks of the store, and what the store answers: plain values, no LMDB, no files.
-// The core gathers changes into one batch while the previous one is being committed; at most one batch
+// What the core asks of the store, and what the store answers: plain values, no LMDB, no files. The
+// core gathers changes into one batch while the previous one is being committed; at most one batch
 // is under way at a time. QueueStore carries batches out on disk, the simulation in memory.
 
 import Primitives
@@ -16,8 +16,8 @@ public struct QueueID: Hashable, Comparable, Sendable {
     public static func < (left: QueueID, right: QueueID) -> Bool { left.raw < right.raw }
 }
 
-/// A stored message body. Ids rise in the order of acceptance and are never used again, so that bodies
-/// are appended to the store (design: body once, entries point at it).
+/// A stored message body. Ids rise in the order of acceptance and are never used again, so that
+/// bodies are appended to the store (design: body once, entries point at it).
 public struct MessageID: Hashable, Comparable, Sendable {
     public var raw: UInt64
 
@@ -43,18 +43,21 @@ public struct StoreBatch: Sendable {
     public var blocks: [UInt8] = []
     public var messages: [MessagePut] = []
     public var entries: [EntryPut] = []
-    public var acknowledgements: [QueueAcknowledgement] = []
+    /// Before the acknowledgements, so that what was removed is in none of their tallies.
     public var removals: [EntryRemoval] = []
+    public var acknowledgements: [QueueAcknowledgement] = []
+    public var trims: [QueueTrim] = []
     public var states: [EntryStateChange] = []
     public var transfers: [QueueTransfer] = []
     public var deletedQueues: [QueueID] = []
     public var records: [RecordChange] = []
-    /// Records that say a send was accepted: left out, like `messages` and `entries`, when the store
-    /// has no room for sends.
+    /// Records that say a send was accepted: left out, like `messages` and `entries`, when the
+    /// store has no room for sends.
     public var sendRecords: [RecordChange] = []
     public var loads: [LoadRequest] = []
     /// Examine up to this many entries, walking on from where the last sweep stopped (and from the
-    /// start after the end), and remove those that are expired.
+    /// start after the end), and report those that are expired. They stay: whoever has them under
+    /// way knows better when they go.
     public var sweepMaximum = 0
 
     public init() {}
@@ -67,7 +70,8 @@ public struct StoreBatch: Sendable {
     /// Whether carrying it out needs a write transaction; loads alone do not.
     public var changesStore: Bool {
         !(messages.isEmpty && entries.isEmpty && acknowledgements.isEmpty && removals.isEmpty
-            && states.isEmpty && transfers.isEmpty && deletedQueues.isEmpty && records.isEmpty
+            && trims.isEmpty && states.isEmpty && transfers.isEmpty && deletedQueues.isEmpty
+            && records.isEmpty
             && sendRecords.isEmpty)
     }
 
@@ -83,6 +87,7 @@ public struct StoreBatch: Sendable {
         entries.removeAll(keepingCapacity: true)
         acknowledgements.removeAll(keepingCapacity: true)
         removals.removeAll(keepingCapacity: true)
+        trims.removeAll(keepingCapacity: true)
         states.removeAll(keepingCapacity: true)
         transfers.removeAll(keepingCapacity: true)
         deletedQueues.removeAll(keepingCapacity: true)
@@ -185,7 +190,8 @@ public struct QueueAcknowledgement: Hashable, Sendable {
     }
 }
 
-/// Removes one entry, wherever in the queue it stands; absent is not an error (it may have expired).
+/// Removes one entry, wherever in the queue it stands; absent is not an error (it may have
+/// expired).
 public struct EntryRemoval: Hashable, Sendable {
     public var queue: QueueID
     public var number: UInt64
@@ -193,6 +199,23 @@ public struct EntryRemoval: Hashable, Sendable {
     public init(queue: QueueID, number: UInt64) {
         self.queue = queue
         self.number = number
+    }
+}
+
+/// Removes the oldest entries of a queue that follow `afterNumber`, until at least `count` entries
+/// and at least `byteCount` bytes are gone or the queue ends. The core gives the last number it has
+/// in memory, so that nothing is removed that is on its way to the receiver.
+public struct QueueTrim: Hashable, Sendable {
+    public var queue: QueueID
+    public var afterNumber: UInt64
+    public var count: UInt64
+    public var byteCount: UInt64
+
+    public init(queue: QueueID, afterNumber: UInt64, count: UInt64, byteCount: UInt64 = 0) {
+        self.queue = queue
+        self.afterNumber = afterNumber
+        self.count = count
+        self.byteCount = byteCount
     }
 }
 
@@ -249,8 +272,9 @@ public enum SendRefusal: Hashable, Sendable {
 /// What became of a batch.
 public struct StoreResult: Sendable {
     public var sequence: UInt64 = 0
-    /// Set when `messages`, `entries` and `sendRecords` were left out; all the rest is committed. A sync
-    /// that fails is not a result: the process ends, and the next start finds what was committed before.
+    /// Set when `messages`, `entries` and `sendRecords` were left out; all the rest is committed. A
+    /// sync that fails is not a result: the process ends, and the next start finds what was
+    /// committed before.
     public var refusal: SendRefusal?
     /// One per load request, in the order of the requests.
     public var loads: [LoadedQueue] = []
@@ -258,18 +282,26 @@ public struct StoreResult: Sendable {
     public var blocks: [UInt8] = []
     /// One per acknowledgement that wanted one.
     public var tallies: [QueueTally] = []
-    /// What the sweep and the loads found expired and removed.
+    /// What each trim removed, in the order of the trims.
+    public var trimmed: [QueueTally] = []
+    /// What the loads found expired and removed.
     public var expired: [QueueTally] = []
-    /// Entries that could not be read, or whose body could not: their checksum failed. They were set
-    /// aside in the store and are never delivered; each is reported once. The byte count of an entry
-    /// that is itself unreadable is unknown and counted as 0.
+    /// What the sweep found expired, after the loads had removed theirs. It is still there.
+    public var swept: [ExpiredEntry] = []
+    /// Entries that could not be read, or whose body could not: their checksum failed. They were
+    /// set aside in the store and are never delivered; each is reported once. The byte count of an
+    /// entry that is itself unreadable is unknown and counted as 0. These were found by loads, by
+    /// trims and by acknowledgements that wanted a tally, of which they are not a part.
     public var damaged: [QueueTally] = []
+    /// Damaged entries that were to be removed or changed in any case, which the core does not
+    /// expect in a tally.
+    public var damagedUncounted: UInt64 = 0
     /// A deleted queue was too long for one transaction. The store goes on with the next batch,
     /// which may be an empty one.
     public var isUnfinished = false
-    /// Whether sends would be refused now: the store is above its soft limit, or the disk has no space to
-    /// claim. What makes state grow (new sessions, retained messages) should be refused too; the
-    /// space kept in reserve is for what makes room.
+    /// Whether sends would be refused now: the store is above its soft limit, or the disk has no
+    /// space to claim. What makes state grow (new sessions, retained messages) should be refused
+    /// too; the space kept in reserve is for what makes room.
     public var isFull = false
     /// Bytes of the store in use after the commit, and the limit above which sends are refused.
     public var usedBytes: UInt64 = 0
@@ -284,8 +316,11 @@ public struct StoreResult: Sendable {
         loads.removeAll(keepingCapacity: true)
         blocks.removeAll(keepingCapacity: true)
         tallies.removeAll(keepingCapacity: true)
+        trimmed.removeAll(keepingCapacity: true)
         expired.removeAll(keepingCapacity: true)
+        swept.removeAll(keepingCapacity: true)
         damaged.removeAll(keepingCapacity: true)
+        damagedUncounted = 0
         isUnfinished = false
         isFull = false
         usedBytes = 0
@@ -339,6 +374,19 @@ public struct QueueTally: Hashable, Sendable {
     public init(queue: QueueID, count: UInt64, byteCount: UInt64) {
         self.queue = queue
         self.count = count
+        self.byteCount = byteCount
+    }
+}
+
+/// A stored entry whose deadline has passed.
+public struct ExpiredEntry: Hashable, Sendable {
+    public var queue: QueueID
+    public var number: UInt64
+    public var byteCount: UInt32
+
+    public init(queue: QueueID, number: UInt64, byteCount: UInt32) {
+        self.queue = queue
+        self.number = number
         self.byteCount = byteCount
     }
 }

@@ -4,9 +4,9 @@
 import Primitives
 
 /// Receives what a store holds, once, before the first batch.
-public protocol StoreVisitor {
-    /// One record. Tables come in the order of their raw values, keys within a table in the order of
-    /// their bytes. The bytes are valid until the call returns.
+public protocol StoreVisitor: ~Copyable {
+    /// One record. Tables come in the order of their raw values, keys within a table in the order
+    /// of their bytes. The bytes are valid until the call returns.
     mutating func visitRecord(
         table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer)
 
@@ -40,9 +40,9 @@ public struct StoreIdentity: Hashable, Sendable {
     }
 }
 
-/// When the store last committed, by every clock there is. A restart on the same boot of the machine
-/// knows exactly how long ago that was; after another boot only the wall clock can tell, and
-/// the runtime bounds what it believes.
+/// When the store last committed, by every clock there is. A restart on the same boot of the
+/// machine knows exactly how long ago that was; after another boot only the wall clock can tell,
+/// and the runtime bounds what it believes.
 public struct StoreStamp: Hashable, Sendable {
     public var moment: Moment
     /// The boot of the machine it was written in, and the milliseconds since that boot, suspended
@@ -59,8 +59,8 @@ public struct StoreStamp: Hashable, Sendable {
 
 /// What a restore says beside records and queues.
 public struct RestoredState: Hashable, Sendable {
-    /// Changes when a backup is restored. The core keeps the identity it last saw as a record; where
-    /// the two differ, numbers may have gone back, and every epoch must be renewed.
+    /// Changes when a backup is restored. The core keeps the identity it last saw as a record;
+    /// where the two differ, numbers may have gone back, and every epoch must be renewed.
     public var identity: StoreIdentity
     /// Lower than every message id that may be used from now on is this one; it may be used itself.
     public var nextMessage: MessageID

@@ -1,5 +1,5 @@
-// Opaque tokens: pre-generated, valid for years, revocable at once (D12). Only the hash of the secret
-// is here; the secret itself is shown once, when it is made, and known to its device alone.
+// Opaque tokens: pre-generated, valid for years, revocable at once (D12). Only the hash of the
+// secret is here; the secret itself is shown once, when it is made, and known to its device alone.
 
 import Primitives
 

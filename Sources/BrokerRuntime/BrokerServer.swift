@@ -4,11 +4,13 @@
 import Administration
 import BrokerCore
 import Configuration
+import Credentials
 import Dialects
 import Glibc
 import NetTransport
 import Primitives
 import QueueStore
+import Threads
 
 /// A broker that is running.
 public final class BrokerServer {
@@ -16,6 +18,8 @@ public final class BrokerServer {
     private let clock: BrokerClock
     private let log: LogWriter
     private let settings: BrokerSettings
+    /// The listeners of the configuration, with the ports that the system chose.
+    let listeners: [ListenerSettings]
     private let doorHandle: LoopHandle
     private var lanes: [Thread] = []
     private var door: Thread?
@@ -26,6 +30,7 @@ public final class BrokerServer {
         self.log = log
         self.settings = settings
         let listeners = try ListenerSet(settings)
+        self.listeners = listeners.settings
         var store = try Self.openStore(settings)
         let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
         let restored = try Self.restore(&store, settings, laneCount: laneCount)
@@ -34,7 +39,7 @@ public final class BrokerServer {
         var handles: [LoopHandle] = []
         for _ in 0..<laneCount { handles.append(try Self.makeHandle()) }
         shared = SharedBroker(
-            restored.broker, laneHandles: handles, writerSignal: WriterSignal())
+            restored.broker, laneHandles: handles, writerSignal: WakeSignal())
         try startDoor()
         startWriter(store)
         for lane in 0..<laneCount { startLane(UInt8(lane), listeners) }
@@ -118,19 +123,21 @@ public final class BrokerServer {
         let clock = BrokerClock(
             after: store.openingStamp,
             downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
-        var restorer = BrokerRestorer(
-            Broker(
-                limits: CoreLimits(settings), laneCount: laneCount, at: clock.moment()))
+        var broker = Broker(
+            limits: CoreLimits(settings), laneCount: laneCount, at: clock.moment())
         let state: RestoredState
         do throws(StoreError) {
-            state = try store.restore(into: &restorer)
+            state = try store.restore(into: &broker)
         } catch {
             throw .store(error)
         }
-        if let failure = restorer.failure { throw .state(failure) }
-        var broker = restorer.takeBroker()
+        do throws(RestoreError) {
+            try broker.finishRestoring(
+                state, newEpochSeed: SystemRandom.number(), at: clock.moment())
+        } catch {
+            throw .state(error)
+        }
         broker.anonymousApp = Array(DevelopmentSetup.app.utf8)
-        broker.finishRestoring(nextMessage: state.nextMessage, at: clock.moment())
         return Restored(broker: broker, clock: clock)
     }
 

@@ -2,7 +2,7 @@
 // may write; none ever waits for a reader.
 import Configuration
 import Glibc
-import Synchronization
+import Threads
 
 /// The log of one broker.
 public final class LogWriter: Sendable {
@@ -16,7 +16,7 @@ public final class LogWriter: Sendable {
 
     private let descriptor: Int32
     private let isJournal: Bool
-    private let state: Mutex<State>
+    private let state: Locked<State>
 
     /// - Parameters:
     ///   - descriptor: where to write; stays open and is not closed.
@@ -27,7 +27,7 @@ public final class LogWriter: Sendable {
     ) {
         self.descriptor = descriptor
         self.isJournal = isJournal ?? Self.isJournal(descriptor)
-        state = Mutex(State(level: level, format: format))
+        state = Locked(State(level: level, format: format))
     }
 
     /// Takes effect with the next line: for a reload.

@@ -5,7 +5,7 @@
 import BrokerCore
 import NetTransport
 import Primitives
-import Synchronization
+import Threads
 
 /// One broker, shared by lanes, writer and administration.
 final class SharedBroker: Sendable {
@@ -17,16 +17,16 @@ final class SharedBroker: Sendable {
         var committedSequence: UInt64 = 0
     }
 
-    private let state: Mutex<State>
+    private let state: Locked<State>
     /// One for each lane, to be woken when there are effects for it.
     let laneHandles: [LoopHandle]
     /// Tells the writer that there is a batch to take.
-    let writerSignal: WriterSignal
+    let writerSignal: WakeSignal
     /// Tells whoever waits for a commit that there was one.
-    private let commitSignal = WriterSignal()
+    private let commitSignal = WakeSignal()
 
-    init(_ broker: consuming Broker, laneHandles: [LoopHandle], writerSignal: WriterSignal) {
-        state = Mutex(
+    init(_ broker: consuming Broker, laneHandles: [LoopHandle], writerSignal: WakeSignal) {
+        state = Locked(
             State(broker: broker, effects: Effects(laneCount: laneHandles.count)))
         self.laneHandles = laneHandles
         self.writerSignal = writerSignal

@@ -1,12 +1,12 @@
-// The store as a plain value: what QueueStore does on disk, done naively in memory. The simulation runs
-// the broker on it, and QueueStore's tests take it for the truth. It knows no LMDB, no files and
-// no time but the batch's.
+// The store as a plain value: what QueueStore does on disk, done naively in memory. The simulation
+// runs the broker on it, and QueueStore's tests take it for the truth. It knows no LMDB, no files
+// and no time but the batch's.
 
 import BrokerCore
 import Primitives
 
-/// A store without a disk. A batch is under way between ``begin(_:)`` and ``finish(into:)``; a crash in
-/// between leaves all of it behind, or nothing.
+/// A store without a disk. A batch is under way between ``begin(_:)`` and ``finish(into:)``; a
+/// crash in between leaves all of it behind, or nothing.
 public struct InMemoryStore: Sendable {
     /// Whether sends are refused, as they are by a disk without room.
     public var isFull = false
@@ -58,8 +58,8 @@ public struct InMemoryStore: Sendable {
         apply(batch, into: &result)
     }
 
-    /// The process dies. The batch under way is there at the next start, or nothing of it; its result
-    /// is lost either way.
+    /// The process dies. The batch under way is there at the next start, or nothing of it; its
+    /// result is lost either way.
     public mutating func crash(committing: Bool) {
         if let batch = underWay, committing {
             var lost = StoreResult()
@@ -76,7 +76,7 @@ public struct InMemoryStore: Sendable {
     }
 
     /// Hands everything out, in the order of ``StoreVisitor``.
-    public func restore(into visitor: inout some StoreVisitor) -> RestoredState {
+    public func restore(into visitor: inout some StoreVisitor & ~Copyable) -> RestoredState {
         for (key, value) in records.sorted(by: { $0.key < $1.key }) {
             key.key.withUnsafeBytes { name in
                 value.withUnsafeBytes { value in
@@ -109,6 +109,9 @@ public struct InMemoryStore: Sendable {
         } else {
             putSends(batch)
         }
+        for removal in batch.removals {
+            _ = remove(removal.queue) { $0.number == removal.number }
+        }
         for acknowledgement in batch.acknowledgements {
             let removed = remove(acknowledgement.queue) {
                 $0.number <= acknowledgement.throughNumber
@@ -117,9 +120,7 @@ public struct InMemoryStore: Sendable {
                 result.tallies.append(InMemoryStore.tally(acknowledgement.queue, removed))
             }
         }
-        for removal in batch.removals {
-            _ = remove(removal.queue) { $0.number == removal.number }
-        }
+        for trim in batch.trims { result.trimmed.append(apply(trim)) }
         for change in batch.states {
             let index = queues[change.queue]?.firstIndex { $0.number == change.number }
             if let index { queues[change.queue]![index].state = change.state }
@@ -176,6 +177,19 @@ public struct InMemoryStore: Sendable {
         return removed
     }
 
+    private mutating func apply(_ trim: QueueTrim) -> QueueTally {
+        var tally = QueueTally(queue: trim.queue, count: 0, byteCount: 0)
+        for entry in queues[trim.queue] ?? []
+        where entry.number > trim.afterNumber
+            && (tally.count < trim.count || tally.byteCount < trim.byteCount)
+        {
+            _ = remove(trim.queue) { $0.number == entry.number }
+            tally.count += 1
+            tally.byteCount += UInt64(entry.byteCount)
+        }
+        return tally
+    }
+
     private mutating func move(_ transfer: QueueTransfer) {
         var number = transfer.firstNumber
         for var entry in queues.removeValue(forKey: transfer.source) ?? [] {
@@ -192,7 +206,6 @@ public struct InMemoryStore: Sendable {
         let now = batch.moment.instant
         var leaving: [EntryPut] = []
         for request in batch.loads { load(request, now: now, into: &result, leaving: &leaving) }
-        sweep(countMaximum: batch.sweepMaximum, now: now, leaving: &leaving)
         for entry in leaving {
             let removed = remove(entry.queue) { $0.number == entry.number }
             guard !removed.isEmpty else { continue }
@@ -204,6 +217,7 @@ public struct InMemoryStore: Sendable {
                 result.expired.append(tally)
             }
         }
+        sweep(countMaximum: batch.sweepMaximum, now: now, into: &result)
     }
 
     private func load(
@@ -237,7 +251,9 @@ public struct InMemoryStore: Sendable {
         result.loads.append(loaded)
     }
 
-    private mutating func sweep(countMaximum: Int, now: Instant, leaving: inout [EntryPut]) {
+    private mutating func sweep(
+        countMaximum: Int, now: Instant, into result: inout StoreResult
+    ) {
         guard countMaximum > 0 else { return }
         var examinedCount = 0
         for (queue, entries) in queues.sorted(by: { $0.key < $1.key }) {
@@ -247,7 +263,11 @@ public struct InMemoryStore: Sendable {
                     return
                 }
                 examinedCount += 1
-                if entry.deadline <= now { leaving.append(entry) }
+                if entry.deadline <= now {
+                    result.swept.append(
+                        ExpiredEntry(
+                            queue: queue, number: entry.number, byteCount: entry.byteCount))
+                }
             }
         }
         sweepStart = (QueueID(raw: 0), 0)

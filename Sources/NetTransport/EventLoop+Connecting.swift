@@ -51,8 +51,8 @@ extension EventLoop {
         return name(of: slot)
     }
 
-    /// The connect has succeeded or failed. True when the connection is open already, that is,
-    /// plain.
+    /// The connect has succeeded or failed. True when the connection is open already: a plain one,
+    /// or one whose server is so near that its part of the handshake is there when ours is sent.
     mutating func finishConnect(_ slot: Int) -> Bool {
         var failure: Int32 = 0
         var size = socklen_t(MemoryLayout<Int32>.size)
@@ -67,9 +67,7 @@ extension EventLoop {
             return true
         }
         slots[slot].phase = .handshaking
-        // The first step only sends; it never finishes a handshake.
-        _ = advanceHandshake(slot)
-        return false
+        return advanceHandshake(slot)
     }
 
     /// What the server gave for resuming this session later; nil as long as it has given nothing

@@ -2,7 +2,7 @@
 // It can be exchanged while connections live; which names a certificate stands for is not decided
 // here.
 import COpenSSL
-import Synchronization
+import Threads
 
 /// The TLS settings of a listener. Connections that are open keep what they began with; new ones
 /// take what ``replace(with:)`` put here last.
@@ -38,7 +38,7 @@ public final class ServerTLSContext: Sendable {
         var ticketKeys: [UInt8]
     }
 
-    private let state: Mutex<State>
+    private let state: Locked<State>
 
     /// Reads the files. Throws `TransportError.tls`, which names the file and OpenSSL's reason.
     /// Session tickets are on, under random keys until ``setTicketKeys(_:)`` says otherwise.
@@ -46,7 +46,7 @@ public final class ServerTLSContext: Sendable {
         var keys = [UInt8](repeating: 0, count: ServerTLSContext.ticketKeyByteCount)
         precondition(RAND_bytes(&keys, Int32(keys.count)) == 1, "the system has no randomness")
         let context = try ServerTLSContext.makeContext(options, ticketKeys: keys)
-        state = Mutex(State(context: context, ticketKeys: keys))
+        state = Locked(State(context: context, ticketKeys: keys))
     }
 
     /// Reads the files again, or others, for the connections that come from now on. When it throws,

@@ -1,7 +1,8 @@
-// Bytes appended one after another into one growing block, addressed by ranges, emptied all at once.
+// Bytes appended one after another into one growing block, addressed by ranges, emptied all at
+// once.
 
-/// A reusable heap of bytes: appending is a copy, emptying is free, and nothing is allocated once it
-/// has reached its working size.
+/// A reusable heap of bytes: appending is a copy, emptying is free, and nothing is allocated once
+/// it has reached its working size.
 public struct ByteArena: ~Copyable {
     @usableFromInline var storage: UnsafeMutableRawPointer
     @usableFromInline var capacity: Int
@@ -42,7 +43,8 @@ public struct ByteArena: ~Copyable {
         return range
     }
 
-    /// The bytes of a range of this arena, to be filled in. Valid until the next change of its size.
+    /// The bytes of a range of this arena, to be filled in. Valid until the next change of its
+    /// size.
     @inlinable
     public mutating func mutableBytes(_ range: ByteRange) -> UnsafeMutableRawBufferPointer {
         precondition(range.endOffset <= used, "a byte range outside its arena")
@@ -50,8 +52,8 @@ public struct ByteArena: ~Copyable {
             start: storage + Int(range.offset), count: Int(range.count))
     }
 
-    /// Empties the arena. An arena that had to grow past `retainingAtMost` shrinks back to it, so that
-    /// one huge message does not hold its memory for ever.
+    /// Empties the arena. An arena that had to grow past `retainingAtMost` shrinks back to it, so
+    /// that one huge message does not hold its memory for ever.
     public mutating func removeAll(retainingAtMost maximum: Int = 1 << 22) {
         used = 0
         if capacity > maximum {

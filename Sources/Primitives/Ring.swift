@@ -1,7 +1,8 @@
 // A first-in first-out queue in one block of memory that grows by doubling and never allocates in
 // steady state. An empty ring owns no memory, so that an idle session's costs nothing.
 
-/// A double-ended queue with random access by position from the front. `Element` must be plain data.
+/// A double-ended queue with random access by position from the front. `Element` must be plain
+/// data.
 public struct Ring<Element: BitwiseCopyable>: ~Copyable {
     @usableFromInline var storage: UnsafeMutablePointer<Element>?
     @usableFromInline var mask = -1

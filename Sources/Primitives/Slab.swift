@@ -1,5 +1,5 @@
-// Objects in one growing block of memory, addressed by 8-byte handles. A handle to something that was
-// removed is recognised, even when its place has been taken by another object.
+// Objects in one growing block of memory, addressed by 8-byte handles. A handle to something that
+// was removed is recognised, even when its place has been taken by another object.
 
 /// Names one object of a ``Slab``: its place and how often that place has been used.
 public struct Handle: Hashable, Sendable {

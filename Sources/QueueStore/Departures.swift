@@ -17,12 +17,26 @@ struct Departures {
     var released: [UInt64] = []
     var expired = TallyList()
     var damaged = TallyList()
+    /// Whether the core still counts the entries that are being removed: those that are damaged
+    /// must be reported by queue then, otherwise they are only counted.
+    var countsDamage = true
+    private(set) var damagedUncounted: UInt64 = 0
+
+    mutating func addDamaged(_ queue: UInt64, byteCount: UInt64) {
+        if countsDamage {
+            damaged.add(queue, byteCount: byteCount)
+        } else {
+            damagedUncounted += 1
+        }
+    }
 
     /// Forgets everything: before a batch, and when its transaction was aborted.
     mutating func removeAll() {
         released.removeAll(keepingCapacity: true)
         expired.removeAll()
         damaged.removeAll()
+        countsDamage = true
+        damagedUncounted = 0
     }
 }
 

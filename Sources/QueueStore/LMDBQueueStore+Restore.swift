@@ -1,18 +1,18 @@
-// What the core is told at start. Every record and every entry is read and checked here, once; bodies
-// are checked when they are loaded.
+// What the core is told at start. Every record and every entry is read and checked here, once;
+// bodies are checked when they are loaded.
 
 import BrokerCore
 import CLMDB
 import Primitives
 
 extension LMDBQueueStore {
-    /// Hands everything the core keeps in memory to `visitor`: records table by table in the order of
-    /// their keys, then the outline of every queue.
+    /// Hands everything the core keeps in memory to `visitor`: records table by table in the order
+    /// of their keys, then the outline of every queue.
     ///
-    /// Damaged entries are left out, set aside and counted. A damaged record is an error: the broker
-    /// would start without a session, a token or a subscription and nobody would know.
+    /// Damaged entries are left out, set aside and counted. A damaged record is an error: the
+    /// broker would start without a session, a token or a subscription and nobody would know.
     public mutating func restore(
-        into visitor: inout some StoreVisitor
+        into visitor: inout some StoreVisitor & ~Copyable
     ) throws(StoreError) -> RestoredState {
         try readAll(into: &visitor)
         departures.removeAll()
@@ -23,7 +23,9 @@ extension LMDBQueueStore {
             damaged: departures.damaged.tallies)
     }
 
-    private mutating func readAll(into visitor: inout some StoreVisitor) throws(StoreError) {
+    private mutating func readAll(
+        into visitor: inout some StoreVisitor & ~Copyable
+    ) throws(StoreError) {
         var begun: OpaquePointer?
         try check(
             mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
@@ -33,7 +35,7 @@ extension LMDBQueueStore {
     }
 
     private func restoreRecords(
-        _ transaction: OpaquePointer, into visitor: inout some StoreVisitor
+        _ transaction: OpaquePointer, into visitor: inout some StoreVisitor & ~Copyable
     ) throws(StoreError) {
         var records = try Cursor(
             transaction: transaction, table: tables.records, scratch: scratch.bytes)
@@ -50,7 +52,7 @@ extension LMDBQueueStore {
     }
 
     private mutating func restoreQueues(
-        _ transaction: OpaquePointer, into visitor: inout some StoreVisitor
+        _ transaction: OpaquePointer, into visitor: inout some StoreVisitor & ~Copyable
     ) throws(StoreError) {
         var entries = try Cursor(
             transaction: transaction, table: tables.entries, scratch: scratch.bytes)

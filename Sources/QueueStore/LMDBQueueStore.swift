@@ -1,15 +1,16 @@
-// The store on disk: opens a directory and carries the core's batches out, one at a time. It decides
-// what goes into a transaction and what is refused; how each change is made is WriteTransaction's.
-// It knows nothing of sessions, topics or the wire, and of no thread but the one that calls it.
+// The store on disk: opens a directory and carries the core's batches out, one at a time. It
+// decides what goes into a transaction and what is refused; how each change is made is
+// WriteTransaction's. It knows nothing of sessions, topics or the wire, and of no thread but the
+// one that calls it.
 
 import BrokerCore
 import Primitives
 
 /// Queues, messages and records in LMDB.
 ///
-/// Opened, used and closed by one thread. When ``carryOut(_:into:)`` returns, what the batch changed is
-/// synced to disk; when the process dies in it, all of the batch is there at the next start, or
-/// nothing of it.
+/// Opened, used and closed by one thread. When ``carryOut(_:into:)`` returns, what the batch
+/// changed is synced to disk; when the process dies in it, all of the batch is there at the next
+/// start, or nothing of it.
 public struct LMDBQueueStore: ~Copyable {
     let options: StoreOptions
     let environment: Environment
@@ -92,12 +93,14 @@ public struct LMDBQueueStore: ~Copyable {
         if batch.changesStore || !doomedQueues.isEmpty {
             try write(batch, into: &result)
         }
-        if !batch.loads.isEmpty || batch.sweepMaximum > 0 {
-            try read(batch, into: &result)
+        if !batch.loads.isEmpty {
+            try load(batch, into: &result)
             try removeLeaving(moment: batch.moment)
         }
+        if batch.sweepMaximum > 0 { try sweep(batch, into: &result) }
         result.expired.append(contentsOf: departures.expired.tallies)
         result.damaged.append(contentsOf: departures.damaged.tallies)
+        result.damagedUncounted = departures.damagedUncounted
         result.isUnfinished = !doomedQueues.isEmpty
         result.isFull = !hasRoom
         result.usedBytes = usedByteCount
@@ -125,8 +128,8 @@ public struct LMDBQueueStore: ~Copyable {
         try attempt(batch, withSends: false, into: &result)
     }
 
-    /// Claims disk space for everything the batch may write and for the reserve; false where the disk
-    /// has none.
+    /// Claims disk space for everything the batch may write and for the reserve; false where the
+    /// disk has none.
     private mutating func claimRoom(for batch: StoreBatch) -> Bool {
         // Copy-on-write: every scattered change may take a page of its own, and split it.
         let pagesMaximum = 2 * batch.changeCount + 64
@@ -144,6 +147,7 @@ public struct LMDBQueueStore: ~Copyable {
     ) throws(StoreError) {
         departures.removeAll()
         result.tallies.removeAll(keepingCapacity: true)
+        result.trimmed.removeAll(keepingCapacity: true)
         var nextMessage = nextMessage
         var transaction = try WriteTransaction(
             environment: environment, tables: tables, scratch: scratch.bytes)
@@ -153,6 +157,7 @@ public struct LMDBQueueStore: ~Copyable {
         }
         try changeEntries(batch, in: &transaction, into: &result)
         let doomed = try deleteQueues(batch, in: &transaction)
+        departures.countsDamage = true
         for change in batch.records { try transaction.change(change) }
         try transaction.settleReleases(&departures)
         let stamp = MetaStamp(stamp: .now(batch.moment, boot: boot), nextMessage: nextMessage)
@@ -183,16 +188,23 @@ public struct LMDBQueueStore: ~Copyable {
     private mutating func changeEntries(
         _ batch: StoreBatch, in transaction: inout WriteTransaction, into result: inout StoreResult
     ) throws(StoreError) {
+        departures.countsDamage = false
+        for removal in batch.removals {
+            try transaction.remove(
+                EntryKey(queue: removal.queue.raw, number: removal.number), departures: &departures)
+        }
         for acknowledgement in batch.acknowledgements {
+            departures.countsDamage = acknowledgement.wantsTally
             let removal = try transaction.remove(
                 queue: acknowledgement.queue, throughNumber: acknowledgement.throughNumber,
                 departures: &departures)
             if acknowledgement.wantsTally { result.tallies.append(removal.tally) }
         }
-        for removal in batch.removals {
-            try transaction.remove(
-                EntryKey(queue: removal.queue.raw, number: removal.number), departures: &departures)
+        departures.countsDamage = true
+        for trim in batch.trims {
+            result.trimmed.append(try transaction.trim(trim, departures: &departures))
         }
+        departures.countsDamage = false
         for change in batch.states {
             try transaction.setState(
                 change.state, at: EntryKey(queue: change.queue.raw, number: change.number),
@@ -203,8 +215,8 @@ public struct LMDBQueueStore: ~Copyable {
         }
     }
 
-    /// Deletes the batch's queues and goes on with earlier ones, within the bound of one transaction;
-    /// gives those that are left.
+    /// Deletes the batch's queues and goes on with earlier ones, within the bound of one
+    /// transaction; gives those that are left.
     private mutating func deleteQueues(
         _ batch: StoreBatch, in transaction: inout WriteTransaction
     ) throws(StoreError) -> [QueueID] {
@@ -221,25 +233,31 @@ public struct LMDBQueueStore: ~Copyable {
 
     // MARK: Reading
 
-    private mutating func read(
+    private mutating func load(
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
-        let now = batch.moment.instant
         try reader.begin()
         defer { reader.end() }
         for request in batch.loads {
-            try reader.load(request, now: now, into: &result, leaving: &leaving)
-        }
-        if batch.sweepMaximum > 0 {
-            sweepStart =
-                try reader.sweep(
-                    from: sweepStart, countMaximum: batch.sweepMaximum, now: now, leaving: &leaving)
-                ?? EntryKey(queue: 0, number: 0)
+            try reader.load(
+                request, now: batch.moment.instant, into: &result, leaving: &leaving)
         }
     }
 
-    /// Removes what the readers found expired or damaged. An entry that was found twice is counted
-    /// once; where there is no room even for this, the next load or sweep finds them again.
+    /// Looks for expired entries, in the state that the loads left.
+    private mutating func sweep(
+        _ batch: StoreBatch, into result: inout StoreResult
+    ) throws(StoreError) {
+        try reader.begin()
+        defer { reader.end() }
+        sweepStart =
+            try reader.sweep(
+                from: sweepStart, countMaximum: batch.sweepMaximum, now: batch.moment.instant,
+                into: &result.swept) ?? EntryKey(queue: 0, number: 0)
+    }
+
+    /// Removes what the loads found expired or damaged. An entry that was found twice is counted
+    /// once; where there is no room even for this, the next load finds them again.
     mutating func removeLeaving(moment: Moment) throws(StoreError) {
         guard !leaving.isEmpty else { return }
         defer { leaving.removeAll(keepingCapacity: true) }
@@ -285,6 +303,7 @@ extension StoreBatch {
     /// Changes that may each touch a page of their own.
     fileprivate var changeCount: Int {
         entries.count + acknowledgements.count + removals.count + states.count + records.count
+            + 2 * trims.count
             + sendRecords.count + 2 * transfers.count + deletedQueues.count
     }
 }

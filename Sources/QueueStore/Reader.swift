@@ -1,5 +1,5 @@
-// Reading: loads and sweeps see the state after the last commit, copy what they need and end. An open
-// reader would pin old pages, and the file would grow. It changes nothing: what it finds
+// Reading: loads and sweeps see the state after the last commit, copy what they need and end. An
+// open reader would pin old pages, and the file would grow. It changes nothing: what a load finds
 // expired or damaged it notes for the write transaction that follows.
 
 import BrokerCore
@@ -100,10 +100,11 @@ struct Reader: ~Copyable {
         result.loads.append(loaded)
     }
 
-    /// Examines up to `countMaximum` entries from `start` on; gives where the next sweep starts, or nil
-    /// where this one came to the end.
+    /// Examines up to `countMaximum` entries from `start` on, and appends those that are expired;
+    /// gives where the next sweep starts, or nil where this one came to the end. Unreadable entries
+    /// are left to the load that comes upon them.
     mutating func sweep(
-        from start: EntryKey, countMaximum: Int, now: Instant, leaving: inout [Leaving]
+        from start: EntryKey, countMaximum: Int, now: Instant, into expired: inout [ExpiredEntry]
     ) throws(StoreError) -> EntryKey? {
         var isThere = try entries.seek(notBefore: start)
         var examinedCount = 0
@@ -115,12 +116,13 @@ struct Reader: ~Copyable {
             }
             if examinedCount == countMaximum { return key }
             examinedCount += 1
-            if let entry = StoredEntry(entries.value, key: key) {
-                if entry.deadline <= now.milliseconds {
-                    leaving.append(Leaving(key: key, cause: .expired))
-                }
-            } else {
-                leaving.append(Leaving(key: key, cause: .damaged(.unreadableEntry)))
+            if let entry = StoredEntry(entries.value, key: key),
+                entry.deadline <= now.milliseconds
+            {
+                expired.append(
+                    ExpiredEntry(
+                        queue: QueueID(raw: key.queue), number: key.number,
+                        byteCount: entry.byteCount))
             }
             isThere = try entries.next()
         }

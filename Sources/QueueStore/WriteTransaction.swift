@@ -1,5 +1,5 @@
-// One write transaction and the changes that are made in it. It knows each kind of change and nothing of
-// batches, refusals or files. Nothing it does is seen by anyone before commit().
+// One write transaction and the changes that are made in it. It knows each kind of change and
+// nothing of batches, refusals or files. Nothing it does is seen by anyone before commit().
 
 import BrokerCore
 import CLMDB
@@ -62,8 +62,8 @@ struct WriteTransaction: ~Copyable {
 
     /// Makes it durable: returns after the disk has it.
     ///
-    /// No room is a failure before the meta page was written, so nothing happened and the caller may
-    /// try less. Anything else may have come from the sync itself and is fatal.
+    /// No room is a failure before the meta page was written, so nothing happened and the caller
+    /// may try less. Anything else may have come from the sync itself and is fatal.
     consuming func commit() throws(StoreError) {
         let handle = handle
         discard self
@@ -147,6 +147,26 @@ struct WriteTransaction: ~Copyable {
         return removal
     }
 
+    /// Removes the oldest entries of a queue behind a number.
+    mutating func trim(
+        _ trim: QueueTrim, departures: inout Departures
+    ) throws(StoreError) -> QueueTally {
+        var tally = QueueTally(queue: trim.queue, count: 0, byteCount: 0)
+        guard trim.afterNumber < .max else { return tally }
+        var isThere = try entries.seek(
+            notBefore: EntryKey(queue: trim.queue.raw, number: trim.afterNumber + 1))
+        while isThere, let key = EntryKey(entries.key), key.queue == trim.queue.raw,
+            tally.count < trim.count || tally.byteCount < trim.byteCount
+        {
+            if let entry = try take(key, departures: &departures) {
+                tally.count += 1
+                tally.byteCount += UInt64(entry.byteCount)
+            }
+            isThere = try entries.next()
+        }
+        return tally
+    }
+
     /// Moves a queue's entries behind those of another.
     ///
     /// The entries are held in memory meanwhile: queues are bounded, and the destination's numbers
@@ -190,8 +210,8 @@ struct WriteTransaction: ~Copyable {
 
     // MARK: Damage
 
-    /// Moves the entry the cursor stands on to the table of the damaged, where nothing reads it but a
-    /// person. It keeps holding its body, which is part of the evidence.
+    /// Moves the entry the cursor stands on to the table of the damaged, where nothing reads it but
+    /// a person. It keeps holding its body, which is part of the evidence.
     mutating func setAside(
         _ key: EntryKey, _ cause: DamageCause, departures: inout Departures
     ) throws(StoreError) {
@@ -204,7 +224,7 @@ struct WriteTransaction: ~Copyable {
                 try putSealed(evidence, key: keyBytes, table: tables.damaged, seed: .damagedEntry)
             }
         }
-        departures.damaged.add(key.queue, byteCount: UInt64(byteCount))
+        departures.addDamaged(key.queue, byteCount: UInt64(byteCount))
     }
 
     // MARK: Bodies
@@ -254,8 +274,8 @@ struct WriteTransaction: ~Copyable {
 
     // MARK: Deleted queues
 
-    /// Removes entries of a deleted queue, at most `countMaximum`. What is left is remembered in the
-    /// store itself, so that a crash does not forget it.
+    /// Removes entries of a deleted queue, at most `countMaximum`. What is left is remembered in
+    /// the store itself, so that a crash does not forget it.
     mutating func delete(
         queue: QueueID, countMaximum: Int, departures: inout Departures
     ) throws(StoreError) -> Removal {

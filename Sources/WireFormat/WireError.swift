@@ -2,7 +2,8 @@
 
 import Primitives
 
-/// Why bytes are not a packet. The connection ends after either: what follows cannot be trusted.
+/// Why bytes are not a packet. The connection ends after any of these: what follows cannot be
+/// trusted.
 public enum WireError: Error, Hashable, Sendable {
     /// The bytes have no meaning: a length that overruns, a reserved bit, a field outside its
     /// range.
@@ -12,6 +13,14 @@ public enum WireError: Error, Hashable, Sendable {
     case protocolError
     /// A CONNECT of a protocol or a level that is not spoken here.
     case unsupportedVersion
+    /// A client id that cannot be let in: an empty one that asks for a session to be kept.
+    case clientIdentifierNotValid
+    /// A topic name that no topic can have: empty, or with wildcards.
+    case topicNameInvalid
+    /// A topic filter that breaks the rules of wildcards or of shared subscriptions.
+    case topicFilterInvalid
+    /// A topic alias of 0.
+    case topicAliasInvalid
 
     @inlinable
     public var reason: ReasonCode {
@@ -19,6 +28,10 @@ public enum WireError: Error, Hashable, Sendable {
         case .malformed: .malformedPacket
         case .protocolError: .protocolError
         case .unsupportedVersion: .unsupportedProtocolVersion
+        case .clientIdentifierNotValid: .clientIdentifierNotValid
+        case .topicNameInvalid: .topicNameInvalid
+        case .topicFilterInvalid: .topicFilterInvalid
+        case .topicAliasInvalid: .topicAliasInvalid
         }
     }
 }

@@ -74,6 +74,27 @@ import Testing
         #expect(try store.texts(of: 3) == ["one"])
     }
 
+    @Test func `does not tally a damaged entry that the core has counted out`() throws {
+        try write { batch in
+            for number in 1...3 as ClosedRange<UInt64> {
+                batch.send(number, "\(number)", to: [1], number: 0x4444_5555_6660 + number)
+            }
+        }
+        for number in [0x61, 0x62] as [UInt8] {
+            let key: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0x44, 0x44, 0x55, 0x55, 0x66, number]
+            flip(key, delta: 16 + 12)
+        }
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        var batch = StoreBatch(at: 1)
+        batch.removals = [EntryRemoval(queue: QueueID(raw: 1), number: 0x4444_5555_6662)]
+        batch.acknowledge(1, through: 0x4444_5555_6661)
+        batch.sweepMaximum = 10
+        let result = try store.carryOut(batch)
+        #expect(result.damaged.isEmpty)
+        #expect(result.damagedUncounted == 2)
+        #expect(try store.texts(of: 1) == ["3"])
+    }
+
     @Test func `does not start with a record that rotted, and names it`() throws {
         try write { $0.put(.tokens, "tok/1", "a secret hash") }
         flip(Array("secret".utf8))

@@ -198,6 +198,7 @@ import Testing
         let result = try store.carryOut(load)
         #expect(result.texts == ["new", "new"])
         #expect(result.expired.map(\.count) == [1])
+        #expect(result.swept.isEmpty, "the sweep comes after the loads")
         #expect(try store.entryCounts() == (messages: 1, releases: 0, entries: 1))
         #expect(try store.carryOut(load).expired.isEmpty)
     }
@@ -212,11 +213,60 @@ import Testing
         _ = try store.carryOut(batch)
         var sweep = StoreBatch(at: 10)
         sweep.sweepMaximum = 3
-        #expect(try store.carryOut(sweep).expired.isEmpty)
-        #expect(try store.carryOut(sweep).expired.map(\.count) == [1])
+        #expect(try store.carryOut(sweep).swept.isEmpty)
+        #expect(try store.carryOut(sweep).swept.map(\.number) == [4])
         sweep.moment.instant = Instant(milliseconds: 1000)
-        #expect(try store.carryOut(sweep).expired.map(\.count) == [3])
-        #expect(try store.carryOut(sweep).expired.map(\.count) == [1])
+        #expect(try store.carryOut(sweep).swept.map(\.number) == [1, 2, 3])
+        #expect(try store.carryOut(sweep).swept.map(\.number) == [4, 5])
+        // It only looks: the core knows what is under way.
+        #expect(try store.entryCounts() == (messages: 5, releases: 0, entries: 5))
+    }
+
+    @Test func `removes single entries before it tallies acknowledgements`() throws {
+        var store = try open()
+        var batch = StoreBatch(at: 0)
+        for number in 1...3 as ClosedRange<UInt64> {
+            batch.send(number, "\(number)", to: [1], number: number)
+        }
+        _ = try store.carryOut(batch)
+        var both = StoreBatch(at: 0)
+        both.acknowledge(1, through: 3, wantsTally: true)
+        both.removals = [EntryRemoval(queue: QueueID(raw: 1), number: 2)]
+        #expect(try store.carryOut(both).tallies.map(\.count) == [2])
+    }
+
+    @Test func `trims the oldest entries behind a number, by count and by bytes`() throws {
+        var store = try open()
+        let size = UInt64(messageBlock("1").count)
+        func trim(after number: UInt64, count: UInt64, byteCount: UInt64 = 0) throws -> [String] {
+            var batch = StoreBatch(at: 0)
+            batch.trims = [
+                QueueTrim(
+                    queue: QueueID(raw: 1), afterNumber: number, count: count,
+                    byteCount: byteCount)
+            ]
+            batch.load(1)
+            let result = try store.carryOut(batch)
+            let left = 9 - UInt64(result.texts.count)
+            removed += result.trimmed[0].count
+            #expect(removed == left)
+            #expect(result.trimmed[0].byteCount == result.trimmed[0].count * size)
+            return result.texts
+        }
+        var removed: UInt64 = 0
+        var batch = StoreBatch(at: 0)
+        for number in 1...9 as ClosedRange<UInt64> {
+            batch.send(number, "\(number)", to: [1], number: number)
+        }
+        batch.send(10, "other", to: [2], number: 1)
+        _ = try store.carryOut(batch)
+        #expect(try trim(after: 2, count: 2) == ["1", "2", "5", "6", "7", "8", "9"])
+        #expect(try trim(after: 2, count: 0, byteCount: size + 1) == ["1", "2", "7", "8", "9"])
+        #expect(try trim(after: 2, count: 1, byteCount: 1) == ["1", "2", "8", "9"])
+        #expect(try trim(after: 9, count: 5) == ["1", "2", "8", "9"])
+        #expect(try trim(after: 2, count: 99) == ["1", "2"])
+        #expect(try store.texts(of: 2) == ["other"])
+        #expect(try store.entryCounts() == (messages: 3, releases: 0, entries: 3))
     }
 
     @Test func `deletes a long queue in slices, across a crash in between`() throws {

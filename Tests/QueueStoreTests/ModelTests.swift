@@ -47,7 +47,9 @@ import Testing
         var ends: [Bool]
         var blocks: [UInt8]
         var tallies: [QueueTally]
+        var trimmed: [QueueTally]
         var expired: [QueueTally]
+        var swept: [ExpiredEntry]
         var damaged: [QueueTally]
 
         init(_ result: StoreResult) {
@@ -56,13 +58,16 @@ import Testing
             ends = result.loads.map(\.reachedEnd)
             blocks = result.blocks
             tallies = result.tallies
+            trimmed = result.trimmed
             expired = result.expired
+            swept = result.swept
             damaged = result.damaged
         }
     }
 }
 
-/// Makes batches such as a core would: numbers rise per queue, ids rise, deleted queues stay deleted.
+/// Makes batches such as a core would: numbers rise per queue, ids rise, deleted queues stay
+/// deleted.
 struct BatchDriver {
     var random: SeededRandom
     private var sequence: UInt64 = 0
@@ -94,6 +99,12 @@ struct BatchDriver {
                     state: EntryState(
                         grade: .once, options: .received,
                         packetIdentifier: UInt16(random.next(upTo: 65_535)))))
+        }
+        if random.next(upTo: 4) == 0 {
+            batch.trims.append(
+                QueueTrim(
+                    queue: QueueID(raw: anyQueue()), afterNumber: random.next(upTo: 40),
+                    count: random.next(upTo: 4), byteCount: random.next(upTo: 800)))
         }
         if random.next(upTo: 8) == 0 { addTransfer(to: &batch) }
         if random.next(upTo: 12) == 0 { addDeletion(to: &batch) }

@@ -16,7 +16,7 @@ func bytes(count: Int, _ body: (inout PacketWriter) -> Void) -> [UInt8] {
 }
 
 /// A packet's bytes; its ranges are within `source`.
-func encode<Packet: MRT.Packet>(_ packet: Packet, _ source: [UInt8] = []) -> [UInt8] {
+func encode(_ packet: some WirePacket, _ source: [UInt8] = []) -> [UInt8] {
     bytes(count: packet.encodedByteCount) { writer in
         source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
     }

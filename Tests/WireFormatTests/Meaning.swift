@@ -20,16 +20,25 @@ func understand(_ bytes: [UInt8], isFromClient: Bool) -> Meaning {
             do throws(WireError) {
                 return try decode(frame, bytes, isFromClient ? .client : .broker)
             } catch {
-                switch error {
-                case .malformed: return Meaning(text: "error=malformed")
-                case .protocolError: return Meaning(text: "error=protocol-error")
-                case .unsupportedVersion: return Meaning(text: "error=unsupported-version")
-                }
+                return Meaning(text: "error=\(word(error))")
             }
         case .incomplete(let count): return Meaning(text: "error=incomplete:\(count)")
         case .malformed: return Meaning(text: "error=malformed")
         case .tooLarge: return Meaning(text: "error=too-large")
         }
+    }
+}
+
+/// The word for an error in the vector files.
+func word(_ error: WireError) -> String {
+    switch error {
+    case .malformed: "malformed"
+    case .protocolError: "protocol-error"
+    case .unsupportedVersion: "unsupported-version"
+    case .clientIdentifierNotValid: "client-identifier-not-valid"
+    case .topicNameInvalid: "topic-name-invalid"
+    case .topicFilterInvalid: "topic-filter-invalid"
+    case .topicAliasInvalid: "topic-alias-invalid"
     }
 }
 
@@ -155,23 +164,32 @@ private func words(_ packet: MRT.ConnectRefused, _ body: UnsafeRawBufferPointer)
 }
 
 private func words(_ packet: MRT.Send, _ body: UnsafeRawBufferPointer) -> [String?] {
-    let target: String
-    switch packet.target {
-    case .user(let id): target = "user=" + escape(id, body)
-    case .list(let count, let ids):
-        let names = IteratorSequence(MRT.IdentifierList(ids, in: body)).map { escape($0, body) }
-        precondition(names.count == count, "a list counts its ids")
-        target = "list=" + names.joined(separator: ",")
-    case .group(let id): target = "group=" + escape(id, body)
-    case .broadcast: target = "broadcast"
-    case .topic(let name): target = "topic=" + escape(name, body)
-    }
-    return [
+    [
         "send", "grade=\(packet.grade.rawValue)", field("number", packet.number),
         field("messageid", packet.messageIdentifier, body),
         field("expiry", UInt64(packet.expirySeconds)), field("time", packet.time),
-        mark("raw", packet.isRaw), target, "payload=" + escape(packet.payload, body),
+        mark("raw", packet.isRaw), words(packet.target, body),
+        "payload=" + escape(packet.payload, body),
     ]
+}
+
+func words(_ target: MRT.Target, _ body: UnsafeRawBufferPointer) -> String {
+    switch target {
+    case .user(let id): "user=" + escape(id, body)
+    case .list(let count, let ids): "list=" + names(ids, body, count: count)
+    case .group(let id): "group=" + escape(id, body)
+    case .broadcast: "broadcast"
+    case .topic(let name): "topic=" + escape(name, body)
+    }
+}
+
+/// The strings of a run, which must be `count`.
+func names(
+    _ range: ByteRange, _ body: UnsafeRawBufferPointer, count: Int? = nil
+) -> String {
+    let names = IteratorSequence(MRT.IdentifierList(range, in: body)).map { escape($0, body) }
+    if let count { precondition(names.count == count, "a list counts its ids") }
+    return names.joined(separator: ",")
 }
 
 private func words(_ packet: MRT.SendResult, _ body: UnsafeRawBufferPointer) -> [String?] {
@@ -194,24 +212,24 @@ private func words(_ packet: MRT.Deliver, _ body: UnsafeRawBufferPointer) -> [St
 }
 
 /// A bare word.
-private func mark(_ word: String, _ isSet: Bool) -> String? { isSet ? word : nil }
+func mark(_ word: String, _ isSet: Bool) -> String? { isSet ? word : nil }
 
 /// A number that is absent where it is 0.
-private func field(_ name: String, _ value: UInt64) -> String? {
+func field(_ name: String, _ value: UInt64) -> String? {
     value == 0 ? nil : "\(name)=\(value)"
 }
 
 /// Bytes that are absent where there are none.
-private func field(_ name: String, _ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String? {
+func field(_ name: String, _ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String? {
     range.isEmpty ? nil : "\(name)=" + escape(range, body)
 }
 
-private func fixed8(_ value: UInt64) -> String {
+func fixed8(_ value: UInt64) -> String {
     let digits = String(value, radix: 16)
     return String(repeating: "0", count: 16 - digits.count) + digits
 }
 
-private func escape(_ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String {
+func escape(_ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String {
     var text = ""
     for byte in range.bytes(in: body) {
         if (0x21...0x7E).contains(byte) && byte != UInt8(ascii: "%") {

@@ -6,6 +6,10 @@ import Testing
 /// One line of a vector file.
 struct Vector: CustomTestStringConvertible, Sendable {
     var name: String
+    /// `MRT1`, or `MQTT` and its level.
+    var dialect: String
+    /// What the bytes are a part of: the code of an operation, or `event`; nil for a whole packet.
+    var part: Substring?
     var isFromClient: Bool
     var bytes: [UInt8]
     var meaning: String
@@ -15,25 +19,34 @@ struct Vector: CustomTestStringConvertible, Sendable {
     init(line: Substring) {
         let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
         precondition(fields.count == 5, "five fields: \(line)")
-        precondition(fields[1] == "MRT1", "a known dialect: \(line)")
         precondition(fields[2] == "c>b" || fields[2] == "b>c", "a direction: \(line)")
         name = String(fields[0])
+        let dialect = fields[1].split(separator: "/")
+        self.dialect = String(dialect[0])
+        part = dialect.count == 2 ? dialect[1] : nil
         isFromClient = fields[2] == "c>b"
         bytes = hexadecimal(fields[3])
         meaning = String(fields[4])
     }
 
-    /// Every vector of every file.
-    static let all: [Vector] = {
-        let names = ["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"]
-        return names.flatMap { name in
+    /// Every vector of MRT.
+    static let all = load(["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"])
+
+    static func load(_ names: [String]) -> [Vector] {
+        names.flatMap { name in
             let file = folder.appending(path: "\(name).txt")
             let lines = try! String(contentsOf: file, encoding: .utf8).split(separator: "\n")
             return lines.filter { !$0.hasPrefix("#") }.map(Vector.init(line:))
         }
-    }()
+    }
 
-    static let valid = all.filter { !$0.meaning.hasPrefix("error=") }
+    static let valid = all.filter(\.isValid)
+
+    /// Parts of packets of MRT.
+    static let parts = load(["mrt-parts"])
+    static let validParts = parts.filter(\.isValid)
+
+    private var isValid: Bool { !meaning.hasPrefix("error=") }
 
     static subscript(name: String) -> Vector {
         all.first { $0.name == name }!

@@ -1,5 +1,4 @@
-// The same jobs in MRT, MQTT 3.1.1 and MQTT 5.0, as real packets, to count their bytes. The MQTT
-// packets are written out by hand after their specifications.
+// The same jobs in MRT, MQTT 3.1.1 and MQTT 5.0, as real packets, to count their bytes.
 
 import Primitives
 import Testing
@@ -25,13 +24,13 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
         WireSizes(
             job: "first login, ready to receive",
             mrt: [connect(), accepted],
-            mqtt3: connect3 + subscribe([]),
-            mqtt5: connect5 + subscribe([0])),
+            mqtt3: connect(.v311) + subscribe(.v311),
+            mqtt5: connect(.v5) + subscribe(.v5)),
         WireSizes(
             job: "login again after a lost connection",
             mrt: [connect(again: true), accepted],
-            mqtt3: connect3,
-            mqtt5: connect5),
+            mqtt3: connect(.v311),
+            mqtt5: connect(.v5)),
         unicast("unicast, acknowledged (durable, QoS 1)", .durable),
         unicast("unicast, exactly once (once, QoS 2)", .once),
         WireSizes(
@@ -40,13 +39,13 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
                 Vector["send-group"].bytes, Vector["result-sent"].bytes,
                 Vector["deliver-group"].bytes, Vector["ack-inbox"].bytes,
             ],
-            mqtt3: publish(1, "$g/fleet-7", json, [])
-                + publish(1, "$g/fleet-7", envelope(true), []),
-            mqtt5: publish(1, "$g/fleet-7", json, [0])
-                + publish(1, "$g/fleet-7", envelope(true), [0])),
+            mqtt3: publish(.v311, 1, "$g/fleet-7", json)
+                + publish(.v311, 1, "$g/fleet-7", envelope(true)),
+            mqtt5: publish(.v5, 1, "$g/fleet-7", json)
+                + publish(.v5, 1, "$g/fleet-7", envelope(true))),
         WireSizes(
             job: "ping", mrt: [Vector["pingreq"].bytes, Vector["pingresp"].bytes],
-            mqtt3: [[0xC0, 0], [0xD0, 0]], mqtt5: [[0xC0, 0], [0xD0, 0]]),
+            mqtt3: ping, mqtt5: ping),
     ]
 
     private static func unicast(_ job: String, _ grade: MRT.Grade) -> WireSizes {
@@ -58,9 +57,10 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
         return WireSizes(
             job: job,
             mrt: [send, Vector["result-sent"].bytes, deliver, Vector["ack-inbox"].bytes],
-            mqtt3: publish(qos, "$u/bob", json, []) + publish(qos, "$u/bob", envelope(false), []),
-            mqtt5: publish(qos, "$u/bob", json, [0])
-                + publish(qos, "$u/bob", envelope(false), [0]))
+            mqtt3: publish(.v311, qos, "$u/bob", json)
+                + publish(.v311, qos, "$u/bob", envelope(false)),
+            mqtt5: publish(.v5, qos, "$u/bob", json)
+                + publish(.v5, qos, "$u/bob", envelope(false)))
     }
 
     // MARK: MRT
@@ -83,6 +83,9 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
 
     // MARK: MQTT
 
+    private static let ping = [
+        encode(MQTT.Ping(isResponse: false)), encode(MQTT.Ping(isResponse: true)),
+    ]
     private static let token = [UInt8](repeating: UInt8(ascii: "x"), count: 32)
     private static let json = #"{"t":"0","b":"hello"}"#
 
@@ -91,48 +94,40 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
             + (isGroup ? #","groupid":"fleet-7"}"# : "}")
     }
 
-    private static func packet(_ first: UInt8, _ body: [UInt8]) -> [UInt8] {
-        [first] + varInt(body.count) + body
+    /// CONNECT with client id, user name and password, keep-alive 300; CONNACK. In 5.0 with a session
+    /// expiry asked for and a receive maximum granted.
+    private static func connect(_ version: MQTT.Version) -> [[UInt8]] {
+        var connect = MQTT.Connect(version)
+        connect.keepAliveSeconds = 300
+        connect.sessionExpirySeconds = 604_800
+        connect.clientIdentifier = ByteRange(offset: 0, count: 4)
+        connect.userName = ByteRange(offset: 4, count: 5)
+        connect.password = ByteRange(offset: 9, count: 32)
+        var connack = MQTT.Connack(version, .success)
+        connack.receiveMaximum = 32
+        return [encode(connect, Array("pumpalice".utf8) + token), encode(connack)]
     }
-
-    /// Two bytes of length, then the bytes.
-    private static func string(_ text: String) -> [UInt8] {
-        [UInt8(text.utf8.count >> 8), UInt8(text.utf8.count & 0xFF)] + Array(text.utf8)
-    }
-
-    /// CONNECT with client id, user name and password, keep-alive 300; CONNACK.
-    private static let connect3: [[UInt8]] = {
-        let header = string("MQTT") + [4, 0xC0, 0x01, 0x2C]
-        let payload = string("pump") + string("alice") + [0, 32] + token
-        return [packet(0x10, header + payload), [0x20, 2, 0, 0]]
-    }()
-
-    /// The same; session expiry (0x11) asked for, receive maximum (0x21) granted.
-    private static let connect5: [[UInt8]] = {
-        let expiry: [UInt8] = [0x11, 0x00, 0x09, 0x3A, 0x80]
-        let header = string("MQTT") + [5, 0xC0, 0x01, 0x2C, 5] + expiry
-        let payload = string("pump") + string("alice") + [0, 32] + token
-        return [packet(0x10, header + payload), [0x20, 6, 0, 0, 3, 0x21, 0, 32]]
-    }()
 
     /// SUBSCRIBE to one's own messages and to everybody's; SUBACK.
-    private static func subscribe(_ properties: [UInt8]) -> [[UInt8]] {
-        let filters = string("$u/alice") + [1] + string("$b") + [1]
-        let granted: [UInt8] = [1, 1]
-        return [
-            packet(0x82, [0, 1] + properties + filters),
-            packet(0x90, [0, 1] + properties + granted),
-        ]
+    private static func subscribe(_ version: MQTT.Version) -> [[UInt8]] {
+        let list = [0, 8] + Array("$u/alice".utf8) + [1, 0, 2] + Array("$b".utf8) + [1]
+        let subscribe = MQTT.Subscribe(
+            version, 1, subscriptions: ByteRange(offset: 0, count: list.count), count: 2)
+        let suback = MQTT.Suback(version, 1, codes: ByteRange(offset: 0, count: 2))
+        return [encode(subscribe, list), encode(suback, [1, 1])]
     }
 
     /// PUBLISH and what acknowledges it: one packet, or three.
     private static func publish(
-        _ qos: UInt8, _ topic: String, _ payload: String, _ properties: [UInt8]
+        _ version: MQTT.Version, _ qos: UInt8, _ topic: String, _ payload: String
     ) -> [[UInt8]] {
-        let body = string(topic) + [0, 1] + properties + Array(payload.utf8)
-        let first = packet(0x30 | qos << 1, body)
-        return qos == 1
-            ? [first, [0x40, 2, 0, 1]]
-            : [first, [0x50, 2, 0, 1], [0x62, 2, 0, 1], [0x70, 2, 0, 1]]
+        let packet = MQTT.Publish(
+            version, topic: ByteRange(offset: 0, count: topic.utf8.count),
+            payload: ByteRange(offset: topic.utf8.count, count: payload.utf8.count),
+            qos: MQTT.QoS(rawValue: qos)!, packetIdentifier: 1)
+        let steps: [MQTT.Acknowledgement.Step] =
+            qos == 1 ? [.puback] : [.pubrec, .pubrel, .pubcomp]
+        return [encode(packet, Array((topic + payload).utf8))]
+            + steps.map { encode(MQTT.Acknowledgement(version, $0, 1)) }
     }
 }

@@ -106,35 +106,7 @@ public enum MRT {
         func needsPayload(isRaw: Bool) -> Bool { !isRaw && self != .kickedOut }
     }
 
-    /// A packet that can be written.
-    public protocol Packet {
-        /// The first byte of the packet.
-        var typeAndFlags: UInt8 { get }
-        /// Bytes after the fixed header.
-        var bodyByteCount: Int { get }
-        /// Writes exactly ``bodyByteCount`` bytes. Ranges of the packet are within `source`.
-        func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer)
-    }
-}
-
-extension MRT.Packet {
-    /// Bytes of the whole packet.
-    @inlinable
-    public var encodedByteCount: Int {
-        let body = bodyByteCount
-        return 1 + VariableInteger.byteCount(body) + body
-    }
-
-    /// Writes the whole packet, ``encodedByteCount`` bytes. Ranges of the packet are within
-    /// `source`.
-    @inlinable
-    public func write(
-        to writer: inout PacketWriter,
-        from source: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
-    ) {
-        writer.write(typeAndFlags: typeAndFlags, bodyByteCount: bodyByteCount)
-        writeBody(to: &writer, from: source)
-    }
+    public typealias Packet = WirePacket
 }
 
 extension MRT.PacketType {

@@ -1,0 +1,146 @@
+// The half of a session that exists while a connection belongs to it: the window of messages under
+// way, and what was agreed for this connection. It ends with the connection, and everything in it
+// is in the store or counted in the inbox by then.
+
+import Primitives
+
+/// One numbered message on its way to a connected session.
+struct WindowEntry: BitwiseCopyable {
+    var number: UInt64
+    /// Index of the message in memory.
+    var message: UInt32
+    /// Place in the entries of the batch that stores it, while that batch is `Message.batch`.
+    var batchEntry: UInt32
+    var byteCount: UInt32
+    /// The store refused it: it lives here only.
+    var isUnstored = false
+    var state: EntryState
+}
+
+/// A session's connection and what is under way on it.
+///
+///     queue:   1 … 40 │ 41   42   43   44 │ 45   46   47 │ 48 … 90
+///     acknowledged ───┘      sent ────────┘    loaded ───┘  └── backlog: on disk only
+///                     └──────── window ──────────────────┘
+struct Attachment: ~Copyable {
+    let connection: ConnectionID
+    let session: UInt32
+    /// Whether the client has been told that it is accepted; nothing is delivered before.
+    var isConfirmed = false
+    var isLoading = false
+    /// Whether the session was there before this connection.
+    let wasPresent: Bool
+    /// Entries from the front of the window that have been delivered.
+    var sentCount: UInt32 = 0
+    /// Unacknowledged deliveries that the client takes at a time.
+    let windowMaximum: UInt32
+    /// Entries of the queue behind the window.
+    var backlogCount: UInt32
+    var window = Ring<WindowEntry>()
+    /// Bytes of the messages in the window.
+    var windowByteCount = 0
+    /// The highest number delivered on this connection.
+    var sentThrough: UInt64
+    /// Numbers up to here are in the window, or were; the backlog lies above.
+    var loadedThrough: UInt64
+    /// The batch that already has an acknowledgement of this queue, and where.
+    var acknowledgementBatch: UInt64 = 0
+    var acknowledgementIndex = 0
+    /// The batch whose commit the next delivery waits for, once that has been noted there.
+    var awaitedBatch: UInt64 = 0
+
+    /// What the client was given to replace this connection with, and what it came with.
+    let cookie: UInt64
+    let presentedCookie: UInt64?
+    let keepAliveSeconds: UInt32
+    var connectedUnixMilliseconds: UInt64 = 0
+    /// How often the session has been taken over lately; passed on to the connection that does it.
+    var takeovers: TakeoverCount
+
+    /// - Parameters:
+    ///   - start: the last number the receiver holds.
+    ///   - backlogCount: entries in its queue.
+    init(
+        connection: ConnectionID, session: UInt32, wasPresent: Bool, windowMaximum: UInt32,
+        start: UInt64, backlogCount: UInt32, cookie: UInt64, presentedCookie: UInt64?,
+        keepAliveSeconds: UInt32, takeovers: TakeoverCount
+    ) {
+        self.connection = connection
+        self.session = session
+        self.wasPresent = wasPresent
+        self.windowMaximum = windowMaximum
+        self.backlogCount = backlogCount
+        sentThrough = start
+        loadedThrough = start
+        self.cookie = cookie
+        self.presentedCookie = presentedCookie
+        self.keepAliveSeconds = keepAliveSeconds
+        self.takeovers = takeovers
+    }
+
+    /// Whether a login comes from the client that this connection belongs to. Its CONNACK may have
+    /// been lost with the connection: then the client still has the cookie that it came with.
+    func belongs(toHolderOf cookie: UInt64?) -> Bool {
+        cookie != nil && (cookie == self.cookie || cookie == presentedCookie)
+    }
+
+    /// Messages held in memory: twice what may be under way, so that there is something to send
+    /// while the next ones are loaded.
+    var windowCapacity: Int { Int(windowMaximum) * 2 }
+
+    /// Whether the next message may go straight into the window: nothing older waits on disk, and
+    /// there is room.
+    func takesNext(byteCount: Int, windowBytesMaximum: Int) -> Bool {
+        backlogCount == 0 && !isLoading && window.count < windowCapacity
+            && (windowByteCount + byteCount <= windowBytesMaximum || window.isEmpty)
+    }
+
+    /// Puts the next entry of the queue into the window.
+    mutating func append(_ entry: WindowEntry) {
+        window.append(entry)
+        windowByteCount += Int(entry.byteCount)
+        loadedThrough = entry.number
+    }
+
+    /// Takes an entry out of the window.
+    mutating func remove(at position: Int) -> WindowEntry {
+        let entry = position == 0 ? window.removeFirst() : window.remove(at: position)
+        windowByteCount -= Int(entry.byteCount)
+        if position < sentCount { sentCount -= 1 }
+        return entry
+    }
+
+    /// Where a number stands in the window. Numbers rise from front to back.
+    func position(of number: UInt64) -> Int? {
+        var low = 0
+        var high = window.count
+        while low < high {
+            let middle = (low + high) / 2
+            if window[middle].number < number { low = middle + 1 } else { high = middle }
+        }
+        return low < window.count && window[low].number == number ? low : nil
+    }
+}
+
+/// Counts takeovers of a session within a minute: two devices that bear one name take turns for as
+/// long as they live, and are stopped.
+struct TakeoverCount {
+    /// Takeovers within ``windowMilliseconds`` that are let through: a person who moves from device
+    /// to device does not reach it.
+    static let maximum = 5
+    static let windowMilliseconds: UInt64 = 60_000
+
+    /// The last ones, oldest first; empty, and without memory of its own, for nearly every session.
+    private var times: [Instant] = []
+
+    /// Counts one more; gives the seconds to wait where that is too many.
+    mutating func add(at now: Instant) -> UInt32? {
+        times.removeAll { now.milliseconds(since: $0) >= Self.windowMilliseconds }
+        guard times.count < Self.maximum else {
+            let rest = Self.windowMilliseconds - now.milliseconds(since: times[0])
+            return UInt32((rest + 999) / 1000)
+        }
+        times.append(now)
+        return nil
+    }
+}

@@ -1,0 +1,273 @@
+// Out of an inbox: deliveries leave in the order of numbers, acknowledgements are cumulative. A
+// session holds a bounded window of messages in memory; what lies behind it is on disk only and is
+// loaded as the window empties.
+
+import Primitives
+
+/// A message for whoever is online, without a place in memory.
+struct TransientMessage {
+    let stamp: UInt64
+    let block: UnsafeRawBufferPointer
+    let deadline: Instant
+    /// The session it does not go to.
+    let excluded: UInt32
+}
+
+extension Broker {
+    // MARK: - Without an inbox
+
+    /// Hands a message to everybody online in an audience. This is the fan-out: it reads the
+    /// audience from front to back and touches nothing else.
+    mutating func deliver(
+        _ message: TransientMessage, to audience: UInt32, _ effects: inout Effects
+    ) {
+        var delivered: UInt64 = 0
+        audiences[audience].subscribers.withUnsafeBufferPointer { subscribers in
+            for subscriber in subscribers
+            where subscriber.connection != .none && subscriber.session != message.excluded {
+                effects[subscriber.connection.lane].deliver(
+                    stamp: message.stamp, block: message.block, deadline: message.deadline,
+                    to: subscriber.connection)
+                delivered += 1
+            }
+        }
+        counters.deliveries += delivered
+    }
+
+    /// Hands a message to a user's devices that are online.
+    mutating func deliver(
+        _ message: TransientMessage, toSessionsOf user: UInt32, _ effects: inout Effects
+    ) {
+        var session = users[user].firstSession
+        while session != Slab<Session>.none {
+            let connection = liveConnection(of: session)
+            if connection != .none {
+                effects[connection.lane].deliver(
+                    stamp: message.stamp, block: message.block, deadline: message.deadline,
+                    to: connection)
+                counters.deliveries += 1
+            }
+            session = sessions[session].nextOfUser
+        }
+    }
+
+    // MARK: - The window
+
+    /// Delivers what is ready: in the order of numbers, within the receiver's window, nothing of
+    /// grade *once* before its commit, no number before it is reserved.
+    mutating func pump(_ session: UInt32, _ moment: Moment, _ effects: inout Effects) {
+        let attachment = sessions[session].attachment
+        guard attachment != Slab<Attachment>.none, attachments[attachment].isConfirmed else {
+            return
+        }
+        let connection = attachments[attachment].connection
+        // Numbers of a session in memory end with it.
+        let usable =
+            sessions[session].isPersistent ? sessions[session].reservedThrough : UInt64.max
+        while attachments[attachment].sentCount < attachments[attachment].windowMaximum {
+            let position = Int(attachments[attachment].sentCount)
+            guard position < attachments[attachment].window.count else { break }
+            let entry = attachments[attachment].window[position]
+            if entry.number > usable { return }
+            if messages[entry.message].isWithdrawn {
+                withdraw(session, position)
+                continue
+            }
+            // The send's grade decides, not the receiver's: one of grade *once* is taken back as a
+            // whole, and is not known to a broker that dies before the commit.
+            if messages[entry.message].grade == .once && messages[entry.message].batch != 0 {
+                awaitBatch(messages[entry.message].batch, attachment)
+                return
+            }
+            if messages[entry.message].deadline <= moment.instant {
+                counters.expired += 1
+                drop(session, position, &effects)
+                continue
+            }
+            attachments[attachment].sentCount += 1
+            attachments[attachment].sentThrough = entry.number
+            effects[connection.lane].deliver(
+                stamp: messages[entry.message].stamp, block: messages[entry.message].block,
+                deadline: messages[entry.message].deadline, to: connection, number: entry.number,
+                state: entry.state)
+            counters.deliveries += 1
+        }
+        loadMore(session)
+    }
+
+    /// Notes, once per batch, that deliveries wait for its commit.
+    private mutating func awaitBatch(_ batch: UInt64, _ attachment: UInt32) {
+        guard attachments[attachment].awaitedBatch != batch else { return }
+        attachments[attachment].awaitedBatch = batch
+        if batch == gathering.sequence {
+            gathering.waiting.append(attachments.handle(attachment))
+        } else {
+            committing.waiting.append(attachments.handle(attachment))
+        }
+    }
+
+    /// Takes an entry whose send was taken back out of a window.
+    private mutating func withdraw(_ session: UInt32, _ position: Int) {
+        let entry = attachments[sessions[session].attachment].remove(at: position)
+        countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+        release(entry.message)
+    }
+
+    /// Gives up one entry of a window, in the store too.
+    mutating func drop(_ session: UInt32, _ position: Int, _ effects: inout Effects) {
+        let entry = attachments[sessions[session].attachment].remove(at: position)
+        if settle(entry, session, &effects) == .inStore {
+            gathering.removals.append(
+                EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
+        }
+    }
+
+    /// A delivery could not be put on the wire: it is done with, and counted.
+    mutating func dropOversize(
+        _ connection: ConnectionID, _ number: UInt64, _ moment: Moment, _ effects: inout Effects
+    ) {
+        guard let session = session(of: connection) else { return }
+        counters.oversizeDropped += 1
+        let attachment = sessions[session].attachment
+        guard let position = attachments[attachment].position(of: number),
+            position < attachments[attachment].sentCount
+        else { return }
+        drop(session, position, &effects)
+        pump(session, moment, &effects)
+    }
+
+    /// Asks for more of the queue once half of the window's memory is free.
+    private mutating func loadMore(_ session: UInt32) {
+        let attachment = sessions[session].attachment
+        guard attachments[attachment].backlogCount > 0, !attachments[attachment].isLoading else {
+            return
+        }
+        let capacity = attachments[attachment].windowCapacity
+        let room = capacity - attachments[attachment].window.count
+        let byteRoom =
+            limits.inboxWindowBytesMaximum - attachments[attachment].windowByteCount
+        guard room * 2 >= capacity,
+            byteRoom > 0 || attachments[attachment].window.isEmpty
+        else { return }
+        attachments[attachment].isLoading = true
+        gathering.loads.append(
+            LoadRequest(
+                queue: sessions[session].inbox.queue,
+                afterNumber: attachments[attachment].loadedThrough,
+                countMaximum: min(room, CoreLimits.loadCountMaximum),
+                byteMaximum: min(max(byteRoom, 1), CoreLimits.loadBytesMaximum)))
+        gathering.loadOwners.append(attachments.handle(attachment))
+    }
+
+    // MARK: - Acknowledgement
+
+    /// The receiver holds everything up to a number.
+    mutating func acknowledgeInbox(
+        _ connection: ConnectionID, _ throughNumber: UInt64, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
+        guard let session = session(of: connection) else { return }
+        let attachment = sessions[session].attachment
+        guard throughNumber <= attachments[attachment].sentThrough else {
+            close(session, .protocolError, moment, &effects)
+            return
+        }
+        guard throughNumber > sessions[session].inbox.acknowledgedThrough else { return }
+        sessions[session].inbox.acknowledgedThrough = throughNumber
+        counters.acknowledgements += 1
+        var isInStore = false
+        while attachments[attachment].sentCount > 0,
+            attachments[attachment].window[0].number <= throughNumber
+        {
+            let entry = attachments[attachment].remove(at: 0)
+            if settle(entry, session, &effects) == .inStore { isInStore = true }
+        }
+        if isInStore { removeFromStore(session, throughNumber: throughNumber) }
+        pump(session, moment, &effects)
+    }
+
+    /// Where an entry was when it was settled.
+    enum SettledPlace {
+        /// It need not be removed from the store: struck out of the batch, or never meant for it.
+        case memoryOnly
+        case inStore
+    }
+
+    /// A receiver is done with an entry that has left its window: counts it out, strikes it out of
+    /// the batch if it has not been handed over, and tells the sender if it was the last.
+    private mutating func settle(
+        _ entry: WindowEntry, _ session: UInt32, _ effects: inout Effects
+    ) -> SettledPlace {
+        countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+        let message = entry.message
+        defer { release(message) }
+        guard sessions[session].isPersistent else { return .memoryOnly }
+        let batch = messages[message].batch
+        if batch == 0 && !entry.isUnstored { return .inStore }
+        if batch == gathering.sequence {
+            gathering.entries[Int(entry.batchEntry)].isSettled = true
+            messages[message].pendingEntries -= 1
+            counters.entriesElided += 1
+        } else if batch != 0 {
+            committing.entries[Int(entry.batchEntry)].isSettled = true
+        }
+        messages[message].takenCount += 1
+        messages[message].unsettled -= 1
+        completeIfSettled(message, &effects)
+        return batch == 0 || batch == gathering.sequence ? .memoryOnly : .inStore
+    }
+
+    /// Removes a session's stored entries up to a number that were counted out already, by one
+    /// request per batch however often the number grows.
+    private mutating func removeFromStore(_ session: UInt32, throughNumber: UInt64) {
+        let attachment = sessions[session].attachment
+        if attachments[attachment].acknowledgementBatch == gathering.sequence {
+            let index = attachments[attachment].acknowledgementIndex
+            gathering.acknowledgements[index].throughNumber = throughNumber
+            return
+        }
+        attachments[attachment].acknowledgementBatch = gathering.sequence
+        attachments[attachment].acknowledgementIndex = gathering.acknowledgements.count
+        gathering.acknowledgements.append(
+            QueueAcknowledgement(
+                queue: sessions[session].inbox.queue, throughNumber: throughNumber))
+    }
+
+    // MARK: - Counting out
+
+    /// Entries have left a session's queue.
+    @inline(__always)
+    mutating func countOut(session: UInt32, count: UInt64, byteCount: UInt64) {
+        sessions[session].inbox.subtract(count: count, byteCount: byteCount)
+        if sessions[session].isPersistent { queuedCount -= count }
+    }
+
+    /// Entries have left a session's queue that were not in its window.
+    mutating func countOutBacklog(session: UInt32, count: UInt64, byteCount: UInt64) {
+        countOut(session: session, count: count, byteCount: byteCount)
+        let attachment = sessions[session].attachment
+        guard attachment != Slab<Attachment>.none else { return }
+        precondition(
+            UInt64(attachments[attachment].backlogCount) >= count, "a backlog below empty")
+        attachments[attachment].backlogCount -= UInt32(count)
+    }
+
+    /// Entries have left a mailbox.
+    mutating func countOut(mailbox: UInt32, count: UInt64, byteCount: UInt64) {
+        mailboxes[mailbox].subtract(count: count, byteCount: byteCount)
+        queuedCount -= count
+    }
+
+    /// Entries have left a queue by the store's own word.
+    mutating func countOut(_ tally: QueueTally) {
+        switch owner(of: tally.queue) {
+        case .session(let session)?:
+            countOutBacklog(session: session, count: tally.count, byteCount: tally.byteCount)
+        case .mailbox(let user)?:
+            countOut(
+                mailbox: users[user].mailbox, count: tally.count, byteCount: tally.byteCount)
+        case nil:
+            break
+        }
+    }
+}

@@ -1,0 +1,196 @@
+// Going away: the end of a connection, and the end of a session some time after it.
+
+import Primitives
+
+extension Broker {
+    // MARK: - The end of a connection
+
+    /// The broker gives a connection up: tells why and lets go of it.
+    mutating func close(
+        _ session: UInt32, _ reason: ReasonCode, willFate: WillFate = .starts,
+        _ moment: Moment, _ effects: inout Effects
+    ) {
+        let connection = attachments[sessions[session].attachment].connection
+        switch reason {
+        case .malformedPacket, .protocolError, .receiveMaximumExceeded, .packetTooLarge:
+            counters.protocolErrors += 1
+        default: break
+        }
+        effects[connection.lane].effects.append(.close(connection, reason))
+        note(.disconnected, session, reason, &effects)
+        detach(session, willFate, moment, &effects)
+    }
+
+    mutating func connectionClosed(
+        _ connection: ConnectionID, _ cause: CloseCause, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
+        guard let session = session(of: connection) else { return }
+        let reason: ReasonCode =
+            switch cause {
+            case .lost, .closedByBroker: .unspecifiedError
+            case .keepAliveTimeout: .keepAliveTimeout
+            case .outgoingOverflow: .quotaExceeded
+            }
+        note(.disconnected, session, reason, &effects)
+        detach(session, .starts, moment, &effects)
+    }
+
+    /// A fault of the peer's ends its connection, before or after it was let in.
+    mutating func peerFaulted(
+        _ connection: ConnectionID, _ reason: ReasonCode, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
+        if let session = session(of: connection) {
+            close(session, reason, moment, &effects)
+        } else {
+            counters.protocolErrors += 1
+            effects[connection.lane].effects.append(.close(connection, reason))
+        }
+    }
+
+    /// The client says good-bye; it is answered when what it changed is committed.
+    mutating func disconnect(
+        _ connection: ConnectionID, _ request: DisconnectRequest, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
+        guard let session = session(of: connection) else { return }
+        let hasWill = sessions[session].will != Slab<Will>.none
+        var batch = hasWill ? gathering.sequence : sessions[session].willBatch
+        if let expiry = request.sessionExpirySeconds, sessions[session].isPersistent {
+            changeExpiry(session, min(expiry, limits.sessionExpirySecondsMaximum))
+            batch = max(batch, sessions[session].decisiveBatch)
+        }
+        if !confirmLater(.disconnect(connection), batch: batch) {
+            effects[connection.lane].effects.append(.confirmDisconnect(connection))
+        }
+        note(.disconnected, session, .success, &effects)
+        detach(session, request.sendsWill ? .starts : .removed, moment, &effects)
+    }
+
+    /// What becomes of a session's will when its connection ends.
+    enum WillFate {
+        /// It is sent, now or after its delay.
+        case starts
+        /// It is forgotten.
+        case removed
+        /// It stays as it is, for the connection that takes the place of this one.
+        case kept
+    }
+
+    /// Parts a session from its connection. What is under way goes back behind the window: it is in
+    /// the store, or on its way there.
+    private mutating func detach(
+        _ session: UInt32, _ willFate: WillFate, _ moment: Moment, _ effects: inout Effects
+    ) {
+        let attachment = sessions[session].attachment
+        let wasConfirmed = attachments[attachment].isConfirmed
+        connections.remove(attachments[attachment].connection)
+        emptyWindow(session, &effects)
+        attachments.remove(attachment)
+        sessions[session].attachment = Slab<Attachment>.none
+        if wasConfirmed {
+            users[sessions[session].user].lastSeenUnixMilliseconds = moment.unixMilliseconds
+            announceConnection(of: session)
+        }
+        // Most sessions never send again what they have seen answered: give the memory back.
+        if sessions[session].outbox.isEmpty { sessions[session].outbox = [] }
+        if !sessions[session].isPersistent || sessions[session].expirySeconds == 0 {
+            // A session that ends here sends its will itself.
+            if willFate != .starts { removeWill(of: session) }
+            destroy(session, returnsMail: true, moment, &effects)
+            return
+        }
+        markDirty(session, .session, isUrgent: false)
+        sessions[session].disconnected = moment.instant
+        startExpiry(session)
+        switch willFate {
+        case .starts: startWill(of: session, moment, &effects)
+        case .removed: removeWill(of: session)
+        case .kept: break
+        }
+    }
+
+    private mutating func emptyWindow(_ session: UInt32, _ effects: inout Effects) {
+        let attachment = sessions[session].attachment
+        while !attachments[attachment].window.isEmpty {
+            let entry = attachments[attachment].remove(at: 0)
+            if entry.isUnstored {
+                // It is neither acknowledged nor in the store, though it may have arrived.
+                countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+                messages[entry.message].mayHaveArrived = true
+                refuseReceiver(of: entry.message)
+                completeIfSettled(entry.message, &effects)
+            }
+            release(entry.message)
+        }
+    }
+
+    // MARK: - The end of a session
+
+    /// Ends a session that has no connection when its time comes.
+    mutating func startExpiry(_ session: UInt32) {
+        guard sessions[session].expirySeconds != .max else { return }
+        let deadline = sessions[session].disconnected.advanced(
+            bySeconds: UInt64(sessions[session].expirySeconds))
+        sessions[session].expiryToken = deadlines.insert(
+            deadline: deadline, payload: DeadlinePayload.session(session).raw)
+    }
+
+    mutating func cancelExpiry(_ session: UInt32) {
+        deadlines.cancel(sessions[session].expiryToken)
+        sessions[session].expiryToken = .none
+    }
+
+    mutating func expire(session: UInt32, _ moment: Moment, _ effects: inout Effects) {
+        sessions[session].expiryToken = .none
+        counters.sessionsExpired += 1
+        note(.sessionExpired, session, .success, &effects)
+        destroy(session, returnsMail: true, moment, &effects)
+    }
+
+    /// Ends a session that has no connection. What waits in its queue goes back to waiting for the
+    /// user when it was the user's last one, unless the user wanted it gone.
+    mutating func destroy(
+        _ session: UInt32, returnsMail: Bool, _ moment: Moment, _ effects: inout Effects
+    ) {
+        precondition(!sessions[session].isConnected, "the end of a connected session")
+        cancelExpiry(session)
+        while sessions[session].firstSubscription != Slab<Subscription>.none {
+            forgetSubscription(sessions[session].firstSubscription)
+        }
+        let user = sessions[session].user
+        unlink(session, from: user)
+        if sessions[session].isPersistent {
+            let identifier = sessions[session].identifier
+            for table in [RecordTable.sessions, .outboxes] {
+                gathering.records.append(
+                    Records.deletion(table, key: RecordKey.number(identifier)))
+            }
+            let inbox = sessions[session].inbox
+            if returnsMail && inbox.count > 0 && !hasPersistentSession(user) {
+                giveMailbox(inbox, to: user)
+            } else {
+                counters.discarded += UInt64(inbox.count)
+                queuedCount -= UInt64(inbox.count)
+                gathering.deletedQueues.append(inbox.queue)
+                queueOwners[inbox.queue.raw] = nil
+            }
+        }
+        // A will outlives its session by no moment; what it says is no longer for the session.
+        fireWill(of: session, moment, &effects)
+        sessions.remove(session)
+        updateWaiting(of: user)
+    }
+
+    private mutating func unlink(_ session: UInt32, from user: UInt32) {
+        let next = sessions[session].nextOfUser
+        if users[user].firstSession == session {
+            users[user].firstSession = next
+            return
+        }
+        var previous = users[user].firstSession
+        while sessions[previous].nextOfUser != session { previous = sessions[previous].nextOfUser }
+        sessions[previous].nextOfUser = next
+    }
+}

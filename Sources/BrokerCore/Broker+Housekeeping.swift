@@ -1,0 +1,62 @@
+// What is done now and then, without an event to do it for: sweeping expired messages out of the
+// store, writing rows that nobody waits for, asking a full store whether it has room again.
+
+import Primitives
+
+extension Broker {
+    /// Makes sure that housekeeping comes as long as there is something to keep.
+    mutating func scheduleHousekeeping(_ moment: Moment) {
+        guard !isHousekeepingDue,
+            queuedCount > 0 || isStoreFull || !gathering.dirtySessions.isEmpty
+        else { return }
+        isHousekeepingDue = true
+        _ = deadlines.insert(
+            deadline: moment.instant.advanced(
+                byMilliseconds: CoreLimits.housekeepingMilliseconds),
+            payload: DeadlinePayload.housekeeping.raw)
+    }
+
+    mutating func keepHouse(_ moment: Moment) {
+        isHousekeepingDue = false
+        if !gathering.dirtySessions.isEmpty { gathering.isUrgent = true }
+        // Only a write can tell whether there is room again: one that changes nothing.
+        if isStoreFull {
+            gathering.records.append(
+                Records.counter(.identifiers, value: identifiersReservedThrough))
+        }
+        if queuedCount > 0 {
+            let share = Int(queuedCount / CoreLimits.sweepRounds)
+            gathering.sweepMaximum = min(
+                max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum)
+        }
+        scheduleHousekeeping(moment)
+    }
+
+    /// Removes what a sweep found expired. The store only looks: of what is in a window or on its
+    /// way out it cannot know, and each entry must be counted out once.
+    mutating func remove(expired entries: [ExpiredEntry]) {
+        for entry in entries {
+            switch owner(of: entry.queue) {
+            case .session(let session)?:
+                guard entry.number > frontier(of: session) else { continue }
+                countOutBacklog(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+            case .mailbox(let user)?:
+                let mailbox = users[user].mailbox
+                guard entry.number > mailboxes[mailbox].acknowledgedThrough else { continue }
+                countOut(mailbox: mailbox, count: 1, byteCount: UInt64(entry.byteCount))
+            case nil:
+                continue
+            }
+            counters.expired += 1
+            gathering.removals.append(EntryRemoval(queue: entry.queue, number: entry.number))
+        }
+    }
+
+    /// The number behind which a session's entries are on disk only, and nothing about them is on
+    /// its way to the store.
+    func frontier(of session: UInt32) -> UInt64 {
+        let attachment = sessions[session].attachment
+        return attachment == Slab<Attachment>.none
+            ? sessions[session].inbox.acknowledgedThrough : attachments[attachment].loadedThrough
+    }
+}

@@ -1,0 +1,313 @@
+// What must be true of the core between any two events, checked by tests and by the simulation
+// after every step. It walks over everything, so no running broker calls it.
+
+import Primitives
+
+extension Broker {
+    /// Traps where a sum, a reference or a chain does not hold.
+    package func checkInvariants() {
+        checkUsers()
+        checkAttachments()
+        checkAudiences()
+        checkQueues()
+        checkMessages()
+        checkGroups()
+        checkWills()
+        for session in 0..<sessions.endIndex where sessions.contains(session) {
+            check(session: session)
+        }
+    }
+
+    // MARK: - Sessions
+
+    private func check(session: UInt32) {
+        let attachment = sessions[session].attachment
+        let isConnected = attachment != Slab<Attachment>.none
+        precondition(
+            sessions[session].isPersistent || isConnected, "a session in memory is connected")
+        precondition(
+            (sessions[session].expiryToken != .none)
+                == (!isConnected && sessions[session].expirySeconds != .max),
+            "who is away ends in time, who is here does not")
+        precondition(
+            isConnected == (sessions[session].disconnected == .never),
+            "a session knows since when nobody is there")
+        precondition(
+            sessions[session].inbox.acknowledgedThrough < sessions[session].inbox.nextNumber,
+            "an acknowledged number was given")
+        precondition(
+            !sessions[session].isPersistent
+                || sessions[session].inbox.nextNumber <= sessions[session].reservationRequested + 1,
+            "a number is reserved when it is given")
+        precondition(
+            sessions[session].reservedThrough <= sessions[session].reservationRequested,
+            "a reservation was asked for")
+        checkOutbox(of: session)
+        checkSubscriptions(of: session)
+        let isListed = gathering.dirtySessions.contains(sessions.handle(session))
+        precondition(
+            isListed == !sessions[session].dirty.isEmpty, "a dirty session is written once")
+    }
+
+    private func checkOutbox(of session: UInt32) {
+        var last = sessions[session].resultsSeenThrough
+        for entry in sessions[session].outbox {
+            precondition(entry.number > last, "an outbox is in order, and behind what was seen")
+            last = entry.number
+        }
+    }
+
+    private func checkSubscriptions(of session: UInt32) {
+        var previous = Slab<Subscription>.none
+        var index = sessions[session].firstSubscription
+        var filters: UInt32 = 0
+        while index != Slab<Subscription>.none {
+            let subscription = subscriptions[index]
+            precondition(subscription.session == session, "a chain holds its own subscriptions")
+            precondition(subscription.previous == previous, "a chain holds both ways")
+            let subscriber = audiences[subscription.audience].subscribers[
+                Int(subscription.position)]
+            precondition(subscriber.subscription == index, "a subscription knows its place")
+            if !audiences[subscription.audience].filter.isEmpty { filters += 1 }
+            previous = index
+            index = subscription.next
+        }
+        precondition(sessions[session].filterCount == filters, "a session counts its filters")
+    }
+
+    private func checkUsers() {
+        var chained = 0
+        for user in 0..<users.endIndex where users.contains(user) {
+            forEachSession(of: user) { session in
+                precondition(sessions[session].user == user, "a chain holds its own sessions")
+                chained += 1
+            }
+            precondition(
+                users[user].mailbox == Slab<Inbox>.none || !hasPersistentSession(user),
+                "mail waits only where no session inherits it")
+        }
+        precondition(chained == sessions.count, "every session is in its user's chain")
+    }
+
+    // MARK: - Connections
+
+    private func checkAttachments() {
+        precondition(attachments.count == connections.count, "a connection has one session")
+        for index in 0..<attachments.endIndex where attachments.contains(index) {
+            let session = attachments[index].session
+            precondition(sessions[session].attachment == index, "an attachment has its session")
+            precondition(
+                connections[attachments[index].connection] == session,
+                "a connection leads to its session")
+            checkWindow(of: index, session)
+        }
+    }
+
+    private func checkWindow(of attachment: UInt32, _ session: UInt32) {
+        let acknowledged = sessions[session].inbox.acknowledgedThrough
+        var last = acknowledged
+        var byteCount = 0
+        for position in 0..<attachments[attachment].window.count {
+            let entry = attachments[attachment].window[position]
+            precondition(entry.number > last, "a window is in order, and unacknowledged")
+            precondition(messages.contains(entry.message), "a window holds messages")
+            last = entry.number
+            byteCount += Int(entry.byteCount)
+            if position == Int(attachments[attachment].sentCount) - 1 {
+                precondition(
+                    entry.number <= attachments[attachment].sentThrough, "what was sent is counted")
+            }
+        }
+        precondition(
+            last <= attachments[attachment].loadedThrough, "a window ends where the backlog begins")
+        precondition(
+            byteCount == attachments[attachment].windowByteCount, "a window knows its size")
+        precondition(
+            attachments[attachment].sentCount <= attachments[attachment].windowMaximum
+                && Int(attachments[attachment].sentCount) <= attachments[attachment].window.count,
+            "no more is sent than the client takes")
+        precondition(
+            attachments[attachment].window.count + Int(attachments[attachment].backlogCount)
+                == Int(sessions[session].inbox.count),
+            "what waits is in the window or behind it")
+        precondition(
+            sessions[session].isPersistent || attachments[attachment].backlogCount == 0,
+            "a session in memory has nothing on disk")
+    }
+
+    private func checkAudiences() {
+        var places = 0
+        for audience in 0..<audiences.endIndex
+        where audiences.contains(audience) && audience != mergedAudience {
+            for subscriber in audiences[audience].subscribers {
+                precondition(
+                    subscriptions[subscriber.subscription].audience == audience,
+                    "a subscriber has its subscription")
+                precondition(
+                    subscriber.connection == liveConnection(of: subscriber.session),
+                    "an audience knows who is online")
+                places += 1
+            }
+        }
+        precondition(places == subscriptions.count, "a subscription has one place")
+    }
+
+    // MARK: - Groups and wills
+
+    private func checkGroups() {
+        var places = 0
+        for group in 0..<groups.endIndex where groups.contains(group) {
+            precondition(!groups[group].memberships.isEmpty, "a group ends with its last member")
+            var previous: [UInt8] = []
+            for index in groups[group].memberships {
+                let name = users[memberships[index].user].name
+                precondition(memberships[index].group == group, "a list holds its own members")
+                precondition(
+                    previous.lexicographicallyPrecedes(name), "members are in the order of ids")
+                check(membership: index)
+                previous = name
+                places += 1
+            }
+        }
+        precondition(places == memberships.count, "a membership has one place")
+    }
+
+    private func check(membership index: UInt32) {
+        let membership = memberships[index]
+        precondition(
+            self.membership(of: membership.user, in: membership.group) == index,
+            "a user finds its groups")
+        let isWaiting = membership.waitingPosition != Slab<Membership>.none
+        precondition(
+            isWaiting == (users[membership.user].firstSession == Slab<Session>.none),
+            "group mail waits for whom no session receives")
+        precondition(
+            !isWaiting
+                || groups[membership.group].waiting[Int(membership.waitingPosition)] == index,
+            "who waits knows its place")
+        let audience = groups[membership.group].audience
+        forEachSession(of: membership.user) { session in
+            var isListening = false
+            forEachSubscription(of: session) {
+                if subscriptions[$0].audience == audience { isListening = true }
+            }
+            precondition(isListening, "a member's sessions hear the group")
+        }
+    }
+
+    private func checkWills() {
+        for session in 0..<sessions.endIndex
+        where sessions.contains(session) && sessions[session].will != Slab<Will>.none {
+            let will = wills[sessions[session].will]
+            precondition(
+                will.user == sessions[session].user && will.device == sessions[session].device,
+                "a session has its own will")
+            precondition(
+                !sessions[session].isConnected || will.token == .none,
+                "no will runs while its device is there")
+        }
+        for index in gathering.firedWills {
+            precondition(wills.contains(index), "a will is kept until its message is stored")
+        }
+    }
+
+    // MARK: - Queues
+
+    private func checkQueues() {
+        var waiting: UInt64 = 0
+        var owners = 0
+        for session in 0..<sessions.endIndex
+        where sessions.contains(session) && sessions[session].isPersistent {
+            guard case .session(session)? = owner(of: sessions[session].inbox.queue) else {
+                preconditionFailure("a session owns its queue")
+            }
+            waiting += UInt64(sessions[session].inbox.count)
+            owners += 1
+        }
+        for user in 0..<users.endIndex
+        where users.contains(user) && users[user].mailbox != Slab<Inbox>.none {
+            guard case .mailbox(user)? = owner(of: mailboxes[users[user].mailbox].queue) else {
+                preconditionFailure("a mailbox owns its queue")
+            }
+            waiting += UInt64(mailboxes[users[user].mailbox].count)
+            owners += 1
+        }
+        precondition(owners == queueOwners.count, "a queue has one owner")
+        precondition(waiting == queuedCount, "all that waits is counted")
+        var trimmed: [UInt64: UInt64] = [:]
+        for trim in gathering.trims { trimmed[trim.queue.raw, default: 0] += trim.amount.count }
+        if isCommitting {
+            for trim in committing.trims {
+                trimmed[trim.queue.raw, default: 0] += trim.amount.count
+            }
+        }
+        precondition(
+            pendingTrims.mapValues(\.amount.count) == trimmed,
+            "a trim is pending until it is answered")
+    }
+
+    // MARK: - Messages
+
+    /// What is known of one message from the places that point at it.
+    private struct Mentions {
+        var references: UInt32 = 0
+        var unsettled: UInt32 = 0
+        var gatheringEntries: UInt32 = 0
+    }
+
+    private func checkMessages() {
+        var mentions: [UInt32: Mentions] = [:]
+        for attachment in 0..<attachments.endIndex where attachments.contains(attachment) {
+            for position in 0..<attachments[attachment].window.count {
+                let entry = attachments[attachment].window[position]
+                mentions[entry.message, default: Mentions()].references += 1
+                if entry.isUnstored { mentions[entry.message]!.unsettled += 1 }
+            }
+        }
+        note(gathering, isGathering: true, &mentions)
+        if isCommitting { note(committing, isGathering: false, &mentions) }
+        for message in 0..<messages.endIndex where messages.contains(message) {
+            check(message: message, mentions[message] ?? Mentions())
+        }
+        for (identifier, message) in residentMessages {
+            precondition(
+                messages[message].identifier == identifier && messages[message].batch == 0,
+                "a resident message is in the store")
+        }
+    }
+
+    private func note(
+        _ batch: borrowing GatheringBatch, isGathering: Bool, _ mentions: inout [UInt32: Mentions]
+    ) {
+        for message in batch.messages {
+            precondition(
+                messages[message].batch == batch.sequence, "a message knows its batch")
+            mentions[message, default: Mentions()].references += 1
+        }
+        for entry in batch.entries where !entry.isSettled {
+            mentions[entry.message, default: Mentions()].unsettled += 1
+            if isGathering { mentions[entry.message]!.gatheringEntries += 1 }
+        }
+    }
+
+    private func check(message: UInt32, _ mentions: Mentions) {
+        precondition(
+            messages[message].references == mentions.references && mentions.references > 0,
+            "a message lives as long as it is needed")
+        // An outbox row of grade *once* that must be committed with it is waited for like a
+        // receiver.
+        let mayAwaitRow = messages[message].grade == .once && messages[message].batch != 0
+        let rows = Int(messages[message].unsettled) - Int(mentions.unsettled)
+        precondition(rows == 0 || (rows == 1 && mayAwaitRow), "a send waits for its receivers")
+        let batch = messages[message].batch
+        precondition(
+            batch == 0 || batch == gathering.sequence
+                || (isCommitting && batch == committing.sequence),
+            "a message is in a batch that there is")
+        if batch == gathering.sequence {
+            precondition(
+                messages[message].pendingEntries == mentions.gatheringEntries,
+                "a message knows how many entries will point at it")
+        }
+    }
+}

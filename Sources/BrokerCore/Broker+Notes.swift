@@ -1,0 +1,24 @@
+// What the log is told of a session: who it was about, and why.
+
+import Primitives
+
+extension Broker {
+    /// Leaves a note on the lane of the session's connection; on the first where it has none.
+    func note(
+        _ kind: Note.Kind, _ session: UInt32, _ reason: ReasonCode,
+        subject: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        other: ConnectionID = .none, _ effects: inout Effects
+    ) {
+        let attachment = sessions[session].attachment
+        let connection =
+            attachment == Slab<Attachment>.none ? .none : attachments[attachment].connection
+        let lane = connection.lane
+        effects[lane].effects.append(
+            .note(
+                Note(
+                    kind: kind, connection: connection, reason: reason,
+                    user: effects[lane].bytes.append(users[sessions[session].user].name),
+                    device: effects[lane].bytes.append(sessions[session].device),
+                    subject: effects[lane].bytes.append(subject), other: other)))
+    }
+}

@@ -1,0 +1,39 @@
+// Messages that no client's packet asked for: what happens in groups, and wills.
+
+import Primitives
+
+extension Broker {
+    /// Sends a message in a user's name. `body` puts it into inboxes.
+    mutating func sendSystemMessage(
+        _ kind: MessageKind, about address: some Collection<UInt8>,
+        payload: some Collection<UInt8>, from name: [UInt8], grade: Grade = .durable,
+        isRaw: Bool = false, expirySeconds: UInt64? = nil, _ moment: Moment,
+        _ body: (inout Broker, UInt32, inout RoutingTally) -> Void
+    ) {
+        let (address, payload) = (Array(address), Array(payload))
+        let empty = UnsafeRawBufferPointer(start: nil, count: 0)
+        let (stamp, deadline) = (makeStamp(), deadline(after: expirySeconds, moment))
+        let message = name.withUnsafeBytes { sender in
+            address.withUnsafeBytes { address in
+                payload.withUnsafeBytes { payload in
+                    messages.insert(
+                        Message(
+                            parts: MessageParts(
+                                kind: kind, marks: isRaw ? .raw : [], grade: grade,
+                                time: moment.unixMilliseconds, sender: sender, address: address,
+                                properties: empty, payload: payload),
+                            messageIdentifier: empty, stamp: stamp, deadline: deadline,
+                            sender: Handle(index: 0, generation: 0), senderNumber: 0)
+                    ).index
+                }
+            }
+        }
+        // Until it is routed.
+        messages[message].references = 1
+        var tally = RoutingTally(stamp: stamp)
+        body(&self, message, &tally)
+        counters.receiversRefused += UInt64(tally.refusedCount)
+        messages[message].isRouted = true
+        release(message)
+    }
+}

@@ -1,0 +1,112 @@
+// Apps, users and their sessions: finding them, making them known, and what waits for a user whom
+// no session receives.
+
+import Primitives
+
+extension Broker {
+    func app(named name: [UInt8]) -> UInt32? {
+        name.withUnsafeBytes { appNames.value(for: $0) }
+    }
+
+    mutating func insertApp(_ name: [UInt8], keyDigest: Digest?) {
+        let audience = audiences.insert(Audience()).index
+        let app = apps.insert(
+            App(name: name, keyDigest: keyDigest, broadcastAudience: audience)
+        ).index
+        name.withUnsafeBytes { appNames.insert(app, for: $0) }
+    }
+
+    // MARK: - Users
+
+    /// The user of an app by name, known from now on.
+    mutating func knownUser(_ name: [UInt8], app: UInt32) -> UInt32 {
+        let known = name.withUnsafeBytes { apps[app].users.value(for: $0) }
+        return known ?? makeUser(name, app: app)
+    }
+
+    /// Makes a user known, in the store too.
+    mutating func makeUser(_ name: [UInt8], app: UInt32) -> UInt32 {
+        let user = insertUser(name, app: app)
+        writeUser(user)
+        return user
+    }
+
+    mutating func insertUser(_ name: [UInt8], app: UInt32) -> UInt32 {
+        let user = users.insert(User(app: app, name: name)).index
+        name.withUnsafeBytes { apps[app].users.insert(user, for: $0) }
+        return user
+    }
+
+    private mutating func writeUser(_ user: UInt32) {
+        let mailbox = users[user].mailbox
+        gathering.records.append(
+            Records.user(
+                app: apps[users[user].app].name, users[user].name,
+                mailbox: mailbox == Slab<Inbox>.none ? nil : mailboxes[mailbox].queue))
+    }
+
+    // MARK: - Sessions of a user
+
+    @inline(__always)
+    func forEachSession(of user: UInt32, _ body: (UInt32) -> Void) {
+        var session = users[user].firstSession
+        while session != Slab<Session>.none {
+            let next = sessions[session].nextOfUser
+            body(session)
+            session = next
+        }
+    }
+
+    func session(of user: UInt32, device: [UInt8]) -> UInt32? {
+        var session = users[user].firstSession
+        while session != Slab<Session>.none {
+            if sessions[session].device == device { return session }
+            session = sessions[session].nextOfUser
+        }
+        return nil
+    }
+
+    func lastSession(of user: UInt32) -> UInt32 {
+        var last = Slab<Session>.none
+        forEachSession(of: user) { last = $0 }
+        return last
+    }
+
+    func hasPersistentSession(_ user: UInt32) -> Bool {
+        var isFound = false
+        forEachSession(of: user) { isFound = isFound || sessions[$0].isPersistent }
+        return isFound
+    }
+
+    // MARK: - Mailboxes
+
+    /// The mailbox of a user, made if there is none.
+    mutating func mailbox(of user: UInt32) -> UInt32 {
+        if users[user].mailbox == Slab<Inbox>.none {
+            giveMailbox(Inbox(queue: QueueID(raw: makeIdentifier())), to: user)
+        }
+        return users[user].mailbox
+    }
+
+    /// Lets a queue wait for a user.
+    mutating func giveMailbox(_ inbox: Inbox, to user: UInt32) {
+        insertMailbox(inbox, of: user)
+        writeUser(user)
+    }
+
+    mutating func insertMailbox(_ inbox: Inbox, of user: UInt32) {
+        precondition(users[user].mailbox == Slab<Inbox>.none, "a user has one mailbox")
+        users[user].mailbox = mailboxes.insert(inbox).index
+        queueOwners[inbox.queue.raw] = .mailbox(user: user)
+    }
+
+    /// Takes away what waits for a user, if anything does. The caller makes the queue somebody
+    /// else's.
+    mutating func takeMailbox(of user: UInt32) -> Inbox? {
+        let mailbox = users[user].mailbox
+        guard mailbox != Slab<Inbox>.none else { return nil }
+        users[user].mailbox = Slab<Inbox>.none
+        writeUser(user)
+        return mailboxes.remove(mailbox)
+    }
+}

@@ -1,0 +1,132 @@
+// Where effects are gathered: one lane for each event loop, with the bytes that its effects refer
+// to. A lane is filled by the core, handed over whole, carried out, emptied and used again.
+
+import Primitives
+
+/// The effects for one lane, in order, with the bytes they refer to.
+public struct EffectLane: ~Copyable, Sendable {
+    public var effects: ContiguousArray<Effect> = []
+    public var publications: ContiguousArray<Publication> = []
+    public var refusals: ContiguousArray<Refusal> = []
+    public var bytes = ByteArena(capacity: 1 << 16)
+    /// Which message the last publication was made from; 0 for none.
+    var lastStamp: UInt64 = 0
+
+    public init() {
+        effects.reserveCapacity(1024)
+        publications.reserveCapacity(64)
+    }
+
+    public var isEmpty: Bool { effects.isEmpty }
+
+    /// Empties the lane and keeps its memory.
+    public mutating func removeAll() {
+        effects.removeAll(keepingCapacity: true)
+        publications.removeAll(keepingCapacity: true)
+        refusals.removeAll(keepingCapacity: true)
+        bytes.removeAll()
+        lastStamp = 0
+    }
+
+    /// The publication of a message block in this lane: copied in once per message, however many
+    /// deliveries refer to it. `stamp` tells messages apart; deliveries of one message come in a
+    /// run.
+    @inline(__always)
+    private mutating func publication(
+        stamp: UInt64, block: UnsafeRawBufferPointer, deadline: Instant
+    ) -> UInt32 {
+        if lastStamp != stamp {
+            publications.append(Publication(block: bytes.append(block), deadline: deadline))
+            lastStamp = stamp
+        }
+        return UInt32(publications.count - 1)
+    }
+}
+
+/// The effects of all lanes. Owned by the caller and reused.
+public struct Effects: ~Copyable, @unchecked Sendable {
+    private let lanes: UnsafeMutablePointer<EffectLane>
+    public let laneCount: Int
+
+    public init(laneCount: Int = 1) {
+        precondition(laneCount > 0 && laneCount <= 256, "lanes are numbered by one byte")
+        self.laneCount = laneCount
+        lanes = .allocate(capacity: laneCount)
+        for lane in 0..<laneCount { (lanes + lane).initialize(to: EffectLane()) }
+    }
+
+    deinit {
+        lanes.deinitialize(count: laneCount)
+        lanes.deallocate()
+    }
+
+    @inlinable
+    public subscript(lane: UInt8) -> EffectLane {
+        unsafeAddress { UnsafePointer(address(lane)) }
+        unsafeMutableAddress { address(lane) }
+    }
+
+    @usableFromInline
+    func address(_ lane: UInt8) -> UnsafeMutablePointer<EffectLane> {
+        precondition(Int(lane) < laneCount, "a connection of a lane that does not exist")
+        return lanes + Int(lane)
+    }
+
+    /// Gives a lane's effects away and takes an empty lane in exchange.
+    public mutating func exchange(_ lane: UInt8, with other: inout EffectLane) {
+        swap(&address(lane).pointee, &other)
+    }
+}
+
+extension EffectLane {
+    /// Delivers a message. `number` is 0 for a transient delivery.
+    @inline(__always)
+    mutating func deliver(
+        stamp: UInt64, block: UnsafeRawBufferPointer, deadline: Instant,
+        to connection: ConnectionID, number: UInt64 = 0,
+        state: EntryState = EntryState(grade: .transient)
+    ) {
+        let publication = publication(stamp: stamp, block: block, deadline: deadline)
+        effects.append(
+            .deliver(
+                Delivery(
+                    connection: connection, number: number, publication: publication,
+                    grade: state.grade, options: state.options,
+                    packetIdentifier: state.packetIdentifier,
+                    subscriptionIdentifier: state.subscriptionIdentifier)))
+    }
+
+    mutating func appendResult(
+        _ connection: ConnectionID, number: UInt64, reason: ReasonCode,
+        messageIdentifier: UnsafeRawBufferPointer, refusedCount: UInt32 = 0,
+        refusals: [Refusal] = []
+    ) {
+        let first = UInt32(self.refusals.count)
+        if !refusals.isEmpty { self.refusals.append(contentsOf: refusals) }
+        effects.append(
+            .reportResult(
+                SendResult(
+                    connection: connection, number: number, reason: reason,
+                    messageIdentifier: messageIdentifier.isEmpty
+                        ? .empty : bytes.append(messageIdentifier),
+                    refusedCount: refusedCount, firstRefusal: first,
+                    namedRefusalCount: UInt32(refusals.count))))
+    }
+
+    mutating func respond(
+        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ reason: ReasonCode,
+        body: [UInt8] = []
+    ) {
+        effects.append(
+            .respond(
+                connection, requestIdentifier: requestIdentifier, reason,
+                body: bytes.append(body)))
+    }
+}
+
+extension ByteArena {
+    /// Appends an array's bytes.
+    mutating func append(_ array: [UInt8]) -> ByteRange {
+        array.withUnsafeBytes { append($0) }
+    }
+}

@@ -1,0 +1,159 @@
+// One life of the broker's process: the real core with its lanes, from a start to a stop or a crash. What
+// it has not committed dies with it.
+
+import BrokerCore
+import Primitives
+
+final class BrokerProcess {
+    /// Which life it is, counted from 1.
+    let life: Int
+    var broker: Broker
+    var effects: Effects
+    private let surroundings: Surroundings
+    private let lanes: UnsafeMutablePointer<SimulatedLane>
+    private let laneCount: Int
+    private var isStoreAsked = false
+    private var deadlineEntered = Instant.never
+
+    init(
+        _ surroundings: Surroundings, _ network: SimulatedNetwork, _ store: FaultyStore, life: Int
+    ) {
+        self.life = life
+        self.surroundings = surroundings
+        laneCount = surroundings.profile.laneCount
+        lanes = .allocate(capacity: laneCount)
+        for lane in 0..<laneCount {
+            (lanes + lane).initialize(
+                to: SimulatedLane(surroundings, network, index: UInt8(lane), life: life))
+        }
+        effects = Effects(laneCount: laneCount)
+        broker = Broker(
+            limits: surroundings.profile.limits, laneCount: laneCount, at: surroundings.moment)
+        let state = store.restore(into: &broker)
+        do throws(RestoreError) {
+            try broker.finishRestoring(
+                state, newEpochSeed: surroundings.secretRandom.next(), at: surroundings.moment)
+        } catch {
+            preconditionFailure("the core cannot read what it wrote: \(error)")
+        }
+        if state.stamp == nil { setUp(store) }
+        lookAround()
+    }
+
+    deinit {
+        lanes.deinitialize(count: laneCount)
+        lanes.deallocate()
+    }
+
+    /// What an operator does before the first client comes: an app, and a token for each user.
+    private func setUp(_ store: FaultyStore) {
+        _ = broker.addApp(Array(Profile.app.utf8), keyDigest: nil)
+        for user in 0..<surroundings.profile.userCount {
+            let token = Token(
+                identifier: Array(Profile.token(user).utf8), digest: SimulatedDoorkeeper.digest,
+                app: Array(Profile.app.utf8), user: Array(Profile.userName(user).utf8),
+                device: nil, expiresUnixSeconds: .max)
+            precondition(broker.addToken(token), "a token that is there already")
+        }
+        storeGathered(in: store)
+    }
+
+    /// Stores what is gathered, batch by batch, as a process does that is being stopped.
+    func storeGathered(in store: FaultyStore) {
+        if store.isCommitting { finishCommit(in: store) }
+        while beginCommit(in: store) { finishCommit(in: store) }
+    }
+
+    // MARK: Lanes
+
+    /// Gives a new connection to a lane, in turn.
+    func open(link: Int) -> ConnectionID {
+        lanes[link % laneCount].opened(link: link)
+    }
+
+    func arrived(_ bytes: [UInt8], on connection: ConnectionID) {
+        lanes[Int(connection.lane)].arrived(bytes, on: connection)
+        askForTurn(Int(connection.lane))
+    }
+
+    /// The client has read: there is room for more.
+    func drained(_ connection: ConnectionID) {
+        lanes[Int(connection.lane)].flush(connection)
+    }
+
+    func closed(_ connection: ConnectionID) {
+        lanes[Int(connection.lane)].closed(connection, .lost)
+        askForTurn(Int(connection.lane))
+    }
+
+    /// See ``SimulatedLane/checkSilence(_:)``.
+    func checkSilence(_ connection: ConnectionID) -> UInt64? {
+        defer { askForTurn(Int(connection.lane)) }
+        return lanes[Int(connection.lane)].checkSilence(connection)
+    }
+
+    func turn(lane: Int) {
+        lanes[lane].turn(self)
+        lookAround()
+    }
+
+    func sayGoodbye() {
+        for lane in 0..<laneCount { lanes[lane].sayGoodbye() }
+    }
+
+    private func askForTurn(_ lane: Int) {
+        guard !lanes[lane].isTurnComing else { return }
+        lanes[lane].isTurnComing = true
+        surroundings.enter(
+            .laneTurn(lane: lane, life: life),
+            after: surroundings.networkRandom.milliseconds(in: 0...2))
+    }
+
+    // MARK: Core
+
+    /// What the core is due to do by itself.
+    func advance() {
+        deadlineEntered = .never
+        broker.advance(to: surroundings.moment, effects: &effects)
+        lookAround()
+    }
+
+    /// After every entry into the core: wakes the lanes it has left something for, and the writer, and
+    /// sets the clock.
+    private func lookAround() {
+        for lane in 0..<laneCount where !effects[UInt8(lane)].isEmpty { askForTurn(lane) }
+        if broker.hasBatch, !isStoreAsked {
+            isStoreAsked = true
+            surroundings.enter(.storeAsked(life: life), after: 0)
+        }
+        if let deadline = broker.nextDeadline, deadline < deadlineEntered, deadline != .never {
+            deadlineEntered = deadline
+            surroundings.agenda.enter(
+                .coreDue(life: life), at: max(deadline, surroundings.now))
+        }
+    }
+
+    // MARK: Store
+
+    /// Gives the store the batch that has gathered; false when there is none.
+    func beginCommit(in store: FaultyStore) -> Bool {
+        isStoreAsked = false
+        var batch = StoreBatch()
+        guard !store.isCommitting, broker.takeBatch(into: &batch, at: surroundings.moment) else {
+            return false
+        }
+        if let result = store.begin(batch) {
+            broker.stored(result, at: surroundings.moment, effects: &effects)
+            lookAround()
+        }
+        return true
+    }
+
+    /// Brings the result of the commit that is under way.
+    func finishCommit(in store: FaultyStore) {
+        var result = StoreResult()
+        let isNews = store.finish(into: &result)
+        if isNews { broker.stored(result, at: surroundings.moment, effects: &effects) }
+        lookAround()
+    }
+}

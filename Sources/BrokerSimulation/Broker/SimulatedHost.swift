@@ -1,0 +1,142 @@
+// A lane's connections as the real event loop keeps them, without sockets: what has arrived and was not
+// read, what is to be sent, who is held back, who is to be closed.
+
+import BrokerCore
+import Dialects
+import Primitives
+
+/// One connection at the broker.
+struct HostConnection {
+    let name: ConnectionID
+    let link: Int
+    var unread: [UInt8] = []
+    var outgoing: [UInt8] = []
+    /// Nothing is read before the answer to CONNECT.
+    var isHeld = false
+    var isAccepted = false
+    /// It is closed behind the last byte.
+    var isClosing = false
+    var lastHeard: Instant
+    /// How long the client may be silent; at first, how long it may take to log in.
+    var silenceMilliseconds: UInt64 = 15_000
+}
+
+struct SimulatedHost: ConnectionHost {
+    private let surroundings: Surroundings
+    private let lane: UInt8
+    private(set) var slots: [HostConnection?] = []
+    private var generations: [UInt32] = []
+    /// Where a packet is written before it is committed.
+    private let room = UnsafeMutableRawPointer.allocate(byteCount: 1 << 17, alignment: 8)
+    /// Connections that did not read and have to be given up.
+    var overflowed: [ConnectionID] = []
+    /// Connections that may be read from again.
+    var released: [ConnectionID] = []
+
+    init(_ surroundings: Surroundings, lane: UInt8) {
+        self.surroundings = surroundings
+        self.lane = lane
+    }
+
+    func free() { room.deallocate() }
+
+    // MARK: Table
+
+    /// Takes a connection into the lowest free slot, as the loop does: slots are used again at once.
+    mutating func open(link: Int) -> ConnectionID {
+        let slot = slots.firstIndex { $0 == nil } ?? slots.count
+        if slot == slots.count {
+            slots.append(nil)
+            generations.append(0)
+        }
+        generations[slot] += 1
+        let name = ConnectionID(lane: lane, slot: slot, generation: generations[slot])
+        slots[slot] = HostConnection(name: name, link: link, lastHeard: surroundings.now)
+        return name
+    }
+
+    subscript(name: ConnectionID) -> HostConnection? {
+        get {
+            guard name.slot < slots.count, let connection = slots[name.slot] else { return nil }
+            if surroundings.has(.strangerInSlot) { return connection }
+            return connection.name == name ? connection : nil
+        }
+        set { slots[name.slot] = newValue }
+    }
+
+    // MARK: ConnectionHost
+
+    mutating func reservePacket(
+        _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
+    ) -> UnsafeMutableRawPointer? {
+        guard let waiting = self[connection], !waiting.isClosing else { return nil }
+        precondition(byteCount <= 1 << 17, "a packet beyond the simulation's messages")
+        let total = waiting.outgoing.count + byteCount
+        let profile = surroundings.profile
+        if priority == .droppable || surroundings.has(.lostDelivery) {
+            return total > profile.outgoingMaximum ? nil : room
+        }
+        if total > profile.outgoingHardMaximum {
+            overflowed.append(connection)
+            self[connection]!.isClosing = true
+            return nil
+        }
+        return room
+    }
+
+    mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID) {
+        self[connection]!.outgoing += UnsafeRawBufferPointer(start: room, count: byteCount)
+    }
+
+    mutating func closeConnection(_ connection: ConnectionID) {
+        self[connection]?.isClosing = true
+    }
+
+    mutating func acceptConnection(_ connection: ConnectionID, silenceMilliseconds: UInt64) {
+        guard self[connection] != nil else { return }
+        self[connection]!.isHeld = false
+        self[connection]!.isAccepted = true
+        self[connection]!.silenceMilliseconds = silenceMilliseconds
+        released.append(connection)
+    }
+
+    mutating func holdConnection(_ connection: ConnectionID) {
+        self[connection]?.isHeld = true
+    }
+}
+
+/// Knows the tokens of a run's users.
+struct SimulatedDoorkeeper: Doorkeeper {
+    let surroundings: Surroundings
+
+    mutating func claim(token: ByteRange, in bytes: UnsafeRawBufferPointer) -> Claim? {
+        .token(identifier: token, digest: SimulatedDoorkeeper.digest)
+    }
+
+    mutating func claim(
+        app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
+    ) -> Claim? { nil }
+
+    mutating func makeRandomNumber() -> UInt64 { surroundings.secretRandom.next() }
+
+    /// What all secrets hash to.
+    static let digest = Digest(1, 2, 3, 4)
+}
+
+/// Writes the core's notes into the history.
+struct SimulatedNotes: NoteTaker {
+    let history: History
+
+    mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) {
+        history.note(
+            .broker,
+            "\(note.kind) \(note.connection) "
+                + "\(String(decoding: note.user.bytes(in: bytes), as: UTF8.self))/"
+                + "\(String(decoding: note.device.bytes(in: bytes), as: UTF8.self)), "
+                + "\(note.reason.name)")
+    }
+
+    mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {
+        history.note(.broker, "refused \(connection) before the core: \(reason.name)")
+    }
+}

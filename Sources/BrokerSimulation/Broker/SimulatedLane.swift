@@ -1,0 +1,273 @@
+// One lane as the real runtime runs it: bytes become events as they arrive, once per turn the core is
+// entered with all of them, and what it wants done is carried out. The desk, the carrier and the
+// core are the real ones; the sockets are not.
+
+import BrokerCore
+import Dialects
+import Primitives
+
+struct SimulatedLane: ~Copyable {
+    private let surroundings: Surroundings
+    private let network: SimulatedNetwork
+    private let index: UInt8
+    /// The life of the broker it belongs to.
+    private let life: Int
+    private var desk: PacketDesk
+    private var carrier: EffectCarrier
+    private var host: SimulatedHost
+    private var doorkeeper: SimulatedDoorkeeper
+    private var notes: SimulatedNotes
+    /// This lane's effects while they are carried out; empty otherwise.
+    private var effects = EffectLane()
+    /// A turn has been entered in the agenda.
+    var isTurnComing = false
+
+    /// The largest packet the broker takes.
+    private static let packetMaximum = 65_536
+
+    init(_ surroundings: Surroundings, _ network: SimulatedNetwork, index: UInt8, life: Int) {
+        self.surroundings = surroundings
+        self.network = network
+        self.index = index
+        self.life = life
+        desk = PacketDesk(
+            lane: index, terms: [ListenerTerms()], packetMaximum: Self.packetMaximum)
+        carrier = EffectCarrier(packetMaximum: Self.packetMaximum)
+        host = SimulatedHost(surroundings, lane: index)
+        doorkeeper = SimulatedDoorkeeper(surroundings: surroundings)
+        notes = SimulatedNotes(history: surroundings.history)
+    }
+
+    deinit { host.free() }
+
+    // MARK: - What happens
+
+    mutating func opened(link: Int) -> ConnectionID {
+        let name = host.open(link: link)
+        desk.conversations.open(name, terms: 0)
+        surroundings.enter(
+            .silenceChecked(link: link), after: host[name]!.silenceMilliseconds)
+        return name
+    }
+
+    /// Bytes arrive; they are looked at in the next turn.
+    mutating func arrived(_ bytes: [UInt8], on connection: ConnectionID) {
+        guard host[connection] != nil else { return }
+        host[connection]!.unread += bytes
+        host[connection]!.lastHeard = surroundings.now
+    }
+
+    /// The client closed, or the network lost it.
+    mutating func closed(_ connection: ConnectionID, _ cause: CloseCause) {
+        guard let gone = host[connection], gone.name == connection else { return }
+        host[connection] = nil
+        guard desk.conversations[connection] != nil else { return }
+        desk.conversations.close(connection)
+        desk.events.append(.connectionClosed(connection, cause))
+    }
+
+    /// Whether a client has been silent for too long. Nil when its connection is gone, otherwise the
+    /// milliseconds until it is worth looking again.
+    mutating func checkSilence(_ connection: ConnectionID) -> UInt64? {
+        guard let quiet = host[connection], quiet.name == connection, !quiet.isClosing else {
+            return nil
+        }
+        let silence = surroundings.now.milliseconds(since: quiet.lastHeard)
+        if silence < quiet.silenceMilliseconds { return quiet.silenceMilliseconds - silence }
+        if quiet.isAccepted {
+            desk.events.append(.peerFaulted(connection, .keepAliveTimeout))
+        } else {
+            network.closedByBroker(quiet.link)
+            closed(connection, .closedByBroker)
+        }
+        return quiet.silenceMilliseconds
+    }
+
+    // MARK: - A turn
+
+    /// Reads what has arrived, enters the core, carries out what it wants.
+    mutating func turn(_ process: BrokerProcess) {
+        isTurnComing = false
+        var arena: [UInt8] = []
+        var ranges: [(connection: ConnectionID, range: ByteRange)] = []
+        for case let connection? in host.slots
+        where !connection.isHeld && !connection.unread.isEmpty {
+            ranges.append(
+                (connection.name, ByteRange(offset: arena.count, count: connection.unread.count)))
+            arena += connection.unread
+        }
+        arena.withUnsafeBytes { arena in
+            for (connection, range) in ranges { read(range, of: arena, from: connection) }
+            swapEvents()
+            repeat {
+                enterCore(process, arena)
+                carryOut()
+            } while !desk.events.isEmpty
+        }
+        for slot in host.slots.indices where host.slots[slot] != nil {
+            flush(host.slots[slot]!.name)
+        }
+    }
+
+    private mutating func read(
+        _ range: ByteRange, of arena: UnsafeRawBufferPointer, from connection: ConnectionID
+    ) {
+        let outcome = desk.receive(
+            range, of: arena, from: connection, host: &host, doorkeeper: &doorkeeper,
+            notes: &notes)
+        host[connection]?.unread.removeFirst(outcome.consumed)
+    }
+
+    private mutating func enterCore(_ process: BrokerProcess, _ arena: UnsafeRawBufferPointer) {
+        let moment = surroundings.moment
+        for event in desk.events {
+            noteEvent(event, arena)
+            process.broker.step(event, bytes: arena, at: moment, effects: &process.effects)
+        }
+        desk.events.removeAll(keepingCapacity: true)
+        process.broker.advance(to: moment, effects: &process.effects)
+        process.effects.exchange(index, with: &effects)
+    }
+
+    private mutating func carryOut() {
+        guard !effects.isEmpty else { return }
+        noteDeliveries()
+        tamper()
+        carrier.carryOut(
+            effects, conversations: &desk.conversations, host: &host, notes: &notes,
+            events: &desk.events)
+        effects.removeAll()
+        for connection in host.overflowed {
+            guard let slow = host[connection] else { continue }
+            network.closedByBroker(slow.link)
+            closed(connection, .outgoingOverflow)
+        }
+        host.overflowed = []
+        // What came behind CONNECT waits to be read.
+        if !host.released.isEmpty {
+            host.released = []
+            comeAgain()
+        }
+    }
+
+    /// Asks for another turn of this lane.
+    private mutating func comeAgain() {
+        guard !isTurnComing else { return }
+        isTurnComing = true
+        surroundings.enter(.laneTurn(lane: Int(index), life: life), after: 0)
+    }
+
+    // MARK: - Sending
+
+    /// Writes as much as the network takes; a connection that is to be closed is closed behind it.
+    mutating func flush(_ connection: ConnectionID) {
+        guard let sending = host[connection], sending.name == connection else { return }
+        let count = min(sending.outgoing.count, network.room(on: sending.link, towards: .client))
+        if count > 0 {
+            network.write(sending.outgoing[..<count], on: sending.link, towards: .client)
+            host[connection]!.outgoing.removeFirst(count)
+        }
+        if sending.isClosing && count == sending.outgoing.count {
+            network.closedByBroker(sending.link)
+            closed(connection, .closedByBroker)
+            comeAgain()
+        }
+    }
+
+    /// Tells everybody that the broker stops.
+    mutating func sayGoodbye() {
+        carrier.sayGoodbye(conversations: &desk.conversations, host: &host)
+        for slot in host.slots.indices where host.slots[slot] != nil {
+            let leaving = host.slots[slot]!
+            network.write(leaving.outgoing[...], on: leaving.link, towards: .client)
+            network.closedByBroker(leaving.link)
+        }
+    }
+
+    // MARK: - Planted bugs
+
+    /// Two sends of one connection change places.
+    private mutating func swapEvents() {
+        guard surroundings.has(.swappedEvents), desk.events.count > 1 else { return }
+        for position in 1..<desk.events.count {
+            if case .sendReceived(let first, _) = desk.events[position - 1],
+                case .sendReceived(let second, _) = desk.events[position], first == second
+            {
+                desk.events.swapAt(position - 1, position)
+            }
+        }
+    }
+
+    /// Changes the effects before they are carried out.
+    private mutating func tamper() {
+        switch surroundings.options.mutation {
+        case .swappedDeliveries: swapDeliveries()
+        case .repeatedDelivery:
+            for effect in effects.effects {
+                if case .deliver = effect { effects.effects.append(effect) }
+            }
+        case .lostEffects:
+            if surroundings.misbehaves(.lostEffects, perTenThousand: 100) {
+                effects.removeAll()
+            }
+        case .namelessResult:
+            for index in effects.effects.indices {
+                guard case .reportResult(var result) = effects.effects[index] else { continue }
+                result.messageIdentifier = .empty
+                effects.effects[index] = .reportResult(result)
+            }
+        case .unmarkedDuplicate:
+            for publication in effects.publications {
+                // The marks are the third byte of a block.
+                let block = effects.bytes.mutableBytes(publication.block)
+                block[2] &= ~MessageMarks.possibleDuplicate.rawValue
+            }
+        default: break
+        }
+    }
+
+    private mutating func swapDeliveries() {
+        for position in 0..<effects.effects.count - 1 {
+            if case .deliver(let first) = effects.effects[position],
+                case .deliver(let second) = effects.effects[position + 1],
+                first.connection == second.connection
+            {
+                effects.effects.swapAt(position, position + 1)
+            }
+        }
+    }
+
+    // MARK: - History
+
+    private func noteEvent(_ event: Event, _ arena: UnsafeRawBufferPointer) {
+        guard surroundings.history.isRecording else { return }
+        switch event {
+        case .sendReceived(let connection, let send):
+            let message = MessageText.message(
+                in: send.payload.bytes(in: arena), isRaw: send.isRaw)
+            surroundings.history.note(
+                .message(message ?? -1), "reached the broker as #\(send.number) on \(connection)")
+        case .inboxAcknowledged(let connection, let through):
+            surroundings.history.note(.broker, "\(connection) acknowledges up to \(through)")
+        case .connectReceived(let connection, let request):
+            surroundings.history.note(
+                .broker,
+                "CONNECT on \(connection), resume \(request.resume.map { "\($0)" } ?? "none")")
+        default:
+            surroundings.history.note(.broker, "\(event)")
+        }
+    }
+
+    private func noteDeliveries() {
+        guard surroundings.history.isRecording else { return }
+        for case .deliver(let delivery) in effects.effects {
+            let range = effects.publications[Int(delivery.publication)].block
+            let block = MessageBlock(range.bytes(in: effects.bytes.bytes))
+            let message = MessageText.message(
+                in: block.payload, isRaw: block.marks.contains(.raw))
+            surroundings.history.note(
+                .message(message ?? -1),
+                "delivered as #\(delivery.number) on \(delivery.connection)")
+        }
+    }
+}

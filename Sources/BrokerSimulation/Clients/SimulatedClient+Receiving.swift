@@ -1,0 +1,165 @@
+// What a device does with what it is sent: the wire is read along, each message is processed together with
+// its record, and only then acknowledged.
+
+import ClientCore
+import Primitives
+import WireFormat
+
+extension SimulatedClient {
+    // MARK: Bytes
+
+    /// Bytes arrive.
+    func received(_ bytes: [UInt8]) {
+        guard machine != nil, !bytes.isEmpty else { return }
+        let isSound = incoming.take(bytes) { frame, body in look(at: frame, body) }
+        if !isSound {
+            ledger.accuse(.nobodyIsAtFault, "the stream is not one of packets", client: index)
+        }
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let space = machine!.receiveSpace()
+            let count = min(rest.count, space.count)
+            space.copyBytes(from: rest.prefix(count))
+            machine!.received(byteCount: count, now: surroundings.now)
+            rest = rest.dropFirst(count)
+            guard drainEvents() else { return }
+        }
+        runOn()
+    }
+
+    /// Reads a packet as a device would that knows the protocol and nothing else.
+    private func look(at frame: PacketFrame, _ body: UnsafeRawBufferPointer) {
+        guard let type = MRT.PacketType(rawValue: frame.type) else { return }
+        switch type {
+        case .connack:
+            guard case .accepted(let accepted)? = try? MRT.Connack(body: body) else { return }
+            inboxWindow = Int(accepted.inboxWindow)
+            if asksForCleanStart { ledger.sessionMayEnd(index) }
+            asksForCleanStart = false
+            session = ledger.connected(
+                index, epoch: accepted.sessionEpoch, isPresent: accepted.isSessionPresent,
+                expirySeconds: accepted.sessionExpirySeconds)
+        case .deliver:
+            guard let deliver = try? MRT.Deliver(flags: frame.flags, body: body), let session,
+                deliver.number > 0
+            else { return }
+            ledger.seen(
+                describe(deliver, in: body), session: session, client: index,
+                before: lastSeenNumber)
+            lastSeenNumber = max(lastSeenNumber, deliver.number)
+            unacknowledged.append(deliver.number)
+            if unacknowledged.count > inboxWindow {
+                ledger.accuse(
+                    .windowIsKept,
+                    "\(unacknowledged.count) unacknowledged in a window of \(inboxWindow)",
+                    client: index)
+            }
+        case .connect, .send, .result, .ack, .request, .response, .channel, .pingRequest,
+            .pingResponse, .disconnect, .auth:
+            break
+        }
+    }
+
+    private func describe(
+        _ deliver: MRT.Deliver, in bytes: UnsafeRawBufferPointer
+    ) -> ReceivedMessage {
+        ReceivedMessage(
+            number: deliver.number, grade: deliver.grade, kind: deliver.kind,
+            from: String(decoding: deliver.from.bytes(in: bytes), as: UTF8.self),
+            isMarked: deliver.isPossibleDuplicate,
+            message: MessageText.message(
+                in: deliver.payload.bytes(in: bytes), isRaw: deliver.isRaw))
+    }
+
+    // MARK: Events
+
+    /// Handles what the machine tells. False when the power went away.
+    func drainEvents() -> Bool {
+        while machine != nil, let event = machine!.nextEvent(now: surroundings.now) {
+            switch event {
+            case .connectionWanted: openLink()
+            case .connected(let connected): handle(connected)
+            case .delivered(let deliver): handle(deliver)
+            case .resolved(let result): handle(result)
+            case .answered(let response): handle(response)
+            case .credentialAnswered: break
+            case .disconnected(let end): disconnected(end)
+            }
+        }
+        return machine != nil
+    }
+
+    private func handle(_ connected: ClientConnected) {
+        flash.cookie = connected.accepted.resumeCookie
+        if connected.isNewInbox { storeInbox(number: 0) }
+        guard survives() else { return }
+        if connected.isNewInbox {
+            // The session has no subscriptions yet, whatever this client remembers.
+            for filter in wishes.keys.sorted() { subscribe(filter, wishes[filter]!) }
+        }
+    }
+
+    /// Writes the inbox record. One write, together with whatever the message does.
+    private func storeInbox(number: UInt64) {
+        guard let record = machine?.inboxRecord else { return }
+        flash.inbox = MRT.Resume(epoch: record.epoch, lastNumber: number)
+    }
+
+    private func handle(_ deliver: MRT.Deliver) {
+        guard let session else { return }
+        // The machine's ranges are relative to the packet's body, whose last part is the payload.
+        let message = describe(deliver, in: bytes(through: deliver.payload.endOffset))
+        guard deliver.number > 0 else {
+            ledger.received(message, session: session, client: index, boot: flash.boots)
+            return
+        }
+        if surroundings.has(.earlyAcknowledgement) {
+            machine!.acknowledge(through: deliver.number, now: surroundings.now)
+            guard transmit(), survives() else { return }
+        }
+        ledger.received(message, session: session, client: index, boot: flash.boots)
+        if surroundings.has(.lateRecord) { guard survives() else { return } }
+        storeInbox(number: deliver.number)
+        guard survives() else { return }
+        machine!.acknowledge(through: deliver.number, now: surroundings.now)
+        _ = survives()
+    }
+
+    private func handle(_ result: MRT.SendResult) {
+        guard let message = messages[result.number] else { return }
+        let body = bytes(
+            through: max(result.messageIdentifier.endOffset, result.refusals.endOffset))
+        var refused: [(index: Int, reason: ReasonCode)] = []
+        var refusals = MRT.RefusalList(result.refusals, in: body)
+        while let refusal = refusals.next() {
+            refused.append((index: Int(refusal.index), reason: refusal.reason))
+        }
+        ledger.resolve(
+            message, result.reason,
+            messageIdentifier: String(
+                decoding: result.messageIdentifier.bytes(in: body), as: UTF8.self),
+            refusedCount: Int(result.refusedCount), refused: refused)
+        guard survives() else { return }
+        messages[result.number] = nil
+        flash.sends.removeAll { $0.number == result.number }
+        flash.outbox = outboxRecord
+        ledger.close(message)
+        _ = survives()
+    }
+
+    private func handle(_ response: MRT.Response) {
+        guard let request = requests.removeValue(forKey: response.identifier), let session else {
+            return
+        }
+        if response.reason == .quotaExceeded {
+            // The store has no room for another subscription.
+            wishes[request.filter] = nil
+        } else if response.reason.isFailure {
+            ledger.accuse(
+                .everySendIsAnswered, "a request was refused: \(response.reason.name)",
+                client: index)
+        } else if request.isSubscribing {
+            ledger.subscribed(session, filter: request.filter, grade: request.grade)
+        }
+    }
+}

@@ -1,0 +1,156 @@
+// What a device sends: messages that are in its flash before they are on the wire, requests, and the bytes
+// of its machine.
+
+import ClientCore
+import Primitives
+import WireFormat
+
+/// A message that an application wants sent.
+struct Order {
+    var receivers: Receivers
+    var grade: MRT.Grade
+    var expirySeconds: UInt32 = 0
+    var messageIdentifier = ""
+    var isRaw = false
+    var padding = 0
+}
+
+extension SimulatedClient {
+    // MARK: Messages
+
+    /// Sends a message, as far as the machine takes it.
+    func send(_ order: Order) {
+        guard machine != nil, order.grade != .transient || isConnected else { return }
+        let message = ledger.issue(
+            SendFact(
+                client: index, receivers: order.receivers, grade: order.grade,
+                expirySeconds: order.expirySeconds, messageIdentifier: order.messageIdentifier,
+                issuedAt: surroundings.now, session: session, deathsBefore: ledger.deaths,
+                fullTimesBefore: ledger.fullTimes - (ledger.isStoreFull ? 1 : 0)))
+        let (packet, source) = encode(order, message)
+        let outcome = source.withUnsafeBytes { source in
+            Result { () throws(ClientError) in try machine!.send(packet, from: source) }
+        }
+        switch outcome {
+        case .success(let number):
+            guard number > 0 else { return runOn() }
+            let epoch = outboxRecord.epoch
+            ledger.number(message, outboxEpoch: epoch, number)
+            messages[number] = message
+            if surroundings.has(.lateSendRecord) { guard transmit() else { return } }
+            guard survives() else { return }
+            store(StoredSend(number: number, message: message, packet: packet, source: source))
+            guard survives() else { return }
+        case .failure: ledger.withdraw(message)
+        }
+        runOn()
+    }
+
+    /// Writes a send into flash before it is on the wire.
+    private func store(_ send: StoredSend) {
+        guard habits.keepsOutbox else { return }
+        flash.sends.append(send)
+        flash.outbox = outboxRecord
+    }
+
+    /// Gives the machine what was stored before it was switched on.
+    func sendStored() {
+        messages = [:]
+        for send in flash.sends {
+            messages[send.number] = send.message
+            ledger.reopen(send.message)
+            send.source.withUnsafeBytes { source in
+                do throws(ClientError) {
+                    try machine!.resend(send.packet, number: send.number, from: source)
+                } catch {
+                    preconditionFailure("a stored send does not fit where it did: \(error)")
+                }
+            }
+        }
+    }
+
+    private func encode(_ order: Order, _ message: Int) -> (packet: MRT.Send, source: [UInt8]) {
+        var source: [UInt8] = []
+        func append(_ bytes: some Collection<UInt8>) -> ByteRange {
+            source += bytes
+            return ByteRange(offset: source.count - bytes.count, count: bytes.count)
+        }
+        func name(_ user: Int) -> String.UTF8View {
+            (user == surroundings.profile.userCount
+                ? Profile.unknownUser : Profile.userName(user)).utf8
+        }
+        let target: MRT.Target
+        switch order.receivers {
+        case .users(let users, isList: true):
+            let ids = users.flatMap { [UInt8(name($0).count)] + Array(name($0)) }
+            target = .list(count: users.count, ids: append(ids))
+        case .users(let users, isList: false): target = .user(append(name(users[0])))
+        case .everybody: target = .broadcast
+        case .topic(let topic): target = .topic(append(Profile.topics[topic].utf8))
+        }
+        let text = MessageText.make(message, padding: order.padding)
+        let payload = append((order.isRaw ? [] : [0]) + text)
+        var packet = MRT.Send(grade: order.grade, number: 0, target: target, payload: payload)
+        packet.isRaw = order.isRaw
+        packet.expirySeconds = order.expirySeconds
+        packet.messageIdentifier = append(order.messageIdentifier.utf8)
+        return (packet, source)
+    }
+
+    // MARK: Requests
+
+    /// Wants to be subscribed to a filter.
+    func subscribe(_ filter: Int, _ grade: MRT.Grade) {
+        guard machine != nil, !requests.values.contains(where: { $0.filter == filter }) else {
+            return
+        }
+        let text = Array(Profile.filters[filter].utf8)
+        let part = MRT.Subscribe(
+            highestGrade: grade, filter: ByteRange(offset: 0, count: text.count))
+        let identifier = text.withUnsafeBytes { text in
+            try? machine!.request(.subscribe, part, from: text)
+        }
+        guard let identifier else { return }
+        wishes[filter] = grade
+        ledger.subscribing(index, session: session, filter: filter)
+        requests[identifier] = PendingRequest(
+            filter: filter, grade: grade, isSubscribing: true)
+    }
+
+    /// Wants to be subscribed no longer.
+    func unsubscribe(_ filter: Int) {
+        guard machine != nil, isConnected, let session,
+            !requests.values.contains(where: { $0.filter == filter })
+        else { return }
+        let text = Array(Profile.filters[filter].utf8)
+        let identifier = text.withUnsafeBytes { text in
+            try? machine!.request(.unsubscribe, parameters: text)
+        }
+        guard let identifier else { return }
+        wishes[filter] = nil
+        ledger.unsubscribing(session, filter: filter)
+        requests[identifier] = PendingRequest(
+            filter: filter, grade: .transient, isSubscribing: false)
+    }
+
+    // MARK: Bytes
+
+    /// Hands what the machine has to say to the network. False when the power went away.
+    func transmit() -> Bool {
+        while machine != nil {
+            let count = machine!.transmit(into: transmitBuffer, now: surroundings.now)
+            guard count > 0 else { return true }
+            guard let link else { preconditionFailure("bytes for a connection that is gone") }
+            let bytes = Array(transmitBuffer[..<count])
+            _ = outgoing.take(bytes) { frame, body in
+                guard frame.type == MRT.PacketType.ack.rawValue,
+                    let ack = try? MRT.Ack(flags: frame.flags, body: body)
+                else { return }
+                unacknowledged.removeAll { $0 <= ack.inboxNumber }
+            }
+            network.write(bytes[...], on: link, towards: .broker)
+            guard survives() else { return false }
+        }
+        return false
+    }
+}

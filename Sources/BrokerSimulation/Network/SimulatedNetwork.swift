@@ -1,0 +1,211 @@
+// The network between clients and broker: streams of bytes with delay, which are lost at any byte,
+// reordered between connections, and read slowly. It knows no packets.
+
+import Primitives
+
+/// One direction of a connection.
+struct Pipe {
+    /// Bytes under way, in order.
+    var bytes: [UInt8] = []
+    /// How they will arrive.
+    var chunks: [Int] = []
+    /// Nothing that is written any more arrives.
+    var isCut = false
+    var lastArrival = Instant(milliseconds: 0)
+}
+
+/// One connection.
+struct Link {
+    let client: Int
+    /// The broker's name for it, and the life of the broker it belongs to.
+    var connection = ConnectionID(rawValue: 0)
+    var life = 0
+    var toBroker = Pipe()
+    var toClient = Pipe()
+    /// Whether an end thinks the connection stands.
+    var isOpenAtBroker = false
+    var isOpenAtClient = true
+    /// The client does not read before.
+    var stalledUntil = Instant(milliseconds: 0)
+}
+
+final class SimulatedNetwork {
+    private let surroundings: Surroundings
+    private(set) var links: [Link] = []
+
+    init(_ surroundings: Surroundings) {
+        self.surroundings = surroundings
+    }
+
+    // MARK: Opening
+
+    /// A client opens a connection; it hears of it later.
+    func open(client: Int) -> Int {
+        links.append(Link(client: client))
+        surroundings.enter(.linkOpened(link: links.count - 1), after: drawDelay())
+        return links.count - 1
+    }
+
+    func accepted(_ link: Int, as connection: ConnectionID, life: Int) {
+        links[link].connection = connection
+        links[link].life = life
+        links[link].isOpenAtBroker = true
+    }
+
+    // MARK: Bytes
+
+    /// Bytes an end can write before it has to wait.
+    func room(on link: Int, towards end: End) -> Int {
+        switch end {
+        case .broker: .max
+        case .client: max(0, surroundings.profile.pipeCapacity - links[link].toClient.bytes.count)
+        }
+    }
+
+    /// Sends bytes on their way, as one read of the other end or as several.
+    func write(_ bytes: ArraySlice<UInt8>, on link: Int, towards end: End) {
+        let pipe = pipe(end)
+        guard !links[link][keyPath: pipe].isCut, !bytes.isEmpty else { return }
+        links[link][keyPath: pipe].bytes += bytes
+        var rest = bytes.count
+        while rest > 0 {
+            let isSplit = surroundings.networkRandom.happens(perTenThousand: 1_500)
+            let count = isSplit ? surroundings.networkRandom.number(in: 1...rest) : rest
+            rest -= count
+            links[link][keyPath: pipe].chunks.append(count)
+            var arrival = max(
+                links[link][keyPath: pipe].lastArrival,
+                surroundings.now.advanced(byMilliseconds: drawDelay()))
+            if end == .client { arrival = max(arrival, links[link].stalledUntil) }
+            links[link][keyPath: pipe].lastArrival = arrival
+            surroundings.agenda.enter(.bytesArrived(link: link, at: end), at: arrival)
+        }
+    }
+
+    /// The bytes that arrive at an end now; none where they were lost or nobody reads.
+    func takeArrived(on link: Int, at end: End) -> [UInt8] {
+        let pipe = pipe(end)
+        guard !links[link][keyPath: pipe].chunks.isEmpty else { return [] }
+        let count = links[link][keyPath: pipe].chunks.removeFirst()
+        let bytes = Array(links[link][keyPath: pipe].bytes.prefix(count))
+        links[link][keyPath: pipe].bytes.removeFirst(count)
+        let isOpen = end == .client ? links[link].isOpenAtClient : links[link].isOpenAtBroker
+        guard isOpen else { return [] }
+        return surroundings.misbehaves(.lostBytes, perTenThousand: 100) ? [] : bytes
+    }
+
+    /// The client of a link does not read for a while.
+    func stall(_ link: Int, milliseconds: UInt64) {
+        links[link].stalledUntil = surroundings.now.advanced(byMilliseconds: milliseconds)
+    }
+
+    // MARK: Closing
+
+    /// The network loses a connection at any byte. The client learns of it soon, the broker perhaps
+    /// only from the client's silence.
+    func cut(_ link: Int) {
+        guard links[link].isOpenAtBroker || links[link].isOpenAtClient else { return }
+        truncate(link, .broker)
+        truncate(link, .client)
+        surroundings.ledger.connectionEnded(links[link].client)
+        notice(link, by: .client, within: 5_000)
+        if surroundings.troubleRandom.happens(perTenThousand: 6_000) {
+            notice(link, by: .broker, within: 20_000)
+        }
+    }
+
+    /// The client gives its connection up; what it wrote still arrives.
+    func closedByClient(_ link: Int) {
+        links[link].isOpenAtClient = false
+        drop(link, .client)
+        links[link].toBroker.isCut = true
+        notice(link, by: .broker, within: 100)
+    }
+
+    /// The client is gone in the middle of whatever it did, and may take unsent bytes with it.
+    func clientDied(_ link: Int) {
+        links[link].isOpenAtClient = false
+        drop(link, .client)
+        truncate(link, .broker)
+        if surroundings.powerRandom.happens(perTenThousand: 5_000) {
+            notice(link, by: .broker, within: 2_000)
+        }
+    }
+
+    /// The broker closes a connection behind its last byte.
+    func closedByBroker(_ link: Int) {
+        links[link].isOpenAtBroker = false
+        drop(link, .broker)
+        links[link].toClient.isCut = true
+        notice(link, by: .client, within: 100)
+    }
+
+    /// The broker's process is gone: of what the kernel had, some still arrives.
+    func brokerDied(life: Int) {
+        for link in links.indices where links[link].life == life && links[link].isOpenAtBroker {
+            links[link].isOpenAtBroker = false
+            drop(link, .broker)
+            truncate(link, .client)
+            notice(link, by: .client, within: 1_000)
+        }
+    }
+
+    /// An end has learned that the connection is gone. False when it knew.
+    func learnOfClose(_ link: Int, by end: End) -> Bool {
+        switch end {
+        case .client:
+            guard links[link].isOpenAtClient else { return false }
+            links[link].isOpenAtClient = false
+            links[link].toBroker.isCut = true
+        case .broker:
+            guard links[link].isOpenAtBroker else { return false }
+            links[link].isOpenAtBroker = false
+            links[link].toClient.isCut = true
+        }
+        return true
+    }
+
+    // MARK: Parts
+
+    private func pipe(_ end: End) -> WritableKeyPath<Link, Pipe> {
+        end == .client ? \.toClient : \.toBroker
+    }
+
+    private func drop(_ link: Int, _ end: End) {
+        let pipe = pipe(end)
+        links[link][keyPath: pipe].bytes = []
+        links[link][keyPath: pipe].chunks = []
+        links[link][keyPath: pipe].isCut = true
+    }
+
+    /// Loses what is under way from some byte on.
+    private func truncate(_ link: Int, _ end: End) {
+        let pipe = pipe(end)
+        links[link][keyPath: pipe].isCut = true
+        let count = links[link][keyPath: pipe].bytes.count
+        var kept = surroundings.networkRandom.number(in: 0...count)
+        links[link][keyPath: pipe].bytes.removeLast(count - kept)
+        var chunks: [Int] = []
+        for chunk in links[link][keyPath: pipe].chunks where kept > 0 {
+            chunks.append(min(chunk, kept))
+            kept -= chunks.last!
+        }
+        links[link][keyPath: pipe].chunks = chunks
+    }
+
+    /// An end learns of the close, after everything that still arrives.
+    private func notice(_ link: Int, by end: End, within maximum: UInt64) {
+        let delay = surroundings.networkRandom.milliseconds(in: 0...maximum)
+        let last = links[link][keyPath: pipe(end)].lastArrival
+        let time = max(last, surroundings.now.advanced(byMilliseconds: delay))
+        surroundings.agenda.enter(.closeNoticed(link: link, by: end), at: time)
+    }
+
+    /// Mostly short, now and then as long as this run's network can be.
+    private func drawDelay() -> UInt64 {
+        let maximum = surroundings.profile.latencyMaximum
+        return surroundings.networkRandom.happens(perTenThousand: 9_000)
+            ? surroundings.networkRandom.milliseconds(in: 0...min(maximum, 10))
+            : surroundings.networkRandom.milliseconds(in: 0...maximum)
+    }
+}

@@ -1,0 +1,123 @@
+// What the book of promises knows of sends, sessions and devices: only what a client can see, and when
+// the broker died.
+
+import Primitives
+import WireFormat
+
+/// Whom a message is for.
+enum Receivers: Hashable {
+    /// Users by index; the index behind the last one is a user whom nobody knows.
+    case users([Int], isList: Bool)
+    case everybody
+    /// Index of a topic.
+    case topic(Int)
+
+    var kind: MRT.DeliveryKind {
+        switch self {
+        case .users: .unicast
+        case .everybody: .broadcast
+        case .topic: .topic
+        }
+    }
+}
+
+/// One send, from the application's call to its result.
+struct SendFact {
+    let client: Int
+    let receivers: Receivers
+    let grade: MRT.Grade
+    /// 0 for none.
+    let expirySeconds: UInt32
+    let messageIdentifier: String
+    let issuedAt: Instant
+    /// The sender's session, where it was connected.
+    let session: Int?
+    /// The broker that let the sender in was still alive.
+    var wasReachable = false
+    /// How often the broker had died, and the store been full.
+    let deathsBefore: Int
+    let fullTimesBefore: Int
+    /// The sender's numbering, for grades that have one.
+    var outboxEpoch: UInt64 = 0
+    var number: UInt64 = 0
+    /// How often the broker may have forgotten the sender's numbers meanwhile, and was allowed to.
+    var forgetfulness = 0
+    /// What the sender was told, and when.
+    var outcome: Outcome?
+    var receivedCount = 0
+    /// Receptions in a grade that is stored.
+    var keptCount = 0
+
+    struct Outcome: Hashable {
+        let reason: ReasonCode
+        let refusedCount: Int
+        /// Refused receivers of a list, by index, as far as they were named.
+        let refusedIndices: [Int]
+        let at: Instant
+        let deathsBefore: Int
+    }
+}
+
+/// One session, as its CONNACKs show it.
+struct SessionFact {
+    let device: Int
+    let epoch: UInt64
+    /// Whether it outlives its connection.
+    let isLasting: Bool
+    let firstSeen: Instant
+    var lastSeen: Instant
+    /// How often the broker had died when CONNACK came.
+    var deathsBefore: Int
+    /// By index of the filter.
+    var filters: [Int: FilterFact] = [:]
+    /// Messages by their inbox numbers, as they were seen on the wire.
+    var numbers: [UInt64: Int] = [:]
+    /// Messages that a client of this session has processed.
+    var received: Set<Int> = []
+}
+
+/// A subscription that was confirmed.
+struct FilterFact {
+    let grade: MRT.Grade
+    let confirmedAt: Instant
+    /// When its end was asked for.
+    var endedAt = Instant.never
+}
+
+/// One device of a user, whichever clients are it.
+struct DeviceFact {
+    let user: Int
+    var session: Int?
+    /// The earliest moment at which the connection that was let in last can have ended; nil while it
+    /// stands. Where there are rivals it may have been another's.
+    var lastEnd: Instant?
+    var expirySeconds: UInt32 = 0
+    /// The client has asked for something that ends the session.
+    var mayEnd = false
+    /// A rival has logged in since the holder did: the broker has forgotten the holder's sends.
+    var hasRival = false
+    /// All filters that were ever asked for.
+    var filtersAskedFor: Set<Int> = []
+}
+
+/// How often one client has processed one message in one session.
+struct Receipt: Hashable {
+    let session: Int
+    let client: Int
+    let message: Int
+}
+
+struct ReceiptFact {
+    var count = 0
+    var unmarkedCount = 0
+    var lastNumber: UInt64 = 0
+    /// Which start of the client it was.
+    var lastBoot = 0
+}
+
+/// One sender's messages on their way to one session.
+struct Route: Hashable {
+    let session: Int
+    let sender: Int
+    let outboxEpoch: UInt64
+}

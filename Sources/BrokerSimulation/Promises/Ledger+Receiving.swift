@@ -1,0 +1,193 @@
+// What clients receive: each packet as it is seen on the wire, each message as it is processed.
+
+import Primitives
+import WireFormat
+
+/// A delivery as its receiver sees it.
+struct ReceivedMessage {
+    let number: UInt64
+    let grade: MRT.Grade
+    let kind: MRT.DeliveryKind
+    let from: String
+    let isMarked: Bool
+    /// Nil where the payload is none that a client made.
+    let message: Int?
+}
+
+extension Ledger {
+    /// How long a message may be under way after it expired: the longest stall of a client, and the
+    /// longest delays on both ways.
+    private static let lateMillisecondsMaximum: UInt64 = 60_000
+
+    // MARK: On the wire
+
+    /// A numbered delivery arrives, whether the client looks at it or not.
+    func seen(_ received: ReceivedMessage, session: Int, client: Int, before: UInt64) {
+        guard let message = received.message else { return }
+        if received.number <= before {
+            accuse(
+                .orderIsKept, "#\(received.number) behind #\(before) on one connection",
+                message: message, client: client)
+        }
+        if let other = sessions[session].numbers[received.number], other != message {
+            accuse(
+                .numbersAreNotReused, "#\(received.number) was message \(other)",
+                message: message, client: client)
+        }
+        sessions[session].numbers[received.number] = message
+    }
+
+    // MARK: Processed
+
+    /// A client has processed a message, and holds it from now on.
+    func received(_ received: ReceivedMessage, session: Int, client: Int, boot: Int) {
+        guard let message = received.message, message < sends.count else {
+            accuse(.addresseesOnly, "a message that nobody sent", client: client)
+            return
+        }
+        history.note(
+            .message(message),
+            "client \(client) has it, #\(received.number)\(received.isMarked ? ", marked" : "")")
+        checkAddress(received, message, session, client)
+        checkCount(received, message, session, client, boot)
+        checkOrder(received, message, session, client)
+        sessions[session].received.insert(message)
+        sends[message].receivedCount += 1
+        if received.grade != .transient { sends[message].keptCount += 1 }
+        if let outcome = sends[message].outcome {
+            if outcome.reason.isFailure { checkRefusedDelivery(message) }
+            checkExpiry(message, outcome, client)
+        }
+    }
+
+    private func checkAddress(
+        _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int
+    ) {
+        let send = sends[message]
+        let device = sessions[session].device
+        let isAddressee =
+            switch send.receivers {
+            case .users(let users, _): users.contains(devices[device].user)
+            case .everybody: send.session == nil || send.session != session
+            case .topic(let topic):
+                devices[device].filtersAskedFor.contains {
+                    Ledger.matches(
+                        topic: Profile.topics[topic], filter: Profile.filters[$0])
+                }
+            }
+        let sender = Profile.userName(profile.clients[send.client].user)
+        if !isAddressee || received.kind != send.receivers.kind || received.from != sender
+            || received.grade.rawValue > send.grade.rawValue
+        {
+            accuse(
+                .addresseesOnly,
+                "\(received.kind), \(received.grade), from \(received.from): sent by \(sender) to "
+                    + "\(send.receivers) as \(send.grade)", message: message, client: client)
+        }
+    }
+
+    private func checkCount(
+        _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int, _ boot: Int
+    ) {
+        let receipt = Receipt(session: session, client: client, message: message)
+        var fact = receipts[receipt] ?? ReceiptFact()
+        defer { receipts[receipt] = fact }
+        if fact.count > 0 && received.number != 0 && fact.lastNumber == received.number {
+            // The same delivery once more: only a client that has forgotten the first may see it.
+            if profile.clients[client].keepsInbox || fact.lastBoot == boot {
+                accuse(
+                    .onceIsOnce, "#\(received.number) processed twice", message: message,
+                    client: client)
+            }
+            fact.lastBoot = boot
+            return
+        }
+        fact.count += 1
+        if !received.isMarked { fact.unmarkedCount += 1 }
+        fact.lastNumber = received.number
+        fact.lastBoot = boot
+        let send = sends[message]
+        switch received.grade {
+        case .transient:
+            // What an earlier broker delivered to a subscription that wants it at most once is not known.
+            let isResend =
+                send.grade != .transient && (deaths > send.deathsBefore || send.forgetfulness > 0)
+            if fact.count > 1, !isResend {
+                accuse(
+                    .transientIsNotRepeated, "received \(fact.count) times", message: message,
+                    client: client)
+            }
+        case .once:
+            if fact.count > 1 + send.forgetfulness {
+                accuse(
+                    .onceIsOnce, "received \(fact.count) times", message: message, client: client)
+            }
+        case .durable:
+            checkDurable(fact, send, received, message, client)
+        }
+    }
+
+    private func checkDurable(
+        _ fact: ReceiptFact, _ send: SendFact, _ received: ReceivedMessage, _ message: Int,
+        _ client: Int
+    ) {
+        let reasons = deaths - send.deathsBefore + send.forgetfulness
+        if fact.count > 1 + reasons {
+            accuse(
+                .secondIsMarked, "received \(fact.count) times, for \(reasons) reasons",
+                message: message, client: client)
+        }
+        if fact.unmarkedCount > 1 {
+            accuse(
+                .secondIsMarked, "received twice without a mark", message: message,
+                client: client)
+        }
+        // A send that waited for the broker when it started may be marked for nothing.
+        if received.isMarked && reasons == 0 && send.wasReachable {
+            accuse(
+                .secondIsMarked, "marked, although no broker has died", message: message,
+                client: client)
+        }
+    }
+
+    private func checkOrder(
+        _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int
+    ) {
+        let send = sends[message]
+        guard received.grade != .transient, send.grade != .transient,
+            !sessions[session].received.contains(message)
+        else { return }
+        let route = Route(session: session, sender: send.client, outboxEpoch: send.outboxEpoch)
+        if let last = routes[route], last >= send.number {
+            if isResend(received, send) {
+                excusedCount += 1
+                return
+            }
+            accuse(
+                .orderIsKept, "send #\(send.number) first arrives behind send #\(last)",
+                message: message, client: client)
+        }
+        routes[route] = send.number
+    }
+
+    /// A send that comes again and is not known, because the broker has forgotten it or had refused it, is
+    /// a new send: it is accepted after others that followed it the first time, and its receivers are
+    /// those of now.
+    private func isResend(_ received: ReceivedMessage, _ send: SendFact) -> Bool {
+        send.forgetfulness > 0 || (received.isMarked && deaths > send.deathsBefore)
+            || mayHaveLackedRoom(send)
+    }
+
+    private func checkExpiry(_ message: Int, _ outcome: SendFact.Outcome, _ client: Int) {
+        let seconds = UInt64(sends[message].expirySeconds)
+        guard seconds > 0 else { return }
+        let limit = outcome.at.advanced(bySeconds: seconds)
+            .advanced(byMilliseconds: Ledger.lateMillisecondsMaximum)
+        if now > limit {
+            accuse(
+                .expiredIsGone,
+                "processed \(now.milliseconds(since: outcome.at)) ms after its result",
+                message: message, client: client)
+        }
+    }
+}

@@ -1,0 +1,325 @@
+// The book of promises: it hears what every client asked for, was told and received, knows nothing of how
+// the broker works, and compares. This file keeps the facts of sends and sessions; what is received
+// stands in Ledger+Receiving.swift, the settlement at the end in Ledger+Settlement.swift.
+
+import Primitives
+import WireFormat
+
+final class Ledger {
+    let profile: Profile
+    let history: History
+    var now = Instant(milliseconds: 0)
+    /// The first promise that was broken; nothing after it is looked at.
+    private(set) var violation: Violation?
+
+    var sends: [SendFact] = []
+    var sessions: [SessionFact] = []
+    var devices: [DeviceFact]
+    var receipts: [Receipt: ReceiptFact] = [:]
+    /// The highest number of a sender's that a session has received.
+    var routes: [Route: UInt64] = [:]
+    /// Sends that their client may send again, by client.
+    private var openSends: [[Int]]
+    private var sessionIndices: [SessionKey: Int] = [:]
+
+    private(set) var deaths = 0
+    private(set) var fullTimes = 0
+    private(set) var isStoreFull = false
+    /// Messages that were lost as the promises allow.
+    var excusedCount = 0
+
+    private struct SessionKey: Hashable {
+        let device: Int
+        let epoch: UInt64
+    }
+
+    init(_ profile: Profile, _ history: History) {
+        self.profile = profile
+        self.history = history
+        devices = (0..<profile.deviceCount).map { device in
+            DeviceFact(user: profile.clients.first { $0.device == device }!.user)
+        }
+        openSends = profile.clients.map { _ in [] }
+    }
+
+    func accuse(
+        _ promise: Promise, _ text: @autoclosure () -> String, message: Int? = nil,
+        client: Int? = nil
+    ) {
+        guard violation == nil else { return }
+        violation = Violation(
+            promise: promise, text: text(), message: message, client: client, time: now)
+    }
+
+    // MARK: The broker, seen from outside
+
+    func brokerDied(_ how: String) {
+        deaths += 1
+        history.note(.broker, how)
+        for device in devices.indices { endConnection(device) }
+    }
+
+    func storeChanged(isFull: Bool) {
+        if isFull && !isStoreFull { fullTimes += 1 }
+        isStoreFull = isFull
+        history.note(.broker, isFull ? "the store is full" : "the store has room again")
+    }
+
+    // MARK: Sends
+
+    /// An application hands a message over. Returns its name.
+    func issue(_ send: SendFact) -> Int {
+        var send = send
+        if let session = send.session { send.wasReachable = sessions[session].deathsBefore == deaths }
+        sends.append(send)
+        let message = sends.count - 1
+        if send.grade != .transient { openSends[send.client].append(message) }
+        history.note(
+            .message(message),
+            "client \(send.client) sends to \(send.receivers), \(send.grade)"
+                + (send.expirySeconds == 0 ? "" : ", expires in \(send.expirySeconds) s"))
+        return message
+    }
+
+    /// The client has given a send its number.
+    func number(_ message: Int, outboxEpoch: UInt64, _ number: UInt64) {
+        sends[message].outboxEpoch = outboxEpoch
+        sends[message].number = number
+    }
+
+    /// The client refused a send itself: it was never on its way.
+    func withdraw(_ message: Int) { abandon(message) }
+
+    /// A client has lost what it knew of a send.
+    func abandon(_ message: Int) {
+        close(message)
+        history.note(.message(message), "its sender has forgotten it")
+    }
+
+    /// A client will not send a message again: it has written down what became of it, or has forgotten
+    /// it.
+    func close(_ message: Int) {
+        openSends[sends[message].client].removeAll { $0 == message }
+    }
+
+    /// A client sends a message again. If it was told of a refusal and lost its power before it had
+    /// written that down, this is a new send.
+    func reopen(_ message: Int) {
+        if sends[message].outcome?.reason.isFailure == true { sends[message].outcome = nil }
+    }
+
+    /// Sends that a client may send again.
+    func open(_ client: Int) -> [Int] { openSends[client] }
+
+    /// A sender is told what became of a send.
+    func resolve(
+        _ message: Int, _ reason: ReasonCode, messageIdentifier: String, refusedCount: Int,
+        refused: [(index: Int, reason: ReasonCode)]
+    ) {
+        let send = sends[message]
+        history.note(
+            .message(message),
+            "result \(reason.name)" + (refusedCount == 0 ? "" : ", refused for \(refusedCount)"))
+        if messageIdentifier != send.messageIdentifier {
+            accuse(
+                .messageIDComesBack,
+                "the result says \"\(messageIdentifier)\", not \"\(send.messageIdentifier)\"",
+                message: message, client: send.client)
+        }
+        let outcome = SendFact.Outcome(
+            reason: reason, refusedCount: refusedCount, refusedIndices: refused.map(\.index),
+            at: now, deathsBefore: deaths)
+        checkReason(message, outcome, refused)
+        if let earlier = send.outcome {
+            // Told again, because the client lost its power before it had written it down.
+            if reason.isFailure, !earlier.reason.isFailure, !mayBeForgotten(message) {
+                accuse(
+                    .everySendIsAnswered, "first \(earlier.reason.name), then \(reason.name)",
+                    message: message, client: send.client)
+            }
+            return
+        }
+        sends[message].outcome = outcome
+        if reason.isFailure && send.receivedCount > 0 { checkRefusedDelivery(message) }
+    }
+
+    /// Whether a send can have this result.
+    private func checkReason(
+        _ message: Int, _ outcome: SendFact.Outcome, _ refused: [(index: Int, reason: ReasonCode)]
+    ) {
+        let send = sends[message]
+        var unknown: [Int] = []
+        if case .users(let users, _) = send.receivers {
+            unknown = users.indices.filter { users[$0] == profile.userCount }
+        }
+        let isPlausible =
+            switch outcome.reason {
+            case .sent: true
+            case .noMatchingSubscribers: send.receivers.kind != .unicast
+            case .topicNameInvalid: !unknown.isEmpty
+            case .quotaExceeded: true
+            default: false
+            }
+        if !isPlausible {
+            accuse(
+                .everySendIsAnswered, "no reason for the result \(outcome.reason.name)",
+                message: message, client: send.client)
+        }
+        guard outcome.reason == .sent else { return }
+        let isNamed = refused.count == outcome.refusedCount
+        for index in unknown
+        where isNamed && !refused.contains(where: { $0 == (index, .topicNameInvalid) }) {
+            accuse(
+                .everySendIsAnswered, "sent to receiver \(index) of the list, whom nobody knows",
+                message: message, client: send.client)
+        }
+    }
+
+    /// Whether the broker need not know a send any more when it comes again.
+    func mayBeForgotten(_ message: Int) -> Bool {
+        let send = sends[message]
+        return send.forgetfulness > 0 || (send.grade == .durable && deaths > send.deathsBefore)
+    }
+
+    /// Whether the store, or a queue, may have had no room for a send when it first came.
+    func mayHaveLackedRoom(_ send: SendFact) -> Bool {
+        fullTimes > send.fullTimesBefore || isStoreFull || profile.hasSmallQueues
+    }
+
+    /// A refused send was received. Only grade *durable*, and what a subscription wants at most once, is
+    /// delivered before it is stored, so only there can a broker that dies, or a store that turns out
+    /// to be full, refuse what has arrived; and what a broker may forget can be refused when it comes
+    /// again.
+    func checkRefusedDelivery(_ message: Int) {
+        let send = sends[message]
+        let isExcused =
+            mayBeForgotten(message)
+            || (fullTimes > send.fullTimesBefore || isStoreFull)
+                && (send.grade == .durable || send.keptCount == 0)
+        if isExcused {
+            excusedCount += 1
+        } else {
+            accuse(
+                .refusedReachesNobody, "refused, and received", message: message,
+                client: send.client)
+        }
+    }
+
+    // MARK: Sessions
+
+    /// A client is about to log in as a device that another client may hold.
+    func rivalComes(_ client: Int) {
+        let device = profile.clients[client].device
+        devices[device].hasRival = true
+        forgetSends(device)
+    }
+
+    /// A client asks to forget its session, or to end it with the connection.
+    func sessionMayEnd(_ client: Int) {
+        devices[profile.clients[client].device].mayEnd = true
+    }
+
+    /// A client sees CONNACK. Returns the session.
+    func connected(
+        _ client: Int, epoch: UInt64, isPresent: Bool, expirySeconds: UInt32
+    ) -> Int {
+        let device = profile.clients[client].device
+        let key = SessionKey(device: device, epoch: epoch)
+        let known = sessionIndices[key]
+        history.note(
+            .client(client),
+            "CONNACK, session \(String(epoch, radix: 16)), \(isPresent ? "present" : "new")")
+        if known != devices[device].session || known == nil {
+            checkEnd(of: device, client, isReturning: known != nil)
+            forgetSends(device)
+        } else if !isPresent, profile.clients.count(where: { $0.device == device }) == 1 {
+            // CONNACKs of rivals may overtake each other.
+            accuse(.sessionsLast, "the same epoch for a session that is new", client: client)
+        }
+        let session = known ?? sessions.count
+        if known == nil {
+            sessionIndices[key] = session
+            sessions.append(
+                SessionFact(
+                    device: device, epoch: epoch, isLasting: expirySeconds > 0, firstSeen: now,
+                    lastSeen: now, deathsBefore: deaths))
+        }
+        sessions[session].lastSeen = now
+        sessions[session].deathsBefore = deaths
+        if devices[device].hasRival { forgetSends(device) }
+        devices[device].hasRival = profile.clients[client].isRival
+        devices[device].session = session
+        devices[device].lastEnd = nil
+        devices[device].expirySeconds = expirySeconds
+        devices[device].mayEnd = expirySeconds == 0
+        return session
+    }
+
+    /// The device has another session than before: its last one must have been over.
+    private func checkEnd(of device: Int, _ client: Int, isReturning: Bool) {
+        let fact = devices[device]
+        guard fact.session != nil else { return }
+        if isReturning {
+            accuse(.sessionsLast, "a session that was over is back", client: client)
+        }
+        guard !fact.mayEnd else { return }
+        if let end = fact.lastEnd, fact.expirySeconds != .max,
+            now >= end.advanced(bySeconds: UInt64(fact.expirySeconds))
+        {
+            return
+        }
+        let ago = fact.lastEnd.map { "\(now.milliseconds(since: $0)) ms ago" } ?? "not at all"
+        accuse(
+            .sessionsLast,
+            "the session is gone; its connection ended \(ago), its expiry is "
+                + "\(fact.expirySeconds) s", client: client)
+    }
+
+    /// A client's connection ends, as early as anybody can know.
+    func connectionEnded(_ client: Int) {
+        let device = profile.clients[client].device
+        endConnection(device)
+    }
+
+    private func endConnection(_ device: Int) {
+        devices[device].lastEnd = devices[device].lastEnd ?? now
+    }
+
+    /// The broker need not know the numbers of a device's sends any more.
+    private func forgetSends(_ device: Int) {
+        for client in profile.clients.indices where profile.clients[client].device == device {
+            for message in openSends[client] { sends[message].forgetfulness += 1 }
+        }
+    }
+
+    // MARK: Subscriptions
+
+    /// A subscription is asked for. One that it replaces has no certain grade until the answer.
+    func subscribing(_ client: Int, session: Int?, filter: Int) {
+        devices[profile.clients[client].device].filtersAskedFor.insert(filter)
+        if let session { unsubscribing(session, filter: filter) }
+    }
+
+    func subscribed(_ session: Int, filter: Int, grade: MRT.Grade) {
+        sessions[session].filters[filter] = FilterFact(grade: grade, confirmedAt: now)
+    }
+
+    func unsubscribing(_ session: Int, filter: Int) {
+        sessions[session].filters[filter]?.endedAt = now
+    }
+
+    /// Whether a topic matches a filter (MQTT 4.7): the plain definition.
+    static func matches(topic: String, filter: String) -> Bool {
+        let levels = topic.split(separator: "/", omittingEmptySubsequences: false)
+        let wanted = filter.split(separator: "/", omittingEmptySubsequences: false)
+        for (index, want) in wanted.enumerated() {
+            if want == "#" { return true }
+            // "a/#" matches "a" too, which the loop's end leaves to the last check.
+            guard index < levels.count, want == "+" || want == levels[index] else { return false }
+            if index == levels.count - 1, wanted.count == levels.count + 1, wanted.last == "#" {
+                return true
+            }
+        }
+        return wanted.count == levels.count
+    }
+}

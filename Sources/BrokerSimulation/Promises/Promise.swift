@@ -1,0 +1,48 @@
+// The promises a run is held to, each with the words in which docs/TESTING.md explains it.
+
+import Primitives
+
+/// One promise of the broker's.
+public enum Promise: String, CaseIterable, Sendable {
+    /// After result 1, every receiver with a session that lasts gets the message in the end.
+    case acknowledgedIsKept = "acknowledged-is-kept"
+    /// Grade *once* arrives once, whatever dies.
+    case onceIsOnce = "once-is-once"
+    /// Grade *durable* arrives again only after the broker died, and is then marked.
+    case secondIsMarked = "second-is-marked"
+    /// At most once, to who is online.
+    case transientIsNotRepeated = "transient-is-not-repeated"
+    /// Numbers rise on a connection, and a receiver gets a sender's messages in their order.
+    case orderIsKept = "order-is-kept"
+    /// An inbox number never names a second message.
+    case numbersAreNotReused = "numbers-are-not-reused"
+    /// A refused send reaches nobody.
+    case refusedReachesNobody = "refused-reaches-nobody"
+    /// What is delivered was sent, by the one it is said to be from, to the one who gets it.
+    case addresseesOnly = "addressees-only"
+    /// Every numbered send gets a result, and the right one.
+    case everySendIsAnswered = "every-send-is-answered"
+    /// A result carries the application's message id.
+    case messageIDComesBack = "message-id-comes-back"
+    /// A session ends by its expiry, or because its client wants it to.
+    case sessionsLast = "sessions-last"
+    /// No more unacknowledged deliveries than the client takes.
+    case windowIsKept = "window-is-kept"
+    /// Nothing is delivered long after it has expired.
+    case expiredIsGone = "expired-is-gone"
+    /// Broker and client never find the other at fault.
+    case nobodyIsAtFault = "nobody-is-at-fault"
+    /// When the troubles are over everything comes to rest, with memory and store empty.
+    case allComesToRest = "all-comes-to-rest"
+}
+
+/// A promise that was broken.
+public struct Violation: Hashable, Sendable {
+    public let promise: Promise
+    public let text: String
+    /// The message it is about, by its name in the run.
+    public let message: Int?
+    /// The client it is about, by its index.
+    public let client: Int?
+    public let time: Instant
+}

@@ -1,0 +1,92 @@
+// What will happen when: a queue of occurrences in the order of their times, and for equal times in the
+// order in which they were entered, so that a run can be repeated.
+
+import Primitives
+
+/// One end of a connection.
+enum End: Hashable {
+    case broker
+    case client
+}
+
+/// One thing that will happen. Links and clients are named by their index; what belongs to one life of
+/// the broker names it, and falls away when that life is over.
+enum Occurrence: Hashable {
+    /// A lane looks at what has arrived and at what the core left for it.
+    case laneTurn(lane: Int, life: Int)
+    /// The writer looks whether the core has a batch.
+    case storeAsked(life: Int)
+    /// The commit that is under way ends.
+    case storeFinished(life: Int)
+    /// The core has something to do.
+    case coreDue(life: Int)
+    /// The process starts and opens its listeners.
+    case brokerStarted
+    case linkOpened(link: Int)
+    /// The next bytes arrive at an end.
+    case bytesArrived(link: Int, at: End)
+    /// An end learns that the connection is gone.
+    case closeNoticed(link: Int, by: End)
+    /// The broker looks whether a client has been silent for too long.
+    case silenceChecked(link: Int)
+    case clientDue(client: Int)
+    /// A client gets its power back.
+    case clientPowered(client: Int)
+    /// Somebody starts a client that has stopped.
+    case clientStarted(client: Int)
+    /// A person or a program uses a client.
+    case clientUsed
+    case troubleComes
+    case storeHasRoom
+}
+
+/// A priority queue of occurrences: a binary heap.
+struct Agenda {
+    private struct Entry {
+        let time: Instant
+        let order: UInt64
+        let occurrence: Occurrence
+
+        func isBefore(_ other: Entry) -> Bool {
+            time != other.time ? time < other.time : order < other.order
+        }
+    }
+
+    private var heap: [Entry] = []
+    private var nextOrder: UInt64 = 0
+
+    mutating func enter(_ occurrence: Occurrence, at time: Instant) {
+        heap.append(Entry(time: time, order: nextOrder, occurrence: occurrence))
+        nextOrder += 1
+        var child = heap.count - 1
+        while child > 0, heap[child].isBefore(heap[(child - 1) / 2]) {
+            heap.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    /// The next occurrence and its time; nil when nothing will ever happen again.
+    mutating func takeNext() -> (time: Instant, occurrence: Occurrence)? {
+        guard let first = heap.first else { return nil }
+        let last = heap.removeLast()
+        if !heap.isEmpty {
+            heap[0] = last
+            sink()
+        }
+        return (first.time, first.occurrence)
+    }
+
+    private mutating func sink() {
+        var parent = 0
+        while true {
+            var least = parent
+            for child in [2 * parent + 1, 2 * parent + 2]
+            where child < heap.count && heap[child].isBefore(heap[least]) {
+                least = child
+            }
+            if least == parent { return }
+            heap.swapAt(parent, least)
+            parent = least
+        }
+    }
+}

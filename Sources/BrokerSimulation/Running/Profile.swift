@@ -1,0 +1,149 @@
+// How one run's world is made: drawn from the seed, so that some runs have one user with tiny windows
+// and others a crowd, some lose power all the time and others never. Runs that differ find more
+// than runs that are all alike.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+/// What a client's device is like.
+struct ClientHabits {
+    /// Index of the user, and of the device among all devices.
+    var user: Int
+    var device: Int
+    /// It keeps the inbox record in flash, written together with each message's effect.
+    var keepsInbox = true
+    /// It keeps sends in flash from before they are first sent until their results.
+    var keepsOutbox = true
+    /// 0 ends the session with the connection.
+    var sessionExpirySeconds: UInt32
+    var keepAliveSeconds: UInt16
+    var inboxWindow: UInt16
+    var acknowledgementDelayMilliseconds: UInt64
+    /// It logs in as a device that has another client, and sends nothing that is numbered.
+    var isRival = false
+    /// It asks for a clean start now and then when it is switched on.
+    var startsClean = false
+}
+
+/// The world of one run.
+struct Profile {
+    var userCount: Int
+    var deviceCount = 0
+    var clients: [ClientHabits] = []
+    var laneCount: Int
+    var limits = CoreLimits()
+
+    // Times in milliseconds.
+    var latencyMaximum: UInt64
+    var commitMaximum: UInt64
+    var useInterval: UInt64
+    var troubleInterval: UInt64
+
+    /// Troubles of this run, and how often each is chosen.
+    var troubleWeights: [(trouble: Troubles, weight: Int)] = []
+    /// In ten thousand of a client's own steps.
+    var powerLosses = 0
+    /// In ten thousand commits: those that end the process.
+    var failedCommits = 0
+
+    // What clients do, as weights.
+    var gradeWeights: [Int]
+    var targetWeights: [Int]
+    /// In ten thousand sends: those that expire.
+    var expiringSends: Int
+    /// Bytes that make messages longer, at most.
+    var paddingMaximum: Int
+    /// Bytes on their way to a client before the broker has to keep the rest.
+    var pipeCapacity: Int
+    /// Bytes kept for a client before transient messages are left out.
+    var outgoingMaximum: Int
+    /// Bytes kept for a client before its connection is given up: more than a whole inbox window.
+    var outgoingHardMaximum: Int { limits.inboxWindowBytesMaximum + 16_384 }
+
+    init(_ options: SimulationOptions) {
+        var random = SimulationRandom(seed: options.seed ^ 0x70_726F_6669_6C65)
+        userCount = random.number(in: 2...5)
+        laneCount = random.number(in: 1...3)
+        latencyMaximum = random.pick([2, 20, 20, 200, 1_500])
+        commitMaximum = random.pick([1, 5, 20, 100, 800])
+        useInterval = random.pick([2, 10, 40, 200, 1_000])
+        troubleInterval = random.pick([100, 500, 2_000, 8_000])
+        gradeWeights = random.pick([[1, 4, 4], [0, 1, 0], [0, 0, 1], [2, 3, 1], [0, 1, 1]])
+        targetWeights = random.pick([
+            [6, 2, 2, 4], [1, 0, 0, 0], [0, 3, 1, 0], [1, 0, 0, 4], [2, 0, 4, 0],
+        ])
+        expiringSends = random.pick([0, 0, 500, 3_000])
+        paddingMaximum = random.pick([0, 10, 200, 900])
+        pipeCapacity = random.pick([600, 4_000, 64_000])
+        outgoingMaximum = random.pick([600, 4_000, 64_000])
+        drawLimits(&random)
+        drawClients(&random, options.troubles)
+        drawTroubles(&random, options.troubles)
+    }
+
+    private mutating func drawLimits(_ random: inout SimulationRandom) {
+        limits.sendWindowMaximum = UInt16(random.pick([1, 2, 8, 64]))
+        limits.inboxWindowMaximum = UInt16(random.pick([1, 2, 8, 64]))
+        limits.inboxWindowBytesMaximum = random.pick([300, 4_000, 262_144])
+        limits.queueCountMaximum = UInt32(random.pick([3, 40, 10_000, 10_000]))
+        limits.memoryQueueCountMaximum = random.pick([4, 1_000])
+    }
+
+    private mutating func drawClients(_ random: inout SimulationRandom, _ troubles: Troubles) {
+        for user in 0..<userCount {
+            for device in 0..<random.pick([1, 1, 1, 2, 3]) {
+                var habits = drawHabits(&random, user: user, isFirst: device == 0)
+                clients.append(habits)
+                if troubles.contains(.rivals), random.happens(perTenThousand: 1_000) {
+                    habits.isRival = true
+                    habits.keepsOutbox = false
+                    habits.startsClean = false
+                    clients.append(habits)
+                }
+                deviceCount += 1
+            }
+        }
+    }
+
+    /// Every user has a first device with a session that lasts, so that all mail has an end.
+    private func drawHabits(
+        _ random: inout SimulationRandom, user: Int, isFirst: Bool
+    ) -> ClientHabits {
+        let expiries: [UInt32] = isFirst ? [20, 300, .max, .max] : [0, 20, 300, .max]
+        return ClientHabits(
+            user: user, device: deviceCount,
+            keepsInbox: random.happens(perTenThousand: 8_000),
+            keepsOutbox: random.happens(perTenThousand: 7_000),
+            sessionExpirySeconds: random.pick(expiries),
+            keepAliveSeconds: UInt16(random.pick([10, 60, 300])),
+            inboxWindow: UInt16(random.pick([1, 2, 5, 64])),
+            acknowledgementDelayMilliseconds: random.pick([0, 0, 50, 1_000]),
+            startsClean: random.happens(perTenThousand: 1_000))
+    }
+
+    private mutating func drawTroubles(_ random: inout SimulationRandom, _ troubles: Troubles) {
+        for (_, trouble) in Troubles.names where troubles.contains(trouble) {
+            // Each run leaves some troubles out: what a storm hides, a single trouble shows.
+            let weight = random.pick([0, 0, 1, 1, 3])
+            troubleWeights.append((trouble, weight))
+            if trouble == .power, weight > 0 { powerLosses = random.pick([5, 30, 150]) }
+            if trouble == .crashes, weight > 0 { failedCommits = random.pick([0, 20, 200]) }
+        }
+    }
+
+    static func userName(_ user: Int) -> String { "user\(user)" }
+
+    /// Queues are full in the middle of the run.
+    var hasSmallQueues: Bool { limits.queueCountMaximum < CoreLimits().queueCountMaximum }
+
+    /// A user whom nobody has ever heard of.
+    static let unknownUser = "nobody"
+    static let app = "app"
+
+    /// The token of a user.
+    static func token(_ user: Int) -> String { "token-of-user\(user)" }
+
+    static let topics = ["a", "a/b", "a/c", "b/c/d", "deep/er/and/deeper"]
+    static let filters = ["a", "a/b", "a/+", "a/#", "#", "+/c", "b/+/d", "+/+/+", "deep/#"]
+}

@@ -1,0 +1,110 @@
+// What happens in the storm: clients are used, and troubles come.
+
+import Primitives
+import WireFormat
+
+extension Simulation {
+    // MARK: Use
+
+    /// Some client is used, and the next use is entered.
+    func useClient() {
+        guard !surroundings.isHealing else { return }
+        let interval = surroundings.profile.useInterval
+        // Bursts: half of the uses follow at once.
+        let pause =
+            surroundings.useRandom.happens(perTenThousand: 5_000)
+            ? 0 : surroundings.useRandom.milliseconds(in: 0...2 * interval)
+        surroundings.enter(.clientUsed, after: pause)
+        let client = clients[surroundings.useRandom.below(clients.count)]
+        switch surroundings.useRandom.below(100) {
+        case 0..<84: client.send(drawOrder(isRival: client.habits.isRival))
+        case 84..<94: subscribe(client)
+        case 94..<97: client.unsubscribe(surroundings.useRandom.below(Profile.filters.count))
+        default: if surroundings.options.troubles.contains(.absences) { client.leave() }
+        }
+        client.runOn()
+    }
+
+    private func subscribe(_ client: SimulatedClient) {
+        let filter = surroundings.useRandom.below(Profile.filters.count)
+        client.subscribe(filter, surroundings.useRandom.pick([.transient, .durable, .once, .once]))
+    }
+
+    private func drawOrder(isRival: Bool) -> Order {
+        let profile = surroundings.profile
+        let grades: [MRT.Grade] = [.transient, .durable, .once]
+        let grade = grades[surroundings.useRandom.index(weights: profile.gradeWeights)]
+        var order = Order(receivers: drawReceivers(), grade: isRival ? .transient : grade)
+        if surroundings.useRandom.happens(perTenThousand: profile.expiringSends) {
+            order.expirySeconds = UInt32(surroundings.useRandom.number(in: 1...60))
+        }
+        if surroundings.useRandom.happens(perTenThousand: 5_000) {
+            order.messageIdentifier = "id-\(surroundings.useRandom.below(1_000_000))"
+        }
+        if case .topic = order.receivers {
+            order.isRaw = surroundings.useRandom.happens(perTenThousand: 5_000)
+        }
+        order.padding = surroundings.useRandom.number(in: 0...profile.paddingMaximum)
+        return order
+    }
+
+    private func drawReceivers() -> Receivers {
+        let userCount = surroundings.profile.userCount
+        // Now and then somebody whom nobody knows.
+        func drawUser() -> Int {
+            surroundings.useRandom.happens(perTenThousand: 300)
+                ? userCount : surroundings.useRandom.below(userCount)
+        }
+        switch surroundings.useRandom.index(weights: surroundings.profile.targetWeights) {
+        case 0: return .users([drawUser()], isList: false)
+        case 1:
+            var users: [Int] = []
+            for _ in 0..<surroundings.useRandom.number(in: 1...userCount) {
+                let user = drawUser()
+                if !users.contains(user) { users.append(user) }
+            }
+            return .users(users, isList: true)
+        case 2: return .everybody
+        default: return .topic(surroundings.useRandom.below(Profile.topics.count))
+        }
+    }
+
+    // MARK: Troubles
+
+    /// Some trouble comes, and the next is entered.
+    func makeTrouble() {
+        guard !surroundings.isHealing else { return }
+        let interval = surroundings.profile.troubleInterval
+        surroundings.enter(
+            .troubleComes,
+            after: surroundings.troubleRandom.milliseconds(in: interval / 2...2 * interval))
+        let weights = surroundings.profile.troubleWeights.map(\.weight)
+        guard weights.contains(where: { $0 > 0 }) else { return }
+        let index = surroundings.troubleRandom.index(weights: weights)
+        make(surroundings.profile.troubleWeights[index].trouble)
+    }
+
+    private func make(_ trouble: Troubles) {
+        let client = clients[surroundings.troubleRandom.below(clients.count)]
+        switch trouble {
+        case .cuts: if let link = client.link { network.cut(link) }
+        case .stalls:
+            let milliseconds = surroundings.troubleRandom.milliseconds(in: 100...30_000)
+            if let link = client.link { network.stall(link, milliseconds: milliseconds) }
+        case .power: client.powerOff()
+        case .crashes:
+            crash(committing: surroundings.troubleRandom.happens(perTenThousand: 5_000))
+        case .restarts: stop()
+        case .fullStore:
+            guard !store.isFull else { return }
+            setStore(isFull: true)
+            surroundings.enter(
+                .storeHasRoom, after: surroundings.troubleRandom.milliseconds(in: 10...10_000))
+        case .slowStore: isStoreSlow.toggle()
+        case .absences: client.leave()
+        default:
+            // Rivals log in again by themselves whenever they have been thrown out.
+            break
+        }
+    }
+}

@@ -1,0 +1,263 @@
+// One run: a broker, its store, a network and clients in one process and one thread, with one agenda. First
+// a storm of use and troubles, for as many steps as asked for; then healing, until everything has come
+// to rest; then the settlement. The same options give the same run.
+
+import BrokerCore
+import Primitives
+
+final class Simulation {
+    let surroundings: Surroundings
+    let network: SimulatedNetwork
+    let store: FaultyStore
+    let clients: [SimulatedClient]
+    /// Nil while the process is down.
+    var process: BrokerProcess?
+    private var lives = 0
+    private(set) var stepCount = 0
+    /// When everything must have come to rest.
+    private var healingDeadline = Instant.never
+    /// The message that shows at the end that everybody can be reached.
+    private var probe: Int?
+
+    var ledger: Ledger { surroundings.ledger }
+    private var options: SimulationOptions { surroundings.options }
+    private var profile: Profile { surroundings.profile }
+
+    init(_ options: SimulationOptions, _ history: History = History(isRecording: false)) {
+        let surroundings = Surroundings(options, history)
+        self.surroundings = surroundings
+        let network = SimulatedNetwork(surroundings)
+        self.network = network
+        store = FaultyStore(surroundings)
+        clients = surroundings.profile.clients.indices.map {
+            SimulatedClient($0, surroundings, network)
+        }
+    }
+
+    // MARK: The run
+
+    /// Runs to the end, or to the first broken promise.
+    func run() -> SimulationReport {
+        surroundings.enter(.brokerStarted, after: 0)
+        for client in clients {
+            surroundings.enter(
+                .clientPowered(client: client.index),
+                after: surroundings.useRandom.milliseconds(in: 0...200))
+        }
+        surroundings.enter(.clientUsed, after: 100)
+        surroundings.enter(.troubleComes, after: profile.troubleInterval)
+        while ledger.violation == nil, !isOver {
+            guard let (time, occurrence) = surroundings.agenda.takeNext() else { break }
+            surroundings.advance(to: time)
+            carryOut(occurrence)
+            process?.broker.checkInvariants()
+            stepCount += 1
+            if stepCount == options.stepMaximum { heal() }
+        }
+        if ledger.violation == nil { settle() }
+        return SimulationReport(self)
+    }
+
+    private var isOver = false
+
+    private func carryOut(_ occurrence: Occurrence) {
+        switch occurrence {
+        case .laneTurn(let lane, let life): living(life)?.turn(lane: lane)
+        case .storeAsked(let life): if let process = living(life) { beginCommit(process) }
+        case .storeFinished(let life): if let process = living(life) { finishCommit(process) }
+        case .coreDue(let life): living(life)?.advance()
+        case .brokerStarted: startBroker()
+        case .linkOpened(let link): openLink(link)
+        case .bytesArrived(let link, let end): bytesArrived(link, end)
+        case .closeNoticed(let link, let end): closeNoticed(link, end)
+        case .silenceChecked(let link): checkSilence(link)
+        case .clientDue(let client): clients[client].timePassed()
+        case .clientPowered(let client):
+            if !surroundings.isHealing || isMain(client) { clients[client].powerOn() }
+        case .clientStarted(let client):
+            if !surroundings.isHealing || isMain(client) { clients[client].start() }
+        case .clientUsed: useClient()
+        case .troubleComes: makeTrouble()
+        case .storeHasRoom: setStore(isFull: false)
+        }
+        if surroundings.isHealing { lookForRest() }
+    }
+
+    /// The process, if it is still this one.
+    private func living(_ life: Int) -> BrokerProcess? {
+        process?.life == life ? process : nil
+    }
+
+    // MARK: Broker
+
+    private func startBroker() {
+        guard process == nil else { return }
+        lives += 1
+        ledger.history.note(.broker, "starts, life \(lives)")
+        process = BrokerProcess(surroundings, network, store, life: lives)
+    }
+
+    /// The process is killed, or the machine loses its power.
+    func crash(committing: Bool) {
+        guard let dead = process else { return }
+        process = nil
+        network.brokerDied(life: dead.life)
+        store.crash(committing: committing)
+        ledger.brokerDied(
+            committing ? "dies, the batch under way is stored" : "dies, with what is not stored")
+        surroundings.enter(
+            .brokerStarted, after: surroundings.troubleRandom.milliseconds(in: 10...20_000))
+    }
+
+    /// The process is asked to stop: it says good-bye and stores what it has gathered.
+    func stop() {
+        guard let stopping = process else { return }
+        process = nil
+        stopping.sayGoodbye()
+        stopping.storeGathered(in: store)
+        store.crash(committing: false)
+        ledger.brokerDied("stops")
+        surroundings.enter(
+            .brokerStarted, after: surroundings.troubleRandom.milliseconds(in: 10...5_000))
+    }
+
+    private func beginCommit(_ process: BrokerProcess) {
+        guard process.beginCommit(in: store) else { return }
+        surroundings.enter(.storeFinished(life: process.life), after: drawCommitTime())
+    }
+
+    private func drawCommitTime() -> UInt64 {
+        if isStoreSlow, !surroundings.isHealing {
+            return surroundings.storeRandom.milliseconds(in: 500...5_000)
+        }
+        return surroundings.storeRandom.milliseconds(in: 0...profile.commitMaximum)
+    }
+
+    var isStoreSlow = false
+
+    private func finishCommit(_ process: BrokerProcess) {
+        guard store.isCommitting else { return }
+        let mayFail = !surroundings.isHealing && ledger.violation == nil
+        if mayFail, surroundings.storeRandom.happens(perTenThousand: profile.failedCommits) {
+            // A failed sync is final: nobody knows what the disk has, and the process ends.
+            crash(committing: surroundings.storeRandom.happens(perTenThousand: 5_000))
+            return
+        }
+        process.finishCommit(in: store)
+    }
+
+    func setStore(isFull: Bool) {
+        store.isFull = isFull
+        ledger.storeChanged(isFull: isFull)
+    }
+
+    // MARK: Network
+
+    private func openLink(_ link: Int) {
+        let client = clients[network.links[link].client]
+        guard network.links[link].isOpenAtClient else { return }
+        guard let process else {
+            client.linkOpened(link, isAccepted: false)
+            return
+        }
+        network.accepted(link, as: process.open(link: link), life: process.life)
+        client.linkOpened(link, isAccepted: true)
+    }
+
+    private func bytesArrived(_ index: Int, _ end: End) {
+        let bytes = network.takeArrived(on: index, at: end)
+        let link = network.links[index]
+        switch end {
+        case .client:
+            if link.isOpenAtBroker { living(link.life)?.drained(link.connection) }
+            if link.isOpenAtClient { clients[link.client].received(bytes) }
+        case .broker:
+            if !bytes.isEmpty { living(link.life)?.arrived(bytes, on: link.connection) }
+        }
+    }
+
+    private func closeNoticed(_ index: Int, _ end: End) {
+        guard network.learnOfClose(index, by: end) else { return }
+        let link = network.links[index]
+        switch end {
+        case .client: clients[link.client].linkClosed(index)
+        case .broker: living(link.life)?.closed(link.connection)
+        }
+    }
+
+    private func checkSilence(_ index: Int) {
+        let link = network.links[index]
+        guard link.isOpenAtBroker, let process = living(link.life),
+            let again = process.checkSilence(link.connection)
+        else { return }
+        surroundings.enter(.silenceChecked(link: index), after: max(again, 1))
+    }
+
+    // MARK: The end
+
+    /// The clients that come to rest connected: of a device's rivals, only the first.
+    private func isMain(_ client: Int) -> Bool { !profile.clients[client].isRival }
+
+    /// The troubles end: everything runs, and nothing is lost any more.
+    private func heal() {
+        ledger.history.note(.broker, "the troubles are over")
+        surroundings.isHealing = true
+        healingDeadline = surroundings.now.advanced(bySeconds: Simulation.healingSeconds)
+        setStore(isFull: false)
+        surroundings.enter(.brokerStarted, after: 0)
+        for client in clients where isMain(client.index) {
+            surroundings.enter(.clientPowered(client: client.index), after: 10)
+            surroundings.enter(.clientStarted(client: client.index), after: 10)
+        }
+        for client in clients where !isMain(client.index) { client.powerOff() }
+    }
+
+    /// Two hours: sixty of the longest waits before a reconnect.
+    private static let healingSeconds: UInt64 = 7_200
+
+    private func lookForRest() {
+        if surroundings.now > healingDeadline {
+            ledger.accuse(.allComesToRest, whatIsLeft() ?? "the probe")
+            return
+        }
+        guard whatIsLeft() == nil else { return }
+        if probe == nil {
+            sendProbe()
+        } else {
+            isOver = true
+        }
+    }
+
+    /// Everybody can be reached: one message to all devices shows it.
+    private func sendProbe() {
+        let sender = clients.firstIndex { isMain($0.index) }!
+        probe = ledger.sends.count
+        let users = Array(0..<profile.userCount)
+        clients[sender].send(
+            Order(receivers: .users(users, isList: true), grade: .once, messageIdentifier: "probe"))
+    }
+
+    /// What has not come to rest; nil when everything has.
+    private func whatIsLeft() -> String? {
+        guard let process else { return "the broker is down" }
+        for client in clients where isMain(client.index) {
+            if !client.isConnected { return "client \(client.index) is not connected" }
+            if !client.isAtRest { return "client \(client.index) waits for an answer" }
+        }
+        let gauges = process.broker.gauges()
+        let connected = clients.count { $0.isConnected }
+        if gauges.connections != connected {
+            return "\(gauges.connections) connections of \(connected) clients"
+        }
+        if gauges.messagesInMemory > 0 { return "\(gauges.messagesInMemory) messages in memory" }
+        if gauges.queuedMessages > 0 { return "\(gauges.queuedMessages) messages in queues" }
+        if process.broker.hasBatch || store.isCommitting { return "a batch" }
+        return store.isDrained ? nil : "messages in the store"
+    }
+
+    private func settle() {
+        for client in clients where client.isConnected { ledger.lasts(client.index) }
+        if surroundings.has(.canary), let probe { ledger.loseLine(probe) }
+        ledger.settle()
+    }
+}

@@ -1,0 +1,54 @@
+// The only source of chance in a simulation: a generator that gives the same numbers for the same seed
+// on every machine and in every version of the standard library.
+
+/// SplitMix64 (Steele, Lea, Flood 2014): a counter and a mix. Each part of a simulation has a generator
+/// of its own, so that one part's choices do not shift another's.
+struct SimulationRandom {
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    /// A generator whose numbers have nothing to do with this one's.
+    mutating func fork() -> SimulationRandom { SimulationRandom(seed: next()) }
+
+    /// A number from 0 to `bound - 1`.
+    mutating func below(_ bound: Int) -> Int {
+        precondition(bound > 0, "a choice among nothing")
+        return Int(truncatingIfNeeded: next().multipliedFullWidth(by: UInt64(bound)).high)
+    }
+
+    mutating func number(in range: ClosedRange<Int>) -> Int {
+        range.lowerBound + below(range.count)
+    }
+
+    mutating func milliseconds(in range: ClosedRange<UInt64>) -> UInt64 {
+        range.lowerBound + UInt64(below(Int(range.upperBound - range.lowerBound) + 1))
+    }
+
+    /// Whether something happens that happens so many times in ten thousand.
+    mutating func happens(perTenThousand: Int) -> Bool { below(10_000) < perTenThousand }
+
+    mutating func pick<Element>(_ choices: [Element]) -> Element {
+        choices[below(choices.count)]
+    }
+
+    /// An index of `weights`, each as likely as its weight says; at least one is above 0.
+    mutating func index(weights: [Int]) -> Int {
+        var rest = below(weights.reduce(0, +))
+        for (index, weight) in weights.enumerated() {
+            if rest < weight { return index }
+            rest -= weight
+        }
+        preconditionFailure("weights that add up to less than their sum")
+    }
+}

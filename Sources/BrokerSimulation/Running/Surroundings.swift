@@ -1,0 +1,71 @@
+// What everything in a run shares: the time, chance, what is to come, and the book of what was promised.
+
+import BrokerCore
+import Primitives
+
+final class Surroundings {
+    let options: SimulationOptions
+    let profile: Profile
+    let ledger: Ledger
+    let history: History
+
+    /// Broker time, which is the true time here. It does not begin at 0, so that a forgotten instant
+    /// is noticed.
+    private(set) var now = Instant(milliseconds: 1_000_000)
+    var agenda = Agenda()
+    /// The troubles are over: nothing is lost any more, and everything has to come to rest.
+    var isHealing = false
+
+    /// Chance of the network, of clients' power, of what clients do, of troubles, and of the broker's
+    /// epochs and cookies.
+    var networkRandom: SimulationRandom
+    var powerRandom: SimulationRandom
+    var useRandom: SimulationRandom
+    var troubleRandom: SimulationRandom
+    var secretRandom: SimulationRandom
+    var storeRandom: SimulationRandom
+    private var mutationRandom: SimulationRandom
+
+    init(_ options: SimulationOptions, _ history: History) {
+        self.options = options
+        profile = Profile(options)
+        self.history = history
+        ledger = Ledger(profile, history)
+        var random = SimulationRandom(seed: options.seed)
+        networkRandom = random.fork()
+        powerRandom = random.fork()
+        useRandom = random.fork()
+        troubleRandom = random.fork()
+        secretRandom = random.fork()
+        storeRandom = random.fork()
+        mutationRandom = random.fork()
+    }
+
+    /// Unix time of broker time 0: some day of 2025.
+    private static let unixStart: UInt64 = 1_750_000_000_000
+
+    var moment: Moment {
+        Moment(
+            instant: now,
+            unixMilliseconds: Surroundings.unixStart + now.milliseconds)
+    }
+
+    func advance(to time: Instant) {
+        precondition(time >= now, "time goes back")
+        now = time
+        history.now = time
+        ledger.now = time
+    }
+
+    func enter(_ occurrence: Occurrence, after milliseconds: UInt64) {
+        agenda.enter(occurrence, at: now.advanced(byMilliseconds: milliseconds))
+    }
+
+    /// Whether this run's planted bug is this one.
+    func has(_ mutation: Mutation) -> Bool { options.mutation == mutation }
+
+    /// Whether a planted bug that shows only now and then shows now.
+    func misbehaves(_ mutation: Mutation, perTenThousand: Int) -> Bool {
+        has(mutation) && mutationRandom.happens(perTenThousand: perTenThousand)
+    }
+}

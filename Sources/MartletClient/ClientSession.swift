@@ -1,0 +1,501 @@
+// One client on the background thread: its machine, its connection, and who waits for what. It is
+// the shell around ``ClientMachine``: the machine decides, this carries bytes and answers.
+
+import ClientCore
+import NetTransport
+import Primitives
+import WireFormat
+
+/// A client's life on the background thread, and only there.
+final class ClientSession {
+    /// A call that waits until the machine's outbox has room.
+    enum Call {
+        case send(PendingSend)
+        case request(PendingRequest)
+
+        func fail(_ error: MartletError) {
+            switch self {
+            case .send(let pending): pending.completion(.failure(error))
+            case .request(let pending): pending.completion(.failure(error))
+            }
+        }
+
+        var ticket: UInt64 {
+            switch self {
+            case .send(let pending): pending.ticket
+            case .request(let pending): pending.ticket
+            }
+        }
+    }
+
+    let identifier: UInt64
+    let settings: ClientSettings
+    let mailbox: Mailbox
+    private let tls: ClientTLSContext?
+    private var ticket: TLSSessionTicket?
+    private let memory: ClientMemories
+    var machine: ClientMachine
+
+    // The connection.
+    private(set) var connection: ConnectionID?
+    /// A connection that this client has given up and the handler has yet to forget.
+    var formerConnection: ConnectionID?
+    private var isOpen = false
+    /// Addresses of the server that this attempt has not tried.
+    private var addresses: ArraySlice<SocketAddress> = []
+    /// A host name has to be looked up.
+    var wantsResolution = false
+    private var isResolving = false
+    /// What the attempt met last, for people.
+    private var detail = ""
+    private var wasEverConnected = false
+    private var failedAttempts = 0
+
+    // Who waits.
+    private var connectWaiters: [Completion<ConnectionTerms>] = []
+    private var leaveWaiters: [@Sendable () -> Void] = []
+    private var calls = FIFO<Call>()
+    private var sends: [UInt64: PendingSend] = [:]
+    private var requests: [UInt64: PendingRequest] = [:]
+    /// What is subscribed, to be subscribed again where a session is new.
+    private var subscriptions: [String: Grade] = [:]
+    /// Subscriptions that this client makes again by itself, by request id.
+    private var renewals: [UInt64: String] = [:]
+    /// The highest number under the present epoch that went to the application.
+    private var handedOver: UInt64 = 0
+
+    // The end.
+    /// What every further call ends with; nil as long as the client goes on.
+    private var ending: MartletError?
+    private var isLeaving = false
+    /// Nothing is left to do, and nobody will ask for more.
+    private(set) var isOver = false
+
+    // The handler's timer.
+    var timer = TimerWheel.Token.none
+    var timerDeadline = Instant.never
+
+    init(_ blueprint: ClientBlueprint) {
+        identifier = blueprint.identifier
+        settings = blueprint.settings
+        tls = blueprint.tls
+        mailbox = blueprint.mailbox
+        memory = ClientMemories(settings)
+        // A client keeps its sends in memory, so each process begins a numbering of its own.
+        var record = ClientRecord(outboxEpoch: .random(in: 1 ... .max))
+        record.inbox = settings.inbox.map { MRT.Resume(epoch: $0.epoch, lastNumber: $0.number) }
+        handedOver = settings.inbox?.number ?? 0
+        machine = ClientMachine(
+            identity: memory.identity, memory: memory.memory, record: record,
+            options: ClientOptions(jitterSeed: .random(in: .min ... .max)))
+    }
+
+    var nextDeadline: Instant { machine.nextDeadline }
+
+    // MARK: - Calls of the application
+
+    func connect(_ completion: @escaping Completion<ConnectionTerms>, in loop: inout EventLoop) {
+        if let ending {
+            completion(.failure(ending))
+        } else if let terms, machine.isConnected {
+            completion(.success(terms))
+        } else {
+            connectWaiters.append(completion)
+            machine.start(now: loop.now)
+            service(in: &loop)
+        }
+    }
+    /// What the broker granted last.
+    private var terms: ConnectionTerms?
+
+    func take(_ call: Call, in loop: inout EventLoop) {
+        if let ending {
+            call.fail(ending)
+        } else if calls.count >= settings.waitingSendsMaximum {
+            call.fail(.tooManySends)
+        } else {
+            calls.append(call)
+            service(in: &loop)
+        }
+    }
+
+    func cancel(_ ticket: UInt64) {
+        if let call = calls.remove(where: { $0.ticket == ticket }) {
+            call.fail(.cancelled)
+        } else if let (number, pending) = sends.first(where: { $0.value.ticket == ticket }) {
+            sends[number] = nil
+            pending.completion(.failure(.cancelled))
+        } else if let (number, pending) = requests.first(where: { $0.value.ticket == ticket }) {
+            requests[number] = nil
+            pending.completion(.failure(.cancelled))
+        }
+    }
+
+    func acknowledge(_ record: InboxRecord, in loop: inout EventLoop) {
+        // A message of an earlier session may be taken late: its number means nothing now.
+        guard machine.inboxRecord?.epoch == record.epoch, record.number <= handedOver else {
+            return
+        }
+        machine.acknowledge(through: record.number, now: loop.now)
+        service(in: &loop)
+    }
+
+    func leave(
+        _ endsSession: Bool, _ completion: @escaping @Sendable () -> Void,
+        in loop: inout EventLoop
+    ) {
+        leaveWaiters.append(completion)
+        isLeaving = true
+        machine.leave(sessionExpirySeconds: endsSession ? 0 : nil, now: loop.now)
+        service(in: &loop)
+        // Without a connection there is nothing to wait for.
+        if connection == nil { end(.closed) }
+    }
+
+    // MARK: - The transport
+
+    func resolved(
+        _ result: Result<[SocketAddress], TransportError>, in loop: inout EventLoop
+    ) {
+        guard isResolving else { return }
+        isResolving = false
+        switch result {
+        case .success(let found): addresses = found[...]
+        case .failure(let error): detail = "\(error)"
+        }
+        tryNextAddress(&loop)
+        service(in: &loop)
+    }
+
+    func opened(in loop: inout EventLoop) {
+        isOpen = true
+        machine.opened(now: loop.now)
+        service(in: &loop)
+    }
+
+    func received(_ bytes: UnsafeRawBufferPointer, in loop: inout EventLoop) {
+        var rest = bytes
+        while !rest.isEmpty, isOpen {
+            let room = machine.receiveSpace()
+            let part = UnsafeRawBufferPointer(rebasing: rest.prefix(room.count))
+            room.copyMemory(from: part)
+            machine.received(byteCount: part.count, now: loop.now)
+            rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(part.count))
+            drainEvents(&loop)
+        }
+        service(in: &loop)
+    }
+
+    func closed(_ reason: String, in loop: inout EventLoop) {
+        connection = nil
+        detail = reason
+        if isOpen {
+            isOpen = false
+            machine.closed(now: loop.now)
+        } else {
+            tryNextAddress(&loop)
+        }
+        service(in: &loop)
+    }
+
+    func timePassed(in loop: inout EventLoop) {
+        machine.timePassed(now: loop.now)
+        service(in: &loop)
+    }
+
+    private func openTransport(_ loop: inout EventLoop) {
+        let server = settings.server
+        if let address = SocketAddress(numericHost: server.host, port: server.port) {
+            addresses = [address]
+            tryNextAddress(&loop)
+        } else {
+            isResolving = true
+            wantsResolution = true
+        }
+    }
+
+    /// Connects to the next address of the server; without one the attempt has failed.
+    private func tryNextAddress(_ loop: inout EventLoop) {
+        while let address = addresses.popFirst() {
+            do throws(TransportError) {
+                connection = try loop.connect(
+                    to: address, tls: tls, serverName: settings.server.host, resuming: ticket)
+                return
+            } catch {
+                detail = "\(error)"
+            }
+        }
+        machine.closed(now: loop.now)
+    }
+
+    private func closeTransport(_ loop: inout EventLoop) {
+        isResolving = false
+        wantsResolution = false
+        addresses = []
+        isOpen = false
+        guard let connection else { return }
+        // What is unsent belongs to a conversation that is over; without it the end is orderly.
+        loop.close(connection, afterFlush: loop.outgoingByteCount(of: connection) == 0)
+        formerConnection = connection
+        self.connection = nil
+    }
+
+    // MARK: - The machine
+
+    /// Does all that has become possible: events, bytes, calls that waited.
+    func service(in loop: inout EventLoop) {
+        repeat {
+            drainEvents(&loop)
+            transmit(&loop)
+        } while admitCalls()
+    }
+
+    private func drainEvents(_ loop: inout EventLoop) {
+        while let event = machine.nextEvent(now: loop.now) { handle(event, &loop) }
+    }
+
+    private func transmit(_ loop: inout EventLoop) {
+        while let connection, isOpen,
+            loop.outgoingByteCount(of: connection) < ClientBounds.unsentByteCountMaximum
+        {
+            let count = machine.transmit(into: memory.transmit, now: loop.now)
+            guard count > 0 else { return }
+            let bytes = UnsafeRawBufferPointer(rebasing: memory.transmit[..<count])
+            // Where it is not taken the connection is closing, and `closed` follows.
+            guard loop.append(bytes, to: connection, .required) else { return }
+        }
+    }
+
+    /// Hands waiting calls to the machine, in order, as long as it has room. True if it took any.
+    private func admitCalls() -> Bool {
+        var isAnyTaken = false
+        while let call = calls.first {
+            do throws(ClientError) {
+                switch call {
+                case .send(let pending): try admit(pending)
+                case .request(let pending): try admit(pending)
+                }
+                isAnyTaken = true
+            } catch {
+                switch error {
+                case .outboxFull: return isAnyTaken
+                case .notConnected: call.fail(.notConnected)
+                case .refused(let reason): call.fail(.refused(reason, ""))
+                }
+            }
+            _ = calls.popFirst()
+        }
+        return isAnyTaken
+    }
+
+    private func admit(_ pending: PendingSend) throws(ClientError) {
+        try checkSize(pending.send.byteCountMaximum)
+        let number = try pending.send.bytes.span.bytes.withUnsafeBytes {
+            bytes throws(ClientError) in
+            try machine.send(pending.send.packet, from: bytes)
+        }
+        if number > 0 {
+            sends[number] = pending
+        } else {
+            let identifier = pending.send.messageID
+            pending.completion(.success(Receipt(messageID: identifier)))
+        }
+    }
+
+    private func admit(_ pending: PendingRequest) throws(ClientError) {
+        try checkSize(pending.request.byteCountMaximum)
+        requests[try machine.ask(pending.request)] = pending
+    }
+
+    /// What can never fit would wait for ever.
+    private func checkSize(_ byteCount: Int) throws(ClientError) {
+        if byteCount + ClientBounds.outboxEntryOverhead > settings.outboxByteCount {
+            throw .refused(.packetTooLarge)
+        }
+    }
+
+    // MARK: - Events
+
+    private func handle(_ event: ClientEvent, _ loop: inout EventLoop) {
+        switch event {
+        case .connectionWanted: openTransport(&loop)
+        case .connected(let connected): connectedReceived(connected, &loop)
+        case .delivered(let packet): deliveredReceived(packet)
+        case .resolved(let result): resultReceived(result)
+        case .answered(let response): responseReceived(response)
+        case .disconnected(let disconnection): disconnectedReceived(disconnection, &loop)
+        case .credentialAnswered: preconditionFailure("no credential was replaced")
+        }
+    }
+
+    private func connectedReceived(_ connected: ClientConnected, _ loop: inout EventLoop) {
+        let accepted = connected.accepted
+        let terms = ConnectionTerms(
+            user: String(decoding: machine.bytes(accepted.user), as: UTF8.self),
+            isSessionPresent: accepted.isSessionPresent, isNewInbox: connected.isNewInbox,
+            sessionEpoch: accepted.sessionEpoch, serverTime: accepted.serverTime,
+            keepAliveSeconds: accepted.keepAliveSeconds,
+            sessionExpirySeconds: accepted.sessionExpirySeconds,
+            inboxWindow: accepted.inboxWindow, sendWindow: accepted.sendWindow,
+            messageMaximum: accepted.messageMaximum, payloadMaximum: accepted.payloadMaximum)
+        self.terms = terms
+        if connected.isNewInbox { handedOver = 0 }
+        if let connection { ticket = loop.sessionTicket(of: connection) ?? ticket }
+        wasEverConnected = true
+        failedAttempts = 0
+        mailbox.put(.connected(terms))
+        for completion in connectWaiters { completion(.success(terms)) }
+        connectWaiters = []
+        if !accepted.isSessionPresent { renewSubscriptions() }
+    }
+
+    private func deliveredReceived(_ packet: MRT.Deliver) {
+        let body = machine.bytes(ByteRange(offset: 0, count: packet.payload.endOffset))
+        let epoch = machine.inboxRecord?.epoch ?? 0
+        handedOver = max(handedOver, packet.number)
+        mailbox.put(.message(IncomingMessage(packet, in: body, epoch: epoch)))
+    }
+
+    private func resultReceived(_ result: MRT.SendResult) {
+        let identifier = String(decoding: machine.bytes(result.messageIdentifier), as: UTF8.self)
+        let messageID = identifier.isEmpty ? nil : identifier
+        guard result.number > 0 else {
+            mailbox.put(.transientRefused(result.reason, messageID: messageID))
+            return
+        }
+        // Nobody waits for the result of a send that was cancelled.
+        guard let pending = sends.removeValue(forKey: result.number) else { return }
+        if result.reason.isFailure {
+            pending.completion(.failure(.refused(result.reason, "")))
+            return
+        }
+        var receipt = Receipt(messageID: messageID, refusedCount: result.refusedCount)
+        let body = machine.bytes(ByteRange(offset: 0, count: result.refusals.endOffset))
+        var list = MRT.RefusalList(result.refusals, in: body)
+        while let refusal = list.next() {
+            let index = Int(refusal.index)
+            guard index < pending.send.receivers.count else { continue }
+            receipt.refusals.append(
+                Receipt.Refusal(user: pending.send.receivers[index], reason: refusal.reason))
+        }
+        pending.completion(.success(receipt))
+    }
+
+    private func responseReceived(_ response: MRT.Response) {
+        let content = machine.bytes(response.content)
+        if let filter = renewals.removeValue(forKey: response.identifier) {
+            guard response.reason.isFailure else { return }
+            subscriptions[filter] = nil
+            mailbox.put(.subscriptionLost(filter: filter, response.reason))
+            return
+        }
+        guard let pending = requests.removeValue(forKey: response.identifier) else { return }
+        if response.reason.isFailure {
+            let text = String(decoding: content, as: UTF8.self)
+            pending.completion(.failure(.refused(response.reason, text)))
+            return
+        }
+        switch pending.request {
+        case .subscribe(let filter, let grade): subscriptions[filter] = grade
+        case .unsubscribe(let filter): subscriptions[filter] = nil
+        case .presence: break
+        }
+        pending.completion(.success(Array(content)))
+    }
+
+    /// The session is new: what was subscribed in the old one is asked for again.
+    private func renewSubscriptions() {
+        for (filter, grade) in subscriptions where !renewals.values.contains(filter) {
+            do throws(ClientError) {
+                renewals[try machine.ask(.subscribe(filter, grade))] = filter
+            } catch {
+                subscriptions[filter] = nil
+                mailbox.put(.subscriptionLost(filter: filter, .quotaExceeded))
+            }
+        }
+    }
+
+    // MARK: - The end
+
+    private func disconnectedReceived(
+        _ disconnection: ClientDisconnection, _ loop: inout EventLoop
+    ) {
+        closeTransport(&loop)
+        defer { detail = "" }
+        if isLeaving {
+            end(.closed)
+        } else if let retryAt = disconnection.retryAt {
+            failedAttempts += 1
+            mailbox.put(
+                .disconnected(
+                    Disconnection(
+                        reason: disconnection.reason, detail: detail,
+                        retryMilliseconds: retryAt.milliseconds(since: loop.now))))
+            if !wasEverConnected, failedAttempts >= settings.firstAttemptsMaximum ?? .max {
+                machine.leave(now: loop.now)
+                end(.unreachable(explanation(disconnection.reason)))
+            }
+        } else {
+            end(.stopped(disconnection.reason ?? .unspecifiedError))
+        }
+    }
+
+    private func explanation(_ reason: ReasonCode?) -> String {
+        let cause = reason.map(\.explanation) ?? (detail.isEmpty ? "no connection" : detail)
+        return "\(settings.server): \(cause)"
+    }
+
+    /// Answers everybody who still waits; the client does nothing more.
+    private func end(_ error: MartletError) {
+        isOver = isLeaving
+        if ending == nil {
+            ending = error
+            if case .stopped(let reason) = error {
+                mailbox.finish(reason)
+            } else {
+                mailbox.finish()
+            }
+        }
+        for completion in connectWaiters { completion(.failure(error)) }
+        connectWaiters = []
+        for pending in sends.values { pending.completion(.failure(error)) }
+        sends = [:]
+        for pending in requests.values { pending.completion(.failure(error)) }
+        requests = [:]
+        while let call = calls.popFirst() { call.fail(error) }
+        for completion in leaveWaiters { completion() }
+        leaveWaiters = []
+    }
+}
+
+/// The buffers of one client's machine, which live as long as it does.
+final class ClientMemories {
+    let memory: ClientMemory
+    let identity: ClientIdentity
+    /// Where the machine writes what is to be sent.
+    let transmit: UnsafeMutableRawBufferPointer
+    private let credentials: UnsafeMutableRawBufferPointer
+
+    /// Large blocks come from the system untouched, and cost memory only as far as they are used.
+    init(_ settings: ClientSettings) {
+        func allocate(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
+            .allocate(byteCount: byteCount, alignment: 8)
+        }
+        memory = ClientMemory(
+            receive: allocate(settings.packetMaximum), outbox: allocate(settings.outboxByteCount))
+        transmit = allocate(ClientBounds.transmitByteCount)
+        let (connect, bytes) = settings.connect()
+        credentials = allocate(bytes.count)
+        credentials.copyBytes(from: bytes)
+        identity = ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(credentials))
+    }
+
+    deinit {
+        memory.receive.deallocate()
+        memory.outbox.deallocate()
+        transmit.deallocate()
+        // The credential does not stay behind in free memory.
+        credentials.initializeMemory(as: UInt8.self, repeating: 0)
+        credentials.deallocate()
+    }
+}

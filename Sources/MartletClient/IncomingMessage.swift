@@ -1,0 +1,101 @@
+// A message as an application receives it.
+
+import Primitives
+import WireFormat
+
+/// The place in an inbox up to which everything has been processed: the one small record that an
+/// application stores to resume exactly (docs/PROTOCOL.md section 8, "The inbox").
+public struct InboxRecord: Hashable, Sendable {
+    /// Belongs to the session; numbers of another epoch mean nothing.
+    public var epoch: UInt64
+    public var number: UInt64
+
+    public init(epoch: UInt64, number: UInt64) {
+        self.epoch = epoch
+        self.number = number
+    }
+}
+
+/// A message to this user.
+public struct IncomingMessage: Hashable, Sendable {
+    /// How it came here. The reason codes of the catalogue are 2 for unicast, 3 for a group, 4 for a
+    /// broadcast and 6 for having been kicked out of a group.
+    public enum Kind: Hashable, Sendable {
+        case unicast
+        case group(String)
+        case broadcast
+        case topic(String)
+        case kickedOut(group: String)
+        /// An event of a group: its number, and data that belongs to it in the content.
+        case groupEvent(group: String, event: UInt8)
+        /// Someone's presence changed: the number of the event.
+        case presence(event: UInt8)
+    }
+
+    public var kind: Kind
+    /// The sender as the broker authenticated it.
+    public var from: String
+    /// Unix milliseconds.
+    public var time: UInt64
+    public var content: MessageContent
+    public var grade: Grade
+    /// The broker died between an earlier send of this message and its acknowledgement: it may have
+    /// arrived before.
+    public var isPossibleDuplicate: Bool
+    /// To be stored with the message's effect, then acknowledged; nil for a transient message.
+    public var record: InboxRecord?
+
+    /// The JSON of the catalogue (S13, S16, S19):
+    /// `{"msg":{"t":"0","b":"…"},"from":"…","time":"…"}`, with `groupid` for group messages; nil for
+    /// bytes and events, which have none.
+    public var json: String? {
+        guard case .text(let text, let type) = content else { return nil }
+        var bytes = ByteBuilder()
+        let payload = bytes.append([type] + Array(text.utf8))
+        let sender = bytes.append(from)
+        var group = ByteRange.empty
+        if case .group(let identifier) = kind { group = bytes.append(identifier) }
+        return bytes.bytes.withUnsafeBytes { source in
+            let envelope = TextEnvelope(
+                payload: payload.bytes(in: source), from: sender.bytes(in: source), time: time,
+                group: group.bytes(in: source))
+            return String(unsafeUninitializedCapacity: envelope.byteCount) { room in
+                var writer = PacketWriter(UnsafeMutableRawBufferPointer(room))
+                envelope.write(to: &writer)
+                return writer.byteCount
+            }
+        }
+    }
+
+    /// A delivery whose ranges are in `body`, under the session epoch `epoch`.
+    init(_ packet: MRT.Deliver, in body: UnsafeRawBufferPointer, epoch: UInt64) {
+        func text(_ range: ByteRange) -> String {
+            String(decoding: range.bytes(in: body), as: UTF8.self)
+        }
+        let payload = packet.payload.bytes(in: body)
+        let first = payload.first ?? 0
+        switch packet.kind {
+        case .topic: kind = .topic(text(packet.address))
+        case .unicast: kind = .unicast
+        case .group: kind = .group(text(packet.address))
+        case .broadcast: kind = .broadcast
+        case .kickedOut: kind = .kickedOut(group: text(packet.address))
+        case .groupEvent: kind = .groupEvent(group: text(packet.address), event: first)
+        case .presence: kind = .presence(event: first)
+        }
+        switch packet.kind {
+        case .topic, .unicast, .group, .broadcast:
+            content =
+                packet.isRaw
+                ? .bytes(Array(payload))
+                : .text(String(decoding: payload.dropFirst(), as: UTF8.self), type: first)
+        case .kickedOut: content = .bytes(Array(payload))
+        case .groupEvent, .presence: content = .bytes(Array(payload.dropFirst()))
+        }
+        from = text(packet.from)
+        time = packet.time
+        grade = packet.grade
+        isPossibleDuplicate = packet.isPossibleDuplicate
+        record = packet.number == 0 ? nil : InboxRecord(epoch: epoch, number: packet.number)
+    }
+}

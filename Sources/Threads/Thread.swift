@@ -1,0 +1,39 @@
+// A thread of the operating system with a name: started once, waited for.
+
+import CLinuxShims
+import Glibc
+
+/// A running thread. Not waiting for it leaves it running.
+public final class Thread {
+    private let identifier: pthread_t
+
+    private final class Start {
+        let name: String
+        let body: () -> Void
+        init(name: String, body: @escaping () -> Void) {
+            self.name = name
+            self.body = body
+        }
+    }
+
+    /// Starts a thread. `name` is what `top -H` shows, at most 15 bytes of it.
+    public init(name: String, _ body: sending @escaping () -> Void) {
+        var identifier = pthread_t()
+        let start = Unmanaged.passRetained(Start(name: name, body: body))
+        let code = pthread_create(
+            &identifier, nil,
+            { argument in
+                let start = Unmanaged<Start>.fromOpaque(argument!).takeRetainedValue()
+                _ = linux_set_thread_name(String(start.name.prefix(15)))
+                start.body()
+                return nil
+            }, start.toOpaque())
+        precondition(code == 0, "no thread to be had")
+        self.identifier = identifier
+    }
+
+    /// Returns when the thread has ended. Called once.
+    public func join() {
+        pthread_join(identifier, nil)
+    }
+}

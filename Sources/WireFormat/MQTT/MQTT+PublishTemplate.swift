@@ -1,0 +1,138 @@
+// One publication on its way to many. Once per version its QoS 0 body is encoded; per receiver the
+// fixed header is made, and what only this receiver gets is fitted in between: packet identifier,
+// topic alias, subscription identifier.
+//
+//     the template   | topic | varint property length | properties | payload |
+//     a receiver's   | topic or alias only | packet id | varint length | alias | id | properties | payload |
+
+import Primitives
+
+extension MQTT {
+    /// What one receiver's copy of a publication differs in.
+    public struct Receipt: Hashable, Sendable {
+        public var qos = QoS.atMostOnce
+        public var isDuplicate = false
+        public var isRetained = false
+        /// 0 exactly with QoS 0.
+        public var packetIdentifier: UInt16 = 0
+        /// In 5.0: the identifier of the subscription that the message matched; 0 for none.
+        public var subscriptionIdentifier: UInt32 = 0
+        /// In 5.0: this connection's number for the topic; 0 for none.
+        public var topicAlias: UInt16 = 0
+        /// The receiver knows the alias: the topic itself is left out.
+        public var omitsTopic = false
+
+        @inlinable
+        public init() {}
+
+        @inlinable
+        var extraPropertyByteCount: Int {
+            (topicAlias == 0 ? 0 : 3)
+                + (subscriptionIdentifier == 0
+                    ? 0 : 1 + VariableInteger.byteCount(subscriptionIdentifier))
+        }
+    }
+
+    /// The bytes belong to the caller and outlive the template.
+    public struct PublishTemplate {
+        @usableFromInline let body: UnsafeRawBufferPointer
+        /// Where the topic ends.
+        @usableFromInline let topicEnd: Int
+        /// Where the properties begin: behind their length. Equal to `topicEnd` before 5.0.
+        @usableFromInline let propertyStart: Int
+        @usableFromInline let propertyByteCount: Int
+
+        /// - Parameters:
+        ///   - publish: of QoS 0 and without a topic alias.
+        ///   - body: what its `writeBody(to:from:)` wrote.
+        public init(_ publish: Publish, body: UnsafeRawBufferPointer) {
+            precondition(
+                publish.qos == .atMostOnce && publish.topicAlias == 0 && !publish.topic.isEmpty,
+                "a template has nothing of one receiver's")
+            self.body = body
+            topicEnd = publish.topic.string16ByteCount
+            if publish.version == .v5 {
+                propertyByteCount = publish.propertyByteCount
+                propertyStart = topicEnd + VariableInteger.byteCount(propertyByteCount)
+            } else {
+                propertyByteCount = 0
+                propertyStart = topicEnd
+            }
+        }
+
+        /// Bytes that no receiver's packet exceeds: a buffer of that size always suffices.
+        @inlinable
+        public var byteCountMaximum: Int {
+            // Packet id; a longer property length; alias; subscription identifier.
+            WireLimits.fixedHeaderByteCountMaximum + body.count + 2 + 3 + 3 + 5
+        }
+
+        /// Bytes after the fixed header.
+        @inlinable
+        func bodyByteCount(_ receipt: Receipt) -> Int {
+            let base = body.count + (receipt.packetIdentifier == 0 ? 0 : 2)
+            let extra = receipt.extraPropertyByteCount
+            if extra == 0 { return base }
+            let lengthByteCount = VariableInteger.byteCount(extra + propertyByteCount)
+            return base + extra + lengthByteCount - (propertyStart - topicEnd)
+                - (receipt.omitsTopic ? topicEnd - 2 : 0)
+        }
+
+        /// Bytes of the whole packet for one receiver.
+        @inlinable
+        public func byteCount(_ receipt: Receipt) -> Int {
+            let count = bodyByteCount(receipt)
+            return 1 + VariableInteger.byteCount(count) + count
+        }
+
+        /// Writes one receiver's whole packet.
+        @inlinable
+        public func write(_ receipt: Receipt, to writer: inout PacketWriter) {
+            precondition(
+                (receipt.qos == .atMostOnce) == (receipt.packetIdentifier == 0),
+                "packet identifiers belong to QoS 1 and 2")
+            let first =
+                PacketType.publish.rawValue << 4 | receipt.qos.rawValue << Publish.Flag.qosShift
+                | (receipt.isRetained ? Publish.Flag.retain : 0)
+                | (receipt.isDuplicate ? Publish.Flag.duplicate : 0)
+            writer.write(typeAndFlags: first, bodyByteCount: bodyByteCount(receipt))
+            let extra = receipt.extraPropertyByteCount
+            if extra > 0 {
+                writeWithExtras(receipt, extra, to: &writer)
+            } else if receipt.packetIdentifier == 0 {
+                writer.write(bytes: body)
+            } else {
+                writer.write(bytes: part(0, topicEnd))
+                writer.write(uint16: receipt.packetIdentifier)
+                writer.write(bytes: part(topicEnd, body.count))
+            }
+        }
+
+        @inlinable
+        func writeWithExtras(_ receipt: Receipt, _ extra: Int, to writer: inout PacketWriter) {
+            precondition(propertyStart > topicEnd, "properties belong to 5.0")
+            if receipt.omitsTopic {
+                precondition(receipt.topicAlias != 0, "a topic is left out for an alias only")
+                writer.write(uint16: 0)
+            } else {
+                writer.write(bytes: part(0, topicEnd))
+            }
+            if receipt.packetIdentifier != 0 { writer.write(uint16: receipt.packetIdentifier) }
+            writer.write(varInt: extra + propertyByteCount)
+            if receipt.topicAlias != 0 {
+                writer.write(byte: PropertyIdentifier.topicAlias.rawValue)
+                writer.write(uint16: receipt.topicAlias)
+            }
+            if receipt.subscriptionIdentifier != 0 {
+                writer.write(byte: PropertyIdentifier.subscriptionIdentifier.rawValue)
+                writer.write(varInt: receipt.subscriptionIdentifier)
+            }
+            writer.write(bytes: part(propertyStart, body.count))
+        }
+
+        @inlinable
+        func part(_ start: Int, _ end: Int) -> UnsafeRawBufferPointer {
+            UnsafeRawBufferPointer(rebasing: body[start..<end])
+        }
+    }
+}

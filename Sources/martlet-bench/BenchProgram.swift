@@ -1,0 +1,153 @@
+// What the harness does from its arguments to its exit code: plan, target, load, report.
+
+import CommandLineOptions
+import Glibc
+import NetTransport
+import Primitives
+
+/// Why a run could not begin, in words.
+struct BenchFailure: Error {
+    let message: String
+    init(_ message: String) {
+        self.message = message
+    }
+}
+
+enum BenchProgram {
+    static func run(_ arguments: ArraySlice<String>) -> ExitCode {
+        var arguments = arguments
+        if arguments.isEmpty || arguments.first == "--help" {
+            StandardStream.output.print(BenchOption.helpPage)
+            return arguments.isEmpty ? .usage : .success
+        }
+        do throws(UsageError) {
+            let scenario = try Scenario.takeSubcommand(from: &arguments)
+            switch try OptionParser<BenchOption>.parse(arguments) {
+            case .help:
+                StandardStream.output.print(BenchOption.helpPage)
+                return .success
+            case .run(let options):
+                let plan = try Plan(scenario, options)
+                let descriptorsPerClient = scenario == .floor ? 2 : 1
+                try OwnLimits.prepare(
+                    for: plan.clientCount, descriptorsPerClient: descriptorsPerClient,
+                    sourceAddresses: plan.sourceAddresses.count)
+                return measure(plan)
+            }
+        } catch {
+            StandardStream.error.print("martlet-bench: \(error.message)\nSee martlet-bench --help")
+            return .usage
+        }
+    }
+
+    private static func measure(_ plan: Plan) -> ExitCode {
+        do throws(BenchFailure) {
+            let report: Report
+            if plan.scenario == .floor {
+                report = try measureFloor(plan)
+            } else {
+                report = try load(plan, target: target(of: plan))
+            }
+            report.write()
+            return report.isClean ? .success : .failure
+        } catch {
+            StandardStream.error.print("martlet-bench: \(error.message)")
+            return .notConnected
+        }
+    }
+
+    /// The fan-out against the floor, on a thread of this process.
+    static func measureFloor(_ plan: Plan) throws(BenchFailure) -> Report {
+        let server = FloorBox(
+            try FloorServer(
+                certificateFile: plan.tls?.certificateFile, keyFile: plan.tls?.keyFile))
+        var own = plan
+        own.host = "127.0.0.1"
+        own.port = server.value.port
+        // Nobody else can be on the other end of a port of our own.
+        own.tls?.isInsecure = true
+        let thread = BenchThread { thread in server.value.run(thread) }
+        defer { thread.stop() }
+        var target = try target(of: own)
+        target.cost = .thread(thread.clock)
+        return try load(own, target: target)
+    }
+
+    private static func target(of plan: Plan) throws(BenchFailure) -> LoadTarget {
+        do throws(TransportError) {
+            let address = try Resolver.resolve(host: plan.host, port: plan.port)[0]
+            var sources: [SocketAddress] = []
+            for text in plan.sourceAddresses {
+                guard let source = SocketAddress(numericHost: text, port: 0) else {
+                    throw .address(text, detail: "is not a numeric address")
+                }
+                sources.append(source)
+            }
+            var tls: ClientTLSContext?
+            if let wanted = plan.tls {
+                let trust: ClientTLSContext.Trust =
+                    wanted.isInsecure
+                    ? .anyServerWithoutVerification
+                    : wanted.authorityFile.map { .authorityFile($0) } ?? .system
+                tls = try ClientTLSContext(trust: trust)
+            }
+            return LoadTarget(
+                address: address, serverName: plan.host, sources: sources, tls: tls,
+                cost: plan.brokerProcess.map { .process($0) })
+        } catch {
+            throw BenchFailure("\(error)")
+        }
+    }
+
+    private static func load(_ plan: Plan, target: LoadTarget) throws(BenchFailure) -> Report {
+        if target.cost != nil, target.cost?.read() == nil {
+            throw BenchFailure("there is no process \(plan.brokerProcess ?? 0) to be measured")
+        }
+        do throws(TransportError) {
+            var configuration = EventLoop.Configuration()
+            configuration.connectionsMaximum = plan.clientCount + 1
+            // Somebody else's broker may send anything; the largest payload of ours must fit.
+            configuration.packetMaximum = plan.payloadByteCount + 65_536
+            configuration.firstPacketMaximum = configuration.packetMaximum
+            let handle = try LoopHandle()
+            var loop = try EventLoop(configuration, handle: handle)
+            var driver = LoadDriver(plan, target)
+            let pacer = plan.isPaced ? Pacer.start(handle) : nil
+            defer { pacer?.stop() }
+            while driver.stage != .finished { _ = loop.turn(&driver, waitMaximum: 10) }
+            return Report(driver, loop.counters)
+        } catch {
+            throw BenchFailure("\(error)")
+        }
+    }
+}
+
+/// Carries the server to its thread, which is the only one that uses it.
+private final class FloorBox: @unchecked Sendable {
+    var value: FloorServer
+    init(_ value: consuming FloorServer) {
+        self.value = value
+    }
+}
+
+/// Wakes the loop often enough for an open loop: epoll by itself waits in whole milliseconds.
+private enum Pacer {
+    static let periodNanoseconds = 100_000
+
+    static func start(_ handle: LoopHandle) -> BenchThread {
+        BenchThread { thread in
+            var period = timespec(tv_sec: 0, tv_nsec: periodNanoseconds)
+            while !thread.shouldStop {
+                clock_nanosleep(CLOCK_MONOTONIC, 0, &period, nil)
+                handle.wake()
+            }
+        }
+    }
+}
+
+extension Plan {
+    fileprivate var isPaced: Bool {
+        if case .rate = pace { return publisherCount > 0 }
+        return false
+    }
+}

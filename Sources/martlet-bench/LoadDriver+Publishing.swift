@@ -1,0 +1,203 @@
+// How messages go out, in a closed or an open loop, and how the loop is closed: by receipts of all
+// receivers and the broker's own.
+
+import NetTransport
+import Primitives
+import WireFormat
+
+/// What a publisher sends: its address and, behind it, the payload, whose stamp changes each time.
+struct OutgoingSource {
+    let bytes: UnsafeMutableRawBufferPointer
+    let addressByteCount: Int
+    /// Where the stamp stands.
+    let stampOffset: Int
+
+    /// One for each address: of each pair, or of all together.
+    static func all(of plan: Plan) -> ContiguousArray<OutgoingSource> {
+        let count = plan.publisherCount == 0 ? 0 : plan.topology == .pairs ? plan.receiverCount : 1
+        return ContiguousArray((0..<count).map { OutgoingSource(plan, pair: $0) })
+    }
+
+    private init(_ plan: Plan, pair: Int) {
+        let isText = plan.sendsToUsers
+        let address = Array((isText ? plan.receiverName(pair) : plan.topic(ofPair: pair)).utf8)
+        addressByteCount = address.count
+        // A message to a user begins with its type: 0 is text.
+        stampOffset = address.count + (isText ? 1 : 0)
+        bytes = .allocate(byteCount: stampOffset + plan.payloadByteCount, alignment: 8)
+        bytes.copyBytes(from: address)
+        for offset in address.count..<bytes.count {
+            bytes[offset] = offset < stampOffset ? 0 : UInt8(ascii: "m")
+        }
+    }
+}
+
+extension Plan {
+    /// Unicast in MRT goes to users, as text.
+    var sendsToUsers: Bool { dialect == .mrt && topology == .pairs }
+}
+
+extension LoadDriver {
+    mutating func listAllPublishers() {
+        for publisher in 0..<publishers.count { list(publisher) }
+    }
+
+    private mutating func list(_ publisher: Int) {
+        guard !publishers[publisher].isListed else { return }
+        publishers[publisher].isListed = true
+        listedPublishers.append(UInt32(publisher))
+    }
+
+    mutating func publish(at now: UInt64, in loop: inout EventLoop) {
+        // What has been seen makes room for what is sent next: it has to be said first.
+        confirmResults(in: &loop)
+        switch plan.pace {
+        case .window(let window): publishWindows(window, at: now, in: &loop)
+        case .rate(let rate): publishSchedule(rate, at: now, in: &loop)
+        }
+        for publisher in listedPublishers { publishers[Int(publisher)].isListed = false }
+        listedPublishers.removeAll(keepingCapacity: true)
+    }
+
+    /// Closed loop: fills the window of every publisher that has room in it.
+    private mutating func publishWindows(
+        _ window: Int, at now: UInt64, in loop: inout EventLoop
+    ) {
+        let limit = stage == .enqueuing ? plan.limit : .max
+        for index in 0..<listedPublishers.count {
+            let publisher = Int(listedPublishers[index])
+            while publishers[publisher].inFlight < window,
+                publishers[publisher].nextSequence < limit
+            {
+                let place = awaitedIndex(publisher, publishers[publisher].nextSequence)
+                // A message may only be passed over by so many that its place is still its own.
+                guard awaited[place] == 0 else { break }
+                awaited[place] = receiptsPerMessage
+                publishers[publisher].inFlight += 1
+                send(publisher, intended: now, in: &loop)
+            }
+        }
+    }
+
+    /// Open loop: message m of all publishers together is due m periods after the start, whether
+    /// anybody is ready for it or not; what is late is late from then.
+    private mutating func publishSchedule(
+        _ rate: Double, at now: UInt64, in loop: inout EventLoop
+    ) {
+        let period = 1e9 / (rate * Double(publishers.count))
+        while true {
+            let due = paceStart + UInt64(Double(scheduledCount) * period)
+            guard due <= now else { return }
+            let publisher = Int(scheduledCount % UInt64(publishers.count))
+            guard hasRoomInOutbox(publisher) else { return }
+            scheduledCount += 1
+            send(publisher, intended: due, in: &loop)
+        }
+    }
+
+    /// An MRT session may not have more sends without a seen result than its window.
+    private func hasRoomInOutbox(_ publisher: Int) -> Bool {
+        plan.qos == 0 || plan.dialect != .mrt
+            || publishers[publisher].nextSequence
+                < publishers[publisher].confirmedThrough + UInt64(Plan.numberedWindowMaximum)
+    }
+
+    @inline(__always)
+    private mutating func send(
+        _ publisher: Int, intended: UInt64, in loop: inout EventLoop
+    ) {
+        let sequence = publishers[publisher].nextSequence
+        publishers[publisher].nextSequence += 1
+        let source = sources[plan.topology == .pairs ? publisher : 0]
+        Stamp(
+            publisher: UInt32(publisher), sequence: sequence, nanoseconds: intended - origin
+        ).write(to: UnsafeMutableRawBufferPointer(rebasing: source.bytes[source.stampOffset...]))
+        let connection = clients[plan.receiverCount + publisher].connection
+        let number = plan.qos == 0 ? 0 : sequence + 1
+        switch plan.dialect {
+        case .mrt:
+            MRTCodec.writeSend(
+                addressByteCount: source.addressByteCount, isUser: plan.sendsToUsers,
+                grade: MRT.Grade(rawValue: UInt8(plan.qos))!, number: number,
+                UnsafeRawBufferPointer(source.bytes), to: connection, in: &loop)
+        case .mqtt311:
+            MQTTCodec.writePublish(
+                topicByteCount: source.addressByteCount, number: number,
+                UnsafeRawBufferPointer(source.bytes), to: connection, in: &loop)
+        }
+    }
+
+    // MARK: - Receipts
+
+    /// What completes a message: every receiver has it, and the broker has confirmed it where it
+    /// does. Messages for absent sessions are complete with the broker's word.
+    private var receiptsPerMessage: UInt32 {
+        let confirmations: UInt32 = plan.qos == 0 ? 0 : 1
+        return stage == .enqueuing
+            ? confirmations : UInt32(plan.receiversPerMessage) + confirmations
+    }
+
+    private func awaitedIndex(_ publisher: Int, _ sequence: UInt64) -> Int {
+        publisher * Int(awaitedMask + 1) + Int(sequence & awaitedMask)
+    }
+
+    /// One receipt of a message.
+    @inline(__always)
+    mutating func receipt(_ publisher: Int, _ sequence: UInt64) {
+        guard case .window = plan.pace else { return }
+        let place = awaitedIndex(publisher, sequence)
+        precondition(awaited[place] > 0, "a receipt for a message that is complete")
+        awaited[place] -= 1
+        if awaited[place] == 0 {
+            publishers[publisher].inFlight -= 1
+            list(publisher)
+        }
+    }
+
+    /// The broker has taken a send. A packet identifier stands for the last send that bore it.
+    mutating func confirm(_ number: UInt64, of publisher: Int) {
+        guard publisher >= 0, number > 0, publishers[publisher].nextSequence > 0 else {
+            fail("the broker confirmed what was never sent")
+            return
+        }
+        tally.confirmed += 1
+        progress(at: monotonicNanoseconds())
+        switch plan.dialect {
+        case .mrt:
+            let ahead = number &- publishers[publisher].confirmedThrough &- 1
+            guard ahead < 64 else {
+                fail("the broker confirmed a send that was not on its way")
+                return
+            }
+            publishers[publisher].confirmedBeyond |= 1 << ahead
+            receipt(publisher, number - 1)
+            list(publisher)
+        case .mqtt311:
+            let last = publishers[publisher].nextSequence - 1
+            let back = (UInt64(MQTTCodec.packetIdentifier(of: last + 1)) + 65_535 - number) % 65_535
+            receipt(publisher, last - back)
+        }
+    }
+
+    /// Tells the broker which results need not be kept, once per turn.
+    private mutating func confirmResults(in loop: inout EventLoop) {
+        for index in 0..<listedPublishers.count {
+            let publisher = Int(listedPublishers[index])
+            let seen = (~publishers[publisher].confirmedBeyond).trailingZeroBitCount
+            guard seen > 0 else { continue }
+            publishers[publisher].confirmedThrough += UInt64(seen)
+            publishers[publisher].confirmedBeyond =
+                seen == 64 ? 0 : publishers[publisher].confirmedBeyond >> UInt64(seen)
+            MRTCodec.writeAck(
+                inbox: 0, resultsSeen: publishers[publisher].confirmedThrough,
+                to: clients[plan.receiverCount + publisher].connection, in: &loop)
+        }
+    }
+
+    /// MRT acknowledges once for all that came together.
+    func acknowledgeBurst(of client: Int, inbox: UInt64, in loop: inout EventLoop) {
+        guard inbox > 0 else { return }
+        MRTCodec.writeAck(
+            inbox: inbox, resultsSeen: 0, to: clients[client].connection, in: &loop)
+    }
+}

@@ -1,0 +1,120 @@
+// What a process has used, read from /proc, and the clocks of this one. It measures nothing by itself:
+// two readings and a subtraction do.
+
+import CommandLineOptions
+import Glibc
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+func monotonicNanoseconds() -> UInt64 {
+    nanoseconds(of: CLOCK_MONOTONIC)
+}
+
+func nanoseconds(of clock: clockid_t) -> UInt64 {
+    var time = timespec()
+    clock_gettime(clock, &time)
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+}
+
+/// Whose costs are measured.
+enum CostSource {
+    /// Another process, by its id.
+    case process(Int)
+    /// A thread of this process, by its CPU clock.
+    case thread(clockid_t)
+}
+
+/// One reading.
+struct CostReading {
+    /// CPU time used so far, in nanoseconds.
+    var cpuNanoseconds: UInt64 = 0
+    /// 0 for a thread.
+    var residentBytes: UInt64 = 0
+    /// 0 for a thread.
+    var descriptorCount = 0
+}
+
+extension CostSource {
+    /// Nil when the process is gone, or not ours to look at.
+    func read() -> CostReading? {
+        switch self {
+        case .thread(let clock):
+            return CostReading(cpuNanoseconds: nanoseconds(of: clock))
+        case .process(let process):
+            guard let stat = ProcFile.text("/proc/\(process)/stat"),
+                let memory = ProcFile.text("/proc/\(process)/statm"),
+                let pages = memory.split(separator: " ").dropFirst().first.flatMap({ UInt64($0) }),
+                // The name in parentheses may hold anything; the numbers begin behind it.
+                let numbers = stat.split(separator: ")").last?.split(separator: " "),
+                numbers.count > 13, let user = UInt64(numbers[11]), let system = UInt64(numbers[12])
+            else { return nil }
+            let tick = 1_000_000_000 / UInt64(sysconf(Int32(_SC_CLK_TCK)))
+            return CostReading(
+                cpuNanoseconds: (user + system) * tick,
+                residentBytes: pages * UInt64(sysconf(Int32(_SC_PAGESIZE))),
+                descriptorCount: ProcFile.entryCount("/proc/\(process)/fd"))
+        }
+    }
+}
+
+/// Small files of the kernel.
+enum ProcFile {
+    static func text(_ path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        let text = String(unsafeUninitializedCapacity: 4096) {
+            max(0, Glibc.read(descriptor, $0.baseAddress!, $0.count))
+        }
+        return text.isEmpty ? nil : text
+    }
+
+    /// The first eight bytes of a file as a number.
+    static func firstWord(_ path: String) -> UInt64? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var word: UInt64 = 0
+        let size = MemoryLayout<UInt64>.size
+        return Glibc.read(descriptor, &word, size) == size ? word : nil
+    }
+
+    static func entryCount(_ path: String) -> Int {
+        guard let directory = opendir(path) else { return 0 }
+        defer { closedir(directory) }
+        var count = 0
+        while let entry = readdir(directory) {
+            // "." and ".."
+            if entry.pointee.d_name.0 != CChar(UInt8(ascii: ".")) { count += 1 }
+        }
+        return count
+    }
+}
+
+/// What this process may do, looked at before the load begins, so that its limits are not taken for
+/// the broker's.
+enum OwnLimits {
+    /// Raises the number of descriptors as far as it may be; complains when `clients` do not fit.
+    static func prepare(
+        for clients: Int, descriptorsPerClient: Int, sourceAddresses: Int
+    ) throws(UsageError) {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        let reserve = 64
+        if clients * descriptorsPerClient + reserve > Int(clamping: limit.rlim_cur) {
+            throw UsageError(
+                "this process may open \(limit.rlim_cur) descriptors, which is too few for "
+                    + "\(clients) connections; raise the limit with ulimit -n")
+        }
+        guard let text = ProcFile.text("/proc/sys/net/ipv4/ip_local_port_range") else { return }
+        let bounds = text.split { $0.isWhitespace }.compactMap { Int($0) }
+        guard bounds.count == 2 else { return }
+        let ports = (bounds[1] - bounds[0] + 1) * max(1, sourceAddresses)
+        if clients > ports {
+            throw UsageError(
+                "this machine has \(ports) ports for outgoing connections, which is too few for "
+                    + "\(clients); name more source addresses with --ifaddr 127.0.0.1,127.0.0.2")
+        }
+    }
+}

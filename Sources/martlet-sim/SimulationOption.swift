@@ -1,0 +1,69 @@
+// The command line of the simulation.
+
+import BrokerSimulation
+import CommandLineOptions
+
+enum SimulationOption: String, OptionRules {
+    case seed
+    case seeds
+    case steps
+    case without
+    case mutation
+    case mutations
+    case verbose
+    case help
+
+    var shape: OptionShape {
+        switch self {
+        case .seed, .seeds, .steps, .mutation: .value
+        case .without: .repeated
+        case .mutations, .verbose, .help: .flag
+        }
+    }
+
+    static let helpPage = """
+        martlet-sim: the broker in a simulated world
+
+        Runs the real core, the real protocol and the real client machine with a simulated clock,
+        network, store and power supply, and holds the broker to its promises (docs/TESTING.md).
+        The same seed gives the same run.
+
+        Usage: martlet-sim [options]
+
+          --seed=N           the first seed (default: 1)
+          --seeds=N          how many seeds, one after the other (default: 1000; 1 with --seed)
+          --steps=N          length of each run in steps (default: 2000)
+          --without=TROUBLE  leave out a kind of trouble; may be repeated:
+                             \(Troubles.names.map(\.name).joined(separator: ", "))
+          --mutation=NAME    plant a bug, which must be found
+          --mutations        list the bugs that can be planted
+          --verbose          print all that happens; the first seed only
+          --help             this page
+
+        A broken promise is printed with the line that repeats it, shortened as far as that is
+        cheap, and with the history of the message. The exit code is then 2.
+        """
+
+    /// What is asked for, as options of the first run.
+    static func firstRun(
+        _ parsed: ParsedOptions<SimulationOption>
+    ) throws(UsageError) -> SimulationOptions {
+        var options = SimulationOptions(
+            seed: UInt64(try parsed.integer(.seed, in: 0...(.max)) ?? 1),
+            stepMaximum: try parsed.integer(.steps, in: 1...10_000_000)
+                ?? SimulationOptions.stepMaximumDefault)
+        for name in parsed.all(.without) {
+            guard let trouble = Troubles.names.first(where: { $0.name == name }) else {
+                throw UsageError("--without knows no trouble named \"\(name)\"")
+            }
+            options.troubles.remove(trouble.trouble)
+        }
+        if let name = parsed[.mutation] {
+            guard let mutation = Mutation(rawValue: name) else {
+                throw UsageError("--mutation knows no bug named \"\(name)\"; see --mutations")
+            }
+            options.mutation = mutation
+        }
+        return options
+    }
+}

@@ -1,0 +1,97 @@
+// The options by which commands find their broker, and the environment that stands in for them.
+
+import CommandLineOptions
+import Glibc
+import MartletClient
+
+/// Options of commands that talk to a broker as a client does.
+protocol ConnectionRules: OptionRules {
+    static var server: Self { get }
+    static var ca: Self { get }
+    static var token: Self { get }
+    static var device: Self { get }
+    static var timeout: Self { get }
+}
+
+extension ParsedOptions where Rules: ConnectionRules {
+    /// The settings that the options and the environment ask for. The first attempt decides: a
+    /// person wants to know at once that nobody is there.
+    func clientSettings(deviceDefault: String) throws -> ClientSettings {
+        let server = try needed(.server, "MARTLET_SERVER", "where the broker is")
+        let token = try needed(.token, "MARTLET_TOKEN", "who you are")
+        var settings = ClientSettings(
+            server: try ServerAddress(server), credential: .token(token))
+        if let authority = self[.ca] ?? environment("MARTLET_CA") {
+            settings.trust = .authorityFile(authority)
+        }
+        settings.device = self[.device] ?? deviceDefault
+        settings.firstAttemptsMaximum = 1
+        return settings
+    }
+}
+
+/// Options of commands that administrate a running broker.
+protocol AdministrationRules: OptionRules {
+    static var data: Self { get }
+}
+
+extension ParsedOptions where Rules: AdministrationRules {
+    func dataDirectory() throws -> String {
+        try needed(.data, "MARTLET_DATA", "the broker's data directory")
+    }
+}
+
+extension ParsedOptions {
+    /// The value of an option or of the variable in its place.
+    func needed(
+        _ option: Rules, _ variable: String, _ meaning: String
+    ) throws(UsageError) -> String {
+        if let value = self[option] ?? environment(variable) { return value }
+        throw UsageError("--\(option.rawValue) or \(variable) must say \(meaning)")
+    }
+
+    /// A time in whole seconds that a message or a session can have.
+    func expirySeconds(_ option: Rules) throws(UsageError) -> UInt32? {
+        guard let seconds = try seconds(option) else { return nil }
+        guard seconds > 0 else { throw UsageError("--\(option.rawValue) must be at least 1s") }
+        return UInt32(clamping: seconds)
+    }
+}
+
+extension OptionParser {
+    /// Parses a command's words; `--help` ends the command.
+    static func options(
+        _ arguments: ArraySlice<String>, positionalMaximum: Int = 0
+    ) throws -> ParsedOptions<Rules> {
+        switch try parse(arguments, positionalMaximum: positionalMaximum) {
+        case .help: throw HelpRequest()
+        case .run(let options): return options
+        }
+    }
+}
+
+/// A variable of the environment; nil where it is absent or empty.
+func environment(_ name: String) -> String? {
+    getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
+}
+
+extension Grade {
+    /// The word on the command line.
+    init(word: String) throws(UsageError) {
+        switch word {
+        case "transient": self = .transient
+        case "durable": self = .durable
+        case "once": self = .once
+        default:
+            throw UsageError("--grade must be transient, durable or once, not \"\(word)\"")
+        }
+    }
+
+    var word: String {
+        switch self {
+        case .transient: "transient"
+        case .durable: "durable"
+        case .once: "once"
+        }
+    }
+}

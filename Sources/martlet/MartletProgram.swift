@@ -1,0 +1,194 @@
+// From arguments to an exit code: picks the command, runs it, and puts every failure into words that
+// say what to do next.
+
+import Administration
+import CommandLineOptions
+import MartletClient
+
+/// The commands, as typed.
+enum Command: String, CaseIterable {
+    case send
+    case listen
+    case presence
+    case tokenMint = "token mint"
+    case appCreate = "app create"
+    case appList = "app list"
+    case userAdd = "user add"
+    case stats
+}
+
+/// A failure of a command: what is told, and the exit code.
+struct CommandFailure: Error {
+    let message: String
+    let code: ExitCode
+
+    init(_ message: String, _ code: ExitCode) {
+        self.message = message
+        self.code = code
+    }
+}
+
+enum MartletProgram {
+    static func run(_ arguments: ArraySlice<String>) async -> ExitCode {
+        var arguments = arguments
+        switch arguments.first {
+        case "--help", "help":
+            StandardStream.output.print(helpPage)
+            return .success
+        case "--version":
+            StandardStream.output.print("martlet 0.1.0")
+            return .success
+        default: break
+        }
+        do {
+            let command = try Command.takeSubcommand(from: &arguments)
+            try await run(command, arguments)
+            return .success
+        } catch let error as UsageError {
+            StandardStream.error.print("martlet: \(error.message)\nSee martlet --help")
+            return .usage
+        } catch let failure as CommandFailure {
+            StandardStream.error.print("martlet: \(failure.message)")
+            return failure.code
+        } catch {
+            // Commands put everything else into one of the two.
+            preconditionFailure("an error without a sentence: \(error)")
+        }
+    }
+
+    private static func run(_ command: Command, _ arguments: ArraySlice<String>) async throws {
+        do {
+            switch command {
+            case .send: try await SendCommand.run(arguments)
+            case .listen: try await ListenCommand.run(arguments)
+            case .presence: try await PresenceCommand.run(arguments)
+            case .tokenMint: try TokenMintCommand.run(arguments)
+            case .appCreate: try AppCreateCommand.run(arguments)
+            case .appList: try AppListCommand.run(arguments)
+            case .userAdd: try UserAddCommand.run(arguments)
+            case .stats: try StatsCommand.run(arguments)
+            }
+        } catch let error as MartletError {
+            throw CommandFailure(error)
+        } catch let error as AdministrationError {
+            throw CommandFailure(error)
+        } catch is HelpRequest {
+            StandardStream.output.print(helpPage)
+        }
+    }
+
+    static let helpPage = """
+        martlet: send, listen and administrate with a Martlet broker
+
+          martlet send (--to USER[,USER...] | --broadcast | --topic TOPIC) [TEXT]
+          martlet listen [--topic FILTER]... [--json] [--count N]
+          martlet presence USER
+          martlet token mint --user USER [--user USER]... [--expiry 10y]
+          martlet user add USER...
+          martlet app create NAME
+          martlet app list
+          martlet stats [--watch] [--json]
+
+        Where the broker is (send, listen, presence); a shell gets them from dev.env:
+          --server URL         tls://HOST:PORT or tcp://HOST:PORT             or MARTLET_SERVER
+          --ca FILE            the authorities that may have signed the
+                               broker's certificate; the system's if absent   or MARTLET_CA
+          --token TOKEN        who you are                                    or MARTLET_TOKEN
+          --device NAME        which of the user's devices this is; send and presence use a name
+                               of their own, so that they take nobody's session over
+          -W, --timeout TIME   give up after this time, such as 10s or 5m
+
+        Where its data is (token, user, app, stats); they talk to the broker that runs there:
+          --data DIR           the broker's data directory                    or MARTLET_DATA
+          --app NAME           the app (token, user)                          or MARTLET_APP
+
+        send
+          --to USER[,USER...]  to all devices of one user, or of each of a list
+          --broadcast          to every session of the app
+          -t, --topic TOPIC    to who subscribes to this topic
+          --type N             0 text, 1 image, 2 audio, 3 video, 4 html5, 5...255 your own
+          --message-id ID      your own id of the message, shown in the broker's log
+          --grade GRADE        transient, durable (default) or once
+          --expiry TIME        the message is worth nothing after this time
+          --bytes              send the text as plain bytes; only to a topic
+          TEXT                 the message; without it every line of standard input is one. Each
+                               is sent at once, and the command ends when all are acknowledged.
+
+        listen
+          -t, --topic FILTER   subscribe to this too, with + and #; may be repeated
+          --grade GRADE        the most that these are delivered with: once (default)
+          -C, --count N        end after N messages
+          --json               one JSON object per message: the receiver's, and where it came from
+          --state FILE         keep the place in the inbox in a file, so that a restart goes on
+                               exactly after what was printed
+          --expiry TIME        how long mail is kept while nobody listens
+          --transient-session  leave no session behind: only what arrives meanwhile is seen
+
+        token mint
+          --user USER          whose token; may be repeated, one line for each
+          --device NAME        binds the tokens to this device
+          --expiry TIME        such as 30d or 10y; for ever if absent
+          --batch LABEL        to find them by, such as a production lot
+          --json               one JSON object per token
+
+        stats
+          --watch              again every second, with the change in between
+          --json               one JSON object
+
+        Exit codes: 0 well, 1 wrong use, 2 other failures, 5 no connection, 27 the time is over,
+        128...255 the broker's reason, such as 134 (0x86) for a wrong token. A message that some
+        receivers of a list were refused is sent to the others, and ends with the first's reason.
+        """
+}
+
+/// `--help` after a command.
+struct HelpRequest: Error {}
+
+extension CommandFailure {
+    init(_ error: MartletError) {
+        switch error {
+        case .invalid(let text): self.init(text, .usage)
+        case .refused(let reason, _), .stopped(let reason):
+            let code = reason.isFailure ? ExitCode.refused(reason: reason.rawValue) : .failure
+            self.init("\(error)\(Self.advice(reason))", code)
+        case .unreachable(let text):
+            let advice =
+                text.contains("certificate")
+                ? "; check --ca: it must name the authority of the broker's certificate"
+                : "; is martletd running there? See --server"
+            self.init("no connection to \(text)\(advice)", .notConnected)
+        case .notConnected, .closed: self.init("\(error)", .notConnected)
+        case .tooManySends, .cancelled, .system: self.init("\(error)", .failure)
+        }
+    }
+
+    init(_ error: AdministrationError) {
+        switch error {
+        case .notRunning:
+            self.init("\(error); say where it is with --data or MARTLET_DATA", .notConnected)
+        case .refused(let refusal):
+            self.init("\(error)", .refused(reason: refusal.reason))
+        case .timedOut: self.init("\(error)", .timeout)
+        case .closed: self.init("\(error)", .notConnected)
+        case .malformedReply, .system: self.init("\(error)", .failure)
+        }
+    }
+
+    /// What a person can do about a refusal.
+    static func advice(_ reason: ReasonCode) -> String {
+        switch reason {
+        case .badUserNameOrPassword:
+            "; the token is unknown, revoked or expired: make one with martlet token mint"
+        case .notAuthorized: "; this token has no right to do that"
+        case .clientIdentifierNotValid: "; check --device and ids: no / + # in them"
+        case .sessionTakenOver: "; another client is this device: choose another --device"
+        case .topicNameInvalid:
+            "; no such user, or not a topic: make a user known with martlet user add"
+        case .topicFilterInvalid: "; + and # stand alone between slashes, # at the end"
+        case .packetTooLarge: "; the message is too large for this app"
+        case .quotaExceeded: "; a queue or the store is full: try again later"
+        case .payloadFormatInvalid: "; the text must be UTF-8"
+        default: ""
+        }
+    }
+}

@@ -1,0 +1,109 @@
+// A received message as one line: for people, or as JSON for programs.
+
+import CommandLineOptions
+import FoundationEssentials
+import MartletClient
+
+/// Prints messages and remembers how far it is.
+struct MessagePrinter {
+    let isJSON: Bool
+    let stateFile: InboxStateFile?
+
+    /// Returns when the line is written and the place in the inbox is stored: then the message may be
+    /// acknowledged.
+    func print(_ message: IncomingMessage) throws(CommandFailure) {
+        let line = isJSON ? json(message) : text(message)
+        guard StandardStream.output.print(line) else {
+            throw CommandFailure("nobody reads standard output any more", .failure)
+        }
+        if let record = message.record { try stateFile?.write(record) }
+    }
+
+    // MARK: - People
+
+    /// `alice (unicast): hello`
+    func text(_ message: IncomingMessage) -> String {
+        var notes: [String]
+        switch message.kind {
+        case .unicast: notes = ["unicast"]
+        case .broadcast: notes = ["broadcast"]
+        case .group(let group): notes = ["group \(printable(group))"]
+        case .topic(let topic): notes = ["topic \(printable(topic))"]
+        case .kickedOut(let group): notes = ["kicked out of group \(printable(group))"]
+        case .groupEvent(let group, let event):
+            notes = ["event \(event) of group \(printable(group))"]
+        case .presence(let event): notes = ["presence \(event)"]
+        }
+        let body: String
+        switch message.content {
+        case .text(let text, let type):
+            body = printable(text)
+            let names = ["", "image", "audio", "video", "html5"]
+            if type > 0 { notes.append(type < names.count ? names[Int(type)] : "type \(type)") }
+        case .bytes(let bytes):
+            if let text = String(validating: bytes, as: UTF8.self) {
+                body = printable(text)
+            } else {
+                body = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+                notes.append("hexadecimal")
+            }
+        }
+        if message.isPossibleDuplicate { notes.append("possible duplicate") }
+        return "\(printable(message.from)) (\(notes.joined(separator: ", "))): \(body)"
+    }
+
+    // MARK: - Programs
+
+    /// The receiver's JSON, with what else is known behind it.
+    func json(_ message: IncomingMessage) -> String {
+        var members: [String] = []
+        if let json = message.json {
+            members.append(String(json.dropFirst().dropLast()))
+        } else if case .bytes(let bytes) = message.content {
+            members.append(#""bytes":"\#(Data(bytes).base64EncodedString())""#)
+            members.append(#""from":\#(quoted(message.from)),"time":"\#(message.time)""#)
+        }
+        switch message.kind {
+        case .unicast: members.append(#""kind":"unicast""#)
+        case .broadcast: members.append(#""kind":"broadcast""#)
+        case .group: members.append(#""kind":"group""#)
+        case .topic(let topic): members.append(#""kind":"topic","topic":\#(quoted(topic))"#)
+        case .kickedOut(let group):
+            members.append(#""kind":"kicked-out","groupid":\#(quoted(group))"#)
+        case .groupEvent(let group, let event):
+            members.append(
+                #""kind":"group-event","event":\#(event),"groupid":\#(quoted(group))"#)
+        case .presence(let event): members.append(#""kind":"presence","event":\#(event)"#)
+        }
+        members.append(#""grade":"\#(message.grade.word)""#)
+        if let record = message.record {
+            let epoch = String(record.epoch, radix: 16)
+            members.append(#""epoch":"\#(epoch)","number":\#(record.number)"#)
+        }
+        if message.isPossibleDuplicate { members.append(#""possibleDuplicate":true"#) }
+        return "{\(members.joined(separator: ","))}"
+    }
+}
+
+/// A JSON string with its quotes.
+func quoted(_ text: String) -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .withoutEscapingSlashes
+    guard let data = try? encoder.encode(text) else {
+        preconditionFailure("every text has a form in JSON")
+    }
+    return String(decoding: data, as: UTF8.self)
+}
+
+/// A text of somebody else's on a terminal: nothing in it ends the line or moves the cursor.
+func printable(_ text: String) -> String {
+    var result = ""
+    for scalar in text.unicodeScalars {
+        switch scalar.value {
+        case 0...0x1F, 0x7F...0x9F, 0x2028...0x202E, 0x2066...0x2069:
+            result += "\\u{\(String(scalar.value, radix: 16))}"
+        default: result.unicodeScalars.append(scalar)
+        }
+    }
+    return result
+}

@@ -1,0 +1,28 @@
+// The stamp in every payload: what was written is read, and it is text.
+import Testing
+
+@testable import martlet_bench
+
+@Suite struct StampTests {
+    @Test(arguments: [
+        (UInt32(0), UInt64(0), UInt64(0)), (1, 2, 3), (0xFF_FFFF, 0xFFFF_FFFF_FFFF, 0xFFFF_FFFF_FFFF),
+        (0x12_3456, 0x9ABC_DEF0_1234, 0x5678_9ABC_DEF0),
+    ])
+    func `what is written is read`(publisher: UInt32, sequence: UInt64, nanoseconds: UInt64) {
+        var bytes = [UInt8](repeating: 0, count: Stamp.byteCount)
+        bytes.withUnsafeMutableBytes {
+            Stamp(publisher: publisher, sequence: sequence, nanoseconds: nanoseconds).write(to: $0)
+        }
+        // Printable, so that it may stand in a message of MRT.
+        #expect(bytes.allSatisfy { (0x30...0x6F).contains($0) })
+        let read = bytes.withUnsafeBytes { Stamp($0) }
+        #expect(read?.publisher == publisher)
+        #expect(read?.sequence == sequence)
+        #expect(read?.nanoseconds == nanoseconds)
+    }
+
+    @Test func `a payload that is too short has none`() {
+        let bytes = [UInt8](repeating: 0x30, count: Stamp.byteCount - 1)
+        #expect(bytes.withUnsafeBytes { Stamp($0) } == nil)
+    }
+}

@@ -1,0 +1,181 @@
+// When senders are told and receivers are given: the meeting of acknowledgements, commits and
+// grades.
+
+import Primitives
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct `A commit` {
+    let world = World()
+
+    @Test func `tells the sender of a durable send, which was delivered before it`() {
+        world.begin("bob/pc", "ann/phone")
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        #expect(world.lines() == ["ann/phone: #1 \"x\" from bob"])
+        world.beginCommit()
+        #expect(world.lines() == [])
+        world.finishCommit()
+        #expect(world.lines() == ["bob/pc: result 1, sent"])
+        #expect(world.store.heldMessages.count == 1)
+    }
+
+    @Test func `is not needed for what was acknowledged before it was handed over`() {
+        world.begin("bob/pc", "ann/phone")
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        world.acknowledge("ann/phone", through: 1)
+        #expect(
+            world.lines() == ["ann/phone: #1 \"x\" from bob", "bob/pc: result 1, sent"])
+        world.settle()
+        #expect(world.lastBatch.messages.isEmpty && world.lastBatch.entries.isEmpty)
+        #expect(world.lastBatch.acknowledgements.isEmpty)
+        #expect(world.counters.entriesElided == 1)
+        #expect(world.counters.messagesStored == 0)
+    }
+
+    @Test func `that is under way need not end for a send that was acknowledged meanwhile`() {
+        world.begin("bob/pc", "ann/phone")
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        world.beginCommit()
+        world.acknowledge("ann/phone", through: 1)
+        #expect(
+            world.lines() == ["ann/phone: #1 \"x\" from bob", "bob/pc: result 1, sent"])
+        world.finishCommit()
+        #expect(world.lines() == [])
+        world.settle()
+        #expect(world.store.heldMessages == [])
+    }
+
+    @Test func `or an acknowledgement of every persistent receiver settles a send`() {
+        world.begin("bob/pc", "ann/phone", "ann/watch", "ann/pad")
+        world.lose("ann/pad")
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        world.acknowledge("ann/phone", through: 1)
+        world.acknowledge("ann/watch", through: 1)
+        #expect(!world.lines().contains("bob/pc: result 1, sent"))
+        world.beginCommit()
+        #expect(world.lastBatch.entries.count == 1)
+        #expect(world.lastBatch.messages.map(\.receiverCount) == [1])
+        world.finishCommit()
+        #expect(world.lines() == ["bob/pc: result 1, sent"])
+    }
+
+    @Test func `is not waited for where all receivers are in memory`() {
+        world.begin("bob/pc")
+        world.begin("ann/phone", expiry: 0)
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        #expect(
+            world.lines() == ["ann/phone: #1 \"x\" from bob", "bob/pc: result 1, sent"])
+        #expect(!world.hasBatch)
+    }
+
+    @Test func `comes before a delivery of grade once`() {
+        world.begin("bob/pc", "ann/phone")
+        world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once)
+        #expect(world.lines() == [])
+        world.beginCommit()
+        #expect(world.lastBatch.sendRecords.map(\.table) == [.outboxes])
+        #expect(world.lines() == [])
+        world.finishCommit()
+        #expect(
+            world.lines() == ["bob/pc: result 1, sent", "ann/phone: #1 \"x\" from bob, once"])
+    }
+
+    @Test func `comes before a delivery of grade once to a session in memory too`() {
+        world.begin("bob/pc")
+        world.begin("ann/phone", expiry: 0)
+        world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once)
+        #expect(world.lines() == [])
+        world.commit()
+        #expect(
+            world.lines() == ["bob/pc: result 1, sent", "ann/phone: #1 \"x\" from bob, once"])
+        #expect(world.store.heldMessages == [])
+    }
+
+    @Test func `that a once message waits for holds back later ones of the same inbox only`() {
+        world.begin("bob/pc", "ann/phone", "carl/pc")
+        world.send("bob/pc", 1, to: .user("ann"), "first", grade: .once)
+        world.beginCommit()
+        world.send("bob/pc", 2, to: .users(["ann", "carl"]), "second")
+        #expect(world.lines() == ["carl/pc: #1 \"second\" from bob"])
+        world.finishCommit()
+        #expect(
+            world.lines() == [
+                "bob/pc: result 1, sent", "ann/phone: #1 \"first\" from bob, once",
+                "ann/phone: #2 \"second\" from bob",
+            ])
+    }
+
+    @Test func `that fails takes an unfinished once with it, and it may be sent again`() {
+        world.begin("bob/pc", "ann/phone")
+        world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once)
+        world.beginCommit()
+        world.crash(committing: false)
+        world.connect("ann/phone")
+        world.connect("bob/pc", outbox: (7, 0, 1))
+        world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once)
+        world.settle()
+        #expect(world.lines().filter { $0.contains("\"x\"") }.count == 1)
+    }
+
+    @Test func `that came to the disk before a crash is not sent twice`() {
+        world.begin("bob/pc", "ann/phone")
+        world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once, id: "m")
+        world.beginCommit()
+        world.crash(committing: true)
+        world.connect("ann/phone")
+        world.connect("bob/pc", outbox: (7, 0, 1))
+        world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once, id: "m")
+        world.settle()
+        #expect(
+            world.lines().filter { $0.contains("\"x\"") || $0.contains("result") } == [
+                "bob/pc: result 1 (m), sent", "ann/phone: #1 \"x\" from bob, once",
+            ])
+    }
+
+    @Test func `stores one body for all receivers`() {
+        world.begin("bob/pc")
+        for index in 0..<20 {
+            world.begin("u\(index)/d")
+            world.lose("u\(index)/d")
+        }
+        world.settle()
+        world.send("bob/pc", 1, to: .everybody, "x")
+        world.beginCommit()
+        #expect(world.lastBatch.messages.map(\.receiverCount) == [20])
+        #expect(world.lastBatch.entries.count == 20)
+        world.finishCommit()
+        #expect(world.gauges.messagesInMemory == 0)
+    }
+
+    @Test func `loads one body once for all who wake together`() {
+        world.begin("bob/pc", "ann/phone", "ann/watch")
+        world.lose("ann/phone", "ann/watch")
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        world.settle()
+        world.connect("ann/phone")
+        world.connect("ann/watch")
+        world.settle()
+        #expect(world.gauges.messagesInMemory == 1)
+        world.acknowledge("ann/phone", through: 1)
+        world.acknowledge("ann/watch", through: 1)
+        #expect(world.gauges.messagesInMemory == 0)
+        world.settle()
+        #expect(world.store.heldMessages == [])
+    }
+
+    @Test func `gives messages to lanes apart, each with the bytes it needs`() {
+        world.begin("bob/pc")
+        world.connect("ann/phone", lane: 1)
+        world.connect("ann/watch", lane: 0)
+        world.settle()
+        _ = world.lines()
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        world.send("bob/pc", 2, to: .user("ann"), "y")
+        #expect(
+            world.lines().sorted() == [
+                "ann/phone: #1 \"x\" from bob", "ann/phone: #2 \"y\" from bob",
+                "ann/watch: #1 \"x\" from bob", "ann/watch: #2 \"y\" from bob",
+            ])
+    }
+}

@@ -1,0 +1,129 @@
+// Effects as lines that a test can be read by: who is told what.
+
+import Primitives
+
+@testable import BrokerCore
+
+extension EffectLane {
+    /// One effect as a line, with the receiver's name in front.
+    func line(_ effect: Effect, name: (ConnectionID) -> String) -> String {
+        switch effect {
+        case .accept(let connection, let acceptance):
+            let presence = acceptance.isSessionPresent ? "present" : "new"
+            return "\(name(connection)): accepted, \(presence)"
+        case .refuse(let connection, let reason, let retryAfterSeconds):
+            return "\(name(connection)): refused, \(reason)"
+                + (retryAfterSeconds == 0 ? "" : ", after \(retryAfterSeconds) s")
+        case .deliver(let delivery):
+            return "\(name(delivery.connection)): \(text(of: delivery))"
+        case .reportResult(let result):
+            return "\(name(result.connection)): \(text(of: result))"
+        case .reportGroups(let connection, let identifier, let hasMore, let entries):
+            return "\(name(connection)): groups \(identifier)"
+                + " \(entryNames(in: entries))\(hasMore ? " and more" : "")"
+        case .reportGroup(let connection, let identifier, let report):
+            return "\(name(connection)): group \(identifier), \(text(of: report))"
+        case .respond(let connection, let identifier, let reason, _):
+            return "\(name(connection)): response \(identifier), \(reason)"
+        case .reportPresence(
+            let connection, let identifier, let isOnline, let since, let devices, _):
+            let state = isOnline ? "online" : "offline"
+            return "\(name(connection)): presence \(identifier), \(state) since \(since)"
+                + " on \(names(in: devices))"
+        case .confirmDisconnect(let connection):
+            return "\(name(connection)): good-bye"
+        case .close(let connection, let reason):
+            return "\(name(connection)): closed, \(reason)"
+        case .note(let note):
+            return "note: \(note.kind), \(text(note.user))/\(text(note.device)), \(note.reason)"
+                + (note.subject.isEmpty ? "" : ", \(text(note.subject))")
+        }
+    }
+
+    /// `#3 "text" from ann`, and what is out of the ordinary about it.
+    private func text(of delivery: Delivery) -> String {
+        let publication = publications[Int(delivery.publication)]
+        let block = MessageBlock(publication.block.bytes(in: bytes.bytes))
+        let isEvent = block.kind == .groupEvent || block.kind == .kicked
+        // A message is told by its text, without its type; an event by its number and data.
+        let skipsType = !isEvent && !block.marks.contains(.raw)
+        let payload = skipsType ? block.payload.dropFirst() : block.payload[...]
+        var line = delivery.number == 0 ? "#-" : "#\(delivery.number)"
+        if isEvent {
+            let event = payload.first.flatMap(GroupEvent.init)
+            line += event.map { " \($0)" } ?? ""
+        } else {
+            line += " \"\(String(decoding: payload, as: UTF8.self))\""
+        }
+        line += " from \(String(decoding: block.sender, as: UTF8.self))"
+        let address = String(decoding: block.address, as: UTF8.self)
+        switch block.kind {
+        case .unicast: break
+        case .topic: line += " on \(address)"
+        default: line += " by \(block.kind)" + (address.isEmpty ? "" : " \(address)")
+        }
+        switch delivery.grade {
+        case .transient: if delivery.number != 0 { line += ", transient" }
+        case .durable: break
+        case .once: line += ", once"
+        }
+        if block.marks.contains(.possibleDuplicate) { line += ", possible duplicate" }
+        return line
+    }
+
+    private func text(of result: SendResult) -> String {
+        var line = "result \(result.number)"
+        if !result.messageIdentifier.isEmpty { line += " (\(text(result.messageIdentifier)))" }
+        line += ", \(result.reason)"
+        if result.refusedCount > 0 {
+            let first = Int(result.firstRefusal)
+            let named = refusals[first..<first + Int(result.namedRefusalCount)]
+                .map { "\($0.index): \($0.reason)" }
+            line += ", \(result.refusedCount) refused"
+            if !named.isEmpty { line += " [\(named.joined(separator: ", "))]" }
+        }
+        return line
+    }
+
+    /// `title` by ann, own, limited, 2 members [ann, bob] and more, meta {}`.
+    private func text(of report: GroupReport) -> String {
+        var line = "\"\(text(report.title))\" by \(text(report.owner))"
+        if report.isOwn { line += ", own" }
+        if report.hasAllowList { line += ", limited" }
+        line += ", \(report.memberCount) \(names(in: report.members))"
+        if report.hasMoreMembers { line += " and more" }
+        return report.meta.isEmpty ? line : line + ", meta \(text(report.meta))"
+    }
+
+    /// Each group's id, `*` behind the user's own.
+    private func entryNames(in range: ByteRange) -> String {
+        let run = Array(range.bytes(in: bytes.bytes))
+        var names: [String] = []
+        var offset = 0
+        while offset < run.count {
+            let end = offset + 1 + Int(run[offset])
+            let own = end + 1 + Int(run[end])
+            names.append(
+                String(decoding: run[offset + 1..<end], as: UTF8.self)
+                    + (run[own] == 1 ? "*" : ""))
+            offset = own + 1
+        }
+        return "[\(names.joined(separator: ", "))]"
+    }
+
+    private func names(in range: ByteRange) -> String {
+        let list = Array(range.bytes(in: bytes.bytes))
+        var names: [String] = []
+        var offset = 0
+        while offset < list.count {
+            let end = offset + 1 + Int(list[offset])
+            names.append(String(decoding: list[offset + 1..<end], as: UTF8.self))
+            offset = end
+        }
+        return "[\(names.joined(separator: ", "))]"
+    }
+
+    private func text(_ range: ByteRange) -> String {
+        String(decoding: range.bytes(in: bytes.bytes), as: UTF8.self)
+    }
+}

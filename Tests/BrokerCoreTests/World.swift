@@ -1,0 +1,430 @@
+// The world that the core's tests are written in: a broker, a store without a disk, and clients
+// with names. Events go in by one call each, effects come out as lines, time passes when it is told
+// to.
+
+import BrokerSimulation
+import Primitives
+
+@testable import BrokerCore
+
+/// Whom a test sends to.
+enum Target {
+    case user(String)
+    case users([String])
+    case group(String)
+    case everybody
+    case topic(String)
+}
+
+/// A broker and everything around it. Users belong to the app `app`, sessions are written
+/// `user/device`.
+final class World {
+    var broker: Broker
+    var store = InMemoryStore()
+    var now = Moment(
+        instant: Instant(milliseconds: 1_000_000), unixMilliseconds: 1_700_000_000_000)
+    var limits: CoreLimits { didSet { broker.limits = limits } }
+    /// Whether the log's notes are in the transcript.
+    var showsNotes = false
+    private var effects = Effects(laneCount: 2)
+    private var transcript: [String] = []
+    private var batch = StoreBatch()
+    private var result = StoreResult()
+    private var nextSlot = 0
+    private var nextRandom: UInt64 = 1_000
+
+    /// The connection each session had last.
+    private(set) var connections: [String: ConnectionID] = [:]
+    private var names: [ConnectionID: String] = [:]
+    /// What the last answer to a request said.
+    private(set) var lastBody = ""
+    /// The cookie each session was given last.
+    private(set) var cookies: [String: UInt64] = [:]
+    /// The epoch each session was told last.
+    private(set) var epochs: [String: UInt64] = [:]
+
+    static let app = Array("app".utf8)
+    static let keyDigest = Digest(1, 2, 3, 4)
+
+    init(limits: CoreLimits = CoreLimits()) {
+        self.limits = limits
+        broker = Broker(limits: limits, laneCount: 2, at: now)
+        restore()
+        _ = broker.addApp(World.app, keyDigest: World.keyDigest)
+        settle()
+    }
+
+    // MARK: - Events
+
+    /// One event; its ranges are in `bytes`.
+    func step(_ event: Event, bytes: [UInt8] = []) {
+        bytes.withUnsafeBytes { broker.step(event, bytes: $0, at: now, effects: &effects) }
+        collect()
+    }
+
+    @discardableResult
+    func connect(
+        _ name: String, clean: Bool = false, expiry: UInt32? = nil, window: UInt16 = .max,
+        resume: (epoch: UInt64, number: UInt64)? = nil,
+        outbox: (epoch: UInt64, seen: UInt64, used: UInt64)? = nil, isReconnect: Bool = false,
+        cookie: UInt64? = nil, lane: UInt8 = 0, claim: ((inout [UInt8]) -> Claim)? = nil
+    ) -> ConnectionID {
+        let (user, device) = World.split(name)
+        var bytes: [UInt8] = []
+        let deviceRange = bytes.appendRange(device)
+        let identity =
+            claim?(&bytes)
+            ?? .appKey(
+                app: bytes.appendRange("app"), digest: World.keyDigest,
+                user: bytes.appendRange(user))
+        nextSlot += 1
+        let connection = ConnectionID(lane: lane, slot: nextSlot, generation: 1)
+        names[connection] = name
+        connections[name] = connection
+        let request = ConnectRequest(
+            dialect: .mrt, claim: identity, device: deviceRange, startsClean: clean,
+            isReconnect: isReconnect, keepAliveSeconds: 60, sessionExpirySeconds: expiry,
+            inboxWindow: window,
+            resume: resume.map { InboxPosition(epoch: $0.epoch, number: $0.number) },
+            cookie: cookie,
+            outbox: outbox.map {
+                OutboxPosition(epoch: $0.epoch, resultsSeen: $0.seen, highestUsed: $0.used)
+            },
+            newEpoch: random(), newCookie: random())
+        step(.connectReceived(connection, request), bytes: bytes)
+        return connection
+    }
+
+    /// Connects with an outbox epoch of its own, commits, and forgets what was said: for tests that
+    /// are about what comes afterwards.
+    func begin(_ names: String..., expiry: UInt32? = nil, window: UInt16 = .max) {
+        for name in names {
+            connect(name, expiry: expiry, window: window, outbox: (epoch: 7, seen: 0, used: 0))
+        }
+        settle()
+        _ = lines()
+    }
+
+    func send(
+        _ name: String, _ number: UInt64, to target: Target, _ text: String,
+        grade: Grade = .durable, id: String = "", expiry: UInt64? = nil, time: UInt64 = 0,
+        byteCount: UInt32? = nil, isRaw: Bool = false
+    ) {
+        var bytes: [UInt8] = []
+        let request = SendRequest(
+            number: grade == .transient ? 0 : number, grade: grade,
+            target: target.append(to: &bytes), messageIdentifier: bytes.appendRange(id),
+            expirySeconds: expiry, senderUnixMilliseconds: time, isRaw: isRaw,
+            payload: bytes.appendRange((isRaw ? "" : "\0") + text),
+            messageByteCount: byteCount ?? UInt32(text.utf8.count) + 16)
+        step(.sendReceived(connections[name]!, request), bytes: bytes)
+    }
+
+    func acknowledge(_ name: String, through number: UInt64) {
+        step(.inboxAcknowledged(connections[name]!, throughNumber: number))
+    }
+
+    func seeResults(_ name: String, through number: UInt64) {
+        step(.resultsSeen(connections[name]!, throughNumber: number))
+    }
+
+    func subscribe(_ name: String, _ filter: String, grade: Grade = .once, id: UInt64 = 1) {
+        var bytes: [UInt8] = []
+        let request = SubscribeRequest(
+            requestIdentifier: id, filter: bytes.appendRange(filter), grade: grade)
+        step(.subscribeReceived(connections[name]!, request), bytes: bytes)
+    }
+
+    func unsubscribe(_ name: String, _ filter: String, id: UInt64 = 1) {
+        var bytes: [UInt8] = []
+        let request = UnsubscribeRequest(
+            requestIdentifier: id, filter: bytes.appendRange(filter))
+        step(.unsubscribeReceived(connections[name]!, request), bytes: bytes)
+    }
+
+    func disconnect(_ name: String, expiry: UInt32? = nil, sendsWill: Bool = false) {
+        let request = DisconnectRequest(sessionExpirySeconds: expiry, sendsWill: sendsWill)
+        step(.disconnectReceived(connections[name]!, request))
+    }
+
+    func setWill(
+        _ name: String, to target: Target, _ text: String, delay: UInt32 = 0, id: UInt64 = 1
+    ) {
+        var bytes: [UInt8] = []
+        let message = SendRequest(
+            number: 0, grade: .once, target: target.append(to: &bytes),
+            payload: bytes.appendRange("\0" + text), messageByteCount: 20)
+        let request = WillRequest(delaySeconds: delay, message: message)
+        step(
+            .willSet(connections[name]!, requestIdentifier: id, request), bytes: bytes)
+    }
+
+    func clearWill(_ name: String, id: UInt64 = 1) {
+        step(.willCleared(connections[name]!, requestIdentifier: id))
+    }
+
+    /// A request about groups, made of ranges in the bytes it appends to.
+    func groups(_ name: String, id: UInt64 = 1, _ make: (inout [UInt8]) -> GroupRequest) {
+        var bytes: [UInt8] = []
+        let request = make(&bytes)
+        step(
+            .groupRequested(connections[name]!, requestIdentifier: id, request), bytes: bytes)
+    }
+
+    /// Asks for a group; the key tells one request from another.
+    func createGroup(
+        _ name: String, key: UInt64, title: String = "title", meta: String = "",
+        allowed: [String]? = nil, id: UInt64 = 1
+    ) {
+        groups(name, id: id) { bytes in
+            .create(
+                GroupCreation(
+                    key: key, title: bytes.appendRange(title), meta: bytes.appendRange(meta),
+                    allowed: allowed.map { bytes.appendList($0) }, seed: random()))
+        }
+    }
+
+    /// Makes a group and lets users join it; gives its id.
+    func makeGroup(
+        owner: String, members: [String] = [], allowed: [String]? = nil, meta: String = ""
+    ) -> String {
+        createGroup(owner, key: random(), meta: meta, allowed: allowed)
+        settle()
+        let group = lastBody
+        for member in members {
+            groups(member) { .join($0.appendRange(group)) }
+        }
+        settle()
+        _ = lines()
+        return group
+    }
+
+    /// The network loses a connection.
+    func lose(_ names: String...) {
+        for name in names { step(.connectionClosed(connections[name]!, .lost)) }
+    }
+
+    /// Time passes, and the broker does what has become due.
+    func pass(milliseconds: UInt64) {
+        now.instant = now.instant.advanced(byMilliseconds: milliseconds)
+        now.unixMilliseconds += milliseconds
+        broker.advance(to: now, effects: &effects)
+        collect()
+    }
+
+    func pass(seconds: UInt64) { pass(milliseconds: seconds * 1000) }
+
+    // MARK: - What there is
+
+    var gauges: Gauges { broker.gauges() }
+    var counters: Counters { broker.counters }
+    var hasBatch: Bool { broker.hasBatch }
+
+    func addUser(_ name: String) { _ = broker.addUser(Array(name.utf8), app: World.app) }
+    func addToken(_ token: Token) -> Bool { broker.addToken(token) }
+
+    /// The highest number that was delivered to a session on its connection.
+    func sentThrough(_ name: String) -> UInt64 {
+        let session = broker.connections[connections[name]!]
+        return broker.attachments[broker.sessions[session].attachment].sentThrough
+    }
+
+    // MARK: - The store
+
+    /// The broker believes the store full, or has forgotten that it was.
+    func fillStore() { broker.isStoreFull = true }
+    func forgetFullStore() { broker.isStoreFull = false }
+
+    /// Hands a batch to the store, which has not carried it out yet; false when there is none.
+    @discardableResult
+    func beginCommit() -> Bool {
+        guard broker.takeBatch(into: &batch, at: now) else { return false }
+        broker.checkInvariants()
+        store.begin(batch)
+        return true
+    }
+
+    /// The batch that is under way is committed, and the core is told.
+    func finishCommit(softLimitBytes: UInt64 = .max, usedBytes: UInt64 = 0) {
+        store.finish(into: &result)
+        result.softLimitBytes = softLimitBytes
+        result.usedBytes = usedBytes
+        broker.stored(result, at: now, effects: &effects)
+        collect()
+    }
+
+    @discardableResult
+    func commit() -> Bool {
+        guard beginCommit() else { return false }
+        finishCommit()
+        return true
+    }
+
+    /// Commits until there is nothing left to commit.
+    func settle() {
+        var rounds = 0
+        while commit() {
+            rounds += 1
+            precondition(rounds < 10_000, "the core always has another batch")
+        }
+        checkStore()
+    }
+
+    /// When nothing is under way, the core's sums are the store's.
+    func checkStore() {
+        var outlines = QueueOutlines()
+        _ = store.restore(into: &outlines)
+        var expected: [UInt64: QueueTally] = [:]
+        for session in 0..<broker.sessions.endIndex
+        where broker.sessions.contains(session) && broker.sessions[session].isPersistent {
+            let unstored = broker.unstoredEntries(of: session)
+            let inbox = broker.sessions[session].inbox
+            expected[inbox.queue.raw] = QueueTally(
+                queue: inbox.queue, count: UInt64(inbox.count) - unstored.count,
+                byteCount: inbox.byteCount - unstored.byteCount)
+        }
+        for mailbox in 0..<broker.mailboxes.endIndex where broker.mailboxes.contains(mailbox) {
+            let inbox = broker.mailboxes[mailbox]
+            expected[inbox.queue.raw] = QueueTally(
+                queue: inbox.queue, count: UInt64(inbox.count), byteCount: inbox.byteCount)
+        }
+        precondition(
+            outlines.tallies == expected.filter { $0.value.count > 0 },
+            "the core and the store count differently")
+    }
+
+    /// What was in the batch that was handed over last.
+    var lastBatch: StoreBatch { batch }
+
+    /// The broker dies and starts again from what was committed.
+    ///
+    /// - Parameter committing: whether the batch under way still reaches the disk.
+    func crash(committing: Bool = false) {
+        store.crash(committing: committing)
+        effects = Effects(laneCount: 2)
+        connections = [:]
+        broker = Broker(limits: limits, laneCount: 2, at: now)
+        restore()
+    }
+
+    private func restore() {
+        let state = store.restore(into: &broker)
+        // The store is this broker's own: a row it cannot read is a fault of the test.
+        try! broker.finishRestoring(state, newEpochSeed: random(), at: now)
+    }
+
+    // MARK: - Lines
+
+    /// What was said to the clients since the last call.
+    func lines() -> [String] {
+        defer { transcript = [] }
+        return transcript
+    }
+
+    /// The same without the inbox numbers, which a restart makes large.
+    func unnumberedLines() -> [String] {
+        lines().map { line in
+            guard let start = line.firstIndex(of: "#"), let end = line[start...].firstIndex(of: " ")
+            else { return line }
+            return String(line[..<start] + line[end...].dropFirst())
+        }
+    }
+
+    private func collect() {
+        broker.checkInvariants()
+        for lane in 0..<2 as Range<UInt8> {
+            for index in 0..<effects[lane].effects.count {
+                let effect = effects[lane].effects[index]
+                note(effect, lane)
+                if case .note = effect, !showsNotes { continue }
+                transcript.append(effects[lane].line(effect) { names[$0] ?? "nobody" })
+            }
+            effects[lane].removeAll()
+        }
+    }
+
+    private func note(_ effect: Effect, _ lane: UInt8) {
+        switch effect {
+        case .accept(let connection, let acceptance):
+            epochs[names[connection]!] = acceptance.epoch
+            cookies[names[connection]!] = acceptance.cookie
+        case .respond(_, _, _, let body):
+            lastBody = String(decoding: body.bytes(in: effects[lane].bytes.bytes), as: UTF8.self)
+        default:
+            break
+        }
+    }
+
+    private func random() -> UInt64 {
+        nextRandom += 1
+        return nextRandom
+    }
+
+    static func split(_ name: String) -> (user: String, device: String) {
+        let parts = name.split(separator: "/", omittingEmptySubsequences: false)
+        return (String(parts[0]), parts.count > 1 ? String(parts[1]) : "")
+    }
+}
+
+/// The sums of a store's queues.
+private struct QueueOutlines: StoreVisitor {
+    var tallies: [UInt64: QueueTally] = [:]
+
+    mutating func visitRecord(
+        table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
+    ) {}
+
+    mutating func visitQueue(_ outline: QueueOutline) {
+        tallies[outline.tally.queue.raw] = outline.tally
+    }
+}
+
+extension Broker {
+    /// What is in a session's window though the store refused it.
+    fileprivate func unstoredEntries(of session: UInt32) -> (count: UInt64, byteCount: UInt64) {
+        let attachment = sessions[session].attachment
+        guard attachment != Slab<Attachment>.none else { return (0, 0) }
+        var sum: (count: UInt64, byteCount: UInt64) = (0, 0)
+        for position in 0..<attachments[attachment].window.count {
+            let entry = attachments[attachment].window[position]
+            guard entry.isUnstored else { continue }
+            sum.count += 1
+            sum.byteCount += UInt64(entry.byteCount)
+        }
+        return sum
+    }
+}
+
+extension Target {
+    fileprivate func append(to bytes: inout [UInt8]) -> SendTarget {
+        switch self {
+        case .user(let name): return .user(bytes.appendRange(name))
+        case .group(let name): return .group(bytes.appendRange(name))
+        case .topic(let name): return .topic(bytes.appendRange(name))
+        case .everybody: return .everybody
+        case .users(let names):
+            let list = bytes.appendList(names)
+            return .users(ids: list.bytes, count: list.count)
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Appends ids in a row.
+    mutating func appendList(_ names: [String]) -> IdentifierRange {
+        let start = count
+        for name in names {
+            append(UInt8(name.utf8.count))
+            self += name.utf8
+        }
+        return IdentifierRange(
+            bytes: ByteRange(offset: start, count: count - start), count: names.count)
+    }
+
+    /// Appends a text, and gives its place.
+    mutating func appendRange(_ text: String) -> ByteRange {
+        let start = count
+        self += text.utf8
+        return ByteRange(offset: start, count: count - start)
+    }
+}
