@@ -233,6 +233,7 @@ extension Broker {
         let isContinued =
             !isNew && position.epoch == sessions[session].outboxEpoch && position.epoch != 0
         let isFirst = !sessions[session].hasConnectedSinceStart
+        let isReplaced = !isContinued && sessions[session].outboxEpoch != 0
         if !isContinued {
             if !sessions[session].outbox.isEmpty {
                 sessions[session].outbox = []
@@ -244,8 +245,9 @@ extension Broker {
         if !isContinued || isFirst {
             // Whatever was sent up to here and is not remembered may have been delivered.
             sessions[session].doubtfulThrough = position.highestUsed
-            // Records of grade *once* survive the broker, but not their session.
-            let isForgotten = isNew || !isFirst || isRestoredBackup
+            // Records of grade *once* survive the broker, but neither their session nor another
+            // client's numbering in their place.
+            let isForgotten = isNew || !isFirst || isReplaced || isRestoredBackup
             sessions[session].forgottenThrough = isForgotten ? position.highestUsed : 0
         }
         sessions[session].hasConnectedSinceStart = true
