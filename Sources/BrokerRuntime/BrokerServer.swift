@@ -79,14 +79,16 @@ public final class BrokerServer {
     /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
     private static let housekeepingMilliseconds = 500
 
-    /// Stops: lanes say good-bye and send what is to be sent, then the writer stores what is
-    /// gathered.
+    /// Stops: nothing is taken in any more, what was taken in is stored and its senders hear so,
+    /// then the lanes say good-bye.
     public func stop() {
         log.write(.info, .brokerStopping)
-        for handle in shared.laneHandles { handle.requestStop() }
-        for lane in lanes { lane.join() }
+        // The door goes first: it waits for commits too, and one thread at a time may.
         doorHandle.requestStop()
         door?.join()
+        shared.drain()
+        for handle in shared.laneHandles { handle.requestStop() }
+        for lane in lanes { lane.join() }
         shared.writerSignal.stop()
         writer?.join()
         log.write(.info, .brokerStopped)

@@ -1,5 +1,5 @@
-// From arguments to an exit code: picks the command, runs it, and puts every failure into words that
-// say what to do next.
+// From arguments to an exit code: picks the command, runs it, and puts every failure into words
+// that say what to do next.
 
 import Administration
 import CommandLineOptions
