@@ -37,6 +37,7 @@ struct BenchCore: ~Copyable {
         } catch {
             preconditionFailure("nothing was restored: \(error)")
         }
+        precondition(broker.addApp(broker.anonymousApp, keyDigest: nil), "a core has no apps yet")
         connect(sender, ByteRange(offset: 0, count: 6), expirySeconds: 0)
         for (index, name) in names.enumerated() {
             let connection = receiver(index)
