@@ -6,6 +6,9 @@
 public enum AdministrationCommand: Hashable, Sendable {
     case createApp(CreateApp)
     case listApps(ListApps)
+    case showApp(ShowApp)
+    case setAppRights(SetAppRights)
+    case explainRights(ExplainRights)
     case addUser(AddUser)
     case mintTokens(MintTokens)
     case readStatistics(ReadStatistics)
@@ -31,6 +34,9 @@ public enum AdministrationCommand: Hashable, Sendable {
         switch head.request {
         case CreateApp.name: self = .createApp(try Self.body(line))
         case ListApps.name: self = .listApps(try Self.body(line))
+        case ShowApp.name: self = .showApp(try Self.body(line))
+        case SetAppRights.name: self = .setAppRights(try Self.body(line))
+        case ExplainRights.name: self = .explainRights(try Self.body(line))
         case AddUser.name: self = .addUser(try Self.body(line))
         case MintTokens.name: self = .mintTokens(try Self.body(line))
         case ReadStatistics.name: self = .readStatistics(try Self.body(line))

@@ -19,6 +19,7 @@ extension Broker {
         guard let session = session(of: connection) else { return }
         if let reason = refusal(of: request, from: session, bytes) {
             counters.requestsRefused += 1
+            note(.sendRefused, session, reason, &effects)
             effects[connection.lane].respond(connection, requestIdentifier, reason)
             return
         }
@@ -229,6 +230,12 @@ extension Broker {
             let grace = max(
                 UInt64(wills[index].delaySeconds), silence, CoreLimits.restartGraceSeconds)
             scheduleWill(index, afterSeconds: grace, moment)
+            // Nor does its session end meanwhile, which would send it too.
+            guard let session = session(of: wills[index].user, device: wills[index].device) else {
+                continue
+            }
+            cancelExpiry(session)
+            startExpiry(session, notBefore: moment.instant.advanced(bySeconds: grace))
         }
     }
 }

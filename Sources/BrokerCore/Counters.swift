@@ -6,6 +6,10 @@ public struct Counters: Hashable, Sendable {
     public var connectsAccepted: UInt64 = 0
     public var connectsRefused: UInt64 = 0
     public var takeovers: UInt64 = 0
+    /// New credentials of connected clients that were worth nothing.
+    public var credentialsRefused: UInt64 = 0
+    /// Sends, single receivers, subscriptions and queries that no right allowed.
+    public var rightsRefusals: UInt64 = 0
     public var sessionsCreated: UInt64 = 0
     public var sessionsExpired: UInt64 = 0
     public var sendsAccepted: UInt64 = 0

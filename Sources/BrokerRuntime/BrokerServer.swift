@@ -18,8 +18,10 @@ public final class BrokerServer {
     private let clock: BrokerClock
     private let log: LogWriter
     private let settings: BrokerSettings
+    private let listenerSet: ListenerSet
+    private let trust: ClientTrust
     /// The listeners of the configuration, with the ports that the system chose.
-    let listeners: [ListenerSettings]
+    var listeners: [ListenerSettings] { listenerSet.settings }
     private let doorHandle: LoopHandle
     private var lanes: [Thread] = []
     private var door: Thread?
@@ -29,12 +31,13 @@ public final class BrokerServer {
     public init(_ settings: BrokerSettings, log: LogWriter) throws(StartError) {
         self.log = log
         self.settings = settings
-        let listeners = try ListenerSet(settings)
-        self.listeners = listeners.settings
+        trust = ClientTrust(try TrustMaterial(settings))
+        listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         var store = try Self.openStore(settings)
         let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
         let restored = try Self.restore(&store, settings, laneCount: laneCount)
         clock = restored.clock
+        try Self.sealTickets(of: listenerSet, settings, clock)
         doorHandle = try Self.makeHandle()
         var handles: [LoopHandle] = []
         for _ in 0..<laneCount { handles.append(try Self.makeHandle()) }
@@ -42,8 +45,8 @@ public final class BrokerServer {
             restored.broker, laneHandles: handles, writerSignal: WakeSignal())
         try startDoor()
         startWriter(store)
-        for lane in 0..<laneCount { startLane(UInt8(lane), listeners) }
-        for listener in listeners.listeners {
+        for lane in 0..<laneCount { startLane(UInt8(lane)) }
+        for listener in listenerSet.listeners {
             log.write(
                 .info, .listening,
                 [
@@ -76,7 +79,8 @@ public final class BrokerServer {
     /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
     private static let housekeepingMilliseconds = 500
 
-    /// Stops: lanes say good-bye and send what is to be sent, then the writer stores what is gathered.
+    /// Stops: lanes say good-bye and send what is to be sent, then the writer stores what is
+    /// gathered.
     public func stop() {
         log.write(.info, .brokerStopping)
         for handle in shared.laneHandles { handle.requestStop() }
@@ -141,6 +145,22 @@ public final class BrokerServer {
         return Restored(broker: broker, clock: clock)
     }
 
+    /// Tickets that the fleet holds stay good over a restart: their keys are kept beside the store.
+    private static func sealTickets(
+        of listeners: ListenerSet, _ settings: BrokerSettings, _ clock: BrokerClock
+    ) throws(StartError) {
+        let keys: [UInt8]
+        do throws(CredentialError) {
+            keys = try TicketKeyFile.ensure(
+                "\(settings.dataDirectory)/ticket-keys",
+                byteCount: ServerTLSContext.ticketKeyByteCount,
+                unixSeconds: Int64(clock.moment().unixMilliseconds / 1000))
+        } catch {
+            throw .credentials(error)
+        }
+        try listeners.setTicketKeys(keys)
+    }
+
     private static func makeHandle() throws(StartError) -> LoopHandle {
         do throws(TransportError) {
             return try LoopHandle()
@@ -163,7 +183,7 @@ public final class BrokerServer {
         }
     }
 
-    private func startLane(_ lane: UInt8, _ listeners: ListenerSet) {
+    private func startLane(_ lane: UInt8) {
         var configuration = EventLoop.Configuration()
         configuration.lane = lane
         configuration.connectionsMaximum = settings.limits.connections
@@ -173,12 +193,12 @@ public final class BrokerServer {
         configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
         let handler = Box(
             LaneHandler(
-                lane: lane, shared: shared, clock: clock, terms: listeners.terms,
+                lane: lane, shared: shared, clock: clock, listeners: listenerSet, trust: trust,
                 packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
         lanes.append(
             runLoop(
                 "lane-\(lane)", configuration, shared.laneHandles[Int(lane)],
-                listeners.listeners, handler))
+                listenerSet.listeners, handler))
     }
 
     private func startDoor() throws(StartError) {
@@ -196,7 +216,8 @@ public final class BrokerServer {
         }
         let handler = Box(
             AdministrationDoor(
-                shared: shared, clock: clock, log: log, version: MartletVersion.text))
+                desk: OperatorDesk(
+                    shared: shared, clock: clock, log: log, version: MartletVersion.text)))
         door = runLoop("door", configuration, doorHandle, [listener], handler)
     }
 

@@ -1,5 +1,6 @@
-// A lane: one event loop with its conversations. Bytes become events as they arrive; once per turn the
-// core is entered with all of them, and what it wants done on this lane's connections is carried out.
+// A lane: one event loop with its conversations. Bytes become events as they arrive; once per turn
+// the core is entered with all of them, and what it wants done on this lane's connections is
+// carried out.
 
 import BrokerCore
 import Dialects
@@ -13,7 +14,9 @@ struct LaneHandler: LoopHandler, ~Copyable {
     private let clock: BrokerClock
     private var desk: PacketDesk
     private var carrier: EffectCarrier
-    private var doorkeeper = CredentialDesk()
+    private var doorkeeper: CredentialDesk
+    /// By tag: whether a listener's clients may prove by TLS who they are.
+    private let provesIdentity: [Bool]
     private var notes: LaneLog
     /// This lane's effects while they are carried out; empty otherwise.
     private var effects = EffectLane()
@@ -25,15 +28,17 @@ struct LaneHandler: LoopHandler, ~Copyable {
     private var isStopping = false
 
     init(
-        lane: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
-        packetMaximum: Int, notes: consuming LaneLog
+        lane: UInt8, shared: SharedBroker, clock: BrokerClock, listeners: ListenerSet,
+        trust: ClientTrust, packetMaximum: Int, notes: consuming LaneLog
     ) {
         self.lane = lane
         self.shared = shared
         self.clock = clock
         self.packetMaximum = packetMaximum
         self.notes = notes
-        desk = PacketDesk(lane: lane, terms: terms, packetMaximum: packetMaximum)
+        desk = PacketDesk(lane: lane, terms: listeners.terms, packetMaximum: packetMaximum)
+        doorkeeper = CredentialDesk(trust: trust, clock: clock)
+        provesIdentity = listeners.provesIdentity
         carrier = EffectCarrier(packetMaximum: packetMaximum)
     }
 
@@ -46,6 +51,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
             preconditionFailure("a broker connects to nobody")
         }
         desk.conversations.open(connection, terms: UInt8(tag))
+        if provesIdentity[Int(tag)] { doorkeeper.opened(connection, in: loop) }
     }
 
     mutating func received(
@@ -64,7 +70,6 @@ struct LaneHandler: LoopHandler, ~Copyable {
         case .authentication:
             // It has not logged in (D18); there may be no dialect to answer in.
             notes.takeRefusal(connection, .keepAliveTimeout)
-            notes.write(loop)
             loop.close(connection, afterFlush: false)
         case .keepAlive:
             desk.events.append(.peerFaulted(connection, .keepAliveTimeout))
@@ -74,7 +79,8 @@ struct LaneHandler: LoopHandler, ~Copyable {
     mutating func closed(
         _ connection: ConnectionID, _ cause: NetTransport.CloseCause, in loop: inout EventLoop
     ) {
-        notes.writeClosed(connection, cause, loop)
+        notes.takeClosed(connection, cause, loop)
+        doorkeeper.closed(connection)
         guard desk.conversations[connection] != nil else { return }
         desk.conversations.close(connection)
         if isStopping { return }
@@ -89,7 +95,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
 
     mutating func turnEnded(in loop: inout EventLoop) {
         let isDue = loop.nextWake <= loop.now
-        defer { notes.write(loop) }
+        defer { writeNotes(loop) }
         guard isDue || isWoken || !desk.events.isEmpty else { return }
         isWoken = false
         repeat {
@@ -102,6 +108,9 @@ struct LaneHandler: LoopHandler, ~Copyable {
         let moment = clock.moment(at: loop.now)
         let bytes = loop.arena
         loop.nextWake = shared.enter(from: lane) { state in
+            for (connection, identity) in doorkeeper.presented {
+                state.broker.present(identity, for: connection)
+            }
             for event in desk.events {
                 state.broker.step(event, bytes: bytes, at: moment, effects: &state.effects)
             }
@@ -110,6 +119,15 @@ struct LaneHandler: LoopHandler, ~Copyable {
             return state.broker.nextDeadline ?? .never
         }
         desk.events.removeAll(keepingCapacity: true)
+        doorkeeper.forgetPresented()
+    }
+
+    private mutating func writeNotes(_ loop: borrowing EventLoop) {
+        for (connection, refusal) in doorkeeper.refusals {
+            notes.explain(connection, refusal.detail)
+        }
+        doorkeeper.forgetRefusals()
+        notes.write(loop)
     }
 
     private mutating func carryOut(_ loop: inout EventLoop) {

@@ -1,5 +1,5 @@
-// The broker's counters under the names that operators know from `$SYS` (conventions 4.5), and under
-// names of the same shape where the field has none.
+// The broker's counters under the names that operators know from `$SYS` (conventions 4.5), and
+// under names of the same shape where the field has none.
 
 import Administration
 import BrokerCore
@@ -20,6 +20,8 @@ enum StatisticsNames {
             "connects/accepted": counters.connectsAccepted,
             "connects/refused": counters.connectsRefused,
             "connects/takeovers": counters.takeovers,
+            "credentials/refused": counters.credentialsRefused,
+            "rights/refused": counters.rightsRefusals,
             "messages/received": counters.sendsAccepted,
             "messages/refused": counters.sendsRefused,
             "messages/repeated": counters.sendsRepeated,

@@ -177,7 +177,8 @@ import Testing
         #expect(
             world.lines() == [
                 "ann/phone: accepted, new", "ann/watch: refused, clientIdentifierNotValid",
-                "ann/phone: accepted, present", "ann/phone: refused, badUserNameOrPassword",
+                "ann/phone: accepted, present", "ann/phone: closed, maximumConnectTime",
+                "ann/phone: refused, badUserNameOrPassword",
             ])
     }
 

@@ -40,6 +40,8 @@ final class World {
     private(set) var lastBody = ""
     /// The cookie each session was given last.
     private(set) var cookies: [String: UInt64] = [:]
+    /// Whether each session was told that it has a will.
+    private(set) var hasWill: [String: Bool] = [:]
     /// The epoch each session was told last.
     private(set) var epochs: [String: UInt64] = [:]
 
@@ -50,7 +52,7 @@ final class World {
         self.limits = limits
         broker = Broker(limits: limits, laneCount: 2, at: now)
         restore()
-        _ = broker.addApp(World.app, keyDigest: World.keyDigest)
+        _ = broker.addApp(World.app, keyDigest: World.keyDigest, rights: .everything)
         settle()
     }
 
@@ -197,6 +199,15 @@ final class World {
         settle()
         _ = lines()
         return group
+    }
+
+    /// Puts users into a group as a restart does, without a word: for tests that need many.
+    func addMembers(_ names: [String], to group: String) {
+        let app = broker.app(named: World.app)!
+        let index = Array(group.utf8).withUnsafeBytes { broker.apps[app].groups.value(for: $0)! }
+        for name in names {
+            broker.addMember(broker.knownUser(Array(name.utf8), app: app), to: index)
+        }
     }
 
     /// The network loses a connection.
@@ -348,6 +359,7 @@ final class World {
         case .accept(let connection, let acceptance):
             epochs[names[connection]!] = acceptance.epoch
             cookies[names[connection]!] = acceptance.cookie
+            hasWill[names[connection]!] = acceptance.hasWill
         case .respond(_, _, _, let body):
             lastBody = String(decoding: body.bytes(in: effects[lane].bytes.bytes), as: UTF8.self)
         default:
