@@ -24,27 +24,32 @@ passed() { echo "  $*"; }
 # Waits until a file has so many lines with a word, at most 20 s.
 wait_for() {
     local deadline=$((SECONDS + 20))
-    until [ "$(grep -c "$2" "$1" 2>/dev/null || true)" -ge "$3" ]; do
+    touch "$1"
+    until [ "$(grep -c "$2" "$1" || true)" -ge "$3" ]; do
         [ $SECONDS -lt $deadline ] || fail "no $3 lines with '$2' in $1"
         sleep 0.05
     done
 }
 
-free_port() {
-    local port
-    while port=$((20000 + RANDOM % 20000)); do
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
-    done
+# Ports below those that the system gives to connections. The broker comes back on the same ones, so
+# that it cannot be given any; where another program is faster, others are tried.
+choose_ports() {
+    tls_port=$((20000 + RANDOM % 12000))
+    tcp_port=$((tls_port + 1))
 }
-
-tls_port=$(free_port)
-tcp_port=$(free_port)
+choose_ports
 
 start_broker() {
-    "$martletd" --dev --data="$directory/data" --listen="tls://localhost:$tls_port" \
-        --listen="tcp://127.0.0.1:$tcp_port?anonymous" >"$directory/broker.log" 2>&1 &
-    broker=$!
-    wait_for "$directory/broker.log" state=ready 1
+    local attempt
+    for attempt in 1 2 3 4 5; do
+        "$martletd" --dev --data="$directory/data" --listen="tls://localhost:$tls_port" \
+            --listen="tcp://127.0.0.1:$tcp_port?anonymous" >"$directory/broker.log" 2>&1 &
+        broker=$!
+        wait_for "$directory/broker.log" 'state=ready\|is in use' 1
+        ! grep -q 'is in use' "$directory/broker.log" || { choose_ports; continue; }
+        return
+    done
+    fail "no port is free"
 }
 
 kill_broker() {
