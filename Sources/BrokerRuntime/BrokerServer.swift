@@ -20,6 +20,7 @@ public final class BrokerServer {
     private let settings: BrokerSettings
     private let listeners: ListenerSet
     private let trust: ClientTrust
+    private let backups = BackupHandover()
     private let doorHandle: LoopHandle
     private var lanes: [Thread] = []
     private var door: Thread?
@@ -169,7 +170,7 @@ public final class BrokerServer {
 
     private func startWriter(_ store: consuming LMDBQueueStore) {
         let log = log
-        let box = Box(StoreWriter(store: store, shared: shared, clock: clock))
+        let box = Box(StoreWriter(store: store, shared: shared, clock: clock, backups: backups))
         writer = Thread(name: "store") {
             do throws(StoreError) {
                 try box.value.run()
@@ -215,7 +216,8 @@ public final class BrokerServer {
         let handler = Box(
             AdministrationDoor(
                 desk: OperatorDesk(
-                    shared: shared, clock: clock, log: log, version: MartletVersion.text)))
+                    shared: shared, clock: clock, log: log, backups: backups,
+                    version: MartletVersion.text)))
         door = runLoop("door", configuration, doorHandle, [listener], handler)
     }
 

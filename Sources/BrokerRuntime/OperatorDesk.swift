@@ -13,10 +13,15 @@ struct OperatorDesk {
     let shared: SharedBroker
     let clock: BrokerClock
     let log: LogWriter
+    let backups: BackupHandover
     let started: Moment
     let version: String
 
-    init(shared: SharedBroker, clock: BrokerClock, log: LogWriter, version: String) {
+    init(
+        shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupHandover,
+        version: String
+    ) {
+        self.backups = backups
         self.shared = shared
         self.clock = clock
         self.log = log
@@ -35,6 +40,14 @@ struct OperatorDesk {
             case .explainRights(let request): return request.line(replying: try explain(request))
             case .addUser(let request): return request.line(replying: try addUser(request))
             case .mintTokens(let request): return request.line(replying: try mint(request))
+            case .listTokens(let request): return request.line(replying: listTokens(request))
+            case .revokeTokens(let request): return request.line(replying: try revoke(request))
+            case .listSessions(let request): return request.line(replying: listSessions(request))
+            case .kickSessions(let request): return request.line(replying: try kick(request))
+            case .deleteSessions(let request): return request.line(replying: try delete(request))
+            case .showMailbox(let request): return request.line(replying: try show(request))
+            case .purgeQueues(let request): return request.line(replying: try purge(request))
+            case .backUpStore(let request): return request.line(replying: try backUp(request))
             case .readStatistics(let request): return request.line(replying: statistics())
             }
         } catch {

@@ -39,6 +39,7 @@ enum MartletdProgram {
             return .success
         }
         if options.has(.verifyStore) { return verifyStore(configuration.settings) }
+        if let backup = options[.restore] { return restore(backup, configuration.settings) }
         return serve(configuration.settings, isDevelopment: options.has(.dev))
     }
 
@@ -47,6 +48,17 @@ enum MartletdProgram {
             let report = try StoreVerification.run(settings)
             StandardStream.output.print(report.text)
             return report.isSound ? .success : .storeUnusable
+        } catch {
+            StandardStream.error.print("martletd: \(error)")
+            return ExitCode(error)
+        }
+    }
+
+    private static func restore(_ backup: String, _ settings: BrokerSettings) -> ExitCode {
+        do throws(StartError) {
+            try StoreRestoration.run(settings, from: backup)
+            StandardStream.output.print("\(settings.dataDirectory) has the store of \(backup)")
+            return .success
         } catch {
             StandardStream.error.print("martletd: \(error)")
             return ExitCode(error)
