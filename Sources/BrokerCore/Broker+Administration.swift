@@ -106,7 +106,8 @@ extension Broker {
             apps: apps.count, users: users.count, sessions: sessions.count,
             connections: connections.count, subscriptions: subscriptions, tokens: tokens.count,
             messagesInMemory: messages.count, queuedMessages: queuedMessages,
-            queuedBytes: queuedBytes, isStoreFull: isStoreFull)
+            queuedBytes: queuedBytes, isStoreFull: isStoreFull, storeUsedBytes: storeUsedBytes,
+            storeLimitBytes: storeLimitBytes, groups: groups.count, wills: wills.count)
     }
 
     /// All apps, in no particular order.

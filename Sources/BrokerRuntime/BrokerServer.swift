@@ -14,12 +14,15 @@ import Threads
 
 /// A broker that is running.
 public final class BrokerServer {
-    private let shared: SharedBroker
-    private let clock: BrokerClock
-    private let log: LogWriter
-    private let settings: BrokerSettings
-    private let listeners: ListenerSet
-    private let trust: ClientTrust
+    let shared: SharedBroker
+    let clock: BrokerClock
+    let log: LogWriter
+    let listeners: ListenerSet
+    let trust: ClientTrust
+    // What follows changes with reloads and is the main thread's.
+    var settings: BrokerSettings
+    var files: FileWatch
+    var nextDailyRound = Instant(milliseconds: 0)
     private let backups = BackupHandover()
     private let doorHandle: LoopHandle
     private var lanes: [Thread] = []
@@ -30,18 +33,19 @@ public final class BrokerServer {
     public init(_ settings: BrokerSettings, log: LogWriter) throws(StartError) {
         self.log = log
         self.settings = settings
+        files = FileWatch(settings.files)
         trust = ClientTrust(try TrustMaterial(settings))
         listeners = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         var store = try Self.openStore(settings)
         let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
         let restored = try Self.restore(&store, settings, laneCount: laneCount)
         clock = restored.clock
-        try Self.sealTickets(of: listeners, settings, clock)
         doorHandle = try Self.makeHandle()
         var handles: [LoopHandle] = []
         for _ in 0..<laneCount { handles.append(try Self.makeHandle()) }
         shared = SharedBroker(
             restored.broker, laneHandles: handles, writerSignal: WakeSignal())
+        try sealTickets()
         try startDoor()
         startWriter(store)
         for lane in 0..<laneCount { startLane(UInt8(lane)) }
@@ -60,7 +64,16 @@ public final class BrokerServer {
     static let laneCountDefault = 1
 
     /// Serves until a signal asks to stop, then stops.
-    public func run(until signals: inout Signals) {
+    ///
+    /// - Parameters:
+    ///   - configuration: what the settings came from.
+    ///   - load: reads the configuration anew when a signal asks for it.
+    public func run(
+        until signals: inout Signals, _ configuration: LoadedConfiguration,
+        load: () throws(ConfigurationError) -> LoadedConfiguration
+    ) {
+        var configuration = configuration
+        var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
             .info, .brokerStarted, ["version": .text(MartletVersion.text), "state": "ready"])
@@ -68,6 +81,22 @@ public final class BrokerServer {
         while true {
             let request = signals.wait(milliseconds: Self.housekeepingMilliseconds)
             if request == .stop { break }
+            if request == .reload {
+                notifier.reloading()
+                do throws(ConfigurationError) {
+                    let new = try load()
+                    if reload(new, from: configuration) { configuration = new }
+                } catch {
+                    refuse("\(error)")
+                }
+                notifier.ready()
+            }
+            let now = clock.moment().instant
+            if now >= nextLook {
+                nextLook = now.advanced(byMilliseconds: Self.fileWatchMilliseconds)
+                renewChangedFiles()
+                keepDaily()
+            }
             if notifier.watchdogMilliseconds != nil { notifier.alive() }
             log.reportSuppressed()
         }
@@ -77,6 +106,9 @@ public final class BrokerServer {
 
     /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
     private static let housekeepingMilliseconds = 500
+    /// How often files are looked at: a renewed certificate need not be in use at once, and a look is
+    /// a few system calls.
+    private static let fileWatchMilliseconds: UInt64 = 10_000
 
     /// Stops: lanes say good-bye and send what is to be sent, then the writer stores what is
     /// gathered.
@@ -145,9 +177,7 @@ public final class BrokerServer {
     }
 
     /// Tickets that the fleet holds stay good over a restart: their keys are kept beside the store.
-    private static func sealTickets(
-        of listeners: ListenerSet, _ settings: BrokerSettings, _ clock: BrokerClock
-    ) throws(StartError) {
+    func sealTickets() throws(StartError) {
         let keys: [UInt8]
         do throws(CredentialError) {
             keys = try TicketKeyFile.ensure(
@@ -217,6 +247,7 @@ public final class BrokerServer {
             AdministrationDoor(
                 desk: OperatorDesk(
                     shared: shared, clock: clock, log: log, backups: backups,
+                    listeners: listeners, trust: trust,
                     version: MartletVersion.text)))
         door = runLoop("door", configuration, doorHandle, [listener], handler)
     }

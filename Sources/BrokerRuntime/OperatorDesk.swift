@@ -14,14 +14,18 @@ struct OperatorDesk {
     let clock: BrokerClock
     let log: LogWriter
     let backups: BackupHandover
+    let listeners: ListenerSet
+    let trust: ClientTrust
     let started: Moment
     let version: String
 
     init(
         shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupHandover,
-        version: String
+        listeners: ListenerSet, trust: ClientTrust, version: String
     ) {
         self.backups = backups
+        self.listeners = listeners
+        self.trust = trust
         self.shared = shared
         self.clock = clock
         self.log = log
@@ -57,11 +61,13 @@ struct OperatorDesk {
 
     func statistics() -> ReadStatistics.Reply {
         let (counters, gauges) = shared.enter { ($0.broker.counters, $0.broker.gauges()) }
-        let uptime = clock.moment().instant.milliseconds(since: started.instant) / 1000
+        let now = clock.moment()
+        let uptime = now.instant.milliseconds(since: started.instant) / 1000
         return ReadStatistics.Reply(
             brokerVersion: version, uptimeSeconds: uptime,
             counters: StatisticsNames.list(
-                counters, gauges, loops: shared.laneHandles.map { $0.counters }))
+                counters, gauges, loops: shared.laneHandles.map { $0.counters },
+                ProcessUsage.now(), TrustExpiry(listeners, trust, at: now)))
     }
 
     // MARK: - Support
