@@ -66,7 +66,7 @@ let package = Package(
             swiftSettings: hot),
         .target(
             name: "MartletClient",
-            dependencies: ["ClientCore", "WireFormat", "Primitives", "NetTransport"]),
+            dependencies: ["ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads"]),
 
         // Programs.
         .executableTarget(

@@ -230,6 +230,12 @@ extension Broker {
             let grace = max(
                 UInt64(wills[index].delaySeconds), silence, CoreLimits.restartGraceSeconds)
             scheduleWill(index, afterSeconds: grace, moment)
+            // Nor does its session end meanwhile, which would send it too.
+            guard let session = session(of: wills[index].user, device: wills[index].device) else {
+                continue
+            }
+            cancelExpiry(session)
+            startExpiry(session, notBefore: moment.instant.advanced(bySeconds: grace))
         }
     }
 }

@@ -50,8 +50,9 @@ extension OperatorDesk {
         }
         return ShowApp.Reply(
             app: request.app, hasKey: app.hasKey, rights: Self.texts(app.rights),
-            userCount: app.userCount, sessionCount: app.sessionCount,
-            connectionCount: app.connectionCount, tokenCount: app.tokenCount)
+            userCount: app.userCount, groupCount: app.groupCount,
+            sessionCount: app.sessionCount, connectionCount: app.connectionCount,
+            tokenCount: app.tokenCount)
     }
 
     // MARK: - Rights

@@ -85,11 +85,11 @@ public enum SettingTable {
     private static let limits: [Setting] = [
         .integer(
             "limits.connections", \.limits.connections, in: 1...1_000_000, unit: "connections",
-            reload: .newConnections,
+            reload: .restart,
             "Connections at a time. Each needs a file descriptor: see LimitNOFILE."),
         .integer(
             "limits.authenticationSeconds", \.limits.authenticationSeconds, in: 1...600,
-            unit: "seconds", reload: .newConnections,
+            unit: "seconds", reload: .restart,
             "A connection that is not logged in after this time, counted from accept and TLS "
                 + "included, is closed (D18)."),
         .integer(
@@ -143,7 +143,7 @@ public enum SettingTable {
             reload: .atOnce, "A payload on a plain topic; one byte more is refused with 0x95."),
         .integer(
             "limits.packetMaximum", \.limits.packetMaximum, in: 1_024...268_435_460, unit: "bytes",
-            reload: .newConnections,
+            reload: .restart,
             "A whole packet from a client. At least 66000 more than `payloadMaximum`, which leaves "
                 + "room for the longest topic."),
     ]

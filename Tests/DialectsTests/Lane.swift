@@ -194,7 +194,9 @@ struct RecordingHost: ConnectionHost {
 struct TestDoorkeeper: Doorkeeper {
     private var count: UInt64 = 0
 
-    mutating func claim(token: ByteRange, in bytes: UnsafeRawBufferPointer) -> Claim? {
+    mutating func claim(
+        token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
+    ) -> Claim? {
         token.bytes(in: bytes).elementsEqual("bad".utf8)
             ? nil : .token(identifier: token, digest: Digest(0, 0, 0, 0))
     }

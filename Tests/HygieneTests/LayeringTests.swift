@@ -29,7 +29,7 @@ private let allowedImports: [String: Set<String>] = [
     ],
     "BrokerSimulation": ["BrokerCore", "Dialects", "ClientCore", "WireFormat", "Primitives"],
     "MartletClient": [
-        "ClientCore", "WireFormat", "Primitives", "NetTransport", "Glibc", "Synchronization",
+        "ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads", "Synchronization",
     ],
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "Glibc"],

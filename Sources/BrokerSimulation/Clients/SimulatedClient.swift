@@ -191,6 +191,7 @@ final class SimulatedClient {
             ledger.sessionMayEnd(index)
         }
         ledger.history.note(.client(index), "leaves")
+        ledger.connectionEnded(index)
         machine!.leave(sessionExpirySeconds: expirySeconds, now: surroundings.now)
         runOn()
     }

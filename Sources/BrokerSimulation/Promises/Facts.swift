@@ -111,7 +111,9 @@ struct Receipt: Hashable {
 }
 
 struct ReceiptFact {
+    /// In a grade that is stored.
     var count = 0
+    var transientCount = 0
     var unmarkedCount = 0
     var lastNumber: UInt64 = 0
     /// Which start of the client it was.

@@ -307,17 +307,22 @@ final class Ledger {
     // MARK: Subscriptions
 
     /// A subscription is asked for. One that it replaces has no certain grade until the answer.
-    func subscribing(_ client: Int, session: Int?, filter: Int) {
-        devices[profile.clients[client].device].filtersAskedFor.insert(filter)
-        if let session { unsubscribing(session, filter: filter) }
+    func subscribing(_ client: Int, filter: Int) {
+        let device = profile.clients[client].device
+        devices[device].filtersAskedFor.insert(filter)
+        unsubscribing(client, filter: filter)
     }
 
     func subscribed(_ session: Int, filter: Int, grade: MRT.Grade) {
         sessions[session].filters[filter] = FilterFact(grade: grade, confirmedAt: now)
     }
 
-    func unsubscribing(_ session: Int, filter: Int) {
-        sessions[session].filters[filter]?.endedAt = now
+    /// The end of a subscription is asked for, maybe without a connection as yet.
+    func unsubscribing(_ client: Int, filter: Int) {
+        guard let session = devices[profile.clients[client].device].session,
+            let fact = sessions[session].filters[filter]
+        else { return }
+        sessions[session].filters[filter]!.endedAt = min(fact.endedAt, now)
     }
 
     /// Whether a topic matches a filter (MQTT 4.7): the plain definition.
