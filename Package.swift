@@ -66,7 +66,7 @@ let package = Package(
             swiftSettings: hot),
         .target(
             name: "MartletClient",
-            dependencies: ["ClientCore", "WireFormat", "Primitives", "NetTransport"]),
+            dependencies: ["ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads"]),
 
         // Programs.
         .executableTarget(
@@ -84,6 +84,9 @@ let package = Package(
                 "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims",
                 "COpenSSL",
             ], swiftSettings: hot),
+        .executableTarget(
+            name: "martlet-micro", dependencies: ["BrokerCore", "WireFormat", "Primitives"],
+            path: "Bench/Micro", swiftSettings: hot),
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
@@ -105,7 +108,11 @@ let package = Package(
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
         .testTarget(name: "AdministrationTests", dependencies: ["Administration"]),
         .testTarget(
-            name: "BrokerRuntimeTests", dependencies: ["BrokerRuntime", "Configuration"]),
+            name: "BrokerRuntimeTests",
+            dependencies: [
+                "BrokerRuntime", "Configuration", "Administration", "WireFormat", "Primitives",
+                "COpenSSL",
+            ]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
         .testTarget(

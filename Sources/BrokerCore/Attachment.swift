@@ -49,6 +49,8 @@ struct Attachment: ~Copyable {
     /// The batch whose commit the next delivery waits for, once that has been noted there.
     var awaitedBatch: UInt64 = 0
 
+    /// What it was let in with.
+    var access = Slab<Access>.none
     /// What the client was given to replace this connection with, and what it came with.
     let cookie: UInt64
     let presentedCookie: UInt64?

@@ -87,6 +87,7 @@ extension Broker {
         let wasConfirmed = attachments[attachment].isConfirmed
         connections.remove(attachments[attachment].connection)
         emptyWindow(session, &effects)
+        withdrawAccess(of: session)
         attachments.remove(attachment)
         sessions[session].attachment = Slab<Attachment>.none
         if wasConfirmed {
@@ -131,11 +132,15 @@ extension Broker {
     /// Ends a session that has no connection when its time comes.
     mutating func startExpiry(_ session: UInt32, notBefore earliest: Instant? = nil) {
         guard sessions[session].expirySeconds != .max else { return }
-        let deadline = sessions[session].disconnected.advanced(
-            bySeconds: UInt64(sessions[session].expirySeconds))
         sessions[session].expiryToken = deadlines.insert(
-            deadline: max(deadline, earliest ?? deadline),
+            deadline: max(expiryDeadline(of: session), earliest ?? Instant(milliseconds: 0)),
             payload: DeadlinePayload.session(session).raw)
+    }
+
+    /// When a session ends that is away.
+    func expiryDeadline(of session: UInt32) -> Instant {
+        sessions[session].disconnected.advanced(
+            bySeconds: UInt64(sessions[session].expirySeconds))
     }
 
     mutating func cancelExpiry(_ session: UInt32) {

@@ -101,6 +101,7 @@ extension Broker {
     private mutating func createGroup(
         _ creation: GroupCreation, by session: UInt32, _ bytes: UnsafeRawBufferPointer
     ) -> GroupOutcome {
+        guard allows(.createGroup, session) else { return .refused(.notAuthorized) }
         let user = sessions[session].user
         let app = users[user].app
         if let group = ownGroup(of: user, key: creation.key) {

@@ -93,12 +93,16 @@ extension Broker {
 
     private func checkAttachments() {
         precondition(attachments.count == connections.count, "a connection has one session")
+        precondition(accesses.count == attachments.count, "a connection has one access")
         for index in 0..<attachments.endIndex where attachments.contains(index) {
             let session = attachments[index].session
             precondition(sessions[session].attachment == index, "an attachment has its session")
             precondition(
                 connections[attachments[index].connection] == session,
                 "a connection leads to its session")
+            precondition(
+                accesses[attachments[index].access].session == session,
+                "an access has its session")
             checkWindow(of: index, session)
         }
     }

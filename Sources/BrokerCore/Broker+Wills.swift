@@ -19,6 +19,7 @@ extension Broker {
         guard let session = session(of: connection) else { return }
         if let reason = refusal(of: request, from: session, bytes) {
             counters.requestsRefused += 1
+            note(.sendRefused, session, reason, &effects)
             effects[connection.lane].respond(connection, requestIdentifier, reason)
             return
         }

@@ -6,6 +6,10 @@ public struct Counters: Hashable, Sendable {
     public var connectsAccepted: UInt64 = 0
     public var connectsRefused: UInt64 = 0
     public var takeovers: UInt64 = 0
+    /// New credentials of connected clients that were worth nothing.
+    public var credentialsRefused: UInt64 = 0
+    /// Sends, single receivers, subscriptions and queries that no right allowed.
+    public var rightsRefusals: UInt64 = 0
     public var sessionsCreated: UInt64 = 0
     public var sessionsExpired: UInt64 = 0
     public var sendsAccepted: UInt64 = 0
@@ -66,4 +70,8 @@ public struct Gauges: Hashable, Sendable {
     public var queuedMessages: UInt64
     public var queuedBytes: UInt64
     public var isStoreFull: Bool
+    /// Bytes of the store in use after the last commit, and the limit above which sends are refused; 0
+    /// before the first commit.
+    public var storeUsedBytes: UInt64
+    public var storeLimitBytes: UInt64
 }

@@ -24,6 +24,8 @@ public enum Effect: Sendable {
     case reportGroups(
         ConnectionID, requestIdentifier: UInt64, hasMore: Bool, entries: ByteRange)
     case reportGroup(ConnectionID, requestIdentifier: UInt64, GroupReport)
+    /// Tell what became of a new credential.
+    case answerCredential(ConnectionID, ReasonCode)
     /// Confirm the client's own disconnect, then close.
     case confirmDisconnect(ConnectionID)
     /// Tell the reason, then close.
@@ -131,6 +133,7 @@ public struct Note: Hashable, Sendable {
         case duplicateLogin
         case sendRefused
         case subscribeRefused
+        case presenceRefused
         case sessionExpired
     }
 

@@ -89,6 +89,9 @@ public struct CoreLimits: Sendable {
     /// The shortest time that devices have to come back after a restart of the broker before their
     /// wills are sent (design section 2).
     static let restartGraceSeconds: UInt64 = 60
+    /// A session that would last so long without its return being written does not make its client
+    /// wait for that: a broker that dies in the same moment is back within a day.
+    static let safeExpirySeconds: UInt64 = 86_400
     /// How often the store is swept for expired messages, and how soon rows that nobody waits for
     /// are written: what a crash may forget of them is when a session was last seen.
     static let housekeepingMilliseconds: UInt64 = 10_000
@@ -99,6 +102,9 @@ public struct CoreLimits: Sendable {
     /// writer up for some ten milliseconds.
     static let sweepCountMinimum = 1_024
     static let sweepCountMaximum = 65_536
+    /// Seconds between two rows that say a token was used: an hour is enough to tell a token in use
+    /// from a forgotten one, and a device that reconnects all day costs 24 small rows.
+    static let tokenUseSecondsMinimum: UInt64 = 3_600
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

@@ -1,5 +1,6 @@
 // `martletd --dev`: everything a first message needs, made in the data directory: a certificate
-// authority and a server certificate, a demo app, tokens for two users, and a file of shell variables.
+// authority and a server certificate, a demo app, tokens for two users, and a file of shell
+// variables.
 
 import BrokerCore
 import Configuration
@@ -162,7 +163,7 @@ extension BrokerServer {
         let minted = users.map { _ in OpaqueToken.mint() }
         changeAndCommit { broker in
             let (name, digest) = (Array(app.utf8), Digest(key.key.digest))
-            if !broker.addApp(name, keyDigest: digest) {
+            if !broker.addApp(name, keyDigest: digest, rights: .everything) {
                 _ = broker.setAppKey(name, keyDigest: digest)
             }
             for (user, token) in zip(users, minted) {

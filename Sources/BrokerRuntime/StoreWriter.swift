@@ -9,10 +9,15 @@ struct StoreWriter: ~Copyable {
     private var store: LMDBQueueStore
     private let shared: SharedBroker
     private let clock: BrokerClock
+    private let backups: BackupHandover
     private var batch = StoreBatch()
     private var result = StoreResult()
 
-    init(store: consuming LMDBQueueStore, shared: SharedBroker, clock: BrokerClock) {
+    init(
+        store: consuming LMDBQueueStore, shared: SharedBroker, clock: BrokerClock,
+        backups: BackupHandover
+    ) {
+        self.backups = backups
         self.store = store
         self.shared = shared
         self.clock = clock
@@ -30,6 +35,7 @@ struct StoreWriter: ~Copyable {
                 try store.carryOut(batch, into: &result)
                 shared.bring(result, at: clock.moment())
             }
+            backups.serve(store)
         }
     }
 

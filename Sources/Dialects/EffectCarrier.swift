@@ -1,5 +1,6 @@
-// From effects to bytes: every effect of a lane is written into the outgoing stream of its connection,
-// in order. A message for many is encoded once; each receiver's packet is a small header and a copy.
+// From effects to bytes: every effect of a lane is written into the outgoing stream of its
+// connection, in order. A message for many is encoded once; each receiver's packet is a small
+// header and a copy.
 
 import BrokerCore
 import Primitives
@@ -59,6 +60,8 @@ public struct EffectCarrier: ~Copyable {
                 respond(
                     connection, identifier, MRT.GroupDescription(report), lane.bytes.bytes,
                     conversations, &host)
+            case .answerCredential(let connection, let reason):
+                host.write(MRT.BrokerAuth(reason: reason), to: connection)
             case .confirmDisconnect(let connection):
                 host.write(
                     MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection)
@@ -222,8 +225,8 @@ public struct EffectCarrier: ~Copyable {
             connection, silenceMilliseconds: UInt64(acceptance.keepAliveSeconds) * 1500)
     }
 
-    /// Ends a connection with a reason. One that is taken over while it still waits for its answer has
-    /// not heard CONNACK, and nothing else may be the first packet that it hears.
+    /// Ends a connection with a reason. One that is taken over while it still waits for its answer
+    /// has not heard CONNACK, and nothing else may be the first packet that it hears.
     private func end(
         _ connection: ConnectionID, _ reason: ReasonCode,
         _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable

@@ -1,5 +1,5 @@
-// MRT packets as events. Ids and payloads are checked by the rules of PROTOCOL.md; a send that breaks
-// them is refused by itself, a packet that cannot be read ends the connection.
+// MRT packets as events. Ids and payloads are checked by the rules of PROTOCOL.md; a send that
+// breaks them is refused by itself, a packet that cannot be read ends the connection.
 
 import BrokerCore
 import Primitives
@@ -10,8 +10,8 @@ enum MRTReader {
 
     // MARK: - CONNECT
 
-    /// The event of a CONNECT, or why it cannot become one. `bodyOffset` is where its body begins in
-    /// `bytes`.
+    /// The event of a CONNECT, or why it cannot become one. `bodyOffset` is where its body begins
+    /// in `bytes`.
     static func event(
         _ connect: MRT.Connect, bodyOffset: Int, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, _ terms: ListenerTerms,
@@ -22,22 +22,14 @@ enum MRTReader {
             return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
         }
         let claim: Claim
-        switch connect.credential {
-        case .token(let token):
-            guard let known = doorkeeper.claim(token: token.shifted(by: bodyOffset), in: bytes)
-            else { return .failure(DialectRefusal(reason: .badUserNameOrPassword)) }
-            claim = known
-        case .appKey(let app, let key, let user):
-            guard TextRules.isIdentifier(user.shifted(by: bodyOffset).bytes(in: bytes)) else {
-                return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
+        if connect.credential != .none {
+            switch self.claim(connect.credential, bodyOffset, bytes, connection, &doorkeeper) {
+            case .success(let known): claim = known
+            case .failure(let refusal): return .failure(refusal)
             }
-            guard
-                let known = doorkeeper.claim(
-                    app: app.shifted(by: bodyOffset), key: key.shifted(by: bodyOffset),
-                    user: user.shifted(by: bodyOffset), in: bytes)
-            else { return .failure(DialectRefusal(reason: .badUserNameOrPassword)) }
-            claim = known
-        case .none:
+        } else if let proved = doorkeeper.claim(of: connection) {
+            claim = proved
+        } else {
             guard terms.allowsAnonymous else {
                 return .failure(DialectRefusal(reason: .notAuthorized))
             }
@@ -70,7 +62,44 @@ enum MRTReader {
                     newCookie: doorkeeper.makeRandomNumber())))
     }
 
+    /// The claim of a credential that is there, or why it is worth nothing.
+    private static func claim(
+        _ credential: MRT.Credential, _ base: Int, _ bytes: UnsafeRawBufferPointer,
+        _ connection: ConnectionID, _ doorkeeper: inout some Doorkeeper & ~Copyable
+    ) -> Result<Claim, DialectRefusal> {
+        let known: Claim?
+        switch credential {
+        case .none:
+            known = nil
+        case .token(let token):
+            known = doorkeeper.claim(
+                token: token.shifted(by: base), in: bytes, from: connection)
+        case .appKey(let app, let key, let user):
+            guard TextRules.isIdentifier(user.shifted(by: base).bytes(in: bytes)) else {
+                return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
+            }
+            known = doorkeeper.claim(
+                app: app.shifted(by: base), key: key.shifted(by: base),
+                user: user.shifted(by: base), in: bytes)
+        }
+        guard let known else {
+            return .failure(DialectRefusal(reason: .badUserNameOrPassword))
+        }
+        return .success(known)
+    }
+
     // MARK: - Established
+
+    /// The event of an AUTH: a new credential on a connection that goes on.
+    static func event(
+        _ auth: MRT.ClientAuth, bodyOffset: Int, _ bytes: UnsafeRawBufferPointer,
+        _ connection: ConnectionID, _ doorkeeper: inout some Doorkeeper & ~Copyable
+    ) -> Event {
+        switch claim(auth.credential, bodyOffset, bytes, connection, &doorkeeper) {
+        case .success(let claim): .credentialPresented(connection, claim)
+        case .failure(let refusal): .credentialRefused(connection, refusal.reason)
+        }
+    }
 
     /// Appends what a packet says to the events of the turn.
     ///

@@ -141,6 +141,11 @@ public struct PacketDesk: ~Copyable {
     ) {
         do throws(WireError) {
             switch try MRT.PacketType(frame, from: .client) {
+            case .auth:
+                let auth = try MRT.ClientAuth(body: frame.body.bytes(in: bytes))
+                events.append(
+                    MRTReader.event(
+                        auth, bodyOffset: Int(frame.body.offset), bytes, connection, &doorkeeper))
             case .pingRequest:
                 _ = try MRT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
                 host.write(MRT.Ping(isResponse: true), to: connection)

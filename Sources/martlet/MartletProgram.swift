@@ -1,5 +1,5 @@
-// From arguments to an exit code: picks the command, runs it, and puts every failure into words that
-// say what to do next.
+// From arguments to an exit code: picks the command, runs it, and puts every failure into words
+// that say what to do next.
 
 import Administration
 import CommandLineOptions
@@ -20,6 +20,18 @@ enum Command: String, CaseIterable {
     case groupMeta = "group meta"
     case groupAllow = "group allow"
     case tokenMint = "token mint"
+    case tokenList = "token list"
+    case tokenRevoke = "token revoke"
+    case sessionList = "session list"
+    case sessionShow = "session show"
+    case sessionKick = "session kick"
+    case sessionDelete = "session delete"
+    case queueShow = "queue show"
+    case queuePurge = "queue purge"
+    case appShow = "app show"
+    case appRights = "app rights"
+    case explain
+    case backup
     case appCreate = "app create"
     case appList = "app list"
     case userAdd = "user add"
@@ -75,6 +87,18 @@ enum MartletProgram {
                 .groupShow, .groupMeta, .groupAllow:
                 try await GroupCommand.run(command, arguments)
             case .tokenMint: try TokenMintCommand.run(arguments)
+            case .tokenList: try TokenListCommand.run(arguments)
+            case .tokenRevoke: try TokenRevokeCommand.run(arguments)
+            case .sessionList: try SessionListCommand.run(arguments)
+            case .sessionShow: try SessionShowCommand.run(arguments)
+            case .sessionKick: try SessionKickCommand.run(arguments)
+            case .sessionDelete: try SessionDeleteCommand.run(arguments)
+            case .queueShow: try QueueShowCommand.run(arguments)
+            case .queuePurge: try QueuePurgeCommand.run(arguments)
+            case .appShow: try AppShowCommand.run(arguments)
+            case .appRights: try AppRightsCommand.run(arguments)
+            case .explain: try ExplainCommand.run(arguments)
+            case .backup: try BackupCommand.run(arguments)
             case .appCreate: try AppCreateCommand.run(arguments)
             case .appList: try AppListCommand.run(arguments)
             case .userAdd: try UserAddCommand.run(arguments)
@@ -102,9 +126,18 @@ enum MartletProgram {
           martlet group meta GROUP JSON
           martlet group allow GROUP (USER[,USER...] | --everybody)
           martlet token mint --user USER [--user USER]... [--expiry 10y]
+          martlet token list [--user USER] [--device NAME] [--batch LABEL]
+          martlet token revoke (--id ID | --user USER | --device NAME | --batch LABEL)
+          martlet session list [USER] [--connected | --away] [--older-than TIME]
+          martlet session (show | kick | delete) [USER] [--device NAME] [--older-than TIME]
+          martlet queue (show | purge) USER
           martlet user add USER...
-          martlet app create NAME
+          martlet app create NAME [RIGHT]...
           martlet app list
+          martlet app show NAME
+          martlet app rights RIGHT...
+          martlet explain --user USER [--device NAME] ACTION [TARGET]
+          martlet backup DIRECTORY
           martlet stats [--watch] [--json]
 
         Where the broker is (send, listen, presence, group); a shell gets them from dev.env:
@@ -116,9 +149,9 @@ enum MartletProgram {
                                their own, so that they take nobody's session over
           -W, --timeout TIME   give up after this time, such as 10s or 5m
 
-        Where its data is (token, user, app, stats); they talk to the broker that runs there:
+        Where its data is (all other commands); they talk to the broker that runs there:
           --data DIR           the broker's data directory                    or MARTLET_DATA
-          --app NAME           the app (token, user)                          or MARTLET_APP
+          --app NAME           the app                                        or MARTLET_APP
 
         send
           --to USER[,USER...]  to all devices of one user, or of each of a list
@@ -163,7 +196,25 @@ enum MartletProgram {
           --device NAME        binds the tokens to this device
           --expiry TIME        such as 30d or 10y; for ever if absent
           --batch LABEL        to find them by, such as a production lot
+          --right RIGHT        what their bearers may do, instead of what the app's users may; may be
+                               repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
+                               presence:PATTERN, attach:PATTERN, group:create or broadcast
           --json               one JSON object per token
+
+        token list, token revoke
+          --id ID              the public half of one token, as lists and logs show it
+          --json               one JSON object per token
+
+        session, queue
+          --older-than TIME    away for at least this long, such as 90d
+          --connected, --away  only those
+          --json               one JSON object per session
+          A kicked session (0x98) may come back; a deleted one is as if it had expired. A purge
+          throws away what waits for sessions that are away.
+
+        explain
+          ACTION               send USER, publish TOPIC, subscribe FILTER, presence USER,
+                               broadcast or create-group
 
         stats
           --watch              again every second, with the change in between

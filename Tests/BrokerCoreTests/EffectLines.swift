@@ -30,6 +30,8 @@ extension EffectLane {
             let state = isOnline ? "online" : "offline"
             return "\(name(connection)): presence \(identifier), \(state) since \(since)"
                 + " on \(names(in: devices))"
+        case .answerCredential(let connection, let reason):
+            return "\(name(connection)): credential, \(reason)"
         case .confirmDisconnect(let connection):
             return "\(name(connection)): good-bye"
         case .close(let connection, let reason):

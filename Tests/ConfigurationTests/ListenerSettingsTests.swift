@@ -29,7 +29,8 @@ import Testing
         "", "8883", "*:8883", "mqtt://*:1883", "tls://*", "tls://*:", "tls://*:65536",
         "tls://:8883", "tls://broker.example:8883", "tls://::1:8883", "tcp://*:1?anon",
         "tcp://*:1?anonymous=yes", "tls://*:1?certificateFile=/a", "tls://*:1?keyFile=",
-        "tcp://*:1?certificateFile=/a&keyFile=/b",
+        "tcp://*:1?certificateFile=/a&keyFile=/b", "tcp://*:1?clientCertificates=required",
+        "tls://*:1?clientCertificates=perhaps",
     ]
 
     @Test(arguments: bad) func `what is no listener is refused`(text: String) {

@@ -29,6 +29,8 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
         return "will \(identifier) after \(will.delaySeconds): \(line(will.message, text, names))"
     case .willCleared(_, let identifier): return "no will \(identifier)"
     case .requestFaulted(_, let identifier, let reason): return "faulted \(identifier) \(reason)"
+    case .credentialPresented: return "new credential"
+    case .credentialRefused(_, let reason): return "credential refused \(reason)"
     case .disconnectReceived(_, let request):
         let expiry = request.sessionExpirySeconds.map { ", expiry \($0)" } ?? ""
         return "disconnect" + (request.sendsWill ? " with will" : "") + expiry
@@ -54,6 +56,7 @@ private func line(_ request: ConnectRequest, _ text: (ByteRange) -> String) -> S
     case .token(let identifier, _): words.append("token \(text(identifier))")
     case .appKey(let app, _, let user): words.append("app \(text(app)) user \(text(user))")
     case .anonymous(let user): words.append("anonymous \(text(user))")
+    case .verified: words.append("verified")
     }
     words.append("device \(text(request.device))")
     words.append("keepalive \(request.keepAliveSeconds) window \(request.inboxWindow)")

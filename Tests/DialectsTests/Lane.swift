@@ -194,7 +194,9 @@ struct RecordingHost: ConnectionHost {
 struct TestDoorkeeper: Doorkeeper {
     private var count: UInt64 = 0
 
-    mutating func claim(token: ByteRange, in bytes: UnsafeRawBufferPointer) -> Claim? {
+    mutating func claim(
+        token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
+    ) -> Claim? {
         token.bytes(in: bytes).elementsEqual("bad".utf8)
             ? nil : .token(identifier: token, digest: Digest(0, 0, 0, 0))
     }
@@ -204,6 +206,8 @@ struct TestDoorkeeper: Doorkeeper {
     ) -> Claim? {
         .appKey(app: app, digest: Digest(0, 0, 0, 0), user: user)
     }
+
+    mutating func claim(of connection: ConnectionID) -> Claim? { nil }
 
     mutating func makeRandomNumber() -> UInt64 {
         count += 1

@@ -29,7 +29,7 @@ private let allowedImports: [String: Set<String>] = [
     ],
     "BrokerSimulation": ["BrokerCore", "Dialects", "ClientCore", "WireFormat", "Primitives"],
     "MartletClient": [
-        "ClientCore", "WireFormat", "Primitives", "NetTransport", "Glibc", "Synchronization",
+        "ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads", "Synchronization",
     ],
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "Glibc"],
@@ -41,6 +41,7 @@ private let allowedImports: [String: Set<String>] = [
         "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims", "COpenSSL",
         "Glibc", "Synchronization",
     ],
+    "martlet-micro": ["BrokerCore", "WireFormat", "Primitives", "Glibc"],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
 ]
 

@@ -47,7 +47,7 @@ final class BrokerProcess {
 
     /// What an operator does before the first client comes: an app, and a token for each user.
     private func setUp(_ store: FaultyStore) {
-        _ = broker.addApp(Array(Profile.app.utf8), keyDigest: nil)
+        _ = broker.addApp(Array(Profile.app.utf8), keyDigest: nil, rights: .everything)
         for user in 0..<surroundings.profile.userCount {
             let token = Token(
                 identifier: Array(Profile.token(user).utf8), digest: SimulatedDoorkeeper.digest,

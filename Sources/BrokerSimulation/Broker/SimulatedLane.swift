@@ -253,6 +253,13 @@ struct SimulatedLane: ~Copyable {
             surroundings.history.note(
                 .broker,
                 "CONNECT on \(connection), resume \(request.resume.map { "\($0)" } ?? "none")")
+        case .subscribeReceived(let connection, let request):
+            let filter = String(decoding: request.filter.bytes(in: arena), as: UTF8.self)
+            surroundings.history.note(
+                .broker, "\(connection) subscribes to \(filter), \(request.grade)")
+        case .unsubscribeReceived(let connection, let request):
+            let filter = String(decoding: request.filter.bytes(in: arena), as: UTF8.self)
+            surroundings.history.note(.broker, "\(connection) unsubscribes from \(filter)")
         default:
             surroundings.history.note(.broker, "\(event)")
         }

@@ -139,7 +139,10 @@ extension SimulatedClient {
             messageIdentifier: String(
                 decoding: result.messageIdentifier.bytes(in: body), as: UTF8.self),
             refusedCount: Int(result.refusedCount), refused: refused)
-        guard survives() else { return }
+        guard survives() else {
+            ledger.forgetRefusal(message)
+            return
+        }
         messages[result.number] = nil
         flash.sends.removeAll { $0.number == result.number }
         flash.outbox = outboxRecord

@@ -133,6 +133,7 @@ final class SimulatedClient {
             surroundings.powerRandom.happens(perTenThousand: 3_000)
         {
             connect.isCleanStart = true
+            ledger.beginsAnew(index)
         }
         asksForCleanStart = connect.isCleanStart
         return connect
@@ -190,6 +191,7 @@ final class SimulatedClient {
             ledger.sessionMayEnd(index)
         }
         ledger.history.note(.client(index), "leaves")
+        ledger.connectionEnded(index)
         machine!.leave(sessionExpirySeconds: expirySeconds, now: surroundings.now)
         runOn()
     }

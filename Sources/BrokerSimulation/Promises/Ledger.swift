@@ -143,6 +143,12 @@ final class Ledger {
         if reason.isFailure && send.receivedCount > 0 { checkRefusedDelivery(message) }
     }
 
+    /// The sender died before it had written a result down. A refused send has left no trace: sent
+    /// again, it is a new one.
+    func forgetRefusal(_ message: Int) {
+        if sends[message].outcome?.reason.isFailure == true { sends[message].outcome = nil }
+    }
+
     /// Whether a send can have this result.
     private func checkReason(
         _ message: Int, _ outcome: SendFact.Outcome, _ refused: [(index: Int, reason: ReasonCode)]
@@ -219,6 +225,11 @@ final class Ledger {
         devices[profile.clients[client].device].mayEnd = true
     }
 
+    /// A client is going to ask for a new session with every CONNECT until it gets one.
+    func beginsAnew(_ client: Int) {
+        devices[profile.clients[client].device].cleanStarters.insert(client)
+    }
+
     /// A client sees CONNACK. Returns the session.
     func connected(
         _ client: Int, epoch: UInt64, isPresent: Bool, expirySeconds: UInt32
@@ -252,6 +263,7 @@ final class Ledger {
         devices[device].lastEnd = nil
         devices[device].expirySeconds = expirySeconds
         devices[device].mayEnd = expirySeconds == 0
+        devices[device].cleanStarters.remove(client)
         return session
     }
 
@@ -262,7 +274,7 @@ final class Ledger {
         if isReturning {
             accuse(.sessionsLast, "a session that was over is back", client: client)
         }
-        guard !fact.mayEnd else { return }
+        guard !fact.mayEnd && fact.cleanStarters.isEmpty else { return }
         if let end = fact.lastEnd, fact.expirySeconds != .max,
             now >= end.advanced(bySeconds: UInt64(fact.expirySeconds))
         {
@@ -295,17 +307,22 @@ final class Ledger {
     // MARK: Subscriptions
 
     /// A subscription is asked for. One that it replaces has no certain grade until the answer.
-    func subscribing(_ client: Int, session: Int?, filter: Int) {
-        devices[profile.clients[client].device].filtersAskedFor.insert(filter)
-        if let session { unsubscribing(session, filter: filter) }
+    func subscribing(_ client: Int, filter: Int) {
+        let device = profile.clients[client].device
+        devices[device].filtersAskedFor.insert(filter)
+        unsubscribing(client, filter: filter)
     }
 
     func subscribed(_ session: Int, filter: Int, grade: MRT.Grade) {
         sessions[session].filters[filter] = FilterFact(grade: grade, confirmedAt: now)
     }
 
-    func unsubscribing(_ session: Int, filter: Int) {
-        sessions[session].filters[filter]?.endedAt = now
+    /// The end of a subscription is asked for, maybe without a connection as yet.
+    func unsubscribing(_ client: Int, filter: Int) {
+        guard let session = devices[profile.clients[client].device].session,
+            let fact = sessions[session].filters[filter]
+        else { return }
+        sessions[session].filters[filter]!.endedAt = min(fact.endedAt, now)
     }
 
     /// Whether a topic matches a filter (MQTT 4.7): the plain definition.
