@@ -1,6 +1,6 @@
 // The addresses of users, groups and everybody as an MQTT client spells them: filters that begin
-// with `$`, in the tree beside all others. An MRT session hears its own without asking and is not in
-// there.
+// with `$`, in the tree beside all others. An MRT session hears its own without asking and is not
+// in there.
 
 import Primitives
 
@@ -22,7 +22,8 @@ enum AddressKind {
     }
 }
 
-/// Topics and filters that begin with `$` and have a meaning of their own: nobody publishes on them.
+/// Topics and filters that begin with `$` and have a meaning of their own: nobody publishes on
+/// them.
 enum ReservedTopic {
     /// A user, a group or everybody.
     case address

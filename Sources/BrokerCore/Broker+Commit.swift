@@ -126,6 +126,8 @@ extension Broker {
     // MARK: - Taking the result
 
     private mutating func noteFill(_ result: borrowing StoreResult) {
+        storeUsedBytes = result.usedBytes
+        storeLimitBytes = result.softLimitBytes
         if result.refusal != nil { counters.batchesRefused += 1 }
         // Sends are admitted again a little below the limit, so that it does not flap.
         let resume = result.softLimitBytes - result.softLimitBytes / 32
@@ -227,6 +229,8 @@ extension Broker {
                 messages[entry.message].unsettled -= 1
                 return
             }
+            // Whether it was delivered on a connection that is gone is not known any more.
+            if attachment == Slab<Attachment>.none { messages[entry.message].mayHaveArrived = true }
         }
         refuseReceiver(of: entry.message)
     }

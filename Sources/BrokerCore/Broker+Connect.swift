@@ -171,8 +171,8 @@ extension Broker {
 
     /// A session of the store is used again.
     private mutating func noteReturn(_ session: UInt32, _ moment: Moment) {
-        // The row says since when nobody was there; now somebody is. A broker that dies before it is
-        // written would go on from then: the client waits where that could cost the session.
+        // The row says since when nobody was there; now somebody is. A broker that dies before it
+        // is written would go on from then: the client waits where that could cost the session.
         markDirty(session, .session, isUrgent: true)
         let margin = moment.instant.advanced(bySeconds: CoreLimits.safeExpirySeconds)
         if sessions[session].expirySeconds != .max && expiryDeadline(of: session) < margin {
@@ -207,8 +207,8 @@ extension Broker {
         ).index
     }
 
-    /// In MQTT a will belongs to its connection: the one there is goes, and the client is let in when
-    /// the new one, which comes next, is committed.
+    /// In MQTT a will belongs to its connection: the one there is goes, and the client is let in
+    /// when the new one, which comes next, is committed.
     private mutating func replaceWill(of session: UInt32, _ request: ConnectRequest) {
         let hadWill = sessions[session].will != Slab<Will>.none
         removeWill(of: session)
@@ -252,8 +252,8 @@ extension Broker {
         if !isContinued || isFirst {
             // Whatever was sent up to here and is not remembered may have been delivered.
             sessions[session].doubtfulThrough = position.highestUsed
-            // Records of grade *once* survive the broker, but neither their session nor a sender with
-            // another numbering.
+            // Records of grade *once* survive the broker, but neither their session nor a sender
+            // with another numbering.
             let isForgotten = isNew || hadOther || !isFirst || isRestoredBackup
             sessions[session].forgottenThrough = isForgotten ? position.highestUsed : 0
         }

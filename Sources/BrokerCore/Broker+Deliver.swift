@@ -24,8 +24,8 @@ extension Subscriber {
     }
 
     /// Leaves one of several subscriptions of a session: the message comes once, in the highest
-    /// grade that any of them wants. Subscriptions with identifiers of their own each bring it, with
-    /// that identifier [MQTT-3.3.4-5]; those without one are part of another.
+    /// grade that any of them wants. Subscriptions with identifiers of their own each bring it,
+    /// with that identifier [MQTT-3.3.4-5]; those without one are part of another.
     static func merge(_ subscribers: inout ContiguousArray<Subscriber>) {
         subscribers.sort {
             ($0.session, $1.subscriptionIdentifier, $1.grade)
@@ -67,20 +67,29 @@ extension Broker {
     mutating func deliver(
         _ message: TransientMessage, to audience: UInt32, _ effects: inout Effects
     ) {
+        // A span, because a buffer pointer in a closure is counted up and down for each message.
+        counters.deliveries += deliver(message, to: audiences[audience].subscribers.span, &effects)
+    }
+
+    /// Says how many there were.
+    private func deliver(
+        _ message: TransientMessage, to subscribers: Span<Subscriber>, _ effects: inout Effects
+    ) -> UInt64 {
         var delivered: UInt64 = 0
-        audiences[audience].subscribers.withUnsafeBufferPointer { subscribers in
-            for subscriber in subscribers
-            where subscriber.connection != .none && subscriber.session != message.excluded
-                && subscriber.takes(from: message.sender)
+        for position in subscribers.indices {
+            let subscriber = subscribers[position]
+            if subscriber.connection == .none || subscriber.session == message.excluded
+                || !subscriber.takes(from: message.sender)
             {
-                effects[subscriber.connection.lane].deliver(
-                    stamp: message.stamp, block: message.block, deadline: message.deadline,
-                    to: subscriber.connection, subscriber.dialect,
-                    state: subscriber.state(grade: .transient, isRetained: message.isRetained))
-                delivered += 1
+                continue
             }
+            effects[subscriber.connection.lane].deliver(
+                stamp: message.stamp, block: message.block, deadline: message.deadline,
+                to: subscriber.connection, subscriber.dialect,
+                state: subscriber.state(grade: .transient, isRetained: message.isRetained))
+            delivered += 1
         }
-        counters.deliveries += delivered
+        return delivered
     }
 
     /// Hands a message to a user's devices that are online.

@@ -140,10 +140,11 @@ extension Broker {
     // MARK: - The end of a session
 
     /// Ends a session that has no connection when its time comes.
-    mutating func startExpiry(_ session: UInt32) {
+    mutating func startExpiry(_ session: UInt32, notBefore earliest: Instant? = nil) {
         guard sessions[session].expirySeconds != .max else { return }
         sessions[session].expiryToken = deadlines.insert(
-            deadline: expiryDeadline(of: session), payload: DeadlinePayload.session(session).raw)
+            deadline: max(expiryDeadline(of: session), earliest ?? Instant(milliseconds: 0)),
+            payload: DeadlinePayload.session(session).raw)
     }
 
     /// When a session ends that is away.

@@ -49,8 +49,8 @@ extension Broker {
         return sessions.contains(sender) ? sender.index : Slab<Session>.none
     }
 
-    /// A message for a subscription that wants it at most once. What was sent as *once* may be taken
-    /// back by a full store, and is given to nobody before.
+    /// A message for a subscription that wants it at most once. What was sent as *once* may be
+    /// taken back by a full store, and is given to nobody before.
     mutating func deliverTransiently(
         _ message: UInt32, to subscriber: Subscriber, _ isRetained: Bool,
         _ effects: inout Effects

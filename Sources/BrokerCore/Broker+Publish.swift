@@ -121,7 +121,8 @@ extension Broker {
             effects[connection.lane].effects.append(.answerPacket(answer))
             return
         }
-        // Not among the rows that a full store leaves out: the identifier will mean another message.
+        // Not among the rows that a full store leaves out: the identifier will mean another
+        // message.
         gathering.records.append(
             Records.deletion(
                 .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier)))

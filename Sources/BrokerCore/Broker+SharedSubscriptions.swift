@@ -1,6 +1,6 @@
-// Shared subscriptions: of the sessions that subscribe to `$share/name/filter`, one gets each message
-// (MQTT 5.0 section 4.8.2). Who that is, is decided when the message is accepted and stays so: what
-// is under way to a session that went away waits for it [MQTT-4.8.2-5].
+// Shared subscriptions: of the sessions that subscribe to `$share/name/filter`, one gets each
+// message (MQTT 5.0 section 4.8.2). Who that is, is decided when the message is accepted and stays
+// so: what is under way to a session that went away waits for it [MQTT-4.8.2-5].
 
 import Primitives
 
@@ -58,8 +58,8 @@ extension Broker {
         }
     }
 
-    /// Those to whom a message on a topic goes by shared subscriptions: one for each name; nil where
-    /// there are none.
+    /// Those to whom a message on a topic goes by shared subscriptions: one for each name; nil
+    /// where there are none.
     mutating func audience(
         ofSharesOf topic: UnsafeRawBufferPointer, _ app: UInt32, grade: Grade
     ) -> UInt32? {
@@ -81,8 +81,8 @@ extension Broker {
         return audiences[chosenAudience].subscribers.isEmpty ? nil : chosenAudience
     }
 
-    /// The next subscriber in turn: one that is there and has room in its window, otherwise one that
-    /// is there, otherwise one that will come back.
+    /// The next subscriber in turn: one that is there and has room in its window, otherwise one
+    /// that is there, otherwise one that will come back.
     private mutating func choose(from audience: UInt32, grade: Grade) -> Subscriber? {
         let count = audiences[audience].subscribers.count
         let start = Int(audiences[audience].turn) % count
@@ -92,7 +92,9 @@ extension Broker {
             let position = (start + step) % count
             let subscriber = audiences[audience].subscribers[position]
             if subscriber.connection == .none {
-                if grade != .transient && subscriber.grade != .transient { third = third ?? position }
+                if grade != .transient && subscriber.grade != .transient {
+                    third = third ?? position
+                }
                 continue
             }
             if grade == .transient || hasRoomInWindow(subscriber.session) {

@@ -98,8 +98,8 @@ extension Broker {
         return nil
     }
 
-    /// Whether a session may have a filter. Rights are about plain topics; what is sent to a client's
-    /// own user and groups is its own.
+    /// Whether a session may have a filter. Rights are about plain topics; what is sent to a
+    /// client's own user and groups is its own.
     mutating func maySubscribe(
         _ session: UInt32, to filter: UnsafeRawBufferPointer
     ) -> Bool {

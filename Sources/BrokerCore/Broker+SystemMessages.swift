@@ -7,7 +7,8 @@ extension Broker {
     mutating func sendSystemMessage(
         _ kind: MessageKind, about address: some Collection<UInt8>,
         payload: some Collection<UInt8>, properties: [UInt8] = [], from name: [UInt8],
-        grade: Grade = .durable, marks: MessageMarks = [], expirySeconds: UInt64? = nil, _ moment: Moment,
+        grade: Grade = .durable, marks: MessageMarks = [], expirySeconds: UInt64? = nil,
+        _ moment: Moment,
         _ body: (inout Broker, UInt32, inout RoutingTally) -> Void
     ) {
         let (address, payload) = (Array(address), Array(payload))

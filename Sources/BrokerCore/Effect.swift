@@ -50,7 +50,8 @@ public struct Acceptance: Hashable, Sendable {
     public var payloadMaximum: UInt32
     /// The authenticated user, in the lane's bytes.
     public var user: ByteRange
-    /// The device that the broker thought of, in the lane's bytes; empty where the client named one.
+    /// The device that the broker thought of, in the lane's bytes; empty where the client named
+    /// one.
     public var assignedDevice = ByteRange.empty
 }
 

@@ -21,6 +21,9 @@ struct Inbox {
 
     init(queue: QueueID) { self.queue = queue }
 
+    /// Whether a number was given that nobody has acknowledged.
+    var hasUnacknowledged: Bool { acknowledgedThrough + 1 < nextNumber }
+
     /// Counts a new message and returns its number.
     mutating func add(byteCount: UInt32) -> UInt64 {
         count += 1
@@ -88,7 +91,8 @@ struct Session: ~Copyable {
     var dialect: SessionDialect
     /// Whether the sender has connected since the broker started.
     var hasConnectedSinceStart = false
-    /// Whether what is sent to its user comes here: in MRT always, in MQTT while it subscribes to it.
+    /// Whether what is sent to its user comes here: in MRT always, in MQTT while it subscribes to
+    /// it.
     var hearsMail: Bool
     /// Numbers up to here may have been delivered on an earlier connection.
     var sentThrough: UInt64 = 0

@@ -57,8 +57,8 @@ public struct ConversationTable: ~Copyable {
     private var conversations: ContiguousArray<Conversation?> = []
     /// The users of MQTT conversations, by slot: their names are in the topics of their mail.
     private var users: ContiguousArray<[UInt8]> = []
-    /// The smallest packet maximum that any client of this lane has asked for: what is below it needs
-    /// no look at the client.
+    /// The smallest packet maximum that any client of this lane has asked for: what is below it
+    /// needs no look at the client.
     private(set) var clientPacketMaximumFloor = Int.max
 
     private let lane: UInt8

@@ -30,6 +30,16 @@ import Testing
         #expect(world.lines() == ["ann/phone: accepted, present"])
     }
 
+    @Test func `waits for the commit of its return where the session would soon have ended`() {
+        world.begin("ann/phone", expiry: 3600)
+        world.lose("ann/phone")
+        world.settle()
+        world.connect("ann/phone", expiry: 3600)
+        #expect(world.lines() == [])
+        world.commit()
+        #expect(world.lines() == ["ann/phone: accepted, present"])
+    }
+
     @Test func `that comes while its session is being created waits for the same commit`() {
         world.connect("ann/phone")
         world.beginCommit()
@@ -67,6 +77,7 @@ import Testing
         #expect(world.lines() == [])
         world.crash(committing: false)
         world.connect("ann/phone")
+        world.settle()
         #expect(world.lines() == ["ann/phone: accepted, present"])
     }
 
@@ -85,6 +96,7 @@ import Testing
         world.begin("ann/phone")
         let old = world.connections["ann/phone"]!
         world.connect("ann/phone", lane: 1)
+        world.settle()
         #expect(
             world.lines() == [
                 "ann/phone: closed, sessionTakenOver", "ann/phone: accepted, present",
@@ -113,6 +125,7 @@ import Testing
         #expect(world.lines() == ["ann/phone: refused, connectionRateExceeded, after 60 s"])
         world.pass(seconds: 60)
         world.connect("ann/phone")
+        world.settle()
         #expect(
             world.lines() == [
                 "ann/phone: closed, sessionTakenOver", "ann/phone: accepted, present",
@@ -188,6 +201,7 @@ import Testing
         world.connect("ann/3")
         #expect(world.lines() == ["ann/3: refused, quotaExceeded"])
         world.connect("ann/2")
+        world.settle()
         #expect(world.lines().last == "ann/2: accepted, present")
     }
 
@@ -196,6 +210,7 @@ import Testing
         world.disconnect("ann/phone")
         #expect(world.lines() == ["ann/phone: good-bye"])
         world.connect("ann/phone")
+        world.settle()
         #expect(world.lines() == ["ann/phone: accepted, present"])
     }
 

@@ -43,6 +43,8 @@ final class World {
     private(set) var assignedDevice = ""
     /// The cookie each session was given last.
     private(set) var cookies: [String: UInt64] = [:]
+    /// Whether each session was told that it has a will.
+    private(set) var hasWill: [String: Bool] = [:]
     /// The epoch each session was told last.
     private(set) var epochs: [String: UInt64] = [:]
 
@@ -205,6 +207,15 @@ final class World {
         return group
     }
 
+    /// Puts users into a group as a restart does, without a word: for tests that need many.
+    func addMembers(_ names: [String], to group: String) {
+        let app = broker.app(named: World.app)!
+        let index = Array(group.utf8).withUnsafeBytes { broker.apps[app].groups.value(for: $0)! }
+        for name in names {
+            broker.addMember(broker.knownUser(Array(name.utf8), app: app), to: index)
+        }
+    }
+
     /// The network loses a connection.
     func lose(_ names: String...) {
         for name in names { step(.connectionClosed(connections[name]!, .lost)) }
@@ -228,6 +239,16 @@ final class World {
 
     func addUser(_ name: String) { _ = broker.addUser(Array(name.utf8), app: World.app) }
     func addToken(_ token: Token) -> Bool { broker.addToken(token) }
+
+    var nextDeadline: Instant? { broker.nextDeadline }
+
+    /// Messages that were dropped from the queue of a session, connected or not.
+    func droppedCount(_ name: String) -> UInt32 {
+        let (user, device) = World.split(name)
+        let known = Array(user.utf8).withUnsafeBytes { broker.apps[0].users.value(for: $0) }
+        let session = broker.session(of: known!, device: Array(device.utf8))
+        return broker.sessions[session!].inbox.droppedCount
+    }
 
     /// The highest number that was delivered to a session on its connection.
     func sentThrough(_ name: String) -> UInt64 {
@@ -357,6 +378,7 @@ final class World {
                 decoding: acceptance.assignedDevice.bytes(in: effects[lane].bytes.bytes),
                 as: UTF8.self)
             cookies[names[connection]!] = acceptance.cookie
+            hasWill[names[connection]!] = acceptance.hasWill
         case .respond(_, _, _, let body):
             lastAnswer = Array(body.bytes(in: effects[lane].bytes.bytes))
             lastBody = String(decoding: lastAnswer, as: UTF8.self)

@@ -32,12 +32,13 @@ final class ChildProcess: Sendable {
             .deletingLastPathComponent().appending(path: ".build/debug")
     }()
 
-    /// Starts a program of this package.
+    /// Starts a program of this package, or one that is named by its path.
     init(
         _ program: String, _ arguments: [String], environment: [String: String] = [:],
         input: String? = nil
     ) throws {
-        let path = Self.programs.appending(path: program).path
+        let path =
+            program.hasPrefix("/") ? program : Self.programs.appending(path: program).path
         let output = try Self.makePipe()
         let source = try Self.makePipe()
         var actions = posix_spawn_file_actions_t()

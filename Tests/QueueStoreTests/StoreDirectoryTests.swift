@@ -40,6 +40,27 @@ import Testing
         _ = try LMDBQueueStore(directory: directory.path, options: .small)
     }
 
+    @Test func `is free once it is closed, though a child being started has its files open`() throws
+    {
+        let store = try LMDBQueueStore(directory: directory.path, options: .small)
+        // What fork(2) does to every descriptor until exec(2): a second one for the same open file.
+        let lock = try #require(descriptor(of: directory.path + "/martlet.lock"))
+        let inherited = dup(lock)
+        defer { close(inherited) }
+        store.close()
+        _ = try LMDBQueueStore(directory: directory.path, options: .small)
+    }
+
+    private func descriptor(of path: String) -> Int32? {
+        var wanted = stat()
+        guard stat(path, &wanted) == 0 else { return nil }
+        return (Int32(0)..<1024).first { descriptor in
+            var found = stat()
+            return fstat(descriptor, &found) == 0 && found.st_ino == wanted.st_ino
+                && found.st_dev == wanted.st_dev
+        }
+    }
+
     @Test func `that cannot be made is named`() {
         #expect(
             throws: StoreError.system(
