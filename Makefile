@@ -3,7 +3,7 @@
 #   make build   debug build of all programs      make lint    style, as the checks see it
 #   make test    all tests                        make format  put the style right
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
-#   make sim     the simulation; ARGS='--seed 7'
+#   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
 
 # Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
 SWIFT ?= swift
@@ -45,6 +45,16 @@ run: deps
 sim: deps
 	$(SWIFT) build -c release --product martlet-sim
 	.build/release/martlet-sim $(ARGS)
+
+# Allocations against their thresholds, which must hold anywhere; then CPU time as ratios. Other
+# brokers are measured where they are installed. ARGS names scenarios: make bench ARGS=fanout-w16
+.PHONY: bench
+bench: deps
+	$(SWIFT) build -c release --product martletd
+	$(SWIFT) build -c release --product martlet-bench
+	$(SWIFT) build -c release --product MallocCount
+	Bench/Scenarios/allocations release
+	Bench/Scenarios/compare $(ARGS)
 
 .PHONY: lint
 lint: toolchain

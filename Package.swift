@@ -84,6 +84,9 @@ let package = Package(
                 "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims",
                 "COpenSSL",
             ], swiftSettings: hot),
+        .executableTarget(
+            name: "martlet-micro", dependencies: ["BrokerCore", "WireFormat", "Primitives"],
+            path: "Bench/Micro", swiftSettings: hot),
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
@@ -115,7 +118,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "MartletClient", "ClientCore", "WireFormat", "NetTransport", "Primitives",
+                "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
+                "martletd", "martlet",
             ]),
         .testTarget(
             name: "BenchTests", dependencies: ["martlet-bench", "martletd", "CommandLineOptions"]),

@@ -104,10 +104,11 @@ extension Broker {
         }
         return Gauges(
             apps: apps.count, users: users.count, sessions: sessions.count,
+            groups: groups.count, wills: wills.count,
             connections: connections.count, subscriptions: subscriptions, tokens: tokens.count,
             messagesInMemory: messages.count, queuedMessages: queuedMessages,
             queuedBytes: queuedBytes, isStoreFull: isStoreFull, storeUsedBytes: storeUsedBytes,
-            storeLimitBytes: storeLimitBytes, groups: groups.count, wills: wills.count)
+            storeLimitBytes: storeLimitBytes)
     }
 
     /// All apps, in no particular order.

@@ -139,6 +139,12 @@ extension Broker {
 
     /// The messages of the batch are stored, or have been taken back: their senders are told.
     private mutating func settleMessages(isStored: Bool, _ effects: inout Effects) {
+        if isStored {
+            for (message, connection) in committing.lateDeliveries
+            where session(of: connection) != nil {
+                deliverTransiently(message, to: connection, &effects)
+            }
+        }
         for message in committing.messages {
             messages[message].batch = 0
             messages[message].pendingEntries = 0

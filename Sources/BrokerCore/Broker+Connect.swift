@@ -81,7 +81,7 @@ extension Broker {
         let attachment = sessions[session].attachment
         guard attachment != Slab<Attachment>.none else { return TakeoverCount() }
         var takeovers = attachments[attachment].takeovers
-        if let cookie = request.cookie, cookie == attachments[attachment].cookie {
+        if attachments[attachment].belongs(toHolderOf: request.cookie) {
             // Its will goes with what it does not want any more, and is not sent.
             let fate: WillFate = request.startsClean ? .removed : .kept
             close(session, .sessionTakenOver, willFate: fate, moment, &effects)
@@ -148,12 +148,7 @@ extension Broker {
         cancelExpiry(session)
         stopWill(of: session)
         changeExpiry(session, expiry)
-        if sessions[session].isPersistent && existing != nil {
-            // The row says since when nobody was there; now somebody is.
-            markDirty(session, .session, isUrgent: false)
-            // After a restart no number is left; the first delivery should not wait for some.
-            reserveNumbers(session)
-        }
+        if existing != nil { noteReturn(session, moment) }
         sessions[session].disconnected = .never
         sessions[session].dialect = request.dialect
         resumeInbox(session, request.resume)
@@ -162,6 +157,19 @@ extension Broker {
         connections.insert(connection, session: session)
         resumeOutbox(session, request.outbox, isNew: existing == nil)
         return session
+    }
+
+    /// A session of the store is used again.
+    private mutating func noteReturn(_ session: UInt32, _ moment: Moment) {
+        // The row says since when nobody was there; now somebody is. A broker that dies before it is
+        // written would go on from then: the client waits where that could cost the session.
+        markDirty(session, .session, isUrgent: true)
+        let margin = moment.instant.advanced(bySeconds: CoreLimits.safeExpirySeconds)
+        if sessions[session].expirySeconds != .max && expiryDeadline(of: session) < margin {
+            sessions[session].decisiveBatch = gathering.sequence
+        }
+        // After a restart no number is left; the first delivery should not wait for some.
+        reserveNumbers(session)
     }
 
     private mutating func makeAttachment(
@@ -178,7 +186,7 @@ extension Broker {
                 windowMaximum: UInt32(max(1, min(request.inboxWindow, limits.inboxWindowMaximum))),
                 start: sessions[session].inbox.acknowledgedThrough,
                 backlogCount: sessions[session].inbox.count, cookie: request.newCookie,
-                keepAliveSeconds: keepAlive, takeovers: takeovers)
+                presentedCookie: request.cookie, keepAliveSeconds: keepAlive, takeovers: takeovers)
         ).index
     }
 
@@ -203,6 +211,7 @@ extension Broker {
         let isContinued =
             !isNew && position.epoch == sessions[session].outboxEpoch && position.epoch != 0
         let isFirst = !sessions[session].hasConnectedSinceStart
+        let hadOther = !isContinued && sessions[session].outboxEpoch != 0
         if !isContinued {
             if !sessions[session].outbox.isEmpty {
                 sessions[session].outbox = []
@@ -214,8 +223,9 @@ extension Broker {
         if !isContinued || isFirst {
             // Whatever was sent up to here and is not remembered may have been delivered.
             sessions[session].doubtfulThrough = position.highestUsed
-            // Records of grade *once* survive the broker, but not their session.
-            let isForgotten = isNew || !isFirst || isRestoredBackup
+            // Records of grade *once* survive the broker, but neither their session nor a sender with
+            // another numbering.
+            let isForgotten = isNew || hadOther || !isFirst || isRestoredBackup
             sessions[session].forgottenThrough = isForgotten ? position.highestUsed : 0
         }
         sessions[session].hasConnectedSinceStart = true

@@ -323,7 +323,7 @@ extension Broker {
 
     /// Calls `body` with each destination that a send addresses; unknown receivers are refused
     /// here.
-    private mutating func forEachDestination(
+    mutating func forEachDestination(
         of request: SendRequest, fromUser sender: UInt32, _ bytes: UnsafeRawBufferPointer,
         _ tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
@@ -410,7 +410,7 @@ extension Broker {
     }
 
     /// The session that a send does not come back to.
-    private func excludedSession(_ request: SendRequest, _ sender: UInt32) -> UInt32 {
+    func excludedSession(_ request: SendRequest, _ sender: UInt32) -> UInt32 {
         switch request.target {
         case .group, .everybody: sender
         case .user, .users, .topic: Slab<Session>.none

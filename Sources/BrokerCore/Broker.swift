@@ -35,7 +35,7 @@ public struct Broker: ~Copyable, Sendable {
     var memberships = Slab<Membership>()
     var wills = Slab<Will>()
     /// Wills of devices that have no session since the broker started.
-    var orphanWills: Set<UInt32> = []
+    var orphanWills: [WillOwner: UInt32] = [:]
     var connections: ConnectionTable
 
     // Who receives what.
@@ -121,11 +121,11 @@ public struct Broker: ~Copyable, Sendable {
         case .willSet(let connection, let identifier, let request):
             setWill(connection, identifier, request, bytes, &effects)
         case .willCleared(let connection, let identifier):
-            clearWill(connection, identifier, &effects)
-        case .unknownRequestReceived(let connection, let identifier):
+            clearWill(connection, identifier)
+        case .requestFaulted(let connection, let identifier, let reason):
             guard session(of: connection) != nil else { return }
-            effects[connection.lane].respond(
-                connection, identifier, .implementationSpecificError)
+            counters.requestsRefused += 1
+            effects[connection.lane].respond(connection, identifier, reason)
         case .credentialPresented(let connection, let claim):
             exchangeCredential(connection, claim, bytes, moment, &effects)
         case .credentialRefused(let connection, let reason):
@@ -145,7 +145,7 @@ public struct Broker: ~Copyable, Sendable {
         while let payload = deadlines.popDue(at: moment.instant) {
             switch DeadlinePayload(raw: payload) {
             case .session(let session): expire(session: session, moment, &effects)
-            case .will(let will): fireWill(will, moment, &effects)
+            case .will(let will): willDue(will, moment, &effects)
             case .access(let access): expireAccess(access, moment, &effects)
             case .housekeeping: keepHouse(moment)
             }

@@ -21,7 +21,8 @@ public struct Counters: Hashable, Sendable {
     /// Single receivers refused within a send.
     public var receiversRefused: UInt64 = 0
     public var deliveries: UInt64 = 0
-    public var groupRequestsRefused: UInt64 = 0
+    /// Requests about groups and wills that were refused, and those that no dialect knows.
+    public var requestsRefused: UInt64 = 0
     /// Joins and leaves that were not told since the group is large.
     public var groupEventsSkipped: UInt64 = 0
     public var willsSent: UInt64 = 0
@@ -59,6 +60,8 @@ public struct Gauges: Hashable, Sendable {
     public var apps: Int
     public var users: Int
     public var sessions: Int
+    public var groups: Int
+    public var wills: Int
     public var connections: Int
     /// Filters of all sessions; what every session receives by itself is not counted.
     public var subscriptions: Int
@@ -71,6 +74,4 @@ public struct Gauges: Hashable, Sendable {
     /// before the first commit.
     public var storeUsedBytes: UInt64
     public var storeLimitBytes: UInt64
-    public var groups: Int
-    public var wills: Int
 }

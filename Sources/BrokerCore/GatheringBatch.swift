@@ -59,6 +59,8 @@ struct GatheringBatch: ~Copyable {
     /// Rows that say a send was accepted; left out together with the message.
     var sendRecords: [RecordChange] = []
     var loads: [LoadRequest] = []
+    /// Deliveries without a number that wait for this batch.
+    var lateDeliveries: [(message: UInt32, connection: ConnectionID)] = []
     /// Wills whose message is stored, and whose row goes, with this batch.
     var firedWills: [UInt32] = []
     /// The attachment that each load is for.
@@ -101,6 +103,7 @@ struct GatheringBatch: ~Copyable {
         records.removeAll(keepingCapacity: true)
         sendRecords.removeAll(keepingCapacity: true)
         loads.removeAll(keepingCapacity: true)
+        lateDeliveries.removeAll(keepingCapacity: true)
         firedWills.removeAll(keepingCapacity: true)
         loadOwners.removeAll(keepingCapacity: true)
         confirmations.removeAll(keepingCapacity: true)

@@ -99,6 +99,8 @@ struct Session: ~Copyable {
     var filterCount: UInt32 = 0
     /// Its will; `Slab.none` for none.
     var will = Slab<Will>.none
+    /// The batch that changed its will last: nothing is confirmed before.
+    var willBatch: UInt64 = 0
 
     // The sender's half.
     var outboxEpoch: UInt64 = 0

@@ -67,7 +67,7 @@ extension BrokerServer {
     private func apply(_ new: BrokerSettings) throws(StartError) {
         let watched = FileWatch(new.files)
         let material = try TrustMaterial(new)
-        try listeners.renewContexts(new, preSharedKeys: trust.preSharedKeys)
+        try listenerSet.renewContexts(new, preSharedKeys: trust.preSharedKeys)
         trust.replace(with: material)
         settings = new
         files = watched
@@ -102,7 +102,7 @@ extension BrokerServer {
     }
 
     private func reportExpiry(at moment: Moment) {
-        let expiry = TrustExpiry(listeners, trust, at: moment)
+        let expiry = TrustExpiry(listenerSet, trust, at: moment)
         if let days = expiry.certificateDays, days <= Self.certificateWarningDays {
             log.write(
                 .warning, .certificateExpires,

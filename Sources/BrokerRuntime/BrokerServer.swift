@@ -17,12 +17,14 @@ public final class BrokerServer {
     let shared: SharedBroker
     let clock: BrokerClock
     let log: LogWriter
-    let listeners: ListenerSet
+    let listenerSet: ListenerSet
     let trust: ClientTrust
     // What follows changes with reloads and is the main thread's.
     var settings: BrokerSettings
     var files: FileWatch
     var nextDailyRound = Instant(milliseconds: 0)
+    /// The listeners of the configuration, with the ports that the system chose.
+    var listeners: [ListenerSettings] { listenerSet.settings }
     private let backups = BackupHandover()
     private let doorHandle: LoopHandle
     private var lanes: [Thread] = []
@@ -35,7 +37,7 @@ public final class BrokerServer {
         self.settings = settings
         files = FileWatch(settings.files)
         trust = ClientTrust(try TrustMaterial(settings))
-        listeners = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
+        listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         var store = try Self.openStore(settings)
         let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
         let restored = try Self.restore(&store, settings, laneCount: laneCount)
@@ -49,7 +51,7 @@ public final class BrokerServer {
         try startDoor()
         startWriter(store)
         for lane in 0..<laneCount { startLane(UInt8(lane)) }
-        for listener in listeners.listeners {
+        for listener in listenerSet.listeners {
             log.write(
                 .info, .listening,
                 [
@@ -187,7 +189,7 @@ public final class BrokerServer {
         } catch {
             throw .credentials(error)
         }
-        try listeners.setTicketKeys(keys)
+        try listenerSet.setTicketKeys(keys)
     }
 
     private static func makeHandle() throws(StartError) -> LoopHandle {
@@ -222,12 +224,12 @@ public final class BrokerServer {
         configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
         let handler = Box(
             LaneHandler(
-                lane: lane, shared: shared, clock: clock, listeners: listeners, trust: trust,
+                lane: lane, shared: shared, clock: clock, listeners: listenerSet, trust: trust,
                 packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
         lanes.append(
             runLoop(
                 "lane-\(lane)", configuration, shared.laneHandles[Int(lane)],
-                listeners.listeners, handler))
+                listenerSet.listeners, handler))
     }
 
     private func startDoor() throws(StartError) {
@@ -247,7 +249,7 @@ public final class BrokerServer {
             AdministrationDoor(
                 desk: OperatorDesk(
                     shared: shared, clock: clock, log: log, backups: backups,
-                    listeners: listeners, trust: trust,
+                    listeners: listenerSet, trust: trust,
                     version: MartletVersion.text)))
         door = runLoop("door", configuration, doorHandle, [listener], handler)
     }

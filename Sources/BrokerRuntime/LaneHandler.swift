@@ -23,6 +23,9 @@ struct LaneHandler: LoopHandler, ~Copyable {
     private let packetMaximum: Int
     /// Whether another thread has left effects for this lane.
     private var isWoken = false
+    /// The loop has begun to stop. The core is not told of the connections that end with it, so that
+    /// no session ends and no will is sent because the broker is stopped.
+    private var isStopping = false
 
     init(
         lane: UInt8, shared: SharedBroker, clock: BrokerClock, listeners: ListenerSet,
@@ -80,6 +83,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
         doorkeeper.closed(connection)
         guard desk.conversations[connection] != nil else { return }
         desk.conversations.close(connection)
+        if isStopping { return }
         desk.events.append(.connectionClosed(connection, BrokerCore.CloseCause(cause)))
     }
 
@@ -135,8 +139,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
     }
 
     mutating func stopping(in loop: inout EventLoop) {
-        // Told with the loop's last flush; the core is not told, so that no session ends and no
-        // will is sent because the broker is stopped.
+        isStopping = true
         carrier.sayGoodbye(conversations: &desk.conversations, host: &loop)
     }
 }

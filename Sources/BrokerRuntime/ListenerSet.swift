@@ -10,6 +10,8 @@ import NetTransport
 struct ListenerSet {
     private(set) var listeners: [Listener] = []
     private(set) var terms: [ListenerTerms] = []
+    /// What the configuration asks for, with the ports that the system chose.
+    private(set) var settings: [ListenerSettings] = []
     /// By tag: whether clients may prove by TLS who they are.
     private(set) var provesIdentity: [Bool] = []
     /// By tag: nil for plain text.
@@ -27,21 +29,56 @@ struct ListenerSet {
                     $0.clientCertificates != .notRequested || $0.preSharedKeys != nil
                 } ?? false)
             contexts.append(tls)
-            for address in Self.addresses(listener) {
-                do throws(TransportError) {
-                    listeners.append(try Listener(on: address, tls: tls, tag: tag))
-                } catch {
-                    // A machine without IPv6 has no ::1; 127.0.0.1 is enough then.
-                    if case .system(_, _, EADDRNOTAVAIL) = error, listener.host == .loopback,
-                        address == SocketAddress(numericHost: "::1", port: listener.port)
-                    {
-                        continue
-                    }
-                    throw .transport(error)
-                }
+            let opened: [Listener]
+            do throws(TransportError) {
+                opened = try Self.open(listener, tls, tag)
+            } catch {
+                throw .transport(error)
+            }
+            listeners += opened
+            var bound = listener
+            bound.port = opened[0].address.port
+            self.settings.append(bound)
+        }
+    }
+
+    /// Opens all addresses of one listener, on the same port.
+    private static func open(
+        _ settings: ListenerSettings, _ tls: ServerTLSContext?, _ tag: UInt32
+    ) throws(TransportError) -> [Listener] {
+        switch settings.host {
+        case .any:
+            return [try Listener(on: .any(port: settings.port), tls: tls, tag: tag)]
+        case .address(let host):
+            // The configuration has checked that it is one.
+            let address = SocketAddress(numericHost: host, port: settings.port)!
+            return [try Listener(on: address, tls: tls, tag: tag)]
+        case .loopback:
+            return try openLoopback(settings.port, tls, tag)
+        }
+    }
+
+    /// 127.0.0.1 and ::1 on the same port. A machine without IPv6 has no ::1; 127.0.0.1 is enough
+    /// then.
+    private static func openLoopback(
+        _ port: UInt16, _ tls: ServerTLSContext?, _ tag: UInt32
+    ) throws(TransportError) -> [Listener] {
+        var attemptsLeft = port == 0 ? portAttemptsMaximum : 1
+        while true {
+            attemptsLeft -= 1
+            let first = try Listener(on: .loopback(port: port), tls: tls, tag: tag)
+            let second = SocketAddress(numericHost: "::1", port: first.address.port)!
+            do throws(TransportError) {
+                return [first, try Listener(on: second, tls: tls, tag: tag)]
+            } catch {
+                if case .system(_, _, EADDRNOTAVAIL) = error { return [first] }
+                guard case .system(_, _, EADDRINUSE) = error, attemptsLeft > 0 else { throw error }
             }
         }
     }
+
+    /// Ports that the system may choose for 127.0.0.1 before one has to be free on ::1 too.
+    private static let portAttemptsMaximum = 16
 
     /// Lets new connections have what the certificate files hold now, by other settings if need be.
     /// Either all listeners change or, when it throws, none.
@@ -114,21 +151,6 @@ struct ListenerSet {
             return try ServerTLSContext(options)
         } catch {
             throw .transport(error)
-        }
-    }
-
-    // MARK: - Addresses
-
-    private static func addresses(_ listener: ListenerSettings) -> [SocketAddress] {
-        switch listener.host {
-        case .any: [.any(port: listener.port)]
-        case .loopback:
-            ["127.0.0.1", "::1"].map {
-                SocketAddress(numericHost: $0, port: listener.port)!
-            }
-        case .address(let host):
-            // The configuration has checked that it is one.
-            [SocketAddress(numericHost: host, port: listener.port)!]
         }
     }
 }

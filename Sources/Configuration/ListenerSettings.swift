@@ -27,7 +27,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
 
     public var transport: Transport
     public var host: Host
-    /// 1...65535.
+    /// 0 lets the system choose; the log and `dev.env` then tell which.
     public var port: UInt16
     /// Whether a client may connect without credentials.
     public var anonymous = false
@@ -56,8 +56,8 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         let query = rest.firstIndex(of: "?")
         let authority = rest[..<(query ?? rest.endIndex)]
         guard let colon = authority.lastIndex(of: ":"),
-            let port = UInt16(authority[authority.index(after: colon)...]), port > 0
-        else { throw SettingFault("\(form), with a port from 1 to 65535") }
+            let port = UInt16(authority[authority.index(after: colon)...])
+        else { throw SettingFault("\(form), with a port from 0 to 65535") }
         self.init(
             transport: transport, host: try Self.host(authority[..<colon]), port: port)
         if let query {

@@ -150,7 +150,10 @@ public struct PacketDesk: ~Copyable {
                 _ = try MRT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
                 host.write(MRT.Ping(isResponse: true), to: connection)
             case let type:
-                try MRTReader.read(type, frame, bytes, connection, into: &events)
+                try MRTReader.read(
+                    type, frame, bytes, connection,
+                    clientPacketMaximum: conversations[connection]!.clientPacketMaximum,
+                    &doorkeeper, into: &events)
             }
         } catch {
             fail(connection, error.reason, &host, &notes)

@@ -71,12 +71,14 @@ public final class Client: Sendable {
     }
 
     /// Sends a message without waiting (S11, S18): the result comes to `completion`, on the
-    /// background thread, which it must not block.
+    /// background thread, which it must not block. The client lives until then.
     public func send(
         _ message: OutgoingMessage,
         completion: @escaping @Sendable (Result<Receipt, MartletError>) -> Void
     ) {
-        send(message, makeTicket(), completion)
+        send(message, makeTicket()) { [self] result in
+            withExtendedLifetime(self) { completion(result) }
+        }
     }
 
     private func send(

@@ -41,8 +41,7 @@ enum SimulationProgram {
     /// One run with everything that happens.
     private static func tell(_ options: SimulationOptions) -> ExitCode {
         TrapLine.set("trapped: \(options.command)")
-        let report = SimulationRunner.run(options, isRecording: true)
-        for line in report.wholeHistory { StandardStream.output.print(line) }
+        let report = SimulationRunner.run(options) { StandardStream.output.print($0) }
         guard let violation = report.violation else { return .success }
         StandardStream.error.print(
             "broken promise: \(violation.promise.rawValue)\n    \(violation.text)")

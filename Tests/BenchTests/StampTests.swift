@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct StampTests {
     static let stamps: [(publisher: UInt32, sequence: UInt64, nanoseconds: UInt64)] = [
-        (0, 0, 0), (1, 2, 3), (0xFF_FFFF, 1 << 48 - 1, 1 << 48 - 1),
+        (0, 0, 0), (1, 2, 3), (0xFF_FFFF, 0xFFFF_FFFF_FFFF, 0xFFFF_FFFF_FFFF),
         (0x12_3456, 0x9ABC_DEF0_1234, 0x5678_9ABC_DEF0),
     ]
 

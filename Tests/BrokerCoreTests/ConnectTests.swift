@@ -110,7 +110,7 @@ import Testing
         world.settle()
         _ = world.lines()
         world.connect("ann/phone")
-        #expect(world.lines() == ["ann/phone: refused, connectionRateExceeded"])
+        #expect(world.lines() == ["ann/phone: refused, connectionRateExceeded, after 60 s"])
         world.pass(seconds: 60)
         world.connect("ann/phone")
         #expect(

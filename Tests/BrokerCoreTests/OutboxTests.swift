@@ -190,6 +190,25 @@ import Testing
             ])
     }
 
+    @Test func `marks what it has forgotten for a sender with another numbering`() {
+        world.begin("bob/pc", "ann/phone")
+        world.send("bob/pc", 1, to: .user("ann"), "1", grade: .once)
+        world.settle()
+        world.connect("bob/pc", outbox: (8, 0, 0))
+        world.settle()
+        world.crash()
+        world.connect("ann/phone", resume: (world.epochs["ann/phone"]!, 1))
+        world.connect("bob/pc", outbox: (7, 0, 1))
+        world.settle()
+        _ = world.lines()
+        world.send("bob/pc", 1, to: .user("ann"), "1", grade: .once)
+        world.settle()
+        #expect(
+            world.unnumberedLines() == [
+                "bob/pc: result 1, sent", "ann/phone: \"1\" from bob, once, possible duplicate",
+            ])
+    }
+
     @Test func `marks every send it may have forgotten with an ended session`() {
         world.begin("bob/pc", "ann/phone")
         world.lose("bob/pc")

@@ -113,6 +113,20 @@ import Testing
         #expect(world.gauges.sessions == 0)
     }
 
+    @Test func `does not forget that a session came back shortly before it would have ended`() {
+        world.begin("ann/phone", expiry: 3600)
+        world.lose("ann/phone")
+        world.pass(seconds: 3599)
+        world.settle()
+        world.connect("ann/phone", expiry: 3600)
+        #expect(world.lines() == [])
+        world.commit()
+        #expect(world.lines() == ["ann/phone: accepted, present"])
+        world.crash()
+        world.pass(seconds: 3599)
+        #expect(world.gauges.sessions == 1)
+    }
+
     @Test func `goes on with the expiry of a session that was away`() {
         world.begin("ann/phone", expiry: 3600)
         world.lose("ann/phone")

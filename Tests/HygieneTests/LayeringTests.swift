@@ -41,6 +41,7 @@ private let allowedImports: [String: Set<String>] = [
         "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims", "COpenSSL",
         "Glibc", "Synchronization",
     ],
+    "martlet-micro": ["BrokerCore", "WireFormat", "Primitives", "Glibc"],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
 ]
 

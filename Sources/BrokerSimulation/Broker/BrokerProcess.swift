@@ -32,7 +32,7 @@ final class BrokerProcess {
         let state = store.restore(into: &broker)
         do throws(RestoreError) {
             try broker.finishRestoring(
-                state, newEpochSeed: UInt64(life) &* 0x9E37_79B9_7F4A_7C15 | 1, at: surroundings.moment)
+                state, newEpochSeed: surroundings.secretRandom.next(), at: surroundings.moment)
         } catch {
             preconditionFailure("the core cannot read what it wrote: \(error)")
         }

@@ -77,9 +77,7 @@ final class FaultyStore {
         store.crash(committing: false)
     }
 
-    func restore(into broker: inout Broker) -> RestoredState {
-        store.restore(into: &broker)
-    }
+    func restore(into broker: inout Broker) -> RestoredState { store.restore(into: &broker) }
 
     private func noteEntries(_ batch: StoreBatch) {
         guard surroundings.history.isRecording else { return }

@@ -34,6 +34,8 @@ extension SimulatedClient {
         case .connack:
             guard case .accepted(let accepted)? = try? MRT.Connack(body: body) else { return }
             inboxWindow = Int(accepted.inboxWindow)
+            if asksForCleanStart { ledger.sessionMayEnd(index) }
+            asksForCleanStart = false
             session = ledger.connected(
                 index, epoch: accepted.sessionEpoch, isPresent: accepted.isSessionPresent,
                 expirySeconds: accepted.sessionExpirySeconds)
@@ -137,7 +139,10 @@ extension SimulatedClient {
             messageIdentifier: String(
                 decoding: result.messageIdentifier.bytes(in: body), as: UTF8.self),
             refusedCount: Int(result.refusedCount), refused: refused)
-        guard survives() else { return }
+        guard survives() else {
+            ledger.forgetRefusal(message)
+            return
+        }
         messages[result.number] = nil
         flash.sends.removeAll { $0.number == result.number }
         flash.outbox = outboxRecord
@@ -149,7 +154,10 @@ extension SimulatedClient {
         guard let request = requests.removeValue(forKey: response.identifier), let session else {
             return
         }
-        if response.reason.isFailure {
+        if response.reason == .quotaExceeded {
+            // The store has no room for another subscription.
+            wishes[request.filter] = nil
+        } else if response.reason.isFailure {
             ledger.accuse(
                 .everySendIsAnswered, "a request was refused: \(response.reason.name)",
                 client: index)

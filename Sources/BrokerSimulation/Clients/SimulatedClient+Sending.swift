@@ -58,6 +58,7 @@ extension SimulatedClient {
         messages = [:]
         for send in flash.sends {
             messages[send.number] = send.message
+            ledger.reopen(send.message)
             send.source.withUnsafeBytes { source in
                 do throws(ClientError) {
                     try machine!.resend(send.packet, number: send.number, from: source)

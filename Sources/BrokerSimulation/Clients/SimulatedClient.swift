@@ -43,6 +43,8 @@ final class SimulatedClient {
     private let outboxMemory: UnsafeMutableRawBufferPointer
     let transmitBuffer: UnsafeMutableRawBufferPointer
     private var dueEntered = Instant.never
+    /// Until its first CONNACK it asks the broker to forget its session.
+    var asksForCleanStart = false
     /// Somebody or something will start it again.
     private var isStartComing = false
 
@@ -131,8 +133,9 @@ final class SimulatedClient {
             surroundings.powerRandom.happens(perTenThousand: 3_000)
         {
             connect.isCleanStart = true
-            ledger.sessionMayEnd(index)
+            ledger.beginsAnew(index)
         }
+        asksForCleanStart = connect.isCleanStart
         return connect
     }
 
@@ -204,6 +207,7 @@ final class SimulatedClient {
         guard link == opened, machine != nil else { return }
         if isAccepted {
             if habits.isRival { ledger.rivalComes(index) }
+            if asksForCleanStart { ledger.sessionMayEnd(index) }
             machine!.opened(now: surroundings.now)
         } else {
             forgetLink()

@@ -45,6 +45,8 @@ struct SendFact {
     /// What the sender was told, and when.
     var outcome: Outcome?
     var receivedCount = 0
+    /// Receptions in a grade that is stored.
+    var keptCount = 0
 
     struct Outcome: Hashable {
         let reason: ReasonCode
@@ -92,6 +94,9 @@ struct DeviceFact {
     var expirySeconds: UInt32 = 0
     /// The client has asked for something that ends the session.
     var mayEnd = false
+    /// Clients that asked to begin anew and have not seen CONNACK since: that may happen late, after
+    /// a rival has seen its own.
+    var cleanStarters: Set<Int> = []
     /// A rival has logged in since the holder did: the broker has forgotten the holder's sends.
     var hasRival = false
     /// All filters that were ever asked for.

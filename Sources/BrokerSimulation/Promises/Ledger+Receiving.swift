@@ -53,6 +53,7 @@ extension Ledger {
         checkOrder(received, message, session, client)
         sessions[session].received.insert(message)
         sends[message].receivedCount += 1
+        if received.grade != .transient { sends[message].keptCount += 1 }
         if let outcome = sends[message].outcome {
             if outcome.reason.isFailure { checkRefusedDelivery(message) }
             checkExpiry(message, outcome, client)
@@ -130,7 +131,10 @@ extension Ledger {
         _ fact: ReceiptFact, _ send: SendFact, _ received: ReceivedMessage, _ message: Int,
         _ client: Int
     ) {
-        let reasons = deaths - send.deathsBefore + send.forgetfulness
+        // A store that is full refuses what was delivered and not acknowledged when its connection was
+        // lost; sent again, it is marked.
+        let fillings = max(fullTimes - send.fullTimesBefore, isStoreFull ? 1 : 0)
+        let reasons = deaths - send.deathsBefore + send.forgetfulness + fillings
         if fact.count > 1 + reasons {
             accuse(
                 .secondIsMarked, "received \(fact.count) times, for \(reasons) reasons",

@@ -102,6 +102,12 @@ final class Ledger {
         openSends[sends[message].client].removeAll { $0 == message }
     }
 
+    /// A client sends a message again. If it was told of a refusal and lost its power before it had
+    /// written that down, this is a new send.
+    func reopen(_ message: Int) {
+        if sends[message].outcome?.reason.isFailure == true { sends[message].outcome = nil }
+    }
+
     /// Sends that a client may send again.
     func open(_ client: Int) -> [Int] { openSends[client] }
 
@@ -135,6 +141,12 @@ final class Ledger {
         }
         sends[message].outcome = outcome
         if reason.isFailure && send.receivedCount > 0 { checkRefusedDelivery(message) }
+    }
+
+    /// The sender died before it had written a result down. A refused send has left no trace: sent
+    /// again, it is a new one.
+    func forgetRefusal(_ message: Int) {
+        if sends[message].outcome?.reason.isFailure == true { sends[message].outcome = nil }
     }
 
     /// Whether a send can have this result.
@@ -180,14 +192,16 @@ final class Ledger {
         fullTimes > send.fullTimesBefore || isStoreFull || profile.hasSmallQueues
     }
 
-    /// A refused send was received. Only grade *durable* is delivered before it is stored, so only there
-    /// can a broker that dies, or a store that turns out to be full, refuse what has arrived; and what
-    /// a broker may forget can be refused when it comes again.
+    /// A refused send was received. Only grade *durable*, and what a subscription wants at most once, is
+    /// delivered before it is stored, so only there can a broker that dies, or a store that turns out
+    /// to be full, refuse what has arrived; and what a broker may forget can be refused when it comes
+    /// again.
     func checkRefusedDelivery(_ message: Int) {
         let send = sends[message]
         let isExcused =
             mayBeForgotten(message)
-            || send.grade == .durable && (fullTimes > send.fullTimesBefore || isStoreFull)
+            || (fullTimes > send.fullTimesBefore || isStoreFull)
+                && (send.grade == .durable || send.keptCount == 0)
         if isExcused {
             excusedCount += 1
         } else {
@@ -209,6 +223,11 @@ final class Ledger {
     /// A client asks to forget its session, or to end it with the connection.
     func sessionMayEnd(_ client: Int) {
         devices[profile.clients[client].device].mayEnd = true
+    }
+
+    /// A client is going to ask for a new session with every CONNECT until it gets one.
+    func beginsAnew(_ client: Int) {
+        devices[profile.clients[client].device].cleanStarters.insert(client)
     }
 
     /// A client sees CONNACK. Returns the session.
@@ -239,11 +258,12 @@ final class Ledger {
         sessions[session].lastSeen = now
         sessions[session].deathsBefore = deaths
         if devices[device].hasRival { forgetSends(device) }
-        devices[device].hasRival = false
+        devices[device].hasRival = profile.clients[client].isRival
         devices[device].session = session
         devices[device].lastEnd = nil
         devices[device].expirySeconds = expirySeconds
         devices[device].mayEnd = expirySeconds == 0
+        devices[device].cleanStarters.remove(client)
         return session
     }
 
@@ -254,7 +274,7 @@ final class Ledger {
         if isReturning {
             accuse(.sessionsLast, "a session that was over is back", client: client)
         }
-        guard !fact.mayEnd else { return }
+        guard !fact.mayEnd && fact.cleanStarters.isEmpty else { return }
         if let end = fact.lastEnd, fact.expirySeconds != .max,
             now >= end.advanced(bySeconds: UInt64(fact.expirySeconds))
         {

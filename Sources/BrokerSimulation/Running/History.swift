@@ -13,16 +13,21 @@ enum Subject: Hashable, Sendable {
 /// The lines of one run.
 final class History {
     let isRecording: Bool
+    /// Hears every line at once, so that it is known even if the run traps.
+    private let listener: ((String) -> Void)?
     var now = Instant(milliseconds: 0)
     private(set) var lines: [HistoryLine] = []
 
-    init(isRecording: Bool) {
+    init(isRecording: Bool, listener: ((String) -> Void)? = nil) {
         self.isRecording = isRecording
+        self.listener = listener
     }
 
     func note(_ subject: Subject, _ text: @autoclosure () -> String) {
         guard isRecording else { return }
-        lines.append(HistoryLine(time: now, subject: subject, text: text()))
+        let line = HistoryLine(time: now, subject: subject, text: text())
+        lines.append(line)
+        listener?(line.description)
     }
 }
 

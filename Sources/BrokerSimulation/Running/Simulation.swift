@@ -23,9 +23,8 @@ final class Simulation {
     private var options: SimulationOptions { surroundings.options }
     private var profile: Profile { surroundings.profile }
 
-    /// - Parameter isRecording: whether somebody is going to read the history.
-    init(_ options: SimulationOptions, isRecording: Bool = false) {
-        let surroundings = Surroundings(options, isRecording: isRecording)
+    init(_ options: SimulationOptions, _ history: History = History(isRecording: false)) {
+        let surroundings = Surroundings(options, history)
         self.surroundings = surroundings
         let network = SimulatedNetwork(surroundings)
         self.network = network
@@ -51,6 +50,7 @@ final class Simulation {
             guard let (time, occurrence) = surroundings.agenda.takeNext() else { break }
             surroundings.advance(to: time)
             carryOut(occurrence)
+            process?.broker.checkInvariants()
             stepCount += 1
             if stepCount == options.stepMaximum { heal() }
         }

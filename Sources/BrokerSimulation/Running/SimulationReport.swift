@@ -65,7 +65,4 @@ public struct SimulationReport: Sendable {
         }
         return lines.joined(separator: "\n")
     }
-
-    /// Everything that happened; empty unless the run was recorded.
-    public var wholeHistory: [String] { history.map(\.description) }
 }

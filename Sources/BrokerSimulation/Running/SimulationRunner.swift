@@ -35,13 +35,15 @@ public enum SimulationRunner {
                 break
             }
         }
-        return Simulation(best, isRecording: true).run()
+        return Simulation(best, History(isRecording: true)).run()
     }
 
     /// One run.
+    ///
+    /// - Parameter listener: hears every line of the history at once.
     public static func run(
-        _ options: SimulationOptions, isRecording: Bool = false
+        _ options: SimulationOptions, listener: ((String) -> Void)? = nil
     ) -> SimulationReport {
-        Simulation(options, isRecording: isRecording).run()
+        Simulation(options, History(isRecording: listener != nil, listener: listener)).run()
     }
 }

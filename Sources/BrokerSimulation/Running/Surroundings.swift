@@ -26,10 +26,10 @@ final class Surroundings {
     var storeRandom: SimulationRandom
     private var mutationRandom: SimulationRandom
 
-    init(_ options: SimulationOptions, isRecording: Bool) {
+    init(_ options: SimulationOptions, _ history: History) {
         self.options = options
         profile = Profile(options)
-        history = History(isRecording: isRecording)
+        self.history = history
         ledger = Ledger(profile, history)
         var random = SimulationRandom(seed: options.seed)
         networkRandom = random.fork()

@@ -151,9 +151,9 @@ static void happened(void *context, const mrt_event *event)
     node *node = context;
     switch (event->kind) {
     case MRT_EVENT_CONNECTED:
-        print_bytes("connected user=", event->as.connected.granted.user);
-        printf(" new_inbox=%d\n", event->as.connected.is_new_inbox);
-        if (event->as.connected.is_new_inbox && node->state_directory != NULL) {
+        print_bytes("connected user=", event->as.granted.user);
+        printf(" new_inbox=%d\n", event->as.granted.is_new_inbox);
+        if (event->as.granted.is_new_inbox && node->state_directory != NULL) {
             store_record(node->state_directory, mrt_current_record(&node->client));
         }
         break;
@@ -179,7 +179,7 @@ static void happened(void *context, const mrt_event *event)
         printf("answer id=%" PRIu64 " reason=\"%s\"\n", event->number,
             mrt_reason_text(event->reason));
         break;
-    case MRT_EVENT_AUTHENTICATED:
+    default:
         break;
     }
     fflush(stdout);
@@ -372,7 +372,7 @@ int main(int argc, char **argv)
         .happened = happened,
         .context = &node,
         .receive = receive,
-        .receive_size = (uint16_t)options.receive_bytes,
+        .receive_size = (uint32_t)options.receive_bytes,
         .transmit = transmit,
         .transmit_size = sizeof transmit,
         .token = mrt_text(options.token != NULL ? options.token : ""),
