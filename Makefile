@@ -4,6 +4,7 @@
 #   make test    all tests                        make format  put the style right
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
+#   make firmware, firmware-test: the samples for devices
 
 # Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
 SWIFT ?= swift
@@ -80,6 +81,20 @@ embedded: toolchain
 	        -I $(EMBEDDED_OUTPUT) -emit-module-path $(EMBEDDED_OUTPUT)/$$module.swiftmodule \
 	        -c $$(find Sources/$$module -name '*.swift') -o $(EMBEDDED_OUTPUT)/$$module.o; \
 	done
+
+# The samples for devices have a Makefile of their own.
+FIRMWARE := $(MAKE) -C Firmware-Samples OUTPUT=$(CURDIR)/.build/firmware
+
+.PHONY: firmware
+firmware:
+	$(FIRMWARE) packages
+	$(FIRMWARE) all
+
+.PHONY: firmware-test
+firmware-test: deps
+	$(FIRMWARE) packages
+	$(SWIFT) build --product martletd
+	$(FIRMWARE) test MARTLETD=$(CURDIR)/.build/debug/martletd
 
 # Installs what is missing and touches neither network nor system where nothing is.
 .PHONY: deps

@@ -216,6 +216,8 @@ extension Broker {
                 messages[entry.message].unsettled -= 1
                 return
             }
+            // Whether it was delivered on a connection that is gone is not known any more.
+            if attachment == Slab<Attachment>.none { messages[entry.message].mayHaveArrived = true }
         }
         refuseReceiver(of: entry.message)
     }

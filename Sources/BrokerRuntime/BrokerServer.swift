@@ -23,9 +23,9 @@ public final class BrokerServer {
     var settings: BrokerSettings
     var files: FileWatch
     var nextDailyRound = Instant(milliseconds: 0)
+    private let backups = BackupHandover()
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
-    private let backups = BackupHandover()
     private let doorHandle: LoopHandle
     private var lanes: [Thread] = []
     private var door: Thread?
@@ -108,18 +108,20 @@ public final class BrokerServer {
 
     /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
     private static let housekeepingMilliseconds = 500
-    /// How often files are looked at: a renewed certificate need not be in use at once, and a look is
-    /// a few system calls.
+    /// How often files are looked at: a renewed certificate need not be in use at once, and a look
+    /// is a few system calls.
     private static let fileWatchMilliseconds: UInt64 = 10_000
 
-    /// Stops: lanes say good-bye and send what is to be sent, then the writer stores what is
-    /// gathered.
+    /// Stops: nothing is taken in any more, what was taken in is stored and its senders hear so,
+    /// then the lanes say good-bye.
     public func stop() {
         log.write(.info, .brokerStopping)
-        for handle in shared.laneHandles { handle.requestStop() }
-        for lane in lanes { lane.join() }
+        // The door goes first: it waits for commits too, and one thread at a time may.
         doorHandle.requestStop()
         door?.join()
+        shared.drain()
+        for handle in shared.laneHandles { handle.requestStop() }
+        for lane in lanes { lane.join() }
         shared.writerSignal.stop()
         writer?.join()
         log.write(.info, .brokerStopped)

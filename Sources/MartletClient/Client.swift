@@ -10,8 +10,8 @@ import WireFormat
 /// result yet, and resumes where the application stopped.
 ///
 /// All clients of a process share one background thread. A client keeps its sends, and where its
-/// inbox stands, for as long as it lives; a message that was sent is not lost with a connection, but
-/// with the process.
+/// inbox stands, for as long as it lives; a message that was sent is not lost with a connection,
+/// but with the process.
 public final class Client: Sendable {
     let identifier: UInt64
     private let loop: ClientLoop
@@ -136,8 +136,8 @@ public final class Client: Sendable {
 
     // MARK: - Receiving
 
-    /// What happens, in order. Messages wait at the broker while the application does not take them:
-    /// at most ``ClientSettings/inboxWindow`` are held here.
+    /// What happens, in order. Messages wait at the broker while the application does not take
+    /// them: at most ``ClientSettings/inboxWindow`` are held here.
     public var events: Events { Events(client: self) }
 
     /// Why the client was stopped for good; nil as long as it was not.
@@ -158,9 +158,9 @@ public final class Client: Sendable {
 
     // MARK: - The end
 
-    /// Leaves in order (S28): acknowledgements are sent, nothing arrives afterwards, and the session
-    /// stays for its expiry. Sends without a result end with ``MartletError/closed``. Returns when
-    /// the broker has confirmed, or after 5 seconds.
+    /// Leaves in order (S28): acknowledgements are sent, nothing arrives afterwards, and the
+    /// session stays for its expiry. Sends without a result end with ``MartletError/closed``.
+    /// Returns when the broker has confirmed, or after 5 seconds.
     ///
     /// - Parameter endingSession: the session and its mail end now.
     public func close(endingSession: Bool = false) async {

@@ -52,8 +52,8 @@ extension Client {
         case subscriptionLost(filter: String, ReasonCode)
     }
 
-    /// The events of a client. It has one reader at a time; it ends when the client is closed, or is
-    /// stopped for good, which ``Client/stopReason`` tells.
+    /// The events of a client. It has one reader at a time; it ends when the client is closed, or
+    /// is stopped for good, which ``Client/stopReason`` tells.
     public struct Events: AsyncSequence, Sendable {
         let client: Client
 

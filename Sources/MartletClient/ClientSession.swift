@@ -48,7 +48,8 @@ final class ClientSession {
     private var isResolving = false
     /// What the attempt met last, for people.
     private var detail = ""
-    private var wasEverConnected = false
+    /// What the broker granted last; nil until the first login.
+    private var terms: ConnectionTerms?
     private var failedAttempts = 0
 
     // Who waits.
@@ -105,9 +106,6 @@ final class ClientSession {
             service(in: &loop)
         }
     }
-    /// What the broker granted last.
-    private var terms: ConnectionTerms?
-
     func take(_ call: Call, in loop: inout EventLoop) {
         if let ending {
             call.fail(ending)
@@ -341,7 +339,6 @@ final class ClientSession {
         self.terms = terms
         if connected.isNewInbox { handedOver = 0 }
         if let connection { ticket = loop.sessionTicket(of: connection) ?? ticket }
-        wasEverConnected = true
         failedAttempts = 0
         mailbox.put(.connected(terms))
         for completion in connectWaiters { completion(.success(terms)) }
@@ -431,7 +428,7 @@ final class ClientSession {
                     Disconnection(
                         reason: disconnection.reason, detail: detail,
                         retryMilliseconds: retryAt.milliseconds(since: loop.now))))
-            if !wasEverConnected, failedAttempts >= settings.firstAttemptsMaximum ?? .max {
+            if terms == nil, failedAttempts >= settings.firstAttemptsMaximum ?? .max {
                 machine.leave(now: loop.now)
                 end(.unreachable(explanation(disconnection.reason)))
             }
@@ -465,37 +462,5 @@ final class ClientSession {
         while let call = calls.popFirst() { call.fail(error) }
         for completion in leaveWaiters { completion() }
         leaveWaiters = []
-    }
-}
-
-/// The buffers of one client's machine, which live as long as it does.
-final class ClientMemories {
-    let memory: ClientMemory
-    let identity: ClientIdentity
-    /// Where the machine writes what is to be sent.
-    let transmit: UnsafeMutableRawBufferPointer
-    private let credentials: UnsafeMutableRawBufferPointer
-
-    /// Large blocks come from the system untouched, and cost memory only as far as they are used.
-    init(_ settings: ClientSettings) {
-        func allocate(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
-            .allocate(byteCount: byteCount, alignment: 8)
-        }
-        memory = ClientMemory(
-            receive: allocate(settings.packetMaximum), outbox: allocate(settings.outboxByteCount))
-        transmit = allocate(ClientBounds.transmitByteCount)
-        let (connect, bytes) = settings.connect()
-        credentials = allocate(bytes.count)
-        credentials.copyBytes(from: bytes)
-        identity = ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(credentials))
-    }
-
-    deinit {
-        memory.receive.deallocate()
-        memory.outbox.deallocate()
-        transmit.deallocate()
-        // The credential does not stay behind in free memory.
-        credentials.initializeMemory(as: UInt8.self, repeating: 0)
-        credentials.deallocate()
     }
 }

@@ -18,8 +18,8 @@ public struct InboxRecord: Hashable, Sendable {
 
 /// A message to this user.
 public struct IncomingMessage: Hashable, Sendable {
-    /// How it came here. The reason codes of the catalogue are 2 for unicast, 3 for a group, 4 for a
-    /// broadcast and 6 for having been kicked out of a group.
+    /// How it came here. The reason codes of the catalogue are 2 for unicast, 3 for a group, 4 for
+    /// a broadcast and 6 for having been kicked out of a group.
     public enum Kind: Hashable, Sendable {
         case unicast
         case group(String)
@@ -46,8 +46,8 @@ public struct IncomingMessage: Hashable, Sendable {
     public var record: InboxRecord?
 
     /// The JSON of the catalogue (S13, S16, S19):
-    /// `{"msg":{"t":"0","b":"…"},"from":"…","time":"…"}`, with `groupid` for group messages; nil for
-    /// bytes and events, which have none.
+    /// `{"msg":{"t":"0","b":"…"},"from":"…","time":"…"}`, with `groupid` for group messages; nil
+    /// for bytes and events, which have none.
     public var json: String? {
         guard case .text(let text, let type) = content else { return nil }
         var bytes = ByteBuilder()

@@ -1,7 +1,7 @@
-// Events on their way from the background thread to the application. It knows no connection; what it
-// may hold is bounded by the inbox window and by its own bounds for what has no number.
+// Events on their way from the background thread to the application. It knows no connection; what
+// it may hold is bounded by the inbox window and by its own bounds for what has no number.
 
-import Synchronization
+import Threads
 
 /// A queue with one reader, who may sleep.
 final class Mailbox: Sendable {
@@ -19,7 +19,7 @@ final class Mailbox: Sendable {
         var isFinished = false
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     /// Why the client is stopped for good; nil where it is not.
     var stopReason: ReasonCode? { state.withLock { $0.stopReason } }

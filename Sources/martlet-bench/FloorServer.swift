@@ -1,6 +1,7 @@
-// The floor: the least that anybody has to do for a fan-out. What a publisher sends in one turn goes to
-// every subscriber in one write, unchanged; there are no sessions, topics, limits or checks. It speaks
-// just enough MQTT 3.1.1 for the load to run against it, and it trusts its peers completely.
+// The floor: the least that anybody has to do for a fan-out. What a publisher sends in one turn
+// goes to every subscriber in one write, unchanged; there are no sessions, topics, limits or
+// checks. It speaks just enough MQTT 3.1.1 for the load to run against it, and it trusts its peers
+// completely.
 
 import CLinuxShims
 import COpenSSL

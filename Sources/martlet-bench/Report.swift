@@ -116,7 +116,9 @@ struct Report {
         } else {
             lines.append(
                 "\(name) \(interval.count) in \(Report.decimal(interval.seconds, 2)) s,"
-                    + " \(Report.decimal(interval.perSecond, 0))/s of \(interval.operation.rawValue)")
+                    + " \(Report.decimal(interval.perSecond, 0))/s of"
+                    + " \(interval.operation.rawValue)"
+            )
         }
         let broker = interval.brokerSecondsPerMillion.map { Report.decimal($0, 3) }
         if interval.name != "idle" {

@@ -81,7 +81,8 @@ enum TokenMintOption: String, AdministrationRules {
     }
 }
 
-/// `martlet token mint`: the token alone on its line for one user, with the user before it for more.
+/// `martlet token mint`: the token alone on its line for one user, with the user before it for
+/// more.
 enum TokenMintCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<TokenMintOption>.options(arguments)

@@ -1,5 +1,5 @@
-// From arguments to an exit code: picks the command, runs it, and puts every failure into words that
-// say what to do next.
+// From arguments to an exit code: picks the command, runs it, and puts every failure into words
+// that say what to do next.
 
 import Administration
 import CommandLineOptions
@@ -162,8 +162,8 @@ enum MartletProgram {
           --device NAME        binds the tokens to this device
           --expiry TIME        such as 30d or 10y; for ever if absent
           --batch LABEL        to find them by, such as a production lot
-          --right RIGHT        what their bearers may do, instead of what the app's users may; may be
-                               repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
+          --right RIGHT        what their bearers may do, instead of what the app's users may; may
+                               be repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
                                presence:PATTERN, attach:PATTERN, group:create or broadcast
           --json               one JSON object per token
 

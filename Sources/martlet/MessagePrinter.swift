@@ -9,8 +9,8 @@ struct MessagePrinter {
     let isJSON: Bool
     let stateFile: InboxStateFile?
 
-    /// Returns when the line is written and the place in the inbox is stored: then the message may be
-    /// acknowledged.
+    /// Returns when the line is written and the place in the inbox is stored: then the message may
+    /// be acknowledged.
     func print(_ message: IncomingMessage) throws(CommandFailure) {
         let line = isJSON ? json(message) : text(message)
         guard StandardStream.output.print(line) else {

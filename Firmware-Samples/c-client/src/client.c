@@ -635,3 +635,8 @@ bool mrt_is_connected(const mrt_client *client)
 {
     return client->phase == JOINED;
 }
+
+bool mrt_is_stopped(const mrt_client *client)
+{
+    return client->phase == STOPPED;
+}

@@ -45,9 +45,16 @@ typedef struct log_record {
     bool is_blank;
 } log_record;
 
+// A firmware that keeps its messages in RAM only says so with MRT_VOLATILE_ONLY, and does not pay for
+// the rest.
 static bool is_durable(const mrt_log *log)
 {
+#ifdef MRT_VOLATILE_ONLY
+    (void)log;
+    return false;
+#else
     return log->storage->sector != 0;
+#endif
 }
 
 // MARK: Bytes
@@ -484,12 +491,12 @@ mrt_status mrt_log_open(mrt_log *log, const mrt_storage *storage, uint64_t new_e
     if (unit == 0 || CHUNK_BYTES % unit != 0 || storage->size > INT32_MAX) {
         return MRT_ERROR_INVALID;
     }
-    if (sector != 0
+    if (is_durable(log)
         && (sector < 256 || sector % unit != 0 || storage->size % sector != 0
             || storage->size / sector < 3)) {
         return MRT_ERROR_INVALID;
     }
-    if (sector == 0 || !restore(log)) {
+    if (!is_durable(log) || !restore(log)) {
         log->epoch = new_epoch;
     }
     return MRT_IDLE;

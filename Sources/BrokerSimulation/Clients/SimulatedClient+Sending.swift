@@ -1,5 +1,5 @@
-// What a device sends: messages that are in its flash before they are on the wire, requests, and the bytes
-// of its machine.
+// What a device sends: messages that are in its flash before they are on the wire, requests, and
+// the bytes of its machine.
 
 import ClientCore
 import Primitives
@@ -112,14 +112,14 @@ extension SimulatedClient {
         }
         guard let identifier else { return }
         wishes[filter] = grade
-        ledger.subscribing(index, session: session, filter: filter)
+        ledger.subscribing(index, filter: filter)
         requests[identifier] = PendingRequest(
             filter: filter, grade: grade, isSubscribing: true)
     }
 
     /// Wants to be subscribed no longer.
     func unsubscribe(_ filter: Int) {
-        guard machine != nil, isConnected, let session,
+        guard isConnected,
             !requests.values.contains(where: { $0.filter == filter })
         else { return }
         let text = Array(Profile.filters[filter].utf8)
@@ -128,7 +128,7 @@ extension SimulatedClient {
         }
         guard let identifier else { return }
         wishes[filter] = nil
-        ledger.unsubscribing(session, filter: filter)
+        ledger.unsubscribing(index, filter: filter)
         requests[identifier] = PendingRequest(
             filter: filter, grade: .transient, isSubscribing: false)
     }

@@ -102,21 +102,18 @@ extension Ledger {
             fact.lastBoot = boot
             return
         }
+        let send = sends[message]
+        if received.grade == .transient {
+            fact.transientCount += 1
+            checkTransient(fact, send, message, client)
+            return
+        }
         fact.count += 1
         if !received.isMarked { fact.unmarkedCount += 1 }
         fact.lastNumber = received.number
         fact.lastBoot = boot
-        let send = sends[message]
         switch received.grade {
-        case .transient:
-            // What an earlier broker delivered to a subscription that wants it at most once is not known.
-            let isResend =
-                send.grade != .transient && (deaths > send.deathsBefore || send.forgetfulness > 0)
-            if fact.count > 1, !isResend {
-                accuse(
-                    .transientIsNotRepeated, "received \(fact.count) times", message: message,
-                    client: client)
-            }
+        case .transient: break
         case .once:
             if fact.count > 1 + send.forgetfulness {
                 accuse(
@@ -127,12 +124,27 @@ extension Ledger {
         }
     }
 
+    private func checkTransient(
+        _ fact: ReceiptFact, _ send: SendFact, _ message: Int, _ client: Int
+    ) {
+        // What was delivered to a subscription that wants it at most once, before the broker forgot
+        // the send or took it back, is not known.
+        let isResend =
+            send.grade != .transient
+            && (deaths > send.deathsBefore || send.forgetfulness > 0 || mayHaveLackedRoom(send))
+        if fact.transientCount > 1, !isResend {
+            accuse(
+                .transientIsNotRepeated, "received \(fact.transientCount) times",
+                message: message, client: client)
+        }
+    }
+
     private func checkDurable(
         _ fact: ReceiptFact, _ send: SendFact, _ received: ReceivedMessage, _ message: Int,
         _ client: Int
     ) {
-        // A store that is full refuses what was delivered and not acknowledged when its connection was
-        // lost; sent again, it is marked.
+        // A store that is full refuses what was delivered and not acknowledged when its connection
+        // was lost; sent again, it is marked.
         let fillings = max(fullTimes - send.fullTimesBefore, isStoreFull ? 1 : 0)
         let reasons = deaths - send.deathsBefore + send.forgetfulness + fillings
         if fact.count > 1 + reasons {
@@ -148,7 +160,7 @@ extension Ledger {
         // A send that waited for the broker when it started may be marked for nothing.
         if received.isMarked && reasons == 0 && send.wasReachable {
             accuse(
-                .secondIsMarked, "marked, although no broker has died", message: message,
+                .secondIsMarked, "marked, although nothing was forgotten", message: message,
                 client: client)
         }
     }
@@ -173,9 +185,9 @@ extension Ledger {
         routes[route] = send.number
     }
 
-    /// A send that comes again and is not known, because the broker has forgotten it or had refused it, is
-    /// a new send: it is accepted after others that followed it the first time, and its receivers are
-    /// those of now.
+    /// A send that comes again and is not known, because the broker has forgotten it or had refused
+    /// it, is a new send: it is accepted after others that followed it the first time, and its
+    /// receivers are those of now.
     private func isResend(_ received: ReceivedMessage, _ send: SendFact) -> Bool {
         send.forgetfulness > 0 || (received.isMarked && deaths > send.deathsBefore)
             || mayHaveLackedRoom(send)

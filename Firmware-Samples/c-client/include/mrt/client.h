@@ -167,5 +167,7 @@ mrt_record mrt_current_record(const mrt_client *client);
 uint64_t mrt_pending_count(const mrt_client *client);
 
 bool mrt_is_connected(const mrt_client *client);
+// Nothing happens any more without mrt_start.
+bool mrt_is_stopped(const mrt_client *client);
 
 #endif
