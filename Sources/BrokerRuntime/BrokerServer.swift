@@ -75,6 +75,7 @@ public final class BrokerServer {
         load: () throws(ConfigurationError) -> LoadedConfiguration
     ) {
         var configuration = configuration
+        var watch = LaneWatch(shared.laneHandles)
         var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
@@ -99,7 +100,7 @@ public final class BrokerServer {
                 renewChangedFiles()
                 keepDaily()
             }
-            if notifier.watchdogMilliseconds != nil { notifier.alive() }
+            if notifier.watchdogMilliseconds != nil, watch.haveTurned() { notifier.alive() }
             log.reportSuppressed()
         }
         notifier.stopping()
