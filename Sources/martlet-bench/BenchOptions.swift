@@ -134,7 +134,7 @@ enum BenchOption: String, OptionRules {
           --quiet                  no line per second
           --help                   show this page
 
-        The bytes of floor are those of MQTT 3.1.1. Exit codes: 0 all came once and in order,
-        1 command line, 2 anything else, 5 no broker.
+        The bytes of floor are those of MQTT 3.1.1. Exit codes: 0 all was delivered once and in
+        order, 1 command line, 2 anything else, 5 no broker.
         """
 }

@@ -79,7 +79,7 @@ extension SimulatedClient {
             switch event {
             case .connectionWanted: openLink()
             case .connected(let connected): handle(connected)
-            case .delivered(let deliver): handle(deliver)
+            case .delivered(let deliver), .groupChanged(let deliver, _): handle(deliver)
             case .resolved(let result): handle(result)
             case .answered(let response): handle(response)
             case .credentialAnswered: break

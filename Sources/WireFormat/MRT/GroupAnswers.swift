@@ -165,7 +165,15 @@ extension MRT {
         /// Reads a payload; nil for an event that this program does not know, which is not an
         /// error.
         public init?(_ payload: UnsafeRawBufferPointer) throws(WireError) {
-            var reader = PacketReader(payload)
+            try self.init(ByteRange(offset: 0, count: payload.count), in: payload)
+        }
+
+        /// The same of a payload within `body`, whose ranges are then within `body` too.
+        public init?(
+            _ payload: ByteRange, in body: UnsafeRawBufferPointer
+        ) throws(WireError) {
+            let bytes = UnsafeRawBufferPointer(rebasing: body[..<payload.endOffset])
+            var reader = PacketReader(bytes, from: Int(payload.offset))
             switch try reader.readByte() {
             case 1: self = .joined(user: try reader.readUser())
             case 2: self = .left(user: try reader.readUser())
