@@ -19,7 +19,7 @@ extension Broker {
                 request.claim, from: connection, device: device, bytes, moment)
             let known = identity.user.withUnsafeBytes { apps[identity.app].users.value(for: $0) }
             let existing = known.flatMap { session(of: $0, device: device) }
-            try checkRoom(user: known, existing: existing, request)
+            try checkRoom(app: identity.app, user: known, existing: existing, request)
             var takeovers = TakeoverCount()
             if let existing {
                 try checkResume(request, existing)
@@ -41,14 +41,16 @@ extension Broker {
 
     /// Refuses what would grow past a limit: nobody is made known for a login that fails.
     private func checkRoom(
-        user: UInt32?, existing: UInt32?, _ request: ConnectRequest
+        app: UInt32, user: UInt32?, existing: UInt32?, _ request: ConnectRequest
     ) throws(ConnectRefusal) {
         guard existing == nil else { return }
         var count = 0
         if let user { forEachSession(of: user) { _ in count += 1 } }
         // What is left of a full store is for what makes room.
         let isStored = user == nil || request.sessionExpirySeconds != 0
-        if sessions.count >= limits.sessionsMaximum || count >= limits.sessionsPerUserMaximum
+        if sessions.count >= limits.sessionsMaximum
+            || apps[app].sessionCount >= limits.sessionsPerAppMaximum
+            || count >= limits.sessionsPerUserMaximum
             || (user == nil && users.count >= limits.usersMaximum) || (isStored && isStoreFull)
         {
             throw ConnectRefusal(reason: .quotaExceeded)
@@ -278,6 +280,7 @@ extension Broker {
             sessions[last].nextOfUser = session
         }
         if isPersistent { queueOwners[queue.raw] = .session(session) }
+        apps[users[user].app].sessionCount += 1
         // An MRT session hears broadcasts and its user's groups without asking.
         join(session: session, audience: apps[users[user].app].broadcastAudience, grade: .once)
         joinGroupAudiences(session)

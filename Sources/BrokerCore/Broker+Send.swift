@@ -134,7 +134,9 @@ extension Broker {
             return .packetTooLarge
         }
         if forbids(request.target, from: sender, bytes) { return .notAuthorized }
-        if request.grade != .transient && isStoreFull { return .quotaExceeded }
+        if request.grade != .transient && (isStoreFull || isAppOverQuota(of: sender)) {
+            return .quotaExceeded
+        }
         if case .topic(let topic) = request.target {
             let name = topic.bytes(in: bytes)
             // Addresses are not plain topics: they are reached as what they are.
