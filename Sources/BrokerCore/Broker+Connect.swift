@@ -24,7 +24,7 @@ extension Broker {
             }
             let known = identity.user.withUnsafeBytes { apps[identity.app].users.value(for: $0) }
             let existing = known.flatMap { session(of: $0, device: device) }
-            try checkRoom(user: known, existing: existing, request)
+            try checkRoom(app: identity.app, user: known, existing: existing, request)
             var takeovers = TakeoverCount()
             if let existing {
                 try checkResume(request, existing)
@@ -46,14 +46,16 @@ extension Broker {
 
     /// Refuses what would grow past a limit: nobody is made known for a login that fails.
     private func checkRoom(
-        user: UInt32?, existing: UInt32?, _ request: ConnectRequest
+        app: UInt32, user: UInt32?, existing: UInt32?, _ request: ConnectRequest
     ) throws(ConnectRefusal) {
         guard existing == nil else { return }
         var count = 0
         if let user { forEachSession(of: user) { _ in count += 1 } }
         // What is left of a full store is for what makes room.
         let isStored = user == nil || request.sessionExpirySeconds != 0
-        if sessions.count >= limits.sessionsMaximum || count >= limits.sessionsPerUserMaximum
+        if sessions.count >= limits.sessionsMaximum
+            || apps[app].sessionCount >= limits.sessionsPerAppMaximum
+            || count >= limits.sessionsPerUserMaximum
             || (user == nil && users.count >= limits.usersMaximum) || (isStored && isStoreFull)
         {
             throw ConnectRefusal(reason: .quotaExceeded)
@@ -308,12 +310,19 @@ extension Broker {
             sessions[last].nextOfUser = session
         }
         if isPersistent { queueOwners[queue.raw] = .session(session) }
+<<<<<<< HEAD
         // An MRT session hears broadcasts and its user's groups without asking; an MQTT session
         // subscribes to them.
         if !sessions[session].dialect.isMQTT {
             join(session: session, audience: apps[users[user].app].broadcastAudience, grade: .once)
             joinGroupAudiences(session)
         }
+=======
+        apps[users[user].app].sessionCount += 1
+        // An MRT session hears broadcasts and its user's groups without asking.
+        join(session: session, audience: apps[users[user].app].broadcastAudience, grade: .once)
+        joinGroupAudiences(session)
+>>>>>>> ops
         updateWaiting(of: user)
         return session
     }

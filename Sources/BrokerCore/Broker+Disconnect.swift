@@ -198,6 +198,7 @@ extension Broker {
         // A will outlives its session by no moment; what it says is no longer for the session.
         fireWill(of: session, moment, &effects)
         sessions.remove(session)
+        apps[users[user].app].sessionCount -= 1
         updateWaiting(of: user)
     }
 

@@ -7,7 +7,7 @@ extension Broker {
     /// Makes sure that housekeeping comes as long as there is something to keep.
     mutating func scheduleHousekeeping(_ moment: Moment) {
         guard !isHousekeepingDue,
-            queuedCount > 0 || isStoreFull || gathering.hasLazyRows
+            queuedCount > 0 || isStoreFull || gathering.hasLazyRows || hasAppsOverQuota
         else { return }
         isHousekeepingDue = true
         _ = deadlines.insert(
@@ -29,7 +29,35 @@ extension Broker {
             gathering.sweepMaximum = min(
                 max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum)
         }
+        checkAppQuotas()
         scheduleHousekeeping(moment)
+    }
+
+    /// Whether the app of a sender has more waiting than it may.
+    @inline(__always)
+    func isAppOverQuota(of session: UInt32) -> Bool {
+        hasAppsOverQuota && apps[users[sessions[session].user].app].isOverQuota
+    }
+
+    /// Sums up what waits for the users of each app. A walk over all sessions, and only where there
+    /// is a limit: keeping the sums with every message would cost each delivery.
+    private mutating func checkAppQuotas() {
+        let maximum = limits.queueBytesPerAppMaximum
+        guard maximum != .max, queuedCount > 0 || hasAppsOverQuota else { return }
+        var sums = [UInt64](repeating: 0, count: Int(apps.endIndex))
+        for session in 0..<sessions.endIndex where sessions.contains(session) {
+            sums[Int(users[sessions[session].user].app)] += sessions[session].inbox.byteCount
+        }
+        for user in 0..<users.endIndex where users.contains(user) {
+            let mailbox = users[user].mailbox
+            if mailbox == Slab<Inbox>.none { continue }
+            sums[Int(users[user].app)] += mailboxes[mailbox].byteCount
+        }
+        hasAppsOverQuota = false
+        for app in 0..<apps.endIndex where apps.contains(app) {
+            apps[app].isOverQuota = sums[Int(app)] >= maximum
+            hasAppsOverQuota = hasAppsOverQuota || apps[app].isOverQuota
+        }
     }
 
     /// Removes what a sweep found expired. The store only looks: of what is in a window or on its

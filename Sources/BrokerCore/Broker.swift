@@ -63,6 +63,8 @@ public struct Broker: ~Copyable, Sendable {
     /// As of the last commit, for the statistics.
     var storeUsedBytes: UInt64 = 0
     var storeLimitBytes: UInt64 = 0
+    /// Whether some app has more waiting than it may.
+    var hasAppsOverQuota = false
     /// Entries waiting in the queues that the store mirrors.
     var queuedCount: UInt64 = 0
     /// What the policy `oldest` has asked the store to trim and has not heard of, by queue.

@@ -24,6 +24,9 @@ public struct CoreLimits: Sendable {
     public var queueCountMaximum: UInt32 = 10_000
     /// Bytes that wait for one session.
     public var queueBytesMaximum: UInt64 = 16 << 20
+    /// Bytes that wait for all receivers of one app. Summed up every ten seconds and not kept by
+    /// every message, so an app may be above it for that long.
+    public var queueBytesPerAppMaximum: UInt64 = .max
     /// Age at which a waiting message expires (L21: 7 days).
     public var queueAgeSecondsMaximum: UInt64 = 7 * 86_400
     /// What happens to a message for a full queue.
@@ -43,6 +46,8 @@ public struct CoreLimits: Sendable {
     public var topicLevelsMaximum = 64
     /// Sessions of all apps: about 600 bytes of memory each, whether connected or not.
     public var sessionsMaximum = 1_000_000
+    /// Sessions of one app, so that no app takes the room of the others.
+    public var sessionsPerAppMaximum = 1_000_000
     /// Users of all apps who are known: by a token, a registration or a login. Where logins name
     /// users freely, this is what a client that makes up names comes up against.
     public var usersMaximum = 2_000_000

@@ -194,6 +194,9 @@ struct App: ~Copyable {
     let name: [UInt8]
     /// SHA-256 of the app key, for development logins; nil where they are turned off.
     var keyDigest: Digest?
+    var sessionCount = 0
+    /// Set while more waits for its users than may.
+    var isOverQuota = false
     /// What its users may do unless their credential says otherwise.
     var rights: Rights
     var users = ByteKeyTable()

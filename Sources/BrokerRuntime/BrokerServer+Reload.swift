@@ -60,6 +60,7 @@ extension BrokerServer {
         settings.limits.connections = old.limits.connections
         settings.limits.authenticationSeconds = old.limits.authenticationSeconds
         settings.limits.packetMaximum = old.limits.packetMaximum
+        settings.limits.pendingLogins = old.limits.pendingLogins
         return settings
     }
 
@@ -72,6 +73,8 @@ extension BrokerServer {
         settings = new
         files = watched
         log.change(level: new.log.level, format: new.log.format)
+        rates.change(ClientRates.Values(new))
+        census.change(maximum: new.limits.connectionsPerAddress)
         let moment = clock.moment()
         let ended = shared.enter { state in
             state.broker.limits = CoreLimits(new)

@@ -23,6 +23,8 @@ public final class BrokerServer {
     var settings: BrokerSettings
     var files: FileWatch
     var nextDailyRound = Instant(milliseconds: 0)
+    let rates: ClientRates
+    let census: AddressCensus
     private let backups = BackupHandover()
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
@@ -36,6 +38,8 @@ public final class BrokerServer {
         self.log = log
         self.settings = settings
         files = FileWatch(settings.files)
+        rates = ClientRates(ClientRates.Values(settings))
+        census = AddressCensus(maximum: settings.limits.connectionsPerAddress)
         trust = ClientTrust(try TrustMaterial(settings))
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         var store = try Self.openStore(settings)
@@ -75,6 +79,7 @@ public final class BrokerServer {
         load: () throws(ConfigurationError) -> LoadedConfiguration
     ) {
         var configuration = configuration
+        var watch = LaneWatch(shared.laneHandles)
         var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
@@ -99,7 +104,7 @@ public final class BrokerServer {
                 renewChangedFiles()
                 keepDaily()
             }
-            if notifier.watchdogMilliseconds != nil { notifier.alive() }
+            if notifier.watchdogMilliseconds != nil, watch.haveTurned() { notifier.alive() }
             log.reportSuppressed()
         }
         notifier.stopping()
@@ -220,6 +225,8 @@ public final class BrokerServer {
         var configuration = EventLoop.Configuration()
         configuration.lane = lane
         configuration.connectionsMaximum = settings.limits.connections
+        configuration.pendingMaximum = settings.limits.pendingLogins
+        configuration.census = census
         configuration.packetMaximum = settings.limits.packetMaximum
         configuration.authenticationMilliseconds =
             UInt64(settings.limits.authenticationSeconds) * 1000
@@ -227,7 +234,7 @@ public final class BrokerServer {
         let handler = Box(
             LaneHandler(
                 lane: lane, shared: shared, clock: clock, listeners: listenerSet, trust: trust,
-                packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
+                rates: rates, packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
         lanes.append(
             runLoop(
                 "lane-\(lane)", configuration, shared.laneHandles[Int(lane)],
@@ -251,7 +258,7 @@ public final class BrokerServer {
             AdministrationDoor(
                 desk: OperatorDesk(
                     shared: shared, clock: clock, log: log, backups: backups,
-                    listeners: listenerSet, trust: trust,
+                    listeners: listenerSet, trust: trust, rates: rates,
                     version: MartletVersion.text)))
         door = runLoop("door", configuration, doorHandle, [listener], handler)
     }

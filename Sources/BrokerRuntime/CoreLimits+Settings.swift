@@ -9,6 +9,11 @@ extension CoreLimits {
         self.init()
         sessionExpirySecondsDefault = UInt32(settings.limits.sessionExpirySeconds)
         sessionExpirySecondsMaximum = UInt32(settings.limits.sessionExpiryMaximumSeconds)
+        sessionsMaximum = settings.limits.sessions
+        sessionsPerAppMaximum = settings.limits.sessionsPerApp
+        usersMaximum = settings.limits.users
+        queueBytesPerAppMaximum =
+            settings.queues.bytesPerApp == 0 ? .max : UInt64(settings.queues.bytesPerApp)
         sessionsPerUserMaximum = settings.limits.sessionsPerUser
         subscriptionsMaximum = UInt32(settings.limits.subscriptionsPerSession)
         topicLevelsMaximum = settings.limits.topicLevels

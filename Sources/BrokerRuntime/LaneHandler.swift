@@ -21,6 +21,10 @@ struct LaneHandler: LoopHandler, ~Copyable {
     /// This lane's effects while they are carried out; empty otherwise.
     private var effects = EffectLane()
     private let packetMaximum: Int
+    private let rates: ClientRates
+    private var limiter = RateLimiter()
+    /// Connections that are not read from because they were too fast, by when they are again.
+    private var paused: TimerWheel
     /// Whether another thread has left effects for this lane.
     private var isWoken = false
     /// The broker is about to stop: what comes now stays unread, so that the last results can be
@@ -32,8 +36,10 @@ struct LaneHandler: LoopHandler, ~Copyable {
 
     init(
         lane: UInt8, shared: SharedBroker, clock: BrokerClock, listeners: ListenerSet,
-        trust: ClientTrust, packetMaximum: Int, notes: consuming LaneLog
+        trust: ClientTrust, rates: ClientRates, packetMaximum: Int, notes: consuming LaneLog
     ) {
+        self.rates = rates
+        paused = TimerWheel(start: clock.moment().instant)
         self.lane = lane
         self.shared = shared
         self.clock = clock
@@ -64,10 +70,45 @@ struct LaneHandler: LoopHandler, ~Copyable {
             loop.pauseReading(connection)
             return Consumption(consumed: 0)
         }
+        let eventCount = desk.events.count
         let outcome = desk.receive(
             bytes, of: loop.arena, from: connection, host: &loop, doorkeeper: &doorkeeper,
             notes: &notes)
+        let values = rates.values
+        if values.areLimited {
+            charge(connection, from: eventCount, outcome.consumed, values, &loop)
+        }
         return Consumption(consumed: outcome.consumed, awaiting: outcome.awaited)
+    }
+
+    /// Holds a client to its rate.
+    private mutating func charge(
+        _ connection: ConnectionID, from firstEvent: Int, _ byteCount: Int,
+        _ values: ClientRates.Values, _ loop: inout EventLoop
+    ) {
+        let messages = desk.events[firstEvent...].count { $0.isClientsWork }
+        switch limiter.charge(
+            connection, messages: messages, bytes: byteCount, rates: values, at: loop.now)
+        {
+        case .withinRate:
+            break
+        case .pause(let end):
+            rates.countPause()
+            loop.pauseReading(connection)
+            _ = paused.insert(deadline: end, payload: connection.rawValue)
+        case .flood:
+            rates.countFlood()
+            desk.events.append(.peerFaulted(connection, .messageRateTooHigh))
+        }
+    }
+
+    /// Reads again from those whose pause is over.
+    private mutating func resumePaused(_ loop: inout EventLoop) {
+        while let payload = paused.popDue(at: loop.now) {
+            // Whoever is gone has no name any more, and nothing happens.
+            if !isDrained { loop.resumeReading(ConnectionID(rawValue: payload)) }
+        }
+        if let next = paused.nextDeadline { loop.nextWake = min(loop.nextWake, next) }
     }
 
     mutating func deadlineReached(
@@ -102,7 +143,10 @@ struct LaneHandler: LoopHandler, ~Copyable {
 
     mutating func turnEnded(in loop: inout EventLoop) {
         let isDue = loop.nextWake <= loop.now
-        defer { writeNotes(loop) }
+        defer {
+            writeNotes(loop)
+            resumePaused(&loop)
+        }
         guard isDue || isWoken || !desk.events.isEmpty else { return }
         isWoken = false
         var isDraining = false
@@ -160,6 +204,21 @@ struct LaneHandler: LoopHandler, ~Copyable {
         _ = enterCore(&loop)
         carryOut(&loop)
         carrier.sayGoodbye(conversations: &desk.conversations, host: &loop)
+    }
+}
+
+extension Event {
+    /// Whether a client asks the broker for work with it; acknowledgements make work go away.
+    fileprivate var isClientsWork: Bool {
+        switch self {
+        case .sendReceived, .subscribeReceived, .unsubscribeReceived, .presenceQueried,
+            .groupRequested, .willSet, .willCleared, .requestFaulted, .credentialPresented,
+            .credentialRefused:
+            true
+        case .connectReceived, .connectionClosed, .inboxAcknowledged, .resultsSeen,
+            .disconnectReceived, .deliveryTooLarge, .peerFaulted:
+            false
+        }
     }
 }
 

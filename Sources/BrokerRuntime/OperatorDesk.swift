@@ -16,13 +16,15 @@ struct OperatorDesk {
     let backups: BackupHandover
     let listeners: ListenerSet
     let trust: ClientTrust
+    let rates: ClientRates
     let started: Moment
     let version: String
 
     init(
         shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupHandover,
-        listeners: ListenerSet, trust: ClientTrust, version: String
+        listeners: ListenerSet, trust: ClientTrust, rates: ClientRates, version: String
     ) {
+        self.rates = rates
         self.backups = backups
         self.listeners = listeners
         self.trust = trust
@@ -67,7 +69,7 @@ struct OperatorDesk {
             brokerVersion: version, uptimeSeconds: uptime,
             counters: StatisticsNames.list(
                 counters, gauges, loops: shared.laneHandles.map { $0.counters },
-                ProcessUsage.now(), TrustExpiry(listeners, trust, at: now)))
+                rates.counts, ProcessUsage.now(), TrustExpiry(listeners, trust, at: now)))
     }
 
     // MARK: - Support

@@ -8,8 +8,8 @@ import NetTransport
 /// Counters and gauges as a list for `martlet stats`.
 enum StatisticsNames {
     static func list(
-        _ counters: Counters, _ gauges: Gauges, loops: [LoopCounters], _ process: ProcessUsage,
-        _ expiry: TrustExpiry
+        _ counters: Counters, _ gauges: Gauges, loops: [LoopCounters],
+        _ rates: (pauses: UInt64, floods: UInt64), _ process: ProcessUsage, _ expiry: TrustExpiry
     ) -> [ReadStatistics.Counter] {
         func sum(_ counter: (LoopCounters) -> UInt64) -> UInt64 {
             loops.reduce(0) { $0 + counter($1) }
@@ -62,7 +62,10 @@ enum StatisticsNames {
             "sockets/accepted": sum { $0.accepted },
             "sockets/closed": sum { $0.closed },
             "sockets/refused": sum { $0.refusedByMaximum },
+            "sockets/refused/address": sum { $0.refusedByAddress },
             "sockets/accept_pauses": sum { $0.acceptPauses },
+            "clients/paused": rates.pauses,
+            "clients/floods": rates.floods,
             "tls/handshakes": sum { $0.handshakesCompleted },
             "tls/handshakes/resumed": sum { $0.handshakesResumed },
             "tls/handshakes/failed": sum {

@@ -38,6 +38,13 @@ public struct BrokerSettings: Hashable, Sendable {
 
     public struct Limits: Hashable, Sendable {
         public var connections = 100_000
+        public var connectionsPerAddress = 0
+        public var pendingLogins = 4_096
+        public var messagesPerSecond = 0
+        public var bytesPerSecond = 0
+        public var sessions = 1_000_000
+        public var sessionsPerApp = 1_000_000
+        public var users = 2_000_000
         public var authenticationSeconds = 15
         public var keepAliveMaximumSeconds = 5_400
         public var sessionExpirySeconds = 7 * 86_400
@@ -57,6 +64,7 @@ public struct BrokerSettings: Hashable, Sendable {
         public var messages = 10_000
         public var bytes = 16 << 20
         public var ageSeconds = 7 * 86_400
+        public var bytesPerApp = 0
         public var policy = QueueFullPolicy.refuse
     }
 

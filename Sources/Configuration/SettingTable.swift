@@ -88,6 +88,40 @@ public enum SettingTable {
             reload: .restart,
             "Connections at a time. Each needs a file descriptor: see LimitNOFILE."),
         .integer(
+            "limits.connectionsPerAddress", \.limits.connectionsPerAddress, in: 0...1_000_000,
+            unit: "connections", reload: .newConnections,
+            "Connections of one address at a time, 0 for any number. Not limited by default, "
+                + "because a whole site may stand behind one address."),
+        .integer(
+            "limits.pendingLogins", \.limits.pendingLogins, in: 1...1_000_000,
+            unit: "connections", reload: .restart,
+            "Connections that have not logged in, TLS handshakes under way included. With so many, "
+                + "others wait in the kernel. Each holds up to 16 KiB of a first packet and some "
+                + "40 KiB of TLS: 4096 are 230 MB at most."),
+        .integer(
+            "limits.messagesPerSecond", \.limits.messagesPerSecond, in: 0...1_000_000,
+            unit: "messages a second", reload: .atOnce,
+            "What one client may send, requests included, 0 for any. A client that is too fast is "
+                + "not read from until it is within its rate; one that is 30 s ahead of it is "
+                + "closed with 0x96. Not limited by default: the send window holds a client to "
+                + "what is acknowledged."),
+        .integer(
+            "limits.bytesPerSecond", \.limits.bytesPerSecond, in: 0...1_073_741_824,
+            unit: "bytes a second", reload: .atOnce, "The same in bytes."),
+        .integer(
+            "limits.sessions", \.limits.sessions, in: 1...100_000_000, unit: "sessions",
+            reload: .newConnections,
+            "Sessions of all apps, whether connected or not; about 600 bytes of memory each."),
+        .integer(
+            "limits.sessionsPerApp", \.limits.sessionsPerApp, in: 1...100_000_000,
+            unit: "sessions", reload: .newConnections,
+            "Sessions of one app, so that no app takes the room of the others."),
+        .integer(
+            "limits.users", \.limits.users, in: 1...100_000_000, unit: "users",
+            reload: .newConnections,
+            "Users of all apps who are known by a token, a registration or a login: what a client "
+                + "that makes up names comes up against."),
+        .integer(
             "limits.authenticationSeconds", \.limits.authenticationSeconds, in: 1...600,
             unit: "seconds", reload: .restart,
             "A connection that is not logged in after this time, counted from accept and TLS "
@@ -159,6 +193,12 @@ public enum SettingTable {
         .integer(
             "queues.ageSeconds", \.queues.ageSeconds, in: 1...4_294_967_295, unit: "seconds",
             reload: .atOnce, "Age at which a waiting message expires: 7 days (L21)."),
+        .integer(
+            "queues.bytesPerApp", \.queues.bytesPerApp, in: 0...35_184_372_088_832,
+            unit: "bytes", reload: .atOnce,
+            "Bytes that wait for all receivers of one app, 0 for any; above it sends of its users "
+                + "are refused (0x97). Looked at every ten seconds. Not limited by default: it is "
+                + "for apps that do not know each other and share a broker."),
         .choice(
             "queues.policy", \.queues.policy, reload: .atOnce,
             "A message for a full queue: `refuse` tells the sender (0x97) and loses nothing; "

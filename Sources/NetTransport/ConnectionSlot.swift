@@ -112,6 +112,10 @@ struct ConnectionDetails {
 
     var origin = ConnectionOrigin.connect
     var peer = SocketAddress.local
+    /// Whether it was accepted and has not logged in.
+    var isPending = false
+    /// Whether the census counts it.
+    var isCounted = false
     var timer = Timer.none
     var timerToken = TimerWheel.Token.none
     var timerMilliseconds: UInt64 = 0

@@ -35,6 +35,10 @@ extension EventLoop {
     ) {
         guard index < listeners.count, listeners[index].restsUntil == nil else { return }
         for _ in 0..<configuration.acceptsPerTurn {
+            if pendingCount >= configuration.pendingMaximum {
+                rest(index)
+                return
+            }
             var storage = sockaddr_storage()
             var size = socklen_t(MemoryLayout<sockaddr_storage>.size)
             let descriptor = linux_accept(
@@ -64,14 +68,21 @@ extension EventLoop {
     private mutating func setUpAccepted(
         _ descriptor: Int32, _ peer: SocketAddress, _ listener: Listener
     ) -> Int? {
+        if let census = configuration.census, !census.enter(peer) {
+            Glibc.close(descriptor)
+            counters.refusedByAddress += 1
+            return nil
+        }
         let session = listener.tls.map { $0.makeSession(descriptor: descriptor) }
         if case .some(.none) = session {
+            configuration.census?.leave(peer)
             Glibc.close(descriptor)
             counters.refusedByMaximum += 1
             return nil
         }
         guard let slot = takeSlot() else {
             EventLoop.freeSession(session ?? nil)
+            configuration.census?.leave(peer)
             Glibc.close(descriptor)
             counters.refusedByMaximum += 1
             return nil
@@ -81,6 +92,9 @@ extension EventLoop {
         slots[slot].phase = listener.tls == nil ? .open : .handshaking
         details[slot].origin = .listener(tag: listener.tag)
         details[slot].peer = peer
+        details[slot].isCounted = configuration.census != nil
+        details[slot].isPending = true
+        pendingCount += 1
         configureSocket(slot)
         startTimer(.authentication, slot, milliseconds: configuration.authenticationMilliseconds)
         register(slot, .input)

@@ -149,6 +149,8 @@ extension EventLoop {
         precondition(slots[slot].phase != .dead && slots[slot].phase != .free, "closed twice")
         details[slot].cause = cause
         cancelTimer(slot)
+        settlePending(slot)
+        if details[slot].isCounted { configuration.census?.leave(details[slot].peer) }
         releaseKept(slot)
         releaseOutgoing(slot)
         EventLoop.freeSession(slots[slot].tls)

@@ -12,14 +12,24 @@ extension EventLoop {
         guard let slot = slot(of: connection), slots[slot].phase == .open else { return }
         switch deadline {
         case .authentication: startTimer(.authentication, slot, milliseconds: milliseconds)
-        case .keepAlive: startTimer(.keepAlive, slot, milliseconds: milliseconds)
+        case .keepAlive:
+            settlePending(slot)
+            startTimer(.keepAlive, slot, milliseconds: milliseconds)
         }
     }
 
     /// Removes the connection's deadline.
     public mutating func clearDeadline(of connection: ConnectionID) {
         guard let slot = slot(of: connection), slots[slot].phase == .open else { return }
+        settlePending(slot)
         cancelTimer(slot)
+    }
+
+    /// A connection has logged in, or is gone.
+    mutating func settlePending(_ slot: Int) {
+        guard details[slot].isPending else { return }
+        details[slot].isPending = false
+        pendingCount -= 1
     }
 
     // MARK: - Timers

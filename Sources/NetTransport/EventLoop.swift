@@ -18,6 +18,11 @@ public struct EventLoop: ~Copyable {
         public var lane: UInt8 = 0
         /// At most `ConnectionID.slotsMaximum`.
         public var connectionsMaximum = TransportLimits.connectionsMaximum
+        /// Accepted connections that have not logged in: with so many, listeners rest and others
+        /// wait in the kernel.
+        public var pendingMaximum = TransportLimits.connectionsMaximum
+        /// Counts connections by address; nil where nobody wants to know.
+        public var census: AddressCensus?
         /// The largest packet that `setPacketMaximum` will ever be given.
         public var packetMaximum = TransportLimits.packetMaximum
         /// What a connection may send as one packet until `setPacketMaximum`.
@@ -61,6 +66,10 @@ public struct EventLoop: ~Copyable {
 
     /// The number of connections, including those that are being set up or closed.
     public internal(set) var connectionCount = 0
+
+    /// Accepted connections whose handler has not yet set a deadline of its own: they are not
+    /// logged in.
+    public internal(set) var pendingCount = 0
 
     @usableFromInline let slots: UnsafeMutablePointer<ConnectionSlot>
     let details: UnsafeMutablePointer<ConnectionDetails>

@@ -16,7 +16,10 @@ public struct LoopCounters: Sendable, Equatable {
     public var handshakesResumed: UInt64 = 0
     /// Accepted sockets closed at once because the loop's table was full.
     public var refusedByMaximum: UInt64 = 0
-    /// Times a listener was rested because descriptors or memory ran out.
+    /// Accepted sockets closed at once because their address had enough connections.
+    public var refusedByAddress: UInt64 = 0
+    /// Times a listener was rested because descriptors or memory ran out, or too many connections
+    /// had not logged in.
     public var acceptPauses: UInt64 = 0
     /// Application bytes (after TLS).
     public var bytesReceived: UInt64 = 0

@@ -57,6 +57,11 @@ public struct SocketAddress: Hashable, Sendable {
         }
     }
 
+    /// The same host, whatever the port: two connections of one machine are alike in this.
+    var withoutPort: SocketAddress {
+        SocketAddress(family: family, port: 0, scope: scope, high: high, low: low)
+    }
+
     /// True for the address of every interface.
     public var isUnspecified: Bool { family != .local && high == 0 && low == 0 }
 

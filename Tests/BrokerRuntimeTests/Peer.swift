@@ -169,12 +169,17 @@ final class Peer {
     }
 
     func write(_ packet: some MRT.Packet, _ source: [UInt8] = []) {
+        write(Self.bytes(of: packet, source))
+    }
+
+    /// A packet as it goes on the wire; its ranges are in `source`.
+    static func bytes(of packet: some MRT.Packet, _ source: [UInt8]) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
         bytes.withUnsafeMutableBytes { room in
             var writer = PacketWriter(room)
             source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
         }
-        write(bytes)
+        return bytes
     }
 
     /// The next packet; nil when the broker closed the connection or said nothing for ten seconds.
@@ -213,14 +218,22 @@ final class Peer {
     func login(
         token: String? = nil, device: String = "", sessionExpirySeconds: UInt32? = nil
     ) -> ReasonCode? {
+        write(
+            Self.connectPacket(
+                token: token, device: device, sessionExpirySeconds: sessionExpirySeconds))
+        return read(.connack).flatMap { ReasonCode(rawValue: $0.body[0]) }
+    }
+
+    static func connectPacket(
+        token: String?, device: String = "", sessionExpirySeconds: UInt32? = nil
+    ) -> [UInt8] {
         var source = Source()
         var connect = MRT.Connect()
         connect.inboxWindow = 64
         connect.device = source.add(device)
         connect.sessionExpirySeconds = sessionExpirySeconds
         if let token { connect.credential = .token(source.add(token)) }
-        write(connect, source.bytes)
-        return read(.connack).flatMap { ReasonCode(rawValue: $0.body[0]) }
+        return bytes(of: connect, source.bytes)
     }
 
     /// Sends a text of grade durable; the reason of its result.

@@ -1,0 +1,53 @@
+// The rates that all lanes hold their clients to, and how often they had to: read and counted
+// without a lock, changed by a reload.
+
+import Configuration
+import Synchronization
+
+/// Shared by the lanes and whoever reloads or counts.
+final class ClientRates: Sendable {
+    /// 0 for any.
+    struct Values: Equatable {
+        var messagesPerSecond: Int
+        var bytesPerSecond: Int
+
+        var areLimited: Bool { messagesPerSecond > 0 || bytesPerSecond > 0 }
+    }
+
+    private let messagesPerSecond: Atomic<Int>
+    private let bytesPerSecond: Atomic<Int>
+    private let pauses = Atomic<UInt64>(0)
+    private let floods = Atomic<UInt64>(0)
+
+    init(_ values: Values) {
+        messagesPerSecond = Atomic(values.messagesPerSecond)
+        bytesPerSecond = Atomic(values.bytesPerSecond)
+    }
+
+    var values: Values {
+        Values(
+            messagesPerSecond: messagesPerSecond.load(ordering: .relaxed),
+            bytesPerSecond: bytesPerSecond.load(ordering: .relaxed))
+    }
+
+    func change(_ values: Values) {
+        messagesPerSecond.store(values.messagesPerSecond, ordering: .relaxed)
+        bytesPerSecond.store(values.bytesPerSecond, ordering: .relaxed)
+    }
+
+    /// Times that a client was not read from, and clients that were closed.
+    var counts: (pauses: UInt64, floods: UInt64) {
+        (pauses.load(ordering: .relaxed), floods.load(ordering: .relaxed))
+    }
+
+    func countPause() { pauses.add(1, ordering: .relaxed) }
+    func countFlood() { floods.add(1, ordering: .relaxed) }
+}
+
+extension ClientRates.Values {
+    init(_ settings: BrokerSettings) {
+        self.init(
+            messagesPerSecond: settings.limits.messagesPerSecond,
+            bytesPerSecond: settings.limits.bytesPerSecond)
+    }
+}
