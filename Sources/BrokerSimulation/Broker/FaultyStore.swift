@@ -38,6 +38,11 @@ final class FaultyStore {
         var batch = batch
         tamper(&batch)
         noteEntries(batch)
+        for entry in batch.entries where store.holds(entry.number, in: entry.queue) {
+            surroundings.ledger.accuse(
+                .numbersAreNotReused,
+                "#\(entry.number) is in queue \(entry.queue.raw) and is put there again")
+        }
         underWay = batch
         isResultTold = surroundings.has(.earlyResult)
         guard isResultTold else { return nil }
@@ -63,11 +68,7 @@ final class FaultyStore {
     /// The process dies. The batch under way is there at the next start, or nothing of it.
     func crash(committing: Bool) {
         if var batch = underWay, committing {
-            if surroundings.has(.tornCommit) {
-                batch.records = []
-                batch.sendRecords = []
-                batch.acknowledgements = []
-            }
+            if surroundings.has(.tornCommit) { batch.sendRecords = [] }
             var lost = StoreResult()
             store.carryOut(batch, into: &lost)
         }

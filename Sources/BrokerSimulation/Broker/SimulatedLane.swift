@@ -63,6 +63,7 @@ struct SimulatedLane: ~Copyable {
         host[connection] = nil
         guard desk.conversations[connection] != nil else { return }
         desk.conversations.close(connection)
+        if surroundings.has(.strangerInSlot) { return }
         desk.events.append(.connectionClosed(connection, cause))
     }
 

@@ -11,7 +11,7 @@ public enum Mutation: String, CaseIterable, Sendable {
     case lostCommit = "lost-commit"
     /// The core is told of a commit before it has happened.
     case earlyResult = "early-result"
-    /// A crash leaves the messages of a batch, and not its rows.
+    /// A crash leaves the messages of a batch, and not the numbers of their sends.
     case tornCommit = "torn-commit"
     /// One entry more is removed than was acknowledged.
     case greedyAcknowledgement = "greedy-acknowledgement"
@@ -42,7 +42,8 @@ public enum Mutation: String, CaseIterable, Sendable {
     case lostEffects = "lost-effects"
     /// A packet for which there is no room is left out, instead of its connection being closed.
     case lostDelivery = "lost-delivery"
-    /// What was meant for a connection goes to the next tenant of its slot.
+    /// The core is not told that a connection is gone, and what it wants of it goes to the next tenant of
+    /// its slot.
     case strangerInSlot = "stranger-in-slot"
     /// Results do not carry the message id.
     case namelessResult = "nameless-result"
