@@ -22,8 +22,8 @@ public enum Mutation: String, CaseIterable, Sendable {
     case forgottenSubscription = "forgotten-subscription"
     /// The row that says where a user's mail waits is not written.
     case forgottenMailbox = "forgotten-mailbox"
-    /// Rows of sessions keep their first value, and with it their first reservation of numbers.
-    case staleReservation = "stale-reservation"
+    /// After a crash the store is as it was thirty commits ago, and does not say so.
+    case oldBackup = "old-backup"
     /// The store's clock is eight days fast: messages expire early.
     case fastClock = "fast-clock"
     /// A load gives the first two messages in the wrong order.
