@@ -17,12 +17,15 @@ let package = Package(
         .executable(name: "martlet-bench", targets: ["martlet-bench"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
         .library(name: "MartletClient", targets: ["MartletClient"]),
+        // Preloaded into a broker whose allocations are counted; nobody links it.
+        .library(name: "MallocCount", type: .dynamic, targets: ["CMallocCount"]),
     ],
     targets: [
         // System libraries and C shims.
         .systemLibrary(name: "CLMDB", pkgConfig: "lmdb", providers: [.apt(["liblmdb-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(name: "CLinuxShims"),
+        .target(name: "CMallocCount", path: "Bench/CMallocCount"),
 
         // Ground and bytes: the standard library only.
         .target(name: "Primitives", swiftSettings: hot),
@@ -43,7 +46,8 @@ let package = Package(
             name: "QueueStore", dependencies: ["BrokerCore", "Primitives", "CLMDB"],
             swiftSettings: hot),
         .target(
-            name: "NetTransport", dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL"],
+            name: "NetTransport",
+            dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL"],
             swiftSettings: hot),
         .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
         .target(name: "Administration"),
@@ -63,7 +67,7 @@ let package = Package(
             swiftSettings: hot),
         .target(
             name: "MartletClient",
-            dependencies: ["ClientCore", "WireFormat", "Primitives", "NetTransport"]),
+            dependencies: ["ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads"]),
 
         // Programs.
         .executableTarget(
@@ -78,9 +82,12 @@ let package = Package(
         .executableTarget(
             name: "martlet-bench",
             dependencies: [
-                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims",
-                "COpenSSL",
+                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Threads",
+                "CLinuxShims", "COpenSSL",
             ], swiftSettings: hot),
+        .executableTarget(
+            name: "martlet-micro", dependencies: ["BrokerCore", "WireFormat", "Primitives"],
+            path: "Bench/Micro", swiftSettings: hot),
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
@@ -102,14 +109,21 @@ let package = Package(
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
         .testTarget(name: "AdministrationTests", dependencies: ["Administration"]),
         .testTarget(
-            name: "BrokerRuntimeTests", dependencies: ["BrokerRuntime", "Configuration"]),
+            name: "BrokerRuntimeTests",
+            dependencies: [
+                "BrokerRuntime", "Configuration", "Administration", "WireFormat", "Primitives",
+                "COpenSSL",
+            ]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "MartletClient", "ClientCore", "WireFormat", "NetTransport", "Primitives",
+                "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
+                "martletd", "martlet",
             ]),
+        .testTarget(
+            name: "BenchTests", dependencies: ["martlet-bench", "martletd", "CommandLineOptions"]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]

@@ -14,9 +14,13 @@ public protocol AdministrationRequest: Codable, Hashable, Sendable {
 public struct CreateApp: AdministrationRequest {
     public static let name = "app.create"
     public var app: String
+    /// What its users may do unless their credential says otherwise; nil for everything but
+    /// broadcasts.
+    public var rights: [String]?
 
-    public init(app: String) {
+    public init(app: String, rights: [String]? = nil) {
         self.app = app
+        self.rights = rights
     }
 
     public struct Reply: Codable, Hashable, Sendable {
@@ -90,15 +94,18 @@ public struct MintTokens: AdministrationRequest {
     public var expirySeconds: UInt64?
     /// A label to list and revoke them by, such as a production lot.
     public var batch: String?
+    /// What their bearers may do; nil for what the app's users may.
+    public var rights: [String]?
 
     /// Keeps a reply below ``AdministrationLine/replyByteCountMaximum`` with ids of full length.
     public static let userCountMaximum = 10_000
 
     public init(
         app: String, users: [String], device: String? = nil, expirySeconds: UInt64? = nil,
-        batch: String? = nil
+        batch: String? = nil, rights: [String]? = nil
     ) {
         self.app = app
+        self.rights = rights
         self.users = users
         self.device = device
         self.expirySeconds = expirySeconds

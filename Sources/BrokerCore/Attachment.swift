@@ -49,7 +49,11 @@ struct Attachment: ~Copyable {
     /// The batch whose commit the next delivery waits for, once that has been noted there.
     var awaitedBatch: UInt64 = 0
 
+    /// What it was let in with.
+    var access = Slab<Access>.none
+    /// What the client was given to replace this connection with, and what it came with.
     let cookie: UInt64
+    let presentedCookie: UInt64?
     let keepAliveSeconds: UInt32
     var connectedUnixMilliseconds: UInt64 = 0
     /// How often the session has been taken over lately; passed on to the connection that does it.
@@ -60,8 +64,8 @@ struct Attachment: ~Copyable {
     ///   - backlogCount: entries in its queue.
     init(
         connection: ConnectionID, session: UInt32, wasPresent: Bool, windowMaximum: UInt32,
-        start: UInt64, backlogCount: UInt32, cookie: UInt64, keepAliveSeconds: UInt32,
-        takeovers: TakeoverCount
+        start: UInt64, backlogCount: UInt32, cookie: UInt64, presentedCookie: UInt64?,
+        keepAliveSeconds: UInt32, takeovers: TakeoverCount
     ) {
         self.connection = connection
         self.session = session
@@ -71,8 +75,15 @@ struct Attachment: ~Copyable {
         sentThrough = start
         loadedThrough = start
         self.cookie = cookie
+        self.presentedCookie = presentedCookie
         self.keepAliveSeconds = keepAliveSeconds
         self.takeovers = takeovers
+    }
+
+    /// Whether a login comes from the client that this connection belongs to. Its CONNACK may have
+    /// been lost with the connection: then the client still has the cookie that it came with.
+    func belongs(toHolderOf cookie: UInt64?) -> Bool {
+        cookie != nil && (cookie == self.cookie || cookie == presentedCookie)
     }
 
     /// Messages held in memory: twice what may be under way, so that there is something to send
@@ -121,20 +132,17 @@ struct TakeoverCount {
     static let maximum = 5
     static let windowMilliseconds: UInt64 = 60_000
 
-    private var count = 0
-    private var start = Instant(milliseconds: 0)
+    /// The last ones, oldest first; empty, and without memory of its own, for nearly every session.
+    private var times: [Instant] = []
 
     /// Counts one more; gives the seconds to wait where that is too many.
     mutating func add(at now: Instant) -> UInt32? {
-        let passed = now.milliseconds(since: start)
-        if passed >= Self.windowMilliseconds {
-            start = now
-            count = 0
+        times.removeAll { now.milliseconds(since: $0) >= Self.windowMilliseconds }
+        guard times.count < Self.maximum else {
+            let rest = Self.windowMilliseconds - now.milliseconds(since: times[0])
+            return UInt32((rest + 999) / 1000)
         }
-        guard count < Self.maximum else {
-            return UInt32((Self.windowMilliseconds - passed) / 1000 + 1)
-        }
-        count += 1
+        times.append(now)
         return nil
     }
 }

@@ -15,10 +15,14 @@ extension Broker {
     public var gatheringSequence: UInt64 { gathering.sequence }
 
     /// Makes an app; false when there is one of this name.
-    public mutating func addApp(_ name: [UInt8], keyDigest: Digest?) -> Bool {
+    ///
+    /// - Parameter rights: what its users may do unless their credential says otherwise.
+    public mutating func addApp(
+        _ name: [UInt8], keyDigest: Digest?, rights: Rights = .ordinary
+    ) -> Bool {
         guard app(named: name) == nil else { return false }
-        insertApp(name, keyDigest: keyDigest)
-        gathering.records.append(Records.app(name, keyDigest: keyDigest))
+        insertApp(name, keyDigest: keyDigest, rights: rights)
+        writeApp(app(named: name)!)
         return true
     }
 
@@ -27,8 +31,40 @@ extension Broker {
     public mutating func setAppKey(_ name: [UInt8], keyDigest: Digest?) -> Bool {
         guard let app = app(named: name) else { return false }
         apps[app].keyDigest = keyDigest
-        gathering.records.append(Records.app(name, keyDigest: keyDigest))
+        writeApp(app)
         return true
+    }
+
+    /// Replaces the rights of an app's users, connected ones included; false when there is no such
+    /// app.
+    public mutating func setAppRights(
+        _ name: [UInt8], rights: Rights, effects: inout Effects
+    ) -> Bool {
+        guard let app = app(named: name) else { return false }
+        apps[app].rights = rights
+        writeApp(app)
+        for access in 0..<accesses.endIndex where accesses.contains(access) {
+            let session = accesses[access].session
+            guard users[sessions[session].user].app == app else { continue }
+            accesses[access].rights = ownRights(of: accesses[access].source) ?? rights
+            dropForbiddenSubscriptions(session, &effects)
+        }
+        return true
+    }
+
+    /// The rights that a credential itself names.
+    private func ownRights(of source: Access.Source) -> Rights? {
+        switch source {
+        case .token(let handle): tokens[handle]?.rights
+        case .verified(let identity): identity.rights
+        case .appKey, .anonymous: nil
+        }
+    }
+
+    private mutating func writeApp(_ app: UInt32) {
+        gathering.records.append(
+            Records.app(
+                apps[app].name, keyDigest: apps[app].keyDigest, rights: apps[app].rights))
     }
 
     /// Makes a token known, and its user with it; false when its app is unknown or its identifier
@@ -68,9 +104,11 @@ extension Broker {
         }
         return Gauges(
             apps: apps.count, users: users.count, sessions: sessions.count,
+            groups: groups.count, wills: wills.count,
             connections: connections.count, subscriptions: subscriptions, tokens: tokens.count,
             messagesInMemory: messages.count, queuedMessages: queuedMessages,
-            queuedBytes: queuedBytes, isStoreFull: isStoreFull)
+            queuedBytes: queuedBytes, isStoreFull: isStoreFull, storeUsedBytes: storeUsedBytes,
+            storeLimitBytes: storeLimitBytes)
     }
 
     /// All apps, in no particular order.

@@ -23,6 +23,7 @@ extension Broker {
         batch.sequence = gathering.sequence
         batch.moment = moment
         writeDirtySessions()
+        gathering.records.append(contentsOf: gathering.lazyRecords)
         swap(&gathering, &committing)
         isCommitting = true
         batchSequence += 1
@@ -124,6 +125,8 @@ extension Broker {
     // MARK: - Taking the result
 
     private mutating func noteFill(_ result: borrowing StoreResult) {
+        storeUsedBytes = result.usedBytes
+        storeLimitBytes = result.softLimitBytes
         if result.refusal != nil { counters.batchesRefused += 1 }
         // Sends are admitted again a little below the limit, so that it does not flap.
         let resume = result.softLimitBytes - result.softLimitBytes / 32
@@ -136,6 +139,12 @@ extension Broker {
 
     /// The messages of the batch are stored, or have been taken back: their senders are told.
     private mutating func settleMessages(isStored: Bool, _ effects: inout Effects) {
+        if isStored {
+            for (message, connection) in committing.lateDeliveries
+            where session(of: connection) != nil {
+                deliverTransiently(message, to: connection, &effects)
+            }
+        }
         for message in committing.messages {
             messages[message].batch = 0
             messages[message].pendingEntries = 0

@@ -2,14 +2,8 @@
 
 import Primitives
 
-/// Who a claim turned out to be.
-private struct Identity {
-    let app: UInt32
-    let user: [UInt8]
-}
-
 /// Why a connection is refused.
-private struct ConnectRefusal: Error {
+struct ConnectRefusal: Error {
     let reason: ReasonCode
     var retryAfterSeconds: UInt32 = 0
 }
@@ -21,7 +15,8 @@ extension Broker {
     ) {
         let device = Array(request.device.bytes(in: bytes))
         do throws(ConnectRefusal) {
-            let identity = try authenticate(request.claim, device: device, bytes, moment)
+            let identity = try authenticate(
+                request.claim, from: connection, device: device, bytes, moment)
             let known = identity.user.withUnsafeBytes { apps[identity.app].users.value(for: $0) }
             let existing = known.flatMap { session(of: $0, device: device) }
             try checkRoom(user: known, existing: existing, request)
@@ -34,39 +29,15 @@ extension Broker {
             removeOrphanWill(ofUser: user, device: device)
             let attached = attach(
                 connection, request, user: user, device: device, takeovers, moment, &effects)
+            grant(identity.access, to: attached, moment)
+            dropForbiddenSubscriptions(attached, &effects)
             acceptWhenCommitted(attached, moment, &effects)
         } catch {
             refuseConnect(connection, error, request, bytes, &effects)
         }
     }
 
-    // MARK: - Who it is
-
-    private func authenticate(
-        _ claim: Claim, device: [UInt8], _ bytes: UnsafeRawBufferPointer, _ moment: Moment
-    ) throws(ConnectRefusal) -> Identity {
-        switch claim {
-        case .token(let identifier, let digest):
-            guard let token = tokens.token(identifier.bytes(in: bytes), digest: digest),
-                let app = app(named: token.app),
-                token.expiresUnixSeconds > moment.unixMilliseconds / 1000
-            else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
-            if let bound = token.device, bound != device {
-                throw ConnectRefusal(reason: .clientIdentifierNotValid)
-            }
-            return Identity(app: app, user: token.user)
-        case .appKey(let name, let digest, let user):
-            guard let app = appNames.value(for: name.bytes(in: bytes)),
-                let key = apps[app].keyDigest, key == digest
-            else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
-            return Identity(app: app, user: Array(user.bytes(in: bytes)))
-        case .anonymous(let user):
-            guard let app = app(named: anonymousApp) else {
-                throw ConnectRefusal(reason: .notAuthorized)
-            }
-            return Identity(app: app, user: Array(user.bytes(in: bytes)))
-        }
-    }
+    // MARK: - Whether it may
 
     /// Refuses what would grow past a limit: nobody is made known for a login that fails.
     private func checkRoom(
@@ -110,7 +81,7 @@ extension Broker {
         let attachment = sessions[session].attachment
         guard attachment != Slab<Attachment>.none else { return TakeoverCount() }
         var takeovers = attachments[attachment].takeovers
-        if let cookie = request.cookie, cookie == attachments[attachment].cookie {
+        if attachments[attachment].belongs(toHolderOf: request.cookie) {
             // Its will goes with what it does not want any more, and is not sent.
             let fate: WillFate = request.startsClean ? .removed : .kept
             close(session, .sessionTakenOver, willFate: fate, moment, &effects)
@@ -140,6 +111,7 @@ extension Broker {
         switch request.claim {
         case .token(let identifier, _): claimed = identifier.bytes(in: bytes)
         case .appKey(_, _, let user), .anonymous(let user): claimed = user.bytes(in: bytes)
+        case .verified: claimed = UnsafeRawBufferPointer(start: nil, count: 0)
         }
         effects[lane].effects.append(
             .note(
@@ -176,14 +148,7 @@ extension Broker {
         cancelExpiry(session)
         stopWill(of: session)
         changeExpiry(session, expiry)
-        if sessions[session].isPersistent && existing != nil {
-            // The row says since when nobody was there; now somebody is. CONNACK waits for it: a
-            // broker that dies must not count the session's expiry from before this connection.
-            markDirty(session, .session, isUrgent: true)
-            sessions[session].decisiveBatch = gathering.sequence
-            // After a restart no number is left; the first delivery should not wait for some.
-            reserveNumbers(session)
-        }
+        if existing != nil { noteReturn(session, moment) }
         sessions[session].disconnected = .never
         sessions[session].dialect = request.dialect
         resumeInbox(session, request.resume)
@@ -192,6 +157,19 @@ extension Broker {
         connections.insert(connection, session: session)
         resumeOutbox(session, request.outbox, isNew: existing == nil)
         return session
+    }
+
+    /// A session of the store is used again.
+    private mutating func noteReturn(_ session: UInt32, _ moment: Moment) {
+        // The row says since when nobody was there; now somebody is. A broker that dies before it
+        // is written would go on from then: the client waits where that could cost the session.
+        markDirty(session, .session, isUrgent: true)
+        let margin = moment.instant.advanced(bySeconds: CoreLimits.safeExpirySeconds)
+        if sessions[session].expirySeconds != .max && expiryDeadline(of: session) < margin {
+            sessions[session].decisiveBatch = gathering.sequence
+        }
+        // After a restart no number is left; the first delivery should not wait for some.
+        reserveNumbers(session)
     }
 
     private mutating func makeAttachment(
@@ -208,7 +186,7 @@ extension Broker {
                 windowMaximum: UInt32(max(1, min(request.inboxWindow, limits.inboxWindowMaximum))),
                 start: sessions[session].inbox.acknowledgedThrough,
                 backlogCount: sessions[session].inbox.count, cookie: request.newCookie,
-                keepAliveSeconds: keepAlive, takeovers: takeovers)
+                presentedCookie: request.cookie, keepAliveSeconds: keepAlive, takeovers: takeovers)
         ).index
     }
 
@@ -233,7 +211,7 @@ extension Broker {
         let isContinued =
             !isNew && position.epoch == sessions[session].outboxEpoch && position.epoch != 0
         let isFirst = !sessions[session].hasConnectedSinceStart
-        let isReplaced = !isContinued && sessions[session].outboxEpoch != 0
+        let hadOther = !isContinued && sessions[session].outboxEpoch != 0
         if !isContinued {
             if !sessions[session].outbox.isEmpty {
                 sessions[session].outbox = []
@@ -245,9 +223,9 @@ extension Broker {
         if !isContinued || isFirst {
             // Whatever was sent up to here and is not remembered may have been delivered.
             sessions[session].doubtfulThrough = position.highestUsed
-            // Records of grade *once* survive the broker, but neither their session nor another
-            // client's numbering in their place.
-            let isForgotten = isNew || !isFirst || isReplaced || isRestoredBackup
+            // Records of grade *once* survive the broker, but neither their session nor a sender
+            // with another numbering.
+            let isForgotten = isNew || hadOther || !isFirst || isRestoredBackup
             sessions[session].forgottenThrough = isForgotten ? position.highestUsed : 0
         }
         sessions[session].hasConnectedSinceStart = true

@@ -21,17 +21,24 @@ extension Broker {
     mutating func deliver(
         _ message: TransientMessage, to audience: UInt32, _ effects: inout Effects
     ) {
+        // A span, because a buffer pointer in a closure is counted up and down for each message.
+        counters.deliveries += deliver(message, to: audiences[audience].subscribers.span, &effects)
+    }
+
+    /// Says how many there were.
+    private func deliver(
+        _ message: TransientMessage, to subscribers: Span<Subscriber>, _ effects: inout Effects
+    ) -> UInt64 {
         var delivered: UInt64 = 0
-        audiences[audience].subscribers.withUnsafeBufferPointer { subscribers in
-            for subscriber in subscribers
-            where subscriber.connection != .none && subscriber.session != message.excluded {
-                effects[subscriber.connection.lane].deliver(
-                    stamp: message.stamp, block: message.block, deadline: message.deadline,
-                    to: subscriber.connection)
-                delivered += 1
-            }
+        for position in subscribers.indices {
+            let subscriber = subscribers[position]
+            if subscriber.connection == .none || subscriber.session == message.excluded { continue }
+            effects[subscriber.connection.lane].deliver(
+                stamp: message.stamp, block: message.block, deadline: message.deadline,
+                to: subscriber.connection)
+            delivered += 1
         }
-        counters.deliveries += delivered
+        return delivered
     }
 
     /// Hands a message to a user's devices that are online.
@@ -53,8 +60,8 @@ extension Broker {
 
     // MARK: - The window
 
-    /// Delivers what is ready: in the order of numbers, within the receiver's window, nothing of
-    /// grade *once* before its commit, no number before it is reserved.
+    /// Delivers what is ready: in the order of numbers, within the receiver's window, nothing
+    /// that was sent as *once* before its commit, no number before it is reserved.
     mutating func pump(_ session: UInt32, _ moment: Moment, _ effects: inout Effects) {
         let attachment = sessions[session].attachment
         guard attachment != Slab<Attachment>.none, attachments[attachment].isConfirmed else {

@@ -55,14 +55,13 @@ extension Broker {
         _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        var changesState = sessions[session].will != Slab<Will>.none
+        let hasWill = sessions[session].will != Slab<Will>.none
+        var batch = hasWill ? gathering.sequence : sessions[session].willBatch
         if let expiry = request.sessionExpirySeconds, sessions[session].isPersistent {
             changeExpiry(session, min(expiry, limits.sessionExpirySecondsMaximum))
-            if sessions[session].decisiveBatch == gathering.sequence { changesState = true }
+            batch = max(batch, sessions[session].decisiveBatch)
         }
-        if changesState {
-            _ = confirmLater(.disconnect(connection), batch: gathering.sequence)
-        } else {
+        if !confirmLater(.disconnect(connection), batch: batch) {
             effects[connection.lane].effects.append(.confirmDisconnect(connection))
         }
         note(.disconnected, session, .success, &effects)
@@ -88,6 +87,7 @@ extension Broker {
         let wasConfirmed = attachments[attachment].isConfirmed
         connections.remove(attachments[attachment].connection)
         emptyWindow(session, &effects)
+        withdrawAccess(of: session)
         attachments.remove(attachment)
         sessions[session].attachment = Slab<Attachment>.none
         if wasConfirmed {
@@ -130,12 +130,17 @@ extension Broker {
     // MARK: - The end of a session
 
     /// Ends a session that has no connection when its time comes.
-    mutating func startExpiry(_ session: UInt32) {
+    mutating func startExpiry(_ session: UInt32, notBefore earliest: Instant? = nil) {
         guard sessions[session].expirySeconds != .max else { return }
-        let deadline = sessions[session].disconnected.advanced(
-            bySeconds: UInt64(sessions[session].expirySeconds))
         sessions[session].expiryToken = deadlines.insert(
-            deadline: deadline, payload: DeadlinePayload.session(session).raw)
+            deadline: max(expiryDeadline(of: session), earliest ?? Instant(milliseconds: 0)),
+            payload: DeadlinePayload.session(session).raw)
+    }
+
+    /// When a session ends that is away.
+    func expiryDeadline(of session: UInt32) -> Instant {
+        sessions[session].disconnected.advanced(
+            bySeconds: UInt64(sessions[session].expirySeconds))
     }
 
     mutating func cancelExpiry(_ session: UInt32) {
@@ -161,7 +166,6 @@ extension Broker {
             forgetSubscription(sessions[session].firstSubscription)
         }
         let user = sessions[session].user
-        let will = sessions[session].will
         unlink(session, from: user)
         if sessions[session].isPersistent {
             let identifier = sessions[session].identifier
@@ -179,10 +183,10 @@ extension Broker {
                 queueOwners[inbox.queue.raw] = nil
             }
         }
+        // A will outlives its session by no moment; what it says is no longer for the session.
+        fireWill(of: session, moment, &effects)
         sessions.remove(session)
         updateWaiting(of: user)
-        // A will outlives its session by no moment.
-        if will != Slab<Will>.none { fireWill(will, moment, &effects) }
     }
 
     private mutating func unlink(_ session: UInt32, from user: UInt32) {

@@ -7,7 +7,7 @@ extension Broker {
     /// Makes sure that housekeeping comes as long as there is something to keep.
     mutating func scheduleHousekeeping(_ moment: Moment) {
         guard !isHousekeepingDue,
-            queuedCount > 0 || isStoreFull || !gathering.dirtySessions.isEmpty
+            queuedCount > 0 || isStoreFull || gathering.hasLazyRows
         else { return }
         isHousekeepingDue = true
         _ = deadlines.insert(
@@ -18,7 +18,7 @@ extension Broker {
 
     mutating func keepHouse(_ moment: Moment) {
         isHousekeepingDue = false
-        if !gathering.dirtySessions.isEmpty { gathering.isUrgent = true }
+        if gathering.hasLazyRows { gathering.isUrgent = true }
         // Only a write can tell whether there is room again: one that changes nothing.
         if isStoreFull {
             gathering.records.append(

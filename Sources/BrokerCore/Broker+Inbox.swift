@@ -38,11 +38,17 @@ extension Broker {
         }
     }
 
-    /// A durable message for a subscription that wants it at most once.
-    private mutating func deliverTransiently(
+    /// A message for a subscription that wants it at most once. What was sent as *once* may be
+    /// taken back by a full store, and is given to nobody before.
+    mutating func deliverTransiently(
         _ message: UInt32, to connection: ConnectionID, _ effects: inout Effects
     ) {
         guard connection != .none else { return }
+        if messages[message].grade == .once && !messages[message].isRouted {
+            attachToBatch(message)
+            gathering.lateDeliveries.append((message, connection))
+            return
+        }
         effects[connection.lane].deliver(
             stamp: messages[message].stamp, block: messages[message].block,
             deadline: messages[message].deadline, to: connection)

@@ -93,12 +93,16 @@ extension Broker {
 
     private func checkAttachments() {
         precondition(attachments.count == connections.count, "a connection has one session")
+        precondition(accesses.count == attachments.count, "a connection has one access")
         for index in 0..<attachments.endIndex where attachments.contains(index) {
             let session = attachments[index].session
             precondition(sessions[session].attachment == index, "an attachment has its session")
             precondition(
                 connections[attachments[index].connection] == session,
                 "a connection leads to its session")
+            precondition(
+                accesses[attachments[index].access].session == session,
+                "an access has its session")
             checkWindow(of: index, session)
         }
     }
@@ -157,12 +161,15 @@ extension Broker {
     private func checkGroups() {
         var places = 0
         for group in 0..<groups.endIndex where groups.contains(group) {
-            for (position, index) in groups[group].memberships.enumerated() {
+            precondition(!groups[group].memberships.isEmpty, "a group ends with its last member")
+            var previous: [UInt8] = []
+            for index in groups[group].memberships {
+                let name = users[memberships[index].user].name
+                precondition(memberships[index].group == group, "a list holds its own members")
                 precondition(
-                    memberships[index].group == group
-                        && Int(memberships[index].position) == position,
-                    "a member knows its place")
+                    previous.lexicographicallyPrecedes(name), "members are in the order of ids")
                 check(membership: index)
+                previous = name
                 places += 1
             }
         }
@@ -172,7 +179,8 @@ extension Broker {
     private func check(membership index: UInt32) {
         let membership = memberships[index]
         precondition(
-            users[membership.user].memberships.contains(index), "a user knows its groups")
+            self.membership(of: membership.user, in: membership.group) == index,
+            "a user finds its groups")
         let isWaiting = membership.waitingPosition != Slab<Membership>.none
         precondition(
             isWaiting == (users[membership.user].firstSession == Slab<Session>.none),

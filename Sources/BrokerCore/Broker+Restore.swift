@@ -103,10 +103,10 @@ extension Broker: StoreVisitor {
         case .counters:
             try restoreCounter(key, value)
         case .apps:
-            var row = try RecordReader(value, version: 1, table: table, key: key)
+            var row = try RecordReader(value, version: 2, table: table, key: key)
             let hasKey = try row.read(UInt8.self) == 1
             let digest = try row.readDigest()
-            insertApp(key, keyDigest: hasKey ? digest : nil)
+            insertApp(key, keyDigest: hasKey ? digest : nil, rights: try row.readRights())
         case .users:
             try restoreUser(key, value)
         case .tokens:

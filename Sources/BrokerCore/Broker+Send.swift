@@ -15,8 +15,13 @@ struct RoutingTally {
     var refusals: [Refusal] = []
     /// The send, as ``User/routedStamp`` remembers it.
     let stamp: UInt64
+    /// Whose rights bound the receivers of a list; nil for what was judged before, as a will.
+    let bearer: UInt32?
 
-    init(stamp: UInt64) { self.stamp = stamp }
+    init(stamp: UInt64, bearer: UInt32? = nil) {
+        self.stamp = stamp
+        self.bearer = bearer
+    }
 
     mutating func refuse(_ reason: ReasonCode) {
         if refusedCount == 0 { self.reason = reason }
@@ -119,7 +124,7 @@ extension Broker {
     // MARK: - What may be sent
 
     /// Why a send cannot be accepted, whoever its receivers are.
-    func refusal(
+    mutating func refusal(
         of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer
     ) -> ReasonCode? {
         if let fault = request.fault { return fault }
@@ -128,6 +133,7 @@ extension Broker {
         } else if request.messageByteCount > limits.messageMaximum {
             return .packetTooLarge
         }
+        if forbids(request.target, from: sender, bytes) { return .notAuthorized }
         if request.grade != .transient && isStoreFull { return .quotaExceeded }
         if case .topic(let topic) = request.target {
             let name = topic.bytes(in: bytes)
@@ -214,7 +220,7 @@ extension Broker {
         let message = TransientMessage(
             stamp: makeStamp(), block: range.bytes(in: scratch.bytes),
             deadline: deadline(of: request, moment), excluded: excludedSession(request, sender))
-        var tally = RoutingTally(stamp: message.stamp)
+        var tally = RoutingTally(stamp: message.stamp, bearer: sender)
         let user = sessions[sender].user
         forEachDestination(of: request, fromUser: user, bytes, &tally) { broker, place, tally in
             tally.taken += 1
@@ -233,6 +239,7 @@ extension Broker {
             refuse(request, from: sender, tally.reason, bytes, &effects)
         } else {
             counters.sendsAccepted += 1
+            noteForbidden(tally, of: request, from: sender, bytes, &effects)
         }
     }
 
@@ -252,7 +259,7 @@ extension Broker {
         messages[message].references = 1
         defer { release(message) }
         let excluded = excludedSession(request, sender)
-        var tally = RoutingTally(stamp: stamp)
+        var tally = RoutingTally(stamp: stamp, bearer: sender)
         route(
             message, request, fromUser: sessions[sender].user, excluding: excluded, bytes, &tally,
             moment, &effects)
@@ -262,6 +269,7 @@ extension Broker {
         }
         counters.sendsAccepted += 1
         counters.receiversRefused += UInt64(tally.refusedCount)
+        noteForbidden(tally, of: request, from: sender, bytes, &effects)
         // Whoever is not waited for has it: sessions that are not persistent, and QoS 0
         // subscriptions.
         messages[message].takenCount += tally.taken - messages[message].unsettled
@@ -315,7 +323,7 @@ extension Broker {
 
     /// Calls `body` with each destination that a send addresses; unknown receivers are refused
     /// here.
-    private mutating func forEachDestination(
+    mutating func forEachDestination(
         of request: SendRequest, fromUser sender: UInt32, _ bytes: UnsafeRawBufferPointer,
         _ tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
@@ -327,14 +335,15 @@ extension Broker {
                 body(&self, place, &tally)
             }
         case .users(let ids, let count):
-            let list = ids.bytes(in: bytes)
-            var offset = 0
+            var list = ListReader(ids.bytes(in: bytes))
             for index in 0..<count {
-                let end = offset + 1 + Int(list[offset])
-                let name = UnsafeRawBufferPointer(rebasing: list[offset + 1..<end])
-                offset = end
+                let name = list.next()
                 tally.listIndex = UInt32(index)
-                if let place = destination(ofUser: name, app, &tally) {
+                // Before anything else: who may not send to a user learns nothing of whether it is
+                // known.
+                if let bearer = tally.bearer, !allows(.send(user: name), bearer) {
+                    tally.refuse(.notAuthorized)
+                } else if let place = destination(ofUser: name, app, &tally) {
                     body(&self, place, &tally)
                 }
             }
@@ -401,7 +410,7 @@ extension Broker {
     }
 
     /// The session that a send does not come back to.
-    private func excludedSession(_ request: SendRequest, _ sender: UInt32) -> UInt32 {
+    func excludedSession(_ request: SendRequest, _ sender: UInt32) -> UInt32 {
         switch request.target {
         case .group, .everybody: sender
         case .user, .users, .topic: Slab<Session>.none

@@ -57,13 +57,14 @@ extension Broker {
         }
     }
 
-    private func subscribeRefusal(
+    private mutating func subscribeRefusal(
         _ session: UInt32, _ filter: UnsafeRawBufferPointer
     ) -> ReasonCode? {
         if filter.first == UInt8(ascii: "$") { return .notAuthorized }
         var levels = 1
         for byte in filter where byte == UInt8(ascii: "/") { levels += 1 }
         if levels > limits.topicLevelsMaximum { return .topicFilterInvalid }
+        if !allows(.subscribe(filter: filter), session) { return .notAuthorized }
         let isFull =
             sessions[session].filterCount >= limits.subscriptionsMaximum
             || (isStoreFull && sessions[session].isPersistent)
@@ -138,6 +139,11 @@ extension Broker {
         _ effects: inout Effects
     ) {
         guard let asking = session(of: connection) else { return }
+        guard allows(.presence(user: name), asking) else {
+            note(.presenceRefused, asking, .notAuthorized, subject: name, &effects)
+            effects[connection.lane].respond(connection, requestIdentifier, .notAuthorized)
+            return
+        }
         let app = users[sessions[asking].user].app
         guard let user = apps[app].users.value(for: name) else {
             effects[connection.lane].respond(

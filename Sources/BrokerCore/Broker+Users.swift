@@ -8,10 +8,10 @@ extension Broker {
         name.withUnsafeBytes { appNames.value(for: $0) }
     }
 
-    mutating func insertApp(_ name: [UInt8], keyDigest: Digest?) {
+    mutating func insertApp(_ name: [UInt8], keyDigest: Digest?, rights: Rights) {
         let audience = audiences.insert(Audience()).index
         let app = apps.insert(
-            App(name: name, keyDigest: keyDigest, broadcastAudience: audience)
+            App(name: name, keyDigest: keyDigest, rights: rights, broadcastAudience: audience)
         ).index
         name.withUnsafeBytes { appNames.insert(app, for: $0) }
     }

@@ -1,53 +1,12 @@
-// Wills: a message that is sent for a user whose device is lost. A will is committed before it is
-// confirmed; firing it deletes it and enqueues its message in one batch, so that it is sent exactly
-// once, whatever dies (design section 2).
+// Wills: a message that is sent for a device that is lost. A will is committed before it is
+// confirmed; sending one deletes it and enqueues its message in one batch, so that it is sent
+// exactly once, whatever dies (design section 2).
 //
-//     set ──lost──► delay runs ──over──► fired, with the batch under way ──committed──► gone
-//      ▲                │                           │
-//      └────── back ────┘       store full: again ◄─┘
+//     set ──lost──► delay runs ──over──► sent, with the batch under way ──committed──► gone
+//      ▲                │                          │
+//      └────── back ────┘      store full: again ◄─┘
 
 import Primitives
-
-/// A will that a client wants kept.
-public struct WillRequest: Sendable {
-    /// Seconds between the loss and the sending.
-    public var delaySeconds: UInt32
-    /// Target, payload and expiry, as in a send; number and grade are of no meaning.
-    public var message: SendRequest
-
-    public init(delaySeconds: UInt32, message: SendRequest) {
-        self.delaySeconds = delaySeconds
-        self.message = message
-    }
-}
-
-/// A will as it is kept: everything copied out of the packet it came in.
-struct Will: Sendable {
-    /// Durable name.
-    let identifier: UInt64
-    let user: UInt32
-    let device: [UInt8]
-    let delaySeconds: UInt32
-    /// Of the connection that set it: how long its silence may last.
-    let keepAliveSeconds: UInt32
-    let kind: WillKind
-    /// User, ids in a row, group or topic, by kind.
-    let address: [UInt8]
-    let isRaw: Bool
-    let payload: [UInt8]
-    let expirySeconds: UInt64?
-    /// Set while the device is away and the delay runs.
-    var token = TimerWheel.Token.none
-}
-
-/// Whom a will is for. Raw values are on disk.
-enum WillKind: UInt8 {
-    case user = 0
-    case users = 1
-    case group = 2
-    case everybody = 3
-    case topic = 4
-}
 
 extension Broker {
     // MARK: - Set and clear
@@ -58,178 +17,191 @@ extension Broker {
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        let reason =
-            isStoreFull ? .quotaExceeded : refusal(of: request.message, from: session, bytes)
-        if let reason {
+        if let reason = refusal(of: request, from: session, bytes) {
+            counters.requestsRefused += 1
             note(.sendRefused, session, reason, &effects)
             effects[connection.lane].respond(connection, requestIdentifier, reason)
             return
         }
         removeWill(of: session)
-        let (kind, address) = willTarget(request.message.target, bytes)
-        let index = wills.insert(
+        let owner = WillOwner(user: sessions[session].user, device: sessions[session].device)
+        let will = wills.insert(
             Will(
-                identifier: makeIdentifier(), user: sessions[session].user,
-                device: sessions[session].device, delaySeconds: request.delaySeconds,
+                identifier: makeIdentifier(), owner: owner,
                 keepAliveSeconds: attachments[sessions[session].attachment].keepAliveSeconds,
-                kind: kind,
-                address: address, isRaw: request.message.isRaw,
-                payload: Array(request.message.payload.bytes(in: bytes)),
-                expirySeconds: request.message.expirySeconds)
+                request, bytes)
         ).index
-        sessions[session].will = index
-        writeWill(index)
+        sessions[session].will = will
+        sessions[session].willBatch = gathering.sequence
+        writeWill(will)
         gathering.confirmations.append(
             .respond(connection, requestIdentifier: requestIdentifier, .success, body: []))
     }
 
-    mutating func clearWill(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ effects: inout Effects
-    ) {
+    /// Forgets the will. Where there is none the answer waits for a commit all the same: the one
+    /// that was cleared before may still be in the store.
+    mutating func clearWill(_ connection: ConnectionID, _ requestIdentifier: UInt64) {
         guard let session = session(of: connection) else { return }
-        guard sessions[session].will != Slab<Will>.none else {
-            effects[connection.lane].respond(connection, requestIdentifier, .success)
-            return
-        }
         removeWill(of: session)
         gathering.confirmations.append(
             .respond(connection, requestIdentifier: requestIdentifier, .success, body: []))
     }
 
+    /// Why a will cannot be kept. Whom it is for is asked now, so that a will for nobody is refused
+    /// while there is somebody to tell, and once more when it is sent.
+    private mutating func refusal(
+        of request: WillRequest, from session: UInt32, _ bytes: UnsafeRawBufferPointer
+    ) -> ReasonCode? {
+        if let reason = refusal(of: request.message, from: session, bytes) { return reason }
+        guard request.message.payload.count <= CoreLimits.willPayloadMaximum else {
+            return .packetTooLarge
+        }
+        var tally = RoutingTally(stamp: makeStamp())
+        forEachDestination(
+            of: request.message, fromUser: sessions[session].user, bytes, &tally
+        ) { _, _, tally in tally.taken += 1 }
+        return tally.taken == 0 && tally.refusedCount > 0 ? tally.reason : nil
+    }
+
     /// Forgets a session's will, here and in the store.
     mutating func removeWill(of session: UInt32) {
-        let index = sessions[session].will
-        guard index != Slab<Will>.none else { return }
+        let will = sessions[session].will
+        guard will != Slab<Will>.none else { return }
         sessions[session].will = Slab<Will>.none
-        deleteWill(index)
+        sessions[session].willBatch = gathering.sequence
+        forgetWill(will)
     }
 
-    private mutating func deleteWill(_ index: UInt32) {
+    private mutating func forgetWill(_ index: UInt32) {
         let will = wills.remove(index)
         deadlines.cancel(will.token)
-        gathering.records.append(
-            Records.deletion(.wills, key: RecordKey.number(will.identifier)))
-    }
-
-    private func willTarget(
-        _ target: SendTarget, _ bytes: UnsafeRawBufferPointer
-    ) -> (WillKind, [UInt8]) {
-        switch target {
-        case .user(let name): (.user, Array(name.bytes(in: bytes)))
-        case .users(let ids, let count): (.users, [UInt8(count - 1)] + ids.bytes(in: bytes))
-        case .group(let name): (.group, Array(name.bytes(in: bytes)))
-        case .everybody: (.everybody, [])
-        case .topic(let name): (.topic, Array(name.bytes(in: bytes)))
-        }
+        gathering.records.append(Records.deletion(.wills, key: will.key))
     }
 
     // MARK: - Loss and return
 
     /// A session has lost its connection without saying good-bye.
     mutating func startWill(of session: UInt32, _ moment: Moment, _ effects: inout Effects) {
-        let index = sessions[session].will
-        guard index != Slab<Will>.none else { return }
-        // Where the session ends before the delay, its end sends the will.
-        let delay = wills[index].delaySeconds
-        if delay == 0 {
-            fireWill(index, moment, &effects)
+        let will = sessions[session].will
+        guard will != Slab<Will>.none else { return }
+        // The end of the session, if that comes sooner, sends it too.
+        if wills[will].delaySeconds == 0 {
+            fireWill(of: session, moment, &effects)
         } else {
-            scheduleWill(index, at: moment.instant.advanced(bySeconds: UInt64(delay)))
+            scheduleWill(will, afterSeconds: UInt64(wills[will].delaySeconds), moment)
         }
     }
 
-    private mutating func scheduleWill(_ index: UInt32, at deadline: Instant) {
+    private mutating func scheduleWill(
+        _ index: UInt32, afterSeconds seconds: UInt64, _ moment: Moment
+    ) {
         wills[index].token = deadlines.insert(
-            deadline: deadline, payload: DeadlinePayload.will(index).raw)
+            deadline: moment.instant.advanced(bySeconds: seconds),
+            payload: DeadlinePayload.will(index).raw)
     }
 
     /// The device is back: a will that was about to be sent is not.
     mutating func stopWill(of session: UInt32) {
-        let index = sessions[session].will
-        guard index != Slab<Will>.none else { return }
-        deadlines.cancel(wills[index].token)
-        wills[index].token = .none
+        let will = sessions[session].will
+        guard will != Slab<Will>.none else { return }
+        stopTimer(of: will)
+    }
+
+    private mutating func stopTimer(of will: UInt32) {
+        deadlines.cancel(wills[will].token)
+        wills[will].token = .none
     }
 
     /// A will from before the broker's restart, for a device that is back as a new session.
     mutating func removeOrphanWill(ofUser user: UInt32, device: [UInt8]) {
-        guard !orphanWills.isEmpty else { return }
-        guard
-            let index = orphanWills.first(where: {
-                wills[$0].user == user && wills[$0].device == device
-            })
+        guard !orphanWills.isEmpty,
+            let will = orphanWills.removeValue(forKey: WillOwner(user: user, device: device))
         else { return }
-        orphanWills.remove(index)
-        deleteWill(index)
+        forgetWill(will)
     }
 
-    /// Sends a will: its row goes and its message comes in the same batch, or neither where the
-    /// store is full.
-    mutating func fireWill(_ index: UInt32, _ moment: Moment, _ effects: inout Effects) {
-        deadlines.cancel(wills[index].token)
+    // MARK: - Sending
+
+    /// The delay of a will is over.
+    mutating func willDue(_ index: UInt32, _ moment: Moment, _ effects: inout Effects) {
         wills[index].token = .none
+        let owner = WillOwner(user: wills[index].user, device: wills[index].device)
+        if orphanWills[owner] == index {
+            orphanWills[owner] = nil
+        } else if let session = session(of: owner.user, device: owner.device),
+            sessions[session].will == index
+        {
+            fireWill(of: session, moment, &effects)
+            return
+        }
+        send(will: index, excluding: Slab<Session>.none, moment, &effects)
+    }
+
+    /// Sends a session's will, which the session then has no more.
+    mutating func fireWill(of session: UInt32, _ moment: Moment, _ effects: inout Effects) {
+        let will = sessions[session].will
+        guard will != Slab<Will>.none else { return }
+        sessions[session].will = Slab<Will>.none
+        stopTimer(of: will)
+        send(will: will, excluding: session, moment, &effects)
+    }
+
+    /// Sends a will that no session holds any more: its row goes and its message comes in the same
+    /// batch. Without room in the store it waits; what was lost does not come back meanwhile.
+    private mutating func send(
+        will index: UInt32, excluding session: UInt32, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
+        if isStoreFull {
+            scheduleWill(index, afterSeconds: CoreLimits.willRetrySeconds, moment)
+            return
+        }
         let will = wills[index]
-        let owner = session(of: will.user, device: will.device)
-        if let owner, sessions[owner].will == index { sessions[owner].will = Slab<Will>.none }
-        orphanWills.remove(index)
-        gathering.firedWills.append(index)
-        gathering.sendRecords.append(
-            Records.deletion(.wills, key: RecordKey.number(will.identifier)))
-        // Put together as a send would have come, so that it is routed as one.
-        var packet = will.address
-        let payload = ByteRange(offset: packet.count, count: will.payload.count)
-        packet += will.payload
-        let request = SendRequest(
-            number: 0, grade: .once, target: will.target, expirySeconds: will.expirySeconds,
-            isRaw: will.isRaw, payload: payload, messageByteCount: 0)
-        packet.withUnsafeBytes { bytes in
+        let request = will.request
+        will.address.withUnsafeBytes { bytes in
             sendSystemMessage(
                 request.target.kind, about: request.target.address(in: bytes),
-                payload: payload.bytes(in: bytes), from: users[will.user].name, grade: .once,
+                payload: will.payload, from: users[will.user].name, grade: .once,
                 isRaw: will.isRaw, expirySeconds: will.expirySeconds, moment
             ) { broker, message, tally in
                 broker.route(
-                    message, request, fromUser: will.user, excluding: owner ?? .max, bytes, &tally,
-                    moment, &effects)
+                    message, request, fromUser: will.user,
+                    excluding: broker.excludedSession(request, session), bytes, &tally, moment,
+                    &effects)
             }
+        }
+        gathering.firedWills.append(index)
+        gathering.isUrgent = true
+        // A row that is still in this batch is left out of it: the store deletes with the messages,
+        // before it writes other rows.
+        if let position = gathering.records.lastIndex(where: {
+            $0.table == .wills && $0.key == will.key
+        }) {
+            gathering.records.remove(at: position)
+        } else {
+            gathering.sendRecords.append(Records.deletion(.wills, key: will.key))
         }
     }
 
-    /// The wills that were fired with a batch are gone with it, or were taken back by a full store
-    /// and are fired again.
+    /// The batch that wills were sent with is committed, or the store had no room for it.
     mutating func settleWills(isStored: Bool, _ moment: Moment) {
-        for index in committing.firedWills {
+        for will in committing.firedWills {
             if isStored {
-                wills.remove(index)
                 counters.willsSent += 1
+                wills.remove(will)
             } else {
-                scheduleWill(
-                    index,
-                    at: moment.instant.advanced(
-                        byMilliseconds: CoreLimits.housekeepingMilliseconds))
+                writeWill(will)
+                scheduleWill(will, afterSeconds: CoreLimits.willRetrySeconds, moment)
             }
         }
     }
 
-    // MARK: - Rows
+    // MARK: - Restart
 
     private mutating func writeWill(_ index: UInt32) {
-        let will = wills[index]
-        var row = RecordWriter(version: 1)
-        row.write(apps[users[will.user].app].name)
-        row.write(users[will.user].name)
-        row.write(will.device)
-        row.write(will.delaySeconds)
-        row.write(will.keepAliveSeconds)
-        row.write(will.kind.rawValue)
-        row.write(will.address)
-        row.write(UInt8(will.isRaw ? 1 : 0))
-        row.write(will.expirySeconds ?? .max)
-        row.write(UInt32(will.payload.count))
-        row.append(will.payload)
+        let user = wills[index].user
         gathering.records.append(
-            RecordChange(
-                table: .wills, key: RecordKey.number(will.identifier), value: row.bytes))
+            wills[index].row(app: apps[users[user].app].name, user: users[user].name))
     }
 
     mutating func restoreWill(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
@@ -240,24 +212,13 @@ extension Broker {
         guard key.count == 8, let app = app(named: appName),
             let user = userName.withUnsafeBytes({ apps[app].users.value(for: $0) })
         else { throw dangling }
-        let device = try row.readString()
-        let delay = try row.read(UInt32.self)
-        let keepAlive = try row.read(UInt32.self)
-        guard let kind = WillKind(rawValue: try row.read(UInt8.self)) else { throw dangling }
-        let address = try row.readString()
-        let isRaw = try row.read(UInt8.self) == 1
-        let expiry = try row.read(UInt64.self)
-        let payload = try row.readBytes(count: Int(try row.read(UInt32.self)))
-        let index = wills.insert(
-            Will(
-                identifier: RecordKey.readNumber(key), user: user, device: device,
-                delaySeconds: delay, keepAliveSeconds: keepAlive, kind: kind, address: address,
-                isRaw: isRaw, payload: payload, expirySeconds: expiry == .max ? nil : expiry)
-        ).index
-        if let session = session(of: user, device: device) {
+        let will = try Will(
+            identifier: RecordKey.readNumber(key), user: user, &row, else: dangling)
+        let index = wills.insert(will).index
+        if let session = session(of: user, device: will.device) {
             sessions[session].will = index
         } else {
-            orphanWills.insert(index)
+            orphanWills[WillOwner(user: user, device: will.device)] = index
         }
     }
 
@@ -268,23 +229,13 @@ extension Broker {
             let silence = UInt64(wills[index].keepAliveSeconds) * 3 / 2
             let grace = max(
                 UInt64(wills[index].delaySeconds), silence, CoreLimits.restartGraceSeconds)
-            scheduleWill(index, at: moment.instant.advanced(bySeconds: grace))
-        }
-    }
-}
-
-extension Will {
-    /// The target, with ranges in the address.
-    fileprivate var target: SendTarget {
-        let whole = ByteRange(offset: 0, count: address.count)
-        switch kind {
-        case .user: return .user(whole)
-        case .users:
-            return .users(
-                ids: ByteRange(offset: 1, count: address.count - 1), count: Int(address[0]) + 1)
-        case .group: return .group(whole)
-        case .everybody: return .everybody
-        case .topic: return .topic(whole)
+            scheduleWill(index, afterSeconds: grace, moment)
+            // Nor does its session end meanwhile, which would send it too.
+            guard let session = session(of: wills[index].user, device: wills[index].device) else {
+                continue
+            }
+            cancelExpiry(session)
+            startExpiry(session, notBefore: moment.instant.advanced(bySeconds: grace))
         }
     }
 }

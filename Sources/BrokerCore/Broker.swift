@@ -27,11 +27,15 @@ public struct Broker: ~Copyable, Sendable {
     var mailboxes = Slab<Inbox>()
     var queueOwners: [UInt64: QueueOwner] = [:]
     var tokens = TokenTable()
+    /// What live connections were let in with.
+    var accesses = Slab<Access>()
+    /// What the edge has verified for claims that come next.
+    var presented: [ConnectionID: VerifiedIdentity] = [:]
     var groups = Slab<Group>()
     var memberships = Slab<Membership>()
     var wills = Slab<Will>()
     /// Wills of devices that have no session since the broker started.
-    var orphanWills: Set<UInt32> = []
+    var orphanWills: [WillOwner: UInt32] = [:]
     var connections: ConnectionTable
 
     // Who receives what.
@@ -51,6 +55,9 @@ public struct Broker: ~Copyable, Sendable {
     var batchSequence: UInt64 = 0
     /// Set while the store has no room for sends.
     var isStoreFull = false
+    /// As of the last commit, for the statistics.
+    var storeUsedBytes: UInt64 = 0
+    var storeLimitBytes: UInt64 = 0
     /// Entries waiting in the queues that the store mirrors.
     var queuedCount: UInt64 = 0
     /// What the policy `oldest` has asked the store to trim and has not heard of, by queue.
@@ -114,11 +121,15 @@ public struct Broker: ~Copyable, Sendable {
         case .willSet(let connection, let identifier, let request):
             setWill(connection, identifier, request, bytes, &effects)
         case .willCleared(let connection, let identifier):
-            clearWill(connection, identifier, &effects)
-        case .unknownRequestReceived(let connection, let identifier):
+            clearWill(connection, identifier)
+        case .requestFaulted(let connection, let identifier, let reason):
             guard session(of: connection) != nil else { return }
-            effects[connection.lane].respond(
-                connection, identifier, .implementationSpecificError)
+            counters.requestsRefused += 1
+            effects[connection.lane].respond(connection, identifier, reason)
+        case .credentialPresented(let connection, let claim):
+            exchangeCredential(connection, claim, bytes, moment, &effects)
+        case .credentialRefused(let connection, let reason):
+            refuseCredential(connection, reason, &effects)
         case .disconnectReceived(let connection, let request):
             disconnect(connection, request, moment, &effects)
         case .deliveryTooLarge(let connection, let number):
@@ -134,7 +145,8 @@ public struct Broker: ~Copyable, Sendable {
         while let payload = deadlines.popDue(at: moment.instant) {
             switch DeadlinePayload(raw: payload) {
             case .session(let session): expire(session: session, moment, &effects)
-            case .will(let will): fireWill(will, moment, &effects)
+            case .will(let will): willDue(will, moment, &effects)
+            case .access(let access): expireAccess(access, moment, &effects)
             case .housekeeping: keepHouse(moment)
             }
         }
@@ -189,6 +201,7 @@ extension ConnectionID {
 enum DeadlinePayload {
     case session(UInt32)
     case will(UInt32)
+    case access(UInt32)
     case housekeeping
 
     var raw: UInt64 {
@@ -196,6 +209,7 @@ enum DeadlinePayload {
         case .session(let index): UInt64(index)
         case .will(let index): 1 << 32 | UInt64(index)
         case .housekeeping: 2 << 32
+        case .access(let index): 3 << 32 | UInt64(index)
         }
     }
 
@@ -204,6 +218,7 @@ enum DeadlinePayload {
         switch raw >> 32 {
         case 0: self = .session(index)
         case 1: self = .will(index)
+        case 3: self = .access(index)
         default: self = .housekeeping
         }
     }

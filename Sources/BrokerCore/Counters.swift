@@ -6,6 +6,10 @@ public struct Counters: Hashable, Sendable {
     public var connectsAccepted: UInt64 = 0
     public var connectsRefused: UInt64 = 0
     public var takeovers: UInt64 = 0
+    /// New credentials of connected clients that were worth nothing.
+    public var credentialsRefused: UInt64 = 0
+    /// Sends, single receivers, subscriptions and queries that no right allowed.
+    public var rightsRefusals: UInt64 = 0
     public var sessionsCreated: UInt64 = 0
     public var sessionsExpired: UInt64 = 0
     public var sendsAccepted: UInt64 = 0
@@ -17,7 +21,8 @@ public struct Counters: Hashable, Sendable {
     /// Single receivers refused within a send.
     public var receiversRefused: UInt64 = 0
     public var deliveries: UInt64 = 0
-    public var groupRequestsRefused: UInt64 = 0
+    /// Requests about groups and wills that were refused, and those that no dialect knows.
+    public var requestsRefused: UInt64 = 0
     /// Joins and leaves that were not told since the group is large.
     public var groupEventsSkipped: UInt64 = 0
     public var willsSent: UInt64 = 0
@@ -55,6 +60,8 @@ public struct Gauges: Hashable, Sendable {
     public var apps: Int
     public var users: Int
     public var sessions: Int
+    public var groups: Int
+    public var wills: Int
     public var connections: Int
     /// Filters of all sessions; what every session receives by itself is not counted.
     public var subscriptions: Int
@@ -63,4 +70,8 @@ public struct Gauges: Hashable, Sendable {
     public var queuedMessages: UInt64
     public var queuedBytes: UInt64
     public var isStoreFull: Bool
+    /// Bytes of the store in use after the last commit, and the limit above which sends are
+    /// refused; 0 before the first commit.
+    public var storeUsedBytes: UInt64
+    public var storeLimitBytes: UInt64
 }

@@ -19,6 +19,13 @@ public enum Effect: Sendable {
     case reportPresence(
         ConnectionID, requestIdentifier: UInt64, isOnline: Bool, sinceUnixMilliseconds: UInt64,
         devices: ByteRange, count: Int)
+    /// Tell a page of a user's groups: each its id and its title, with one byte of length each, and
+    /// one byte that is 1 for its owner.
+    case reportGroups(
+        ConnectionID, requestIdentifier: UInt64, hasMore: Bool, entries: ByteRange)
+    case reportGroup(ConnectionID, requestIdentifier: UInt64, GroupReport)
+    /// Tell what became of a new credential.
+    case answerCredential(ConnectionID, ReasonCode)
     /// Confirm the client's own disconnect, then close.
     case confirmDisconnect(ConnectionID)
     /// Tell the reason, then close.
@@ -41,6 +48,21 @@ public struct Acceptance: Hashable, Sendable {
     public var payloadMaximum: UInt32
     /// The authenticated user, in the lane's bytes.
     public var user: ByteRange
+}
+
+/// What a group is, and a page of its members. Ranges are in the lane's bytes.
+public struct GroupReport: Hashable, Sendable {
+    public var hasAllowList: Bool
+    /// Whether the asking user owns it.
+    public var isOwn: Bool
+    public var hasMoreMembers: Bool
+    /// Members in all.
+    public var memberCount: UInt32
+    public var owner: ByteRange
+    public var title: ByteRange
+    public var meta: ByteRange
+    /// Ids in a row, each one length byte and its bytes.
+    public var members: ByteRange
 }
 
 /// One message for one receiver.
@@ -111,6 +133,7 @@ public struct Note: Hashable, Sendable {
         case duplicateLogin
         case sendRefused
         case subscribeRefused
+        case presenceRefused
         case sessionExpired
     }
 

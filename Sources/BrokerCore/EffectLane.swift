@@ -125,8 +125,9 @@ extension EffectLane {
 }
 
 extension ByteArena {
-    /// Appends an array's bytes.
-    mutating func append(_ array: [UInt8]) -> ByteRange {
-        array.withUnsafeBytes { append($0) }
+    /// Appends an array's bytes. Borrowed, so that a name in a table is not counted up and down for
+    /// each message.
+    mutating func append(_ array: borrowing [UInt8]) -> ByteRange {
+        array.span.withUnsafeBytes { append($0) }
     }
 }

@@ -21,8 +21,13 @@ public enum Event: Sendable {
     case groupRequested(ConnectionID, requestIdentifier: UInt64, GroupRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
-    /// A request for an operation that the dialect does not know.
-    case unknownRequestReceived(ConnectionID, requestIdentifier: UInt64)
+    /// A request that goes no further than its dialect, which does not know the operation or found
+    /// its parameters against the rules: it is answered with this reason, in its place.
+    case requestFaulted(ConnectionID, requestIdentifier: UInt64, ReasonCode)
+    /// A new credential for the user who is connected, to take the place of the old one.
+    case credentialPresented(ConnectionID, Claim)
+    /// A new credential that is worth nothing, as the edge has found out.
+    case credentialRefused(ConnectionID, ReasonCode)
     case disconnectReceived(ConnectionID, DisconnectRequest)
     /// A delivery cannot be put on the wire: its packet is larger than the client takes.
     case deliveryTooLarge(ConnectionID, number: UInt64)
@@ -39,7 +44,7 @@ public enum CloseCause: UInt8, Hashable, Sendable {
     case keepAliveTimeout
     /// The peer did not read: its outgoing buffer passed the hard bound.
     case outgoingOverflow
-    /// The broker closed it: a takeover, a kick, the end of the process.
+    /// The broker closed it. (The end of the process is no event: it ends no session.)
     case closedByBroker
 }
 
@@ -52,6 +57,8 @@ public enum Claim: Hashable, Sendable {
     /// The listener vouches for the client and the client names its user, of the broker's anonymous
     /// app (development and conformance suites).
     case anonymous(user: ByteRange)
+    /// What was handed over with ``Broker/present(_:for:)`` for the same connection.
+    case verified
 }
 
 /// A SHA-256 digest as four words; equality takes the same time wherever they differ.

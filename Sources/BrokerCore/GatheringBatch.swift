@@ -59,6 +59,8 @@ struct GatheringBatch: ~Copyable {
     /// Rows that say a send was accepted; left out together with the message.
     var sendRecords: [RecordChange] = []
     var loads: [LoadRequest] = []
+    /// Deliveries without a number that wait for this batch.
+    var lateDeliveries: [(message: UInt32, connection: ConnectionID)] = []
     /// Wills whose message is stored, and whose row goes, with this batch.
     var firedWills: [UInt32] = []
     /// The attachment that each load is for.
@@ -67,6 +69,8 @@ struct GatheringBatch: ~Copyable {
     /// Sessions with rows to write. Rows that nobody waits for ride along with a batch, and are no
     /// reason for one.
     var dirtySessions: [Handle] = []
+    /// Rows of other tables that nobody waits for either.
+    var lazyRecords: [RecordChange] = []
     var isUrgent = false
     /// Inbox numbers that may be used once this batch is committed.
     var reservations: [(session: Handle, through: UInt64)] = []
@@ -82,6 +86,9 @@ struct GatheringBatch: ~Copyable {
             || !confirmations.isEmpty || sweepMaximum > 0
     }
 
+    /// Whether there are rows to ride along.
+    var hasLazyRows: Bool { !dirtySessions.isEmpty || !lazyRecords.isEmpty }
+
     /// Empties the batch and keeps its memory.
     mutating func reset(sequence: UInt64) {
         self.sequence = sequence
@@ -96,10 +103,12 @@ struct GatheringBatch: ~Copyable {
         records.removeAll(keepingCapacity: true)
         sendRecords.removeAll(keepingCapacity: true)
         loads.removeAll(keepingCapacity: true)
+        lateDeliveries.removeAll(keepingCapacity: true)
         firedWills.removeAll(keepingCapacity: true)
         loadOwners.removeAll(keepingCapacity: true)
         confirmations.removeAll(keepingCapacity: true)
         dirtySessions.removeAll(keepingCapacity: true)
+        lazyRecords.removeAll(keepingCapacity: true)
         isUrgent = false
         reservations.removeAll(keepingCapacity: true)
         waiting.removeAll(keepingCapacity: true)

@@ -12,25 +12,29 @@ struct Group: ~Copyable {
     let name: [UInt8]
     let title: [UInt8]
     let owner: UInt32
+    /// The number that the owner gave its creation: asking for it again makes no second group.
+    let key: UInt64
     /// Who may join; nil for everybody (D22). The owner always may.
     var allowed: [[UInt8]]?
     var meta: [UInt8]
     /// The sessions of members, for sends.
     let audience: UInt32
-    /// Memberships by index.
+    /// Memberships by index, in the order of the bytes of the members' ids. An insertion moves what
+    /// stands behind it, four bytes for each member.
     var memberships: ContiguousArray<UInt32> = []
     /// Memberships of users whom no session receives: their mail waits in their mailboxes.
     var waiting: ContiguousArray<UInt32> = []
 
     init(
         identifier: UInt64, app: UInt32, name: [UInt8], title: [UInt8], owner: UInt32,
-        allowed: [[UInt8]]?, meta: [UInt8], audience: UInt32
+        key: UInt64, allowed: [[UInt8]]?, meta: [UInt8], audience: UInt32
     ) {
         self.identifier = identifier
         self.app = app
         self.name = name
         self.title = title
         self.owner = owner
+        self.key = key
         self.allowed = allowed
         self.meta = meta
         self.audience = audience
@@ -41,8 +45,6 @@ struct Group: ~Copyable {
 struct Membership {
     let group: UInt32
     let user: UInt32
-    /// Place in the group's list.
-    var position: UInt32
     /// Place among those who wait; `Slab.none` when some session receives the user's mail.
     var waitingPosition: UInt32
 }
@@ -57,21 +59,19 @@ enum GroupEvent: UInt8 {
 }
 
 extension Records {
-    static func group(
-        identifier: UInt64, app: [UInt8], name: [UInt8], title: [UInt8], owner: [UInt8],
-        allowed: [[UInt8]]?, meta: [UInt8]
-    ) -> RecordChange {
+    static func group(_ group: borrowing Group, app: [UInt8], owner: [UInt8]) -> RecordChange {
         var row = RecordWriter(version: 1)
         row.write(app)
-        row.write(name)
-        row.write(title)
+        row.write(group.name)
+        row.write(group.title)
         row.write(owner)
-        row.write(UInt8(allowed == nil ? 0 : 1))
-        row.write(UInt16(allowed?.count ?? 0))
-        for user in allowed ?? [] { row.write(user) }
-        row.write(meta)
+        row.write(group.key)
+        row.write(UInt8(group.allowed == nil ? 0 : 1))
+        row.write(UInt16(group.allowed?.count ?? 0))
+        for user in group.allowed ?? [] { row.write(user) }
+        row.write(group.meta)
         return RecordChange(
-            table: .groups, key: RecordKey.number(identifier), value: row.bytes)
+            table: .groups, key: RecordKey.number(group.identifier), value: row.bytes)
     }
 
     /// A member is a row of its own, so that a join does not rewrite the group.

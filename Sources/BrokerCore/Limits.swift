@@ -74,13 +74,24 @@ public struct CoreLimits: Sendable {
     public static let groupTitleMaximum = 128
     /// Ids on a group's allow list; one row of the store holds them all.
     public static let groupAllowedMaximum = 1_000
-    /// Bytes of one answer about groups, so that it fits a small client's patience; more is paged.
-    static let groupAnswerMaximum = 16_384
+    /// Bytes of one answer about groups, so that it holds up nothing behind it; more is paged. A
+    /// client that takes less is given less.
+    public static let groupAnswerMaximum = 16_384
+    /// Bytes of a description beside owner, title, meta and members: flags, two lengths of one
+    /// byte, the number of members and the length of the meta, at most five and two.
+    static let groupAnswerOverhead = 10
     /// Members up to which joins and leaves are told to everybody: n joins cost n² / 2 messages.
     static let groupEventMembersMaximum = 1_000
+    /// Bytes of a will's payload: it stays in memory for as long as it is set, beside its session.
+    public static let willPayloadMaximum = 4_096
+    /// How soon a will that is due looks again whether the store has room.
+    static let willRetrySeconds: UInt64 = 10
     /// The shortest time that devices have to come back after a restart of the broker before their
     /// wills are sent (design section 2).
     static let restartGraceSeconds: UInt64 = 60
+    /// A session that would last so long without its return being written does not make its client
+    /// wait for that: a broker that dies in the same moment is back within a day.
+    static let safeExpirySeconds: UInt64 = 86_400
     /// How often the store is swept for expired messages, and how soon rows that nobody waits for
     /// are written: what a crash may forget of them is when a session was last seen.
     static let housekeepingMilliseconds: UInt64 = 10_000
@@ -91,6 +102,9 @@ public struct CoreLimits: Sendable {
     /// writer up for some ten milliseconds.
     static let sweepCountMinimum = 1_024
     static let sweepCountMaximum = 65_536
+    /// Seconds between two rows that say a token was used: an hour is enough to tell a token in use
+    /// from a forgotten one, and a device that reconnects all day costs 24 small rows.
+    static let tokenUseSecondsMinimum: UInt64 = 3_600
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

@@ -115,10 +115,11 @@ enum Records {
             table: .counters, key: [CounterName.storeIdentity.rawValue], value: row.bytes)
     }
 
-    static func app(_ name: [UInt8], keyDigest: Digest?) -> RecordChange {
-        var row = RecordWriter(version: 1)
+    static func app(_ name: [UInt8], keyDigest: Digest?, rights: Rights) -> RecordChange {
+        var row = RecordWriter(version: 2)
         row.write(UInt8(keyDigest == nil ? 0 : 1))
         row.write(keyDigest ?? Digest(0, 0, 0, 0))
+        row.write(rights)
         return RecordChange(table: .apps, key: name, value: row.bytes)
     }
 
@@ -145,6 +146,12 @@ enum Records {
 }
 
 extension RecordWriter {
+    mutating func write(_ rights: Rights) {
+        let texts = rights.texts
+        write(UInt8(texts.count))
+        for text in texts { write(text) }
+    }
+
     mutating func write(_ digest: Digest) {
         write(digest.words.0)
         write(digest.words.1)
@@ -154,6 +161,15 @@ extension RecordWriter {
 }
 
 extension RecordReader {
+    /// Rights were read once before they were written, so those that cannot be read now come from
+    /// another version.
+    mutating func readRights() throws(RestoreError) -> Rights {
+        var texts: [[UInt8]] = []
+        for _ in 0..<(try read(UInt8.self)) { texts.append(try readString()) }
+        guard let rights = try? Rights(texts) else { throw failure }
+        return rights
+    }
+
     mutating func readDigest() throws(RestoreError) -> Digest {
         Digest(
             try read(UInt64.self), try read(UInt64.self), try read(UInt64.self),

@@ -21,6 +21,9 @@ struct Inbox {
 
     init(queue: QueueID) { self.queue = queue }
 
+    /// Whether a number was given that nobody has acknowledged.
+    var hasUnacknowledged: Bool { acknowledgedThrough + 1 < nextNumber }
+
     /// Counts a new message and returns its number.
     mutating func add(byteCount: UInt32) -> UInt64 {
         count += 1
@@ -96,6 +99,8 @@ struct Session: ~Copyable {
     var filterCount: UInt32 = 0
     /// Its will; `Slab.none` for none.
     var will = Slab<Will>.none
+    /// The batch that changed its will last: nothing is confirmed before.
+    var willBatch: UInt64 = 0
 
     // The sender's half.
     var outboxEpoch: UInt64 = 0
@@ -169,15 +174,18 @@ struct App: ~Copyable {
     let name: [UInt8]
     /// SHA-256 of the app key, for development logins; nil where they are turned off.
     var keyDigest: Digest?
+    /// What its users may do unless their credential says otherwise.
+    var rights: Rights
     var users = ByteKeyTable()
     var groups = ByteKeyTable()
     /// Who receives broadcasts.
     let broadcastAudience: UInt32
     var topics: TopicTree
 
-    init(name: [UInt8], keyDigest: Digest?, broadcastAudience: UInt32) {
+    init(name: [UInt8], keyDigest: Digest?, rights: Rights, broadcastAudience: UInt32) {
         self.name = name
         self.keyDigest = keyDigest
+        self.rights = rights
         self.broadcastAudience = broadcastAudience
         topics = TopicTree()
     }

@@ -17,11 +17,18 @@ public struct Token: Sendable {
     public var expiresUnixSeconds: UInt64
     /// What it was made with, to find and revoke together.
     public var batch: [UInt8]
+    /// What its bearer may do; nil for whatever the app's users may.
+    public var rights: Rights?
+    /// Unix seconds of a recent login with it; 0 for none yet. Kept to the hour.
+    public var lastUsedUnixSeconds: UInt64
 
     public init(
         identifier: [UInt8], digest: Digest, app: [UInt8], user: [UInt8], device: [UInt8]?,
-        expiresUnixSeconds: UInt64, batch: [UInt8] = []
+        expiresUnixSeconds: UInt64, batch: [UInt8] = [], rights: Rights? = nil,
+        lastUsedUnixSeconds: UInt64 = 0
     ) {
+        self.rights = rights
+        self.lastUsedUnixSeconds = lastUsedUnixSeconds
         self.identifier = identifier
         self.digest = digest
         self.app = app
@@ -48,22 +55,49 @@ struct TokenTable: ~Copyable {
         identifier.withUnsafeBytes { identifiers.value(for: $0) != nil }
     }
 
+    func forEach(_ body: (Handle, Token) -> Void) {
+        for index in 0..<tokens.endIndex where tokens.contains(index) {
+            body(tokens.handle(index), tokens[index])
+        }
+    }
+
+    mutating func remove(_ handle: Handle) -> Token {
+        let token = tokens.remove(handle.index)
+        token.identifier.withUnsafeBytes { _ = identifiers.remove($0) }
+        return token
+    }
+
     mutating func insert(_ token: Token) {
         let index = tokens.insert(token).index
         token.identifier.withUnsafeBytes { identifiers.insert(index, for: $0) }
     }
 
-    /// The token with this public part, if the digest of the presented secret is its own. The
-    /// comparison takes the same time wherever the digests differ.
-    func token(_ identifier: UnsafeRawBufferPointer, digest: Digest) -> Token? {
-        guard let index = identifiers.value(for: identifier) else { return nil }
-        return tokens[index].digest == digest ? tokens[index] : nil
+    /// Where the token with this public part stands, if the digest of the presented secret is its
+    /// own. The comparison takes the same time wherever the digests differ.
+    func find(_ identifier: UnsafeRawBufferPointer, digest: Digest) -> Handle? {
+        guard let index = identifiers.value(for: identifier), tokens[index].digest == digest else {
+            return nil
+        }
+        return tokens.handle(index)
+    }
+
+    /// A token that was found; nil when it has been revoked since.
+    subscript(handle: Handle) -> Token? {
+        tokens.contains(handle) ? tokens[handle.index] : nil
+    }
+
+    /// Notes a login at a time in Unix seconds. The token, if that is worth a row in the store.
+    mutating func noteUse(_ handle: Handle, _ now: UInt64) -> Token? {
+        let last = tokens[handle.index].lastUsedUnixSeconds
+        guard now >= last + CoreLimits.tokenUseSecondsMinimum || now < last else { return nil }
+        tokens[handle.index].lastUsedUnixSeconds = now
+        return tokens[handle.index]
     }
 }
 
 extension Records {
     static func token(_ token: Token) -> RecordChange {
-        var row = RecordWriter(version: 1)
+        var row = RecordWriter(version: 2)
         row.write(token.digest)
         row.write(token.app)
         row.write(token.user)
@@ -71,18 +105,27 @@ extension Records {
         row.write(token.device ?? [])
         row.write(token.expiresUnixSeconds)
         row.write(token.batch)
+        row.write(token.lastUsedUnixSeconds)
+        row.write(UInt8(token.rights == nil ? 0 : 1))
+        row.write(token.rights ?? Rights())
         return RecordChange(table: .tokens, key: token.identifier, value: row.bytes)
     }
 
     static func readToken(key: [UInt8], value: [UInt8]) throws(RestoreError) -> Token {
-        var row = try RecordReader(value, version: 1, table: .tokens, key: key)
+        var row = try RecordReader(value, version: 2, table: .tokens, key: key)
         let digest = try row.readDigest()
         let app = try row.readString()
         let user = try row.readString()
         let isBound = try row.read(UInt8.self) == 1
         let device = try row.readString()
+        let expires = try row.read(UInt64.self)
+        let batch = try row.readString()
+        let lastUsed = try row.read(UInt64.self)
+        let hasRights = try row.read(UInt8.self) == 1
+        let rights = try row.readRights()
         return Token(
             identifier: key, digest: digest, app: app, user: user, device: isBound ? device : nil,
-            expiresUnixSeconds: try row.read(UInt64.self), batch: try row.readString())
+            expiresUnixSeconds: expires, batch: batch, rights: hasRights ? rights : nil,
+            lastUsedUnixSeconds: lastUsed)
     }
 }

@@ -29,19 +29,14 @@ struct TopicTree: ~Copyable {
         var count = 0
     }
 
-    /// An edge of the tree, as the key of one table for all nodes.
-    struct Edge: Hashable {
-        var node: UInt32
-        var level: UInt32
-    }
-
     static let none = UInt32.max
     private static let slash = UInt8(ascii: "/")
 
     private var levels = ByteKeyTable()
     private var levelUses = Slab<LevelUse>()
     private var nodes = Slab<Node>()
-    private var edges: [Edge: UInt32] = [:]
+    /// The children of all nodes, by ``edge(_:_:)``.
+    private var edges = NumberTable()
     private let root: UInt32
 
     init() {
@@ -49,7 +44,7 @@ struct TopicTree: ~Copyable {
     }
 
     /// Whether nothing is left of any filter: no node but the root, and no level.
-    var isEmpty: Bool { nodes.count == 1 && edges.isEmpty && levelUses.count == 0 }
+    var isEmpty: Bool { nodes.count == 1 && edges.count == 0 && levelUses.count == 0 }
 
     /// The audience of a filter, if any session has it.
     func audience(of filter: UnsafeRawBufferPointer) -> UInt32? {
@@ -61,7 +56,7 @@ struct TopicTree: ~Copyable {
                 node = nodes[node].plus
             } else {
                 guard let interned = levels.value(for: level.bytes) else { return nil }
-                node = edges[Edge(node: node, level: interned)] ?? Self.none
+                node = edges.value(for: Self.edge(node, interned)) ?? Self.none
             }
             if node == Self.none { return nil }
         }
@@ -95,7 +90,7 @@ struct TopicTree: ~Copyable {
             if level.isPlus {
                 node = nodes[node].plus
             } else {
-                node = edges[Edge(node: node, level: levels.value(for: level.bytes)!)]!
+                node = edges.value(for: Self.edge(node, levels.value(for: level.bytes)!))!
             }
         }
         if endsInHash {
@@ -132,10 +127,15 @@ struct TopicTree: ~Copyable {
             match(rest, from: nodes[node].plus, allowsWildcard: true, into: &audiences)
         }
         if nodes[node].childCount > 0, let interned = self.levels.value(for: level.bytes),
-            let child = edges[Edge(node: node, level: interned)]
+            let child = edges.value(for: Self.edge(node, interned))
         {
             match(rest, from: child, allowsWildcard: true, into: &audiences)
         }
+    }
+
+    /// An edge of the tree as one number: the node it leaves and the level it bears.
+    private static func edge(_ node: UInt32, _ level: UInt32) -> UInt64 {
+        UInt64(node) << 32 | UInt64(level)
     }
 
     private func known(_ audience: UInt32) -> UInt32? { audience == Self.none ? nil : audience }
@@ -148,9 +148,9 @@ struct TopicTree: ~Copyable {
             interned = levelUses.insert(LevelUse(name: Array(level))).index
             levels.insert(interned, for: level)
         }
-        if let child = edges[Edge(node: node, level: interned)] { return child }
+        if let child = edges.value(for: Self.edge(node, interned)) { return child }
         let child = nodes.insert(Node(parent: node, level: interned)).index
-        edges[Edge(node: node, level: interned)] = child
+        edges.set(child, for: Self.edge(node, interned))
         levelUses[interned].count += 1
         nodes[node].childCount += 1
         return child
@@ -175,7 +175,7 @@ struct TopicTree: ~Copyable {
             if place.level == Self.none {
                 nodes[place.parent].plus = Self.none
             } else {
-                edges[Edge(node: place.parent, level: place.level)] = nil
+                edges.remove(Self.edge(place.parent, place.level))
                 nodes[place.parent].childCount -= 1
                 release(level: place.level)
             }

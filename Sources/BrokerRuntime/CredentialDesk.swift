@@ -1,15 +1,63 @@
-// What clients present, turned into claims that the core can look up: hashes are made here, outside
-// the core's lock, so that no secret and no cryptography enters it.
+// What clients present, turned into claims that the core can look up: hashes and signatures are
+// made and checked here, outside the core's lock, so that no secret and no cryptography enters it.
 
 import BrokerCore
 import Credentials
 import Dialects
+import NetTransport
 import Primitives
 
 /// Reads credentials and draws random numbers for one lane.
 struct CredentialDesk: Doorkeeper, ~Copyable {
-    mutating func claim(token: ByteRange, in bytes: UnsafeRawBufferPointer) -> Claim? {
-        guard let presented = OpaqueToken(presented: token.bytes(in: bytes).bytes) else {
+    private let trust: ClientTrust
+    private let clock: BrokerClock
+    /// Whom TLS has proved the peer of a connection to be, until it says CONNECT.
+    private var proofs: [ConnectionID: Result<VerifiedIdentity, TrustRefusal>] = [:]
+    /// What the core has to be told before it hears of this turn's claims.
+    private(set) var presented: [(ConnectionID, VerifiedIdentity)] = []
+    /// Why credentials of this turn were refused here.
+    private(set) var refusals: [(ConnectionID, TrustRefusal)] = []
+
+    init(trust: ClientTrust, clock: BrokerClock) {
+        self.trust = trust
+        self.clock = clock
+    }
+
+    // MARK: - Connections
+
+    /// Notes who the TLS peer of a new connection is, if its certificate or key says so.
+    mutating func opened(_ connection: ConnectionID, in loop: borrowing EventLoop) {
+        do throws(TrustRefusal) {
+            if let certificate = loop.peerCertificate(of: connection) {
+                proofs[connection] = .success(try trust.identity(certificate: certificate))
+            } else if let name = loop.preSharedIdentity(of: connection) {
+                proofs[connection] = .success(try trust.identity(preShared: name))
+            }
+        } catch {
+            proofs[connection] = .failure(error)
+        }
+    }
+
+    mutating func closed(_ connection: ConnectionID) {
+        guard !proofs.isEmpty else { return }
+        proofs[connection] = nil
+    }
+
+    /// The core knows what was verified.
+    mutating func forgetPresented() { presented.removeAll(keepingCapacity: true) }
+
+    /// The log knows what was refused.
+    mutating func forgetRefusals() { refusals.removeAll(keepingCapacity: true) }
+
+    // MARK: - Claims
+
+    mutating func claim(
+        token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
+    ) -> Claim? {
+        let text = token.bytes(in: bytes).bytes
+        guard OpaqueToken.isToken(text) else { return claim(webToken: text, from: connection) }
+        guard let presented = OpaqueToken(presented: text) else {
+            refusals.append((connection, TrustRefusal("not a token")))
             return nil
         }
         let identifier = ByteRange(
@@ -17,11 +65,35 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
         return .token(identifier: identifier, digest: Digest(presented.digest))
     }
 
+    private mutating func claim(webToken: RawSpan, from connection: ConnectionID) -> Claim? {
+        do throws(TrustRefusal) {
+            let now = Int64(clock.moment().unixMilliseconds / 1000)
+            presented.append((connection, try trust.identity(webToken: webToken, unixSeconds: now)))
+            return .verified
+        } catch {
+            refusals.append((connection, error))
+            return nil
+        }
+    }
+
     mutating func claim(
         app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
     ) -> Claim? {
         guard let presented = AppKey(presented: key.bytes(in: bytes).bytes) else { return nil }
         return .appKey(app: app, digest: Digest(presented.digest), user: user)
+    }
+
+    mutating func claim(of connection: ConnectionID) -> Claim? {
+        switch proofs.removeValue(forKey: connection) {
+        case nil:
+            return nil
+        case .failure(let refusal)?:
+            refusals.append((connection, refusal))
+            return nil
+        case .success(let identity)?:
+            presented.append((connection, identity))
+            return .verified
+        }
     }
 
     mutating func makeRandomNumber() -> UInt64 { SystemRandom.number() }

@@ -1,5 +1,6 @@
 // `martletd --dev`: everything a first message needs, made in the data directory: a certificate
-// authority and a server certificate, a demo app, tokens for two users, and a file of shell variables.
+// authority and a server certificate, a demo app, tokens for two users, and a file of shell
+// variables.
 
 import BrokerCore
 import Configuration
@@ -14,7 +15,6 @@ public struct DevelopmentSetup: Sendable {
 
     private let certificates: DevelopmentCertificates
     private let dataDirectory: String
-    private let listener: ListenerSettings?
 
     /// Where the server certificate of a data directory is made.
     public static func certificateFile(dataDirectory: String) -> String {
@@ -38,7 +38,6 @@ public struct DevelopmentSetup: Sendable {
         } catch {
             throw .credentials(error)
         }
-        listener = settings.listeners.first { $0.transport == .tls } ?? settings.listeners.first
     }
 
     /// Makes the demo app and its tokens on first use, and writes `dev.env`.
@@ -46,16 +45,18 @@ public struct DevelopmentSetup: Sendable {
     /// - Returns: what to paste into another terminal.
     public func finish(_ server: BrokerServer) throws(StartError) -> String {
         let file = "\(dataDirectory)/dev.env"
+        let listener =
+            server.listeners.first { $0.transport == .tls } ?? server.listeners.first
         if access(file, R_OK) != 0 {
             let secrets = server.makeDevelopmentSecrets(app: Self.app, users: Self.users)
-            try write(variables(secrets), to: file)
+            try write(variables(secrets, listener), to: file)
         } else {
-            try write(try keepingSecrets(of: file), to: file)
+            try write(try keepingSecrets(of: file, listener), to: file)
         }
-        return guide(file)
+        return guide(file, listener)
     }
 
-    private var server: String {
+    private func server(_ listener: ListenerSettings?) -> String {
         guard let listener else { return "" }
         let host: String
         switch listener.host {
@@ -65,8 +66,10 @@ public struct DevelopmentSetup: Sendable {
         return "\(listener.transport.rawValue)://\(host):\(listener.port)"
     }
 
-    private func variables(_ secrets: DevelopmentSecrets) -> [String] {
-        header
+    private func variables(
+        _ secrets: DevelopmentSecrets, _ listener: ListenerSettings?
+    ) -> [String] {
+        header(listener)
             + [
                 "export MARTLET_APP=\(Self.app)", "export MARTLET_APP_KEY=\(secrets.appKey)",
             ]
@@ -76,24 +79,26 @@ public struct DevelopmentSetup: Sendable {
     }
 
     /// Addresses may have changed since the last start; secrets stay.
-    private var header: [String] {
+    private func header(_ listener: ListenerSettings?) -> [String] {
         [
             "# Made by martletd --dev. The tokens are secrets: whoever has one is that user.",
-            "export MARTLET_SERVER=\(server)",
+            "export MARTLET_SERVER=\(server(listener))",
             "export MARTLET_CA=\(absolute(certificates.authorityCertificateFile))",
             "export MARTLET_DATA=\(absolute(dataDirectory))",
         ]
     }
 
-    private func keepingSecrets(of file: String) throws(StartError) -> [String] {
+    private func keepingSecrets(
+        of file: String, _ listener: ListenerSettings?
+    ) throws(StartError) -> [String] {
         let lines = try read(file).split(separator: "\n").map(String.init)
         let kept = lines.filter {
             $0.hasPrefix("export MARTLET_APP") || $0.hasPrefix("export MARTLET_TOKEN_")
         }
-        return header + kept
+        return header(listener) + kept
     }
 
-    private func guide(_ file: String) -> String {
+    private func guide(_ file: String, _ listener: ListenerSettings?) -> String {
         let host = DevelopmentCertificates.localHostName()
         let port = listener.map { "\($0.port)" } ?? "8883"
         return """
@@ -104,9 +109,9 @@ public struct DevelopmentSetup: Sendable {
                 MARTLET_TOKEN=$MARTLET_TOKEN_BOB martlet listen &
                 MARTLET_TOKEN=$MARTLET_TOKEN_ALICE martlet send --to bob "hello from alice"
 
-            From another host: copy \(absolute(certificates.authorityCertificateFile)) and the martlet
-            program there, set MARTLET_SERVER=tls://\(host):\(port), MARTLET_CA to the copy, and
-            MARTLET_TOKEN to one of the tokens in \(absolute(file)).
+            From another host: copy \(absolute(certificates.authorityCertificateFile)) and
+            the martlet program there, set MARTLET_SERVER=tls://\(host):\(port),
+            MARTLET_CA to the copy, and MARTLET_TOKEN to one of the tokens in \(absolute(file)).
 
             """
     }
@@ -158,7 +163,7 @@ extension BrokerServer {
         let minted = users.map { _ in OpaqueToken.mint() }
         changeAndCommit { broker in
             let (name, digest) = (Array(app.utf8), Digest(key.key.digest))
-            if !broker.addApp(name, keyDigest: digest) {
+            if !broker.addApp(name, keyDigest: digest, rights: .everything) {
                 _ = broker.setAppKey(name, keyDigest: digest)
             }
             for (user, token) in zip(users, minted) {

@@ -1,5 +1,6 @@
-// A lane: one event loop with its conversations. Bytes become events as they arrive; once per turn the
-// core is entered with all of them, and what it wants done on this lane's connections is carried out.
+// A lane: one event loop with its conversations. Bytes become events as they arrive; once per turn
+// the core is entered with all of them, and what it wants done on this lane's connections is
+// carried out.
 
 import BrokerCore
 import Dialects
@@ -13,24 +14,34 @@ struct LaneHandler: LoopHandler, ~Copyable {
     private let clock: BrokerClock
     private var desk: PacketDesk
     private var carrier: EffectCarrier
-    private var doorkeeper = CredentialDesk()
+    private var doorkeeper: CredentialDesk
+    /// By tag: whether a listener's clients may prove by TLS who they are.
+    private let provesIdentity: [Bool]
     private var notes: LaneLog
     /// This lane's effects while they are carried out; empty otherwise.
     private var effects = EffectLane()
     private let packetMaximum: Int
     /// Whether another thread has left effects for this lane.
     private var isWoken = false
+    /// The broker is about to stop: what comes now stays unread, so that the last results can be
+    /// told before the goodbye.
+    private var isDrained = false
+    /// The loop has begun to stop. The core is not told of the connections that end with it, so
+    /// that no session ends and no will is sent because the broker is stopped.
+    private var isStopping = false
 
     init(
-        lane: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
-        packetMaximum: Int, notes: consuming LaneLog
+        lane: UInt8, shared: SharedBroker, clock: BrokerClock, listeners: ListenerSet,
+        trust: ClientTrust, packetMaximum: Int, notes: consuming LaneLog
     ) {
         self.lane = lane
         self.shared = shared
         self.clock = clock
         self.packetMaximum = packetMaximum
         self.notes = notes
-        desk = PacketDesk(lane: lane, terms: terms, packetMaximum: packetMaximum)
+        desk = PacketDesk(lane: lane, terms: listeners.terms, packetMaximum: packetMaximum)
+        doorkeeper = CredentialDesk(trust: trust, clock: clock)
+        provesIdentity = listeners.provesIdentity
         carrier = EffectCarrier(packetMaximum: packetMaximum)
     }
 
@@ -43,11 +54,16 @@ struct LaneHandler: LoopHandler, ~Copyable {
             preconditionFailure("a broker connects to nobody")
         }
         desk.conversations.open(connection, terms: UInt8(tag))
+        if provesIdentity[Int(tag)] { doorkeeper.opened(connection, in: loop) }
     }
 
     mutating func received(
         _ bytes: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
     ) -> Consumption {
+        if isDrained {
+            loop.pauseReading(connection)
+            return Consumption(consumed: 0)
+        }
         let outcome = desk.receive(
             bytes, of: loop.arena, from: connection, host: &loop, doorkeeper: &doorkeeper,
             notes: &notes)
@@ -61,7 +77,6 @@ struct LaneHandler: LoopHandler, ~Copyable {
         case .authentication:
             // It has not logged in (D18); there may be no dialect to answer in.
             notes.takeRefusal(connection, .keepAliveTimeout)
-            notes.write(loop)
             loop.close(connection, afterFlush: false)
         case .keepAlive:
             desk.events.append(.peerFaulted(connection, .keepAliveTimeout))
@@ -71,9 +86,11 @@ struct LaneHandler: LoopHandler, ~Copyable {
     mutating func closed(
         _ connection: ConnectionID, _ cause: NetTransport.CloseCause, in loop: inout EventLoop
     ) {
-        notes.writeClosed(connection, cause, loop)
+        notes.takeClosed(connection, cause, loop)
+        doorkeeper.closed(connection)
         guard desk.conversations[connection] != nil else { return }
         desk.conversations.close(connection)
+        if isStopping { return }
         desk.events.append(.connectionClosed(connection, BrokerCore.CloseCause(cause)))
     }
 
@@ -85,19 +102,30 @@ struct LaneHandler: LoopHandler, ~Copyable {
 
     mutating func turnEnded(in loop: inout EventLoop) {
         let isDue = loop.nextWake <= loop.now
-        defer { notes.write(loop) }
+        defer { writeNotes(loop) }
         guard isDue || isWoken || !desk.events.isEmpty else { return }
         isWoken = false
+        var isDraining = false
         repeat {
-            enterCore(&loop)
+            isDraining = enterCore(&loop)
             carryOut(&loop)
         } while !desk.events.isEmpty
+        if isDraining, !isDrained {
+            isDrained = true
+            shared.laneDrained()
+        }
     }
 
-    private mutating func enterCore(_ loop: inout EventLoop) {
+    /// True when the broker is about to stop.
+    private mutating func enterCore(_ loop: inout EventLoop) -> Bool {
         let moment = clock.moment(at: loop.now)
         let bytes = loop.arena
+        var isDraining = false
         loop.nextWake = shared.enter(from: lane) { state in
+            isDraining = state.isDraining
+            for (connection, identity) in doorkeeper.presented {
+                state.broker.present(identity, for: connection)
+            }
             for event in desk.events {
                 state.broker.step(event, bytes: bytes, at: moment, effects: &state.effects)
             }
@@ -106,6 +134,16 @@ struct LaneHandler: LoopHandler, ~Copyable {
             return state.broker.nextDeadline ?? .never
         }
         desk.events.removeAll(keepingCapacity: true)
+        doorkeeper.forgetPresented()
+        return isDraining
+    }
+
+    private mutating func writeNotes(_ loop: borrowing EventLoop) {
+        for (connection, refusal) in doorkeeper.refusals {
+            notes.explain(connection, refusal.detail)
+        }
+        doorkeeper.forgetRefusals()
+        notes.write(loop)
     }
 
     private mutating func carryOut(_ loop: inout EventLoop) {
@@ -117,8 +155,10 @@ struct LaneHandler: LoopHandler, ~Copyable {
     }
 
     mutating func stopping(in loop: inout EventLoop) {
-        // Told with the loop's last flush; the core is not told, so that no session ends and no will
-        // is sent because the broker is stopped.
+        isStopping = true
+        // The results of what was drained may have come in this very turn.
+        _ = enterCore(&loop)
+        carryOut(&loop)
         carrier.sayGoodbye(conversations: &desk.conversations, host: &loop)
     }
 }

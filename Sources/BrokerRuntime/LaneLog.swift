@@ -1,5 +1,5 @@
-// What a lane has to say to the operator: the core's notes and the loop's troubles, as log lines. Notes
-// are taken while effects are carried out and written once the turn's work is done.
+// What a lane has to say to the operator: the core's notes and the loop's troubles, as log lines.
+// Notes are taken while effects are carried out and written once the turn's work is done.
 
 import BrokerCore
 import Configuration
@@ -18,8 +18,19 @@ struct LaneLog: NoteTaker, ~Copyable {
         let subject: String
     }
 
+    /// A connection that is gone: what its last notes need and the loop will have forgotten.
+    private struct Departure {
+        let address: SocketAddress
+        let cause: NetTransport.CloseCause
+        let detail: String
+    }
+
     private let log: LogWriter
     private var pending: [Pending] = []
+    /// Connections that closed during this turn; the core's notes about them come at its end.
+    private var departures: [ConnectionID: Departure] = [:]
+    /// What else is to be said of refusals of this turn.
+    private var explanations: [ConnectionID: String] = [:]
 
     init(_ log: LogWriter) {
         self.log = log
@@ -43,27 +54,51 @@ struct LaneLog: NoteTaker, ~Copyable {
                 device: "", subject: ""))
     }
 
-    /// Writes what was noted. Addresses are the loop's to know.
-    mutating func write(_ loop: borrowing EventLoop) {
-        guard !pending.isEmpty else { return }
-        for note in pending {
-            log.write(
-                note.kind.level, note.kind.logEvent,
-                [
-                    "address": .text("\(loop.peer(of: note.connection))"),
-                    "user": .text(note.user), "device": .text(note.device),
-                    "reason": .text(note.reason.name.description),
-                    "code": .number(note.reason.rawValue), "subject": .text(note.subject),
-                ])
-        }
-        pending.removeAll(keepingCapacity: true)
+    /// Adds to the refusal of a connection what no reason code says.
+    mutating func explain(_ connection: ConnectionID, _ detail: String) {
+        explanations[connection] = detail
     }
 
-    /// A connection that failed below the protocol: no TLS, a packet that was too large, a reset.
-    func writeClosed(
+    /// Writes what was noted. Addresses are the loop's to know, or were.
+    mutating func write(_ loop: borrowing EventLoop) {
+        for note in pending { write(note, departures[note.connection], loop) }
+        pending.removeAll(keepingCapacity: true)
+        departures.removeAll(keepingCapacity: true)
+        explanations.removeAll(keepingCapacity: true)
+    }
+
+    private func write(
+        _ note: Pending, _ departure: Departure?, _ loop: borrowing EventLoop
+    ) {
+        let address = departure?.address ?? loop.peer(of: note.connection)
+        var reason = note.reason.name.description
+        var detail = note.kind == .connectRefused ? explanations[note.connection] ?? "" : ""
+        if let departure, note.kind == .disconnected, note.reason == .unspecifiedError {
+            // No code says it: nobody is left who could be sent one.
+            reason = "connection-lost"
+            detail = departure.detail.isEmpty ? "\(departure.cause)" : departure.detail
+        }
+        log.write(
+            note.kind.level, note.kind.logEvent,
+            [
+                "address": .text("\(address)"), "user": .text(note.user),
+                "device": .text(note.device), "reason": .text(reason),
+                "code": .number(note.reason.rawValue), "subject": .text(note.subject),
+                "detail": .text(detail),
+            ])
+    }
+
+    /// A connection is gone. One that failed below the protocol has a line of its own: no TLS, a
+    /// packet that was too large, a reset.
+    mutating func takeClosed(
         _ connection: ConnectionID, _ cause: NetTransport.CloseCause,
         _ loop: borrowing EventLoop
     ) {
+        if log.writes(.warning) {
+            departures[connection] = Departure(
+                address: loop.peer(of: connection), cause: cause,
+                detail: loop.closeDetail(of: connection))
+        }
         let level: LogLevel
         switch cause {
         case .closedByHandler, .peerClosed, .loopStopped: return
@@ -85,7 +120,8 @@ extension Note.Kind {
     fileprivate var level: LogLevel {
         switch self {
         case .connected, .disconnected, .sessionExpired: .info
-        case .connectRefused, .takenOver, .duplicateLogin, .sendRefused, .subscribeRefused:
+        case .connectRefused, .takenOver, .duplicateLogin, .sendRefused, .subscribeRefused,
+            .presenceRefused:
             .warning
         }
     }
@@ -99,6 +135,7 @@ extension Note.Kind {
         case .duplicateLogin: .duplicateLogin
         case .sendRefused: .sendRefused
         case .subscribeRefused: .subscribeRefused
+        case .presenceRefused: .presenceRefused
         case .sessionExpired: .sessionExpired
         }
     }

@@ -1,4 +1,5 @@
-// The listeners that a configuration asks for, opened, and the terms under which each lets clients in.
+// The listeners that a configuration asks for, opened, and the terms under which each lets clients
+// in.
 
 import Configuration
 import Dialects
@@ -9,54 +10,147 @@ import NetTransport
 struct ListenerSet {
     private(set) var listeners: [Listener] = []
     private(set) var terms: [ListenerTerms] = []
+    /// What the configuration asks for, with the ports that the system chose.
+    private(set) var settings: [ListenerSettings] = []
+    /// By tag: whether clients may prove by TLS who they are.
+    private(set) var provesIdentity: [Bool] = []
+    /// By tag: nil for plain text.
+    private(set) var contexts: [ServerTLSContext?] = []
 
-    init(_ settings: BrokerSettings) throws(StartError) {
+    /// - Parameter preSharedKeys: asked during handshakes where the settings name a file of them.
+    init(_ settings: BrokerSettings, preSharedKeys: PreSharedKeys) throws(StartError) {
         for listener in settings.listeners {
             let tag = UInt32(terms.count)
+            let options = try Self.options(listener, settings, preSharedKeys)
+            let tls = try options.map(Self.context)
             terms.append(ListenerTerms(allowsAnonymous: listener.anonymous))
-            let tls = try Self.context(listener, settings)
-            for address in Self.addresses(listener) {
-                do throws(TransportError) {
-                    listeners.append(try Listener(on: address, tls: tls, tag: tag))
-                } catch {
-                    // A machine without IPv6 has no ::1; 127.0.0.1 is enough then.
-                    if case .system(_, _, EADDRNOTAVAIL) = error, listener.host == .loopback,
-                        address == SocketAddress(numericHost: "::1", port: listener.port)
-                    {
-                        continue
-                    }
-                    throw .transport(error)
-                }
+            provesIdentity.append(
+                options.map {
+                    $0.clientCertificates != .notRequested || $0.preSharedKeys != nil
+                } ?? false)
+            contexts.append(tls)
+            let opened: [Listener]
+            do throws(TransportError) {
+                opened = try Self.open(listener, tls, tag)
+            } catch {
+                throw .transport(error)
+            }
+            listeners += opened
+            var bound = listener
+            bound.port = opened[0].address.port
+            self.settings.append(bound)
+        }
+    }
+
+    /// Opens all addresses of one listener, on the same port.
+    private static func open(
+        _ settings: ListenerSettings, _ tls: ServerTLSContext?, _ tag: UInt32
+    ) throws(TransportError) -> [Listener] {
+        switch settings.host {
+        case .any:
+            return [try Listener(on: .any(port: settings.port), tls: tls, tag: tag)]
+        case .address(let host):
+            // The configuration has checked that it is one.
+            let address = SocketAddress(numericHost: host, port: settings.port)!
+            return [try Listener(on: address, tls: tls, tag: tag)]
+        case .loopback:
+            return try openLoopback(settings.port, tls, tag)
+        }
+    }
+
+    /// 127.0.0.1 and ::1 on the same port. A machine without IPv6 has no ::1; 127.0.0.1 is enough
+    /// then.
+    private static func openLoopback(
+        _ port: UInt16, _ tls: ServerTLSContext?, _ tag: UInt32
+    ) throws(TransportError) -> [Listener] {
+        var attemptsLeft = port == 0 ? portAttemptsMaximum : 1
+        while true {
+            attemptsLeft -= 1
+            let first = try Listener(on: .loopback(port: port), tls: tls, tag: tag)
+            let second = SocketAddress(numericHost: "::1", port: first.address.port)!
+            do throws(TransportError) {
+                return [first, try Listener(on: second, tls: tls, tag: tag)]
+            } catch {
+                if case .system(_, _, EADDRNOTAVAIL) = error { return [first] }
+                guard case .system(_, _, EADDRINUSE) = error, attemptsLeft > 0 else { throw error }
             }
         }
     }
 
-    private static func context(
-        _ listener: ListenerSettings, _ settings: BrokerSettings
-    ) throws(StartError) -> ServerTLSContext? {
+    /// Ports that the system may choose for 127.0.0.1 before one has to be free on ::1 too.
+    private static let portAttemptsMaximum = 16
+
+    /// Lets new connections have what the certificate files hold now, by other settings if need be.
+    /// Either all listeners change or, when it throws, none.
+    func renewContexts(
+        _ settings: BrokerSettings, preSharedKeys: PreSharedKeys
+    ) throws(StartError) {
+        var renewed: [(ServerTLSContext, ServerTLSContext.Options)] = []
+        for (listener, context) in zip(settings.listeners, contexts) {
+            guard let context,
+                let options = try Self.options(listener, settings, preSharedKeys)
+            else { continue }
+            _ = try Self.context(options)
+            renewed.append((context, options))
+        }
+        for (context, options) in renewed {
+            do throws(TransportError) {
+                try context.replace(with: options)
+            } catch {
+                // The files were good a moment ago, and somebody writes them just now.
+                throw .transport(error)
+            }
+        }
+    }
+
+    /// Seals the session tickets of all listeners with these keys.
+    func setTicketKeys(_ keys: [UInt8]) throws(StartError) {
+        for context in contexts.compactMap({ $0 }) {
+            do throws(TransportError) {
+                try context.setTicketKeys(keys)
+            } catch {
+                throw .transport(error)
+            }
+        }
+    }
+
+    /// Unix seconds at which the first of the server's certificates ends; nil without TLS.
+    var certificateExpiryUnixSeconds: Int64? {
+        contexts.compactMap { $0?.certificateExpiryUnixSeconds }.min()
+    }
+
+    // MARK: - TLS
+
+    private static func options(
+        _ listener: ListenerSettings, _ settings: BrokerSettings, _ preSharedKeys: PreSharedKeys
+    ) throws(StartError) -> ServerTLSContext.Options? {
         guard listener.transport == .tls else { return nil }
         guard let certificate = listener.certificateFile ?? settings.tls.certificateFile,
             let key = listener.keyFile ?? settings.tls.keyFile
         else { throw .missingCertificate(listener: "\(listener)") }
         var options = ServerTLSContext.Options(certificateChainFile: certificate, keyFile: key)
         options.oldestVersion = settings.tls.minimumVersion == .tls13 ? .tls13 : .tls12
+        if let authority = settings.tls.clientAuthorityFile {
+            switch listener.clientCertificates {
+            case .none: options.clientCertificates = .notRequested
+            case .optional: options.clientCertificates = .optional(authorityFile: authority)
+            case .required: options.clientCertificates = .required(authorityFile: authority)
+            }
+        }
+        if options.clientCertificates != .notRequested {
+            options.revocationListFile = settings.tls.crlFile
+        }
+        if settings.tls.pskFile != nil { options.preSharedKeys = preSharedKeys }
+        return options
+    }
+
+    private static func context(
+        _ options: ServerTLSContext.Options
+    ) throws(StartError) -> ServerTLSContext {
         do throws(TransportError) {
             return try ServerTLSContext(options)
         } catch {
             throw .transport(error)
-        }
-    }
-
-    private static func addresses(_ listener: ListenerSettings) -> [SocketAddress] {
-        switch listener.host {
-        case .any: [.any(port: listener.port)]
-        case .loopback:
-            ["127.0.0.1", "::1"].map {
-                SocketAddress(numericHost: $0, port: listener.port)!
-            }
-        case .address(let host):
-            // The configuration has checked that it is one.
-            [SocketAddress(numericHost: host, port: listener.port)!]
         }
     }
 }

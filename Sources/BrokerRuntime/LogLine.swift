@@ -12,14 +12,17 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case configurationReloaded = "configuration_reloaded"
     case configurationRefused = "configuration_refused"
     case certificateExpires = "certificate_expires"
+    /// What let these clients in is not believed any more: `connections`.
+    case credentialsWithdrawn = "credentials_withdrawn"
     case clientConnected = "client_connected"
     case clientDisconnected = "client_disconnected"
-    /// Bears `ip`, `user`, `device` and `reason`; fail2ban filters match it.
+    /// Bears `address`, `user`, `device` and `reason`, in this order; fail2ban filters match it.
     case authenticationFailed = "auth_failed"
     /// A connection ended below the protocol: TLS, a reset, a packet that was too large.
     case connectionFailed = "connection_failed"
     case sendRefused = "send_refused"
     case subscribeRefused = "subscribe_refused"
+    case presenceRefused = "presence_refused"
     case sessionTakenOver = "session_taken_over"
     /// Two devices bear one name; the second was not let in.
     case duplicateLogin = "duplicate_login"

@@ -12,6 +12,7 @@ public struct BrokerSettings: Hashable, Sendable {
     /// Event loops; 0 lets the broker choose.
     public var loops = 0
     public var tls = TLS()
+    public var jwt = WebTokens()
     public var limits = Limits()
     public var queues = Queues()
     public var store = Store()
@@ -23,6 +24,16 @@ public struct BrokerSettings: Hashable, Sendable {
         public var certificateFile: String?
         public var keyFile: String?
         public var minimumVersion = TLSVersion.tls12
+        public var clientAuthorityFile: String?
+        public var crlFile: String?
+        public var pskFile: String?
+        public var clientApp: String?
+        public var clientName = CertificateName.commonName
+    }
+
+    public struct WebTokens: Hashable, Sendable {
+        public var keys: [WebTokenKeySettings] = []
+        public var allowHS256 = false
     }
 
     public struct Limits: Hashable, Sendable {
@@ -66,6 +77,14 @@ public struct BrokerSettings: Hashable, Sendable {
 public enum TLSVersion: String, CaseIterable, Sendable {
     case tls12 = "1.2"
     case tls13 = "1.3"
+}
+
+/// The part of a client's certificate that says who the client is.
+public enum CertificateName: String, CaseIterable, Sendable {
+    case commonName = "common-name"
+    case dnsName = "dns-name"
+    case uri
+    case email
 }
 
 /// What happens to a message for a full queue.

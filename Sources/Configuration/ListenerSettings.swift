@@ -3,6 +3,12 @@
 //     tls://*:8883                                    every address, IPv4 and IPv6
 //     tcp://localhost:1883?anonymous                  this machine only, login not required
 //     tls://10.0.0.7:8884?certificateFile=…&keyFile=…  with a certificate of its own
+//     tls://*:8884?clientCertificates=required         clients prove who they are by certificate
+
+/// Whether clients have to show a certificate.
+public enum ClientCertificatePolicy: String, CaseIterable, Sendable {
+    case none, optional, required
+}
 
 /// Where and how to listen.
 public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
@@ -21,13 +27,15 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
 
     public var transport: Transport
     public var host: Host
-    /// 1...65535.
+    /// 0 lets the system choose; the log and `dev.env` then tell which.
     public var port: UInt16
     /// Whether a client may connect without credentials.
     public var anonymous = false
     /// Take the place of `tls.certificateFile` and `tls.keyFile` for this listener; both or none.
     public var certificateFile: String?
     public var keyFile: String?
+
+    public var clientCertificates = ClientCertificatePolicy.none
 
     public init(transport: Transport, host: Host, port: UInt16) {
         self.transport = transport
@@ -48,8 +56,8 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         let query = rest.firstIndex(of: "?")
         let authority = rest[..<(query ?? rest.endIndex)]
         guard let colon = authority.lastIndex(of: ":"),
-            let port = UInt16(authority[authority.index(after: colon)...]), port > 0
-        else { throw SettingFault("\(form), with a port from 1 to 65535") }
+            let port = UInt16(authority[authority.index(after: colon)...])
+        else { throw SettingFault("\(form), with a port from 0 to 65535") }
         self.init(
             transport: transport, host: try Self.host(authority[..<colon]), port: port)
         if let query {
@@ -62,6 +70,9 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         }
         if transport == .tcp, certificateFile != nil {
             throw SettingFault("has a certificate, but tcp:// does not use one; write tls://")
+        }
+        if transport == .tcp, clientCertificates != .none {
+            throw SettingFault("asks for client certificates, which need tls://")
         }
     }
 
@@ -90,9 +101,15 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         case ("anonymous", 1): anonymous = true
         case ("certificateFile", 2): certificateFile = parts[1]
         case ("keyFile", 2): keyFile = parts[1]
+        case ("clientCertificates", 2):
+            guard let policy = ClientCertificatePolicy(rawValue: parts[1]) else {
+                throw SettingFault("has \(option); write optional or required")
+            }
+            clientCertificates = policy
         default:
             throw SettingFault(
-                "has the option \(option); known are anonymous, certificateFile=FILE, keyFile=FILE")
+                "has the option \(option); known are anonymous, certificateFile=FILE, "
+                    + "keyFile=FILE, clientCertificates=optional|required")
         }
     }
 
@@ -110,6 +127,8 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
                 key, value in
                 value.map { "\(key)=\($0)" }
             }
+            + (clientCertificates == .none
+                ? [] : ["clientCertificates=\(clientCertificates.rawValue)"])
         return "\(transport.rawValue)://\(name):\(port)"
             + (options.isEmpty ? "" : "?" + options.joined(separator: "&"))
     }

@@ -178,12 +178,33 @@ public struct LoadedConfiguration: Sendable {
             complain(
                 "needs tls.keyFile beside it, and the other way round", key: "tls.certificateFile")
         }
+        checkClientIdentities()
         let bare = settings.listeners.first {
             $0.transport == .tls && $0.certificateFile == nil && settings.tls.certificateFile == nil
         }
         if let bare {
             complain(
                 "has \(bare), which needs tls.certificateFile and tls.keyFile", key: "listeners")
+        }
+    }
+
+    /// How clients may prove who they are.
+    private mutating func checkClientIdentities() {
+        let tls = settings.tls
+        if tls.clientAuthorityFile == nil {
+            if let listener = settings.listeners.first(where: { $0.clientCertificates != .none }) {
+                complain("has \(listener), which needs tls.clientAuthorityFile", key: "listeners")
+            }
+            if tls.crlFile != nil {
+                complain("needs tls.clientAuthorityFile beside it", key: "tls.crlFile")
+            }
+        }
+        var seen: Set<[String]> = []
+        for key in settings.jwt.keys where !seen.insert([key.app, key.kid]).inserted {
+            complain("has two keys called \(key.kid) for the app \(key.app)", key: "jwt.keys")
+        }
+        if !settings.jwt.allowHS256, settings.jwt.keys.contains(where: { $0.algorithm == .hs256 }) {
+            complain("has a key for HS256, which needs jwt.allowHS256", key: "jwt.keys")
         }
     }
 

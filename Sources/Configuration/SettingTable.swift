@@ -4,7 +4,7 @@ import CommandLineOptions
 
 /// The keys of the configuration in the order in which they are documented.
 public enum SettingTable {
-    public static let all: [Setting] = general + tls + limits + queues + store + log
+    public static let all: [Setting] = general + tls + jwt + limits + queues + store + log
 
     /// The known key that a person most likely meant: one spelled nearly so, or one of nearly the
     /// same name in another section.
@@ -25,9 +25,11 @@ public enum SettingTable {
             "Where to listen, as `tls://HOST:PORT` or `tcp://HOST:PORT`. HOST is `*` (every "
                 + "address), `localhost`, or a numeric address. Options follow a `?` and are "
                 + "joined by `&`: `anonymous` lets clients in without credentials; "
-                + "`certificateFile=FILE` and `keyFile=FILE` take the place of those under `tls`. "
+                + "`certificateFile=FILE` and `keyFile=FILE` take the place of those under `tls`; "
+                + "`clientCertificates=optional` or `required` asks clients for one. "
                 + "Plain text is for this machine only until somebody decides otherwise; 8883 and "
-                + "1883 are the ports of MQTT, and both carry both dialects."),
+                + "1883 are the ports of MQTT; both carry both dialects. PORT 0 lets the system "
+                + "choose; the log tells which."),
         .integer(
             "loops", \.loops, in: 0...64, unit: "threads", reload: .restart,
             "Event loops. 0 lets the broker choose by the number of processors."),
@@ -45,16 +47,49 @@ public enum SettingTable {
             "tls.minimumVersion", \.tls.minimumVersion, reload: .newConnections,
             "The oldest TLS that is spoken. 1.2 because many modem chips have nothing newer; "
                 + "anything older is broken (RFC 8996)."),
+        .optionalText(
+            "tls.clientAuthorityFile", \.tls.clientAuthorityFile, reload: .newConnections,
+            "The authorities that client certificates are signed by, intermediate ones included, "
+                + "as PEM. A change ends the resumption of earlier TLS sessions, so that every "
+                + "client shows its certificate anew."),
+        .optionalText(
+            "tls.crlFile", \.tls.crlFile, reload: .newConnections,
+            "Revoked client certificates: one list (CRL) of each authority above, as PEM. A list "
+                + "whose time is over lets nobody in."),
+        .choice(
+            "tls.clientName", \.tls.clientName, reload: .newConnections,
+            "Which name of a client certificate is the user: the subject's common name, or the "
+                + "first alternative name of a kind. `APP/USER` names the app too."),
+        .optionalText(
+            "tls.clientApp", \.tls.clientApp, reload: .newConnections,
+            "The app of clients known by certificate or pre-shared key whose name names none."),
+        .optionalText(
+            "tls.pskFile", \.tls.pskFile, reload: .newConnections,
+            "Pre-shared TLS keys for devices too small for certificates, one `IDENTITY:HEXKEY` a "
+                + "line, at least 16 bytes each. The identity is `APP/USER`, or a user of "
+                + "`clientApp`. TLS 1.2 and 1.3; readable by the broker alone."),
+    ]
+
+    private static let jwt: [Setting] = [
+        .webTokenKeys(
+            "jwt.keys", \.jwt.keys, reload: .atOnce,
+            "Keys of the account servers whose JSON Web Tokens let users in, as "
+                + "`{app, kid, algorithm, file}`. The algorithm is RS256, ES256, EdDSA or HS256; "
+                + "the file holds the public key as PEM. Sessions that a removed key let in end."),
+        .boolean(
+            "jwt.allowHS256", \.jwt.allowHS256, reload: .atOnce,
+            "Whether keys may be shared secrets (HS256). Whoever can check such a token can also "
+                + "make one, so a stolen broker could speak for any user."),
     ]
 
     private static let limits: [Setting] = [
         .integer(
             "limits.connections", \.limits.connections, in: 1...1_000_000, unit: "connections",
-            reload: .newConnections,
+            reload: .restart,
             "Connections at a time. Each needs a file descriptor: see LimitNOFILE."),
         .integer(
             "limits.authenticationSeconds", \.limits.authenticationSeconds, in: 1...600,
-            unit: "seconds", reload: .newConnections,
+            unit: "seconds", reload: .restart,
             "A connection that is not logged in after this time, counted from accept and TLS "
                 + "included, is closed (D18)."),
         .integer(
@@ -108,7 +143,7 @@ public enum SettingTable {
             reload: .atOnce, "A payload on a plain topic; one byte more is refused with 0x95."),
         .integer(
             "limits.packetMaximum", \.limits.packetMaximum, in: 1_024...268_435_460, unit: "bytes",
-            reload: .newConnections,
+            reload: .restart,
             "A whole packet from a client. At least 66000 more than `payloadMaximum`, which leaves "
                 + "room for the longest topic."),
     ]

@@ -8,7 +8,9 @@ enum PEMFile {
     static let byteCountMaximum = 1 << 20
 
     /// The bytes of a file; nil where there is none.
-    static func read(_ path: String) throws(CredentialError) -> [UInt8]? {
+    static func read(
+        _ path: String, byteCountMaximum: Int = byteCountMaximum
+    ) throws(CredentialError) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         if descriptor < 0 {
             if errno == ENOENT { return nil }

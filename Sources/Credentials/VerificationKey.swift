@@ -2,6 +2,7 @@
 // (requirement D9). Each key has one algorithm, decided when it is loaded; no token can choose
 // another.
 import COpenSSL
+import Glibc
 
 /// How tokens are signed.
 public enum SignatureAlgorithm: String, CaseIterable, Sendable {
@@ -72,6 +73,26 @@ public struct VerificationKey: Sendable {
         }
         algorithm = .hs256
         material = .sharedSecret(sharedSecret)
+    }
+
+    /// Reads a key from a file: the public half as PEM, or the secret's bytes.
+    ///
+    /// - Parameter algorithm: what the key is to be used for; a file with another kind of key is
+    ///   refused.
+    public init(path: String, algorithm: SignatureAlgorithm) throws(CredentialError) {
+        if algorithm == .hs256 {
+            try self.init(sharedSecret: SecretFile.read(path), path: path)
+            return
+        }
+        guard let text = try PEMFile.read(path) else {
+            throw .file(call: "open", path: path, code: ENOENT)
+        }
+        try self.init(publicKeyPEM: text, path: path)
+        guard self.algorithm == algorithm else {
+            throw .unusable(
+                path: path,
+                reason: "it is a key for \(self.algorithm.rawValue), not \(algorithm.rawValue)")
+        }
     }
 
     /// Whether `signature` is this key's over `bytes`.

@@ -1,5 +1,5 @@
-// What a conversation needs from outside, as protocols for static dispatch: a place to write packets,
-// somebody who knows credentials, somebody who keeps the log.
+// What a conversation needs from outside, as protocols for static dispatch: a place to write
+// packets, somebody who knows credentials, somebody who keeps the log.
 
 import BrokerCore
 import Primitives
@@ -15,8 +15,9 @@ public enum PacketPriority: Sendable {
 
 /// The owner of a lane's connections: writes and closes.
 public protocol ConnectionHost: ~Copyable {
-    /// Room for a packet at the end of what the connection is to be sent; nil when the connection is
-    /// gone or has no room for it. It must be filled and committed before anything else is asked for.
+    /// Room for a packet at the end of what the connection is to be sent; nil when the connection
+    /// is gone or has no room for it. It must be filled and committed before anything else is asked
+    /// for.
     mutating func reservePacket(
         _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
     ) -> UnsafeMutableRawPointer?
@@ -27,8 +28,8 @@ public protocol ConnectionHost: ~Copyable {
     /// Closes a connection once what is written has been sent.
     mutating func closeConnection(_ connection: ConnectionID)
 
-    /// The client is let in: it is read from again, packets up to the granted maximum are taken, and
-    /// it must not be silent for longer than this.
+    /// The client is let in: it is read from again, packets up to the granted maximum are taken,
+    /// and it must not be silent for longer than this.
     mutating func acceptConnection(_ connection: ConnectionID, silenceMilliseconds: UInt64)
 
     /// Keeps what comes from a connection unread until it is accepted.
@@ -37,13 +38,19 @@ public protocol ConnectionHost: ~Copyable {
 
 /// Knows what clients present to prove who they are, and draws random numbers.
 public protocol Doorkeeper: ~Copyable {
-    /// The claim that a token makes, with ranges in `bytes`; nil when it does not look like one.
-    mutating func claim(token: ByteRange, in bytes: UnsafeRawBufferPointer) -> Claim?
+    /// The claim that a token makes, with ranges in `bytes`; nil when it is worth nothing.
+    mutating func claim(
+        token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
+    ) -> Claim?
 
     /// The claim that an app key makes; nil when it does not look like one.
     mutating func claim(
         app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
     ) -> Claim?
+
+    /// The claim that the transport has proved for a connection, by certificate or pre-shared key;
+    /// nil where it has proved none.
+    mutating func claim(of connection: ConnectionID) -> Claim?
 
     /// An unpredictable number: session epochs and resume cookies.
     mutating func makeRandomNumber() -> UInt64

@@ -1,5 +1,6 @@
-// From effects to bytes: every effect of a lane is written into the outgoing stream of its connection,
-// in order. A message for many is encoded once; each receiver's packet is a small header and a copy.
+// From effects to bytes: every effect of a lane is written into the outgoing stream of its
+// connection, in order. A message for many is encoded once; each receiver's packet is a small
+// header and a copy.
 
 import BrokerCore
 import Primitives
@@ -41,15 +42,26 @@ public struct EffectCarrier: ~Copyable {
                     to: connection)
                 close(connection, &conversations, &host)
             case .respond(let connection, let identifier, let reason, let body):
-                host.write(
+                respond(
                     MRT.Response(identifier: identifier, reason: reason, content: body),
-                    to: connection, from: lane.bytes.bytes)
+                    connection, lane.bytes.bytes, conversations, &host)
             case .reportPresence(
                 let connection, let identifier, let isOnline, let since, let devices, let count):
                 let answer = MRT.PresenceAnswer(
                     isOnline: isOnline, since: since, deviceCount: UInt32(count),
                     devices: devices)
-                respond(connection, identifier, answer, lane.bytes.bytes, &host)
+                respond(
+                    connection, identifier, answer, lane.bytes.bytes, conversations, &host)
+            case .reportGroups(let connection, let identifier, let hasMore, let entries):
+                respond(
+                    connection, identifier, MRT.GroupList(hasMore: hasMore, entries: entries),
+                    lane.bytes.bytes, conversations, &host)
+            case .reportGroup(let connection, let identifier, let report):
+                respond(
+                    connection, identifier, MRT.GroupDescription(report), lane.bytes.bytes,
+                    conversations, &host)
+            case .answerCredential(let connection, let reason):
+                host.write(MRT.BrokerAuth(reason: reason), to: connection)
             case .confirmDisconnect(let connection):
                 host.write(
                     MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection)
@@ -160,7 +172,8 @@ public struct EffectCarrier: ~Copyable {
 
     private func respond(
         _ connection: ConnectionID, _ identifier: UInt64, _ part: some RequestPart,
-        _ source: UnsafeRawBufferPointer, _ host: inout some ConnectionHost & ~Copyable
+        _ source: UnsafeRawBufferPointer, _ conversations: borrowing ConversationTable,
+        _ host: inout some ConnectionHost & ~Copyable
     ) {
         var content = [UInt8](repeating: 0, count: part.byteCount)
         content.withUnsafeMutableBytes { bytes in
@@ -170,7 +183,20 @@ public struct EffectCarrier: ~Copyable {
         let response = MRT.Response(
             identifier: identifier, reason: .success,
             content: ByteRange(offset: 0, count: content.count))
-        content.withUnsafeBytes { host.write(response, to: connection, from: $0) }
+        content.withUnsafeBytes { respond(response, connection, $0, conversations, &host) }
+    }
+
+    /// Answers a request; with a refusal where the answer is larger than the client takes, which it
+    /// would take for a fault of the broker's and ask again for ever.
+    private func respond(
+        _ response: MRT.Response, _ connection: ConnectionID, _ source: UnsafeRawBufferPointer,
+        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        var response = response
+        if conversations.isTooLarge(response.encodedByteCount, for: connection) {
+            response = MRT.Response(identifier: response.identifier, reason: .packetTooLarge)
+        }
+        host.write(response, to: connection, from: source)
     }
 
     private func accept(
@@ -199,8 +225,8 @@ public struct EffectCarrier: ~Copyable {
             connection, silenceMilliseconds: UInt64(acceptance.keepAliveSeconds) * 1500)
     }
 
-    /// Ends a connection with a reason. One that is taken over while it still waits for its answer has
-    /// not heard CONNACK, and nothing else may be the first packet that it hears.
+    /// Ends a connection with a reason. One that is taken over while it still waits for its answer
+    /// has not heard CONNACK, and nothing else may be the first packet that it hears.
     private func end(
         _ connection: ConnectionID, _ reason: ReasonCode,
         _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
@@ -220,5 +246,14 @@ public struct EffectCarrier: ~Copyable {
         guard conversations[connection] != nil else { return }
         conversations[connection]!.phase = .closing
         host.closeConnection(connection)
+    }
+}
+
+extension MRT.GroupDescription {
+    fileprivate init(_ report: GroupReport) {
+        self.init(
+            hasAllowList: report.hasAllowList, isOwn: report.isOwn,
+            hasMoreMembers: report.hasMoreMembers, owner: report.owner, title: report.title,
+            memberCount: report.memberCount, meta: report.meta, members: report.members)
     }
 }

@@ -1,5 +1,5 @@
-// MRT packets as events. Ids and payloads are checked by the rules of PROTOCOL.md; a send that breaks
-// them is refused by itself, a packet that cannot be read ends the connection.
+// MRT packets as events. Ids and payloads are checked by the rules of PROTOCOL.md; a send that
+// breaks them is refused by itself, a packet that cannot be read ends the connection.
 
 import BrokerCore
 import Primitives
@@ -10,8 +10,8 @@ enum MRTReader {
 
     // MARK: - CONNECT
 
-    /// The event of a CONNECT, or why it cannot become one. `bodyOffset` is where its body begins in
-    /// `bytes`.
+    /// The event of a CONNECT, or why it cannot become one. `bodyOffset` is where its body begins
+    /// in `bytes`.
     static func event(
         _ connect: MRT.Connect, bodyOffset: Int, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, _ terms: ListenerTerms,
@@ -22,22 +22,14 @@ enum MRTReader {
             return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
         }
         let claim: Claim
-        switch connect.credential {
-        case .token(let token):
-            guard let known = doorkeeper.claim(token: token.shifted(by: bodyOffset), in: bytes)
-            else { return .failure(DialectRefusal(reason: .badUserNameOrPassword)) }
-            claim = known
-        case .appKey(let app, let key, let user):
-            guard TextRules.isIdentifier(user.shifted(by: bodyOffset).bytes(in: bytes)) else {
-                return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
+        if connect.credential != .none {
+            switch self.claim(connect.credential, bodyOffset, bytes, connection, &doorkeeper) {
+            case .success(let known): claim = known
+            case .failure(let refusal): return .failure(refusal)
             }
-            guard
-                let known = doorkeeper.claim(
-                    app: app.shifted(by: bodyOffset), key: key.shifted(by: bodyOffset),
-                    user: user.shifted(by: bodyOffset), in: bytes)
-            else { return .failure(DialectRefusal(reason: .badUserNameOrPassword)) }
-            claim = known
-        case .none:
+        } else if let proved = doorkeeper.claim(of: connection) {
+            claim = proved
+        } else {
             guard terms.allowsAnonymous else {
                 return .failure(DialectRefusal(reason: .notAuthorized))
             }
@@ -70,12 +62,53 @@ enum MRTReader {
                     newCookie: doorkeeper.makeRandomNumber())))
     }
 
+    /// The claim of a credential that is there, or why it is worth nothing.
+    private static func claim(
+        _ credential: MRT.Credential, _ base: Int, _ bytes: UnsafeRawBufferPointer,
+        _ connection: ConnectionID, _ doorkeeper: inout some Doorkeeper & ~Copyable
+    ) -> Result<Claim, DialectRefusal> {
+        let known: Claim?
+        switch credential {
+        case .none:
+            known = nil
+        case .token(let token):
+            known = doorkeeper.claim(
+                token: token.shifted(by: base), in: bytes, from: connection)
+        case .appKey(let app, let key, let user):
+            guard TextRules.isIdentifier(user.shifted(by: base).bytes(in: bytes)) else {
+                return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
+            }
+            known = doorkeeper.claim(
+                app: app.shifted(by: base), key: key.shifted(by: base),
+                user: user.shifted(by: base), in: bytes)
+        }
+        guard let known else {
+            return .failure(DialectRefusal(reason: .badUserNameOrPassword))
+        }
+        return .success(known)
+    }
+
     // MARK: - Established
 
+    /// The event of an AUTH: a new credential on a connection that goes on.
+    static func event(
+        _ auth: MRT.ClientAuth, bodyOffset: Int, _ bytes: UnsafeRawBufferPointer,
+        _ connection: ConnectionID, _ doorkeeper: inout some Doorkeeper & ~Copyable
+    ) -> Event {
+        switch claim(auth.credential, bodyOffset, bytes, connection, &doorkeeper) {
+        case .success(let claim): .credentialPresented(connection, claim)
+        case .failure(let refusal): .credentialRefused(connection, refusal.reason)
+        }
+    }
+
     /// Appends what a packet says to the events of the turn.
+    ///
+    /// - Parameter clientPacketMaximum: bytes of the largest packet that the client takes; 0 for
+    ///   any.
     static func read(
         _ type: MRT.PacketType, _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, into events: inout ContiguousArray<Event>
+        _ connection: ConnectionID, clientPacketMaximum: UInt32,
+        _ doorkeeper: inout some Doorkeeper & ~Copyable, into events: inout ContiguousArray<Event>
     ) throws(WireError) {
         let body = frame.body.bytes(in: bytes)
         let base = Int(frame.body.offset)
@@ -93,7 +126,14 @@ enum MRTReader {
                 events.append(.resultsSeen(connection, throughNumber: ack.resultsSeen))
             }
         case .request:
-            events.append(try request(MRT.Request(body: body), base, bytes, connection))
+            let packet = try MRT.Request(body: body)
+            let request = ReceivedRequest(
+                connection: connection, identifier: packet.identifier,
+                operation: packet.operation, parameters: packet.parameters.shifted(by: base),
+                bytes: bytes,
+                resultByteCountMaximum: MRT.Response.contentByteCount(
+                    ofPacket: clientPacketMaximum))
+            events.append(try event(of: request, &doorkeeper))
         case .disconnect:
             let packet = try MRT.ClientDisconnect(body: body)
             events.append(
@@ -101,40 +141,49 @@ enum MRTReader {
                     connection,
                     DisconnectRequest(
                         sessionExpirySeconds: packet.sessionExpirySeconds,
-                        sendsWill: packet.reason == .disconnectWithWill)))
+                        sendsWill: packet.reason != .normalDisconnection)))
         case .connect, .connack, .result, .deliver, .response, .channel, .pingRequest,
             .pingResponse, .auth:
             throw .protocolError
         }
     }
 
+    // MARK: - Messages
+
     private static func request(
         _ send: MRT.Send, _ base: Int, _ bytes: UnsafeRawBufferPointer
     ) -> SendRequest {
         let payload = send.payload.shifted(by: base)
-        var fault = send.target.fault(
-            in: UnsafeRawBufferPointer(rebasing: bytes[base...]))
-        var messageByteCount = 0
-        if !send.isRaw {
-            if let count = TextBody.minimalJSONByteCount(payload.bytes(in: bytes)) {
-                messageByteCount = count
-            } else {
-                fault = fault ?? .payloadFormatInvalid
-            }
-        }
+        var judged = judge(send.target, payload, isRaw: send.isRaw, base, bytes)
         let identifier = send.messageIdentifier.shifted(by: base)
         if !identifier.isEmpty, !TextRules.isMessageIdentifier(identifier.bytes(in: bytes)) {
-            fault = fault ?? .payloadFormatInvalid
+            judged.fault = judged.fault ?? .payloadFormatInvalid
         }
         return SendRequest(
             number: send.number, grade: Grade(rawValue: send.grade.rawValue)!,
             target: target(send.target, base), messageIdentifier: identifier,
             expirySeconds: send.expirySeconds == 0 ? nil : UInt64(send.expirySeconds),
             senderUnixMilliseconds: send.time, isRaw: send.isRaw, payload: payload,
-            messageByteCount: UInt32(messageByteCount), fault: fault)
+            messageByteCount: judged.messageByteCount, fault: judged.fault)
     }
 
-    private static func target(_ target: MRT.Target, _ base: Int) -> SendTarget {
+    /// What is wrong with a message, of a send or a will, and how large it is in its JSON form; the
+    /// size is 0 where it has none.
+    ///
+    /// - Parameter base: where the bytes begin that the target's ranges are relative to.
+    static func judge(
+        _ target: MRT.Target, _ payload: ByteRange, isRaw: Bool, _ base: Int,
+        _ bytes: UnsafeRawBufferPointer
+    ) -> (fault: ReasonCode?, messageByteCount: UInt32) {
+        let fault = target.fault(in: UnsafeRawBufferPointer(rebasing: bytes[base...]))
+        if isRaw { return (fault, 0) }
+        guard let count = TextBody.minimalJSONByteCount(payload.bytes(in: bytes)) else {
+            return (fault ?? .payloadFormatInvalid, 0)
+        }
+        return (fault, UInt32(count))
+    }
+
+    static func target(_ target: MRT.Target, _ base: Int) -> SendTarget {
         switch target {
         case .user(let id): .user(id.shifted(by: base))
         case .list(let count, let ids): .users(ids: ids.shifted(by: base), count: count)
@@ -144,35 +193,44 @@ enum MRTReader {
         }
     }
 
-    private static func request(
-        _ request: MRT.Request, _ base: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID
+    // MARK: - Requests
+
+    private static func event(
+        of request: ReceivedRequest, _ doorkeeper: inout some Doorkeeper & ~Copyable
     ) throws(WireError) -> Event {
-        let range = request.parameters.shifted(by: base)
-        let parameters = range.bytes(in: bytes)
-        let start = Int(range.offset)
         switch request.operation {
         case .subscribe:
-            let subscribe = try MRT.Subscribe(parameters)
-            let filter = subscribe.filter.shifted(by: start)
+            let subscribe = try MRT.Subscribe(request.content)
+            let filter = request.place(subscribe.filter)
             return .subscribeReceived(
-                connection,
+                request.connection,
                 SubscribeRequest(
                     requestIdentifier: request.identifier, filter: filter,
                     grade: Grade(rawValue: subscribe.highestGrade.rawValue)!,
-                    isFilterValid: TextRules.isTopicFilter(filter.bytes(in: bytes))))
+                    isFilterValid: TextRules.isTopicFilter(filter.bytes(in: request.bytes))))
         case .unsubscribe:
             return .unsubscribeReceived(
-                connection,
-                UnsubscribeRequest(requestIdentifier: request.identifier, filter: range))
+                request.connection,
+                UnsubscribeRequest(
+                    requestIdentifier: request.identifier, filter: request.parameters))
         case .presence:
-            let query = try MRT.PresenceQuery(parameters)
+            let query = try MRT.PresenceQuery(request.content)
             return .presenceQueried(
-                connection, requestIdentifier: request.identifier,
-                user: query.user.shifted(by: start))
-        default:
-            return .unknownRequestReceived(
-                connection, requestIdentifier: request.identifier)
+                request.connection, requestIdentifier: request.identifier,
+                user: request.place(query.user))
+        case .setWill:
+            return try setWill(request)
+        case .clearWill:
+            guard request.content.isEmpty else { throw .malformed }
+            return .willCleared(request.connection, requestIdentifier: request.identifier)
+        case .groupCreate:
+            return try createGroup(request, seed: doorkeeper.makeRandomNumber())
+        case .groupJoin, .groupLeave, .groupKick, .groupBan, .groupSetMeta, .groupSetAllowList:
+            return try changeGroup(request)
+        case .groupList, .groupDescribe:
+            return try queryGroups(request)
+        case nil:
+            return request.fault(.implementationSpecificError)
         }
     }
 }

@@ -65,7 +65,7 @@ public struct PacketDesk: ~Copyable {
                 if conversation.phase == .awaitingConnect {
                     begin(frame, bytes, connection, &host, &doorkeeper, &notes)
                 } else {
-                    read(frame, bytes, connection, &host, &notes)
+                    read(frame, bytes, connection, &host, &doorkeeper, &notes)
                 }
             }
         }
@@ -135,15 +135,25 @@ public struct PacketDesk: ~Copyable {
 
     private mutating func read(
         _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, _ connection: ConnectionID,
-        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+        _ host: inout some ConnectionHost & ~Copyable,
+        _ doorkeeper: inout some Doorkeeper & ~Copyable,
+        _ notes: inout some NoteTaker & ~Copyable
     ) {
         do throws(WireError) {
             switch try MRT.PacketType(frame, from: .client) {
+            case .auth:
+                let auth = try MRT.ClientAuth(body: frame.body.bytes(in: bytes))
+                events.append(
+                    MRTReader.event(
+                        auth, bodyOffset: Int(frame.body.offset), bytes, connection, &doorkeeper))
             case .pingRequest:
                 _ = try MRT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
                 host.write(MRT.Ping(isResponse: true), to: connection)
             case let type:
-                try MRTReader.read(type, frame, bytes, connection, into: &events)
+                try MRTReader.read(
+                    type, frame, bytes, connection,
+                    clientPacketMaximum: conversations[connection]!.clientPacketMaximum,
+                    &doorkeeper, into: &events)
             }
         } catch {
             fail(connection, error.reason, &host, &notes)

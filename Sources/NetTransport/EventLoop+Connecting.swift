@@ -51,8 +51,8 @@ extension EventLoop {
         return name(of: slot)
     }
 
-    /// The connect has succeeded or failed. True when the connection is open already: a plain one
-    /// always is.
+    /// The connect has succeeded or failed. True when the connection is open already: a plain one,
+    /// or one whose server is so near that its part of the handshake is there when ours is sent.
     mutating func finishConnect(_ slot: Int) -> Bool {
         var failure: Int32 = 0
         var size = socklen_t(MemoryLayout<Int32>.size)
@@ -67,8 +67,6 @@ extension EventLoop {
             return true
         }
         slots[slot].phase = .handshaking
-        // Usually the first step only sends. But a server that answers before the step ends, because
-        // this thread lost its processor in between, lets it finish the handshake.
         return advanceHandshake(slot)
     }
 

@@ -34,6 +34,13 @@ extension EventLoop {
             isResumed: SSL_session_reused(session) == 1)
     }
 
+    /// The identity whose pre-shared key the connection was made with; nil where none was used, or
+    /// the key has been taken away since.
+    public func preSharedIdentity(of connection: ConnectionID) -> String? {
+        guard let slot = slot(of: connection), let session = slots[slot].tls else { return nil }
+        return PreSharedKeys.identity(of: session)
+    }
+
     /// The certificate that the peer showed, in DER; nil where it showed none. It has been verified
     /// according to the TLS context.
     public func peerCertificate(of connection: ConnectionID) -> [UInt8]? {

@@ -59,6 +59,9 @@ public enum TransportLimits {
     /// address space; only the part in use costs memory.
     public static let connectionsMaximum = 100_000
 
+    /// The largest file of authorities or revocation lists: a list of a million certificates.
+    static let trustFileBytesMaximum = 64 * 1024 * 1024
+
     /// Free buffers the pool keeps, per size. What is not used again for ten seconds goes back to
     /// the allocator.
     static let pooledBytesPerSizeMaximum = 32 * 1024 * 1024

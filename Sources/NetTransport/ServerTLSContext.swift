@@ -2,6 +2,7 @@
 // It can be exchanged while connections live; which names a certificate stands for is not decided
 // here.
 import COpenSSL
+import Glibc
 import Threads
 
 /// The TLS settings of a listener. Connections that are open keep what they began with; new ones
@@ -23,6 +24,10 @@ public final class ServerTLSContext: Sendable {
         public var oldestVersion = TLSVersion.tls12
         public var newestVersion = TLSVersion.tls13
         public var clientCertificates = ClientCertificates.notRequested
+        /// Revoked client certificates: a list of every authority in the chain, as PEM.
+        public var revocationListFile: String?
+        /// Clients without certificates may use these.
+        public var preSharedKeys: PreSharedKeys?
 
         public init(certificateChainFile: String, keyFile: String) {
             self.certificateChainFile = certificateChainFile
@@ -67,6 +72,20 @@ public final class ServerTLSContext: Sendable {
         }
     }
 
+    /// Unix seconds at which the server's own certificate ends.
+    public var certificateExpiryUnixSeconds: Int64 {
+        state.withLock { state in
+            guard let certificate = SSL_CTX_get0_certificate(state.context.pointer) else {
+                preconditionFailure("a server's context without a certificate")
+            }
+            var end = tm()
+            guard ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1 else {
+                preconditionFailure("a certificate that was read has no end")
+            }
+            return Int64(timegm(&end))
+        }
+    }
+
     /// A server session on a connected descriptor; nil when OpenSSL is out of memory.
     func makeSession(descriptor: Int32) -> OpaquePointer? {
         let session = state.withLock { SSL_new($0.context.pointer) }
@@ -90,10 +109,16 @@ public final class ServerTLSContext: Sendable {
         openssl_ctx_set_session_cache(context.pointer, Int(SSL_SESS_CACHE_OFF))
         // One ticket, not OpenSSL's two: a device has one connection, and each costs a record.
         _ = SSL_CTX_set_num_tickets(context.pointer, 1)
-        // A resumption must belong to the service it was made for; without a name here OpenSSL
-        // refuses every resumption once client certificates are asked for.
-        _ = SSL_CTX_set_session_id_context(context.pointer, "martlet", 7)
+        // A resumption must belong to the trust it was made under: it checks no certificate again.
+        // With another authority or revocation list earlier tickets stand for nothing, and each
+        // client shows its certificate once more.
+        let trust = try trustDigest(options)
+        _ = SSL_CTX_set_session_id_context(context.pointer, trust, UInt32(trust.count))
         try setTicketKeys(ticketKeys, of: context)
+        if let keys = options.preSharedKeys {
+            try context.allowPreSharedKeys()
+            keys.attach(to: context.pointer)
+        }
         switch options.clientCertificates {
         case .notRequested:
             SSL_CTX_set_verify(context.pointer, SSL_VERIFY_NONE, nil)
@@ -105,7 +130,23 @@ public final class ServerTLSContext: Sendable {
             SSL_CTX_set_verify(
                 context.pointer, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
+        if let file = options.revocationListFile { try context.revoke(listFile: file) }
         return context
+    }
+
+    /// SHA-256 of everything that decides whose certificates are good.
+    private static func trustDigest(_ options: Options) throws(TransportError) -> [UInt8] {
+        var content = Array("martlet ".utf8)
+        switch options.clientCertificates {
+        case .notRequested: content += "none".utf8
+        case .optional(let file): content += try "optional ".utf8 + TLSContext.read(file)
+        case .required(let file): content += try "required ".utf8 + TLSContext.read(file)
+        }
+        if let file = options.revocationListFile { content += try TLSContext.read(file) }
+        var digest = [UInt8](repeating: 0, count: 32)
+        precondition(
+            EVP_Digest(content, content.count, &digest, nil, EVP_sha256(), nil) == 1, "SHA-256")
+        return digest
     }
 
     private static func setTicketKeys(

@@ -20,6 +20,9 @@ public struct SocketAddress: Hashable, Sendable {
     private let high: UInt64
     private let low: UInt64
 
+    /// Bytes 8 to 11 of an IPv4-mapped IPv6 address, `::ffff:a.b.c.d` [RFC 4291, 2.5.5.2].
+    private static let mappedPrefix = UInt32(bigEndian: 0xFFFF)
+
     private init(family: Family, port: UInt16, scope: UInt32, high: UInt64, low: UInt64) {
         self.family = family
         self.port = port
@@ -97,9 +100,16 @@ public struct SocketAddress: Hashable, Sendable {
                         $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
                     )
                 }
+                let port = UInt16(bigEndian: address.sin6_port)
+                if words.0 == 0, UInt32(truncatingIfNeeded: words.1) == Self.mappedPrefix {
+                    // A dual-stack listener's name for an IPv4 peer. One peer has one address,
+                    // whichever listener it came to.
+                    return SocketAddress(
+                        family: .version4, port: port, scope: 0, high: words.1 >> 32, low: 0)
+                }
                 return SocketAddress(
-                    family: .version6, port: UInt16(bigEndian: address.sin6_port),
-                    scope: address.sin6_scope_id, high: words.0, low: words.1)
+                    family: .version6, port: port, scope: address.sin6_scope_id, high: words.0,
+                    low: words.1)
             default:
                 return .local
             }

@@ -1,6 +1,7 @@
 // What both ends' TLS contexts share: the settings that make OpenSSL cheap on many idle
 // non-blocking sockets, and errors that name the file concerned.
 import COpenSSL
+import Glibc
 
 /// A version of TLS that is spoken here; older ones are not.
 public enum TLSVersion: Sendable {
@@ -75,6 +76,54 @@ struct TLSContext: ~Copyable, @unchecked Sendable {
                 action: "match the private key with the certificate in \(certificateChainFile)",
                 file: keyFile, detail: OpenSSLFailure.take().text)
         }
+    }
+
+    /// Suites for pre-shared keys in TLS 1.2: with forward secrecy first, then what small devices
+    /// have [RFC 9257, RFC 7925]. TLS 1.3 needs none of its own.
+    private static let suites12PreShared =
+        suites12 + ":ECDHE-PSK-CHACHA20-POLY1305:PSK-AES128-GCM-SHA256:PSK-AES256-GCM-SHA384"
+        + ":PSK-AES128-CCM"
+
+    func allowPreSharedKeys() throws(TransportError) {
+        guard SSL_CTX_set_cipher_list(pointer, TLSContext.suites12PreShared) == 1 else {
+            throw .tls(
+                action: "allow pre-shared keys", file: "", detail: OpenSSLFailure.take().text)
+        }
+    }
+
+    /// Refuses the certificates that the revocation lists in a PEM file name. Every authority of a
+    /// chain must have a list there whose time is not over.
+    func revoke(listFile: String) throws(TransportError) {
+        let store = SSL_CTX_get_cert_store(pointer)
+        guard let lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file()),
+            X509_load_crl_file(lookup, listFile, X509_FILETYPE_PEM) > 0,
+            X509_STORE_set_flags(
+                store, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL)) == 1
+        else {
+            throw .tls(
+                action: "read the revocation lists", file: listFile,
+                detail: OpenSSLFailure.take().text)
+        }
+    }
+
+    /// The bytes of a file of certificates or lists.
+    static func read(_ path: String) throws(TransportError) -> [UInt8] {
+        let file = fopen(path, "re")
+        guard let file else {
+            throw .tls(action: "read", file: path, detail: systemErrorText(errno))
+        }
+        defer { fclose(file) }
+        var content: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while case let count = fread(&chunk, 1, chunk.count, file), count > 0 {
+            content += chunk[..<count]
+            guard content.count <= TransportLimits.trustFileBytesMaximum else {
+                throw .tls(
+                    action: "read", file: path,
+                    detail: "larger than \(TransportLimits.trustFileBytesMaximum) bytes")
+            }
+        }
+        return content
     }
 
     /// Trusts the certificate authorities in a PEM file.

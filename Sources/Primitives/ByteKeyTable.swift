@@ -4,8 +4,8 @@
 /// Maps byte strings to indexes. Open addressing with linear probing; keys lie in one block of
 /// memory.
 ///
-/// Hashing is the standard library's seeded SipHash, so that nobody who chooses ids can make them
-/// collide. Nothing depends on the order of the table.
+/// Hashing is keyed, so that nobody who chooses ids can make them collide. Nothing depends on the
+/// order of the table.
 public struct ByteKeyTable: ~Copyable {
     private struct Slot {
         /// Upper hash bits, to skip most comparisons.
@@ -19,6 +19,7 @@ public struct ByteKeyTable: ~Copyable {
     private static let empty = UInt32.max
     private static let deleted = UInt32.max - 1
 
+    private let hash = KeyedHash()
     private var slots: UnsafeMutablePointer<Slot>
     private var mask: Int
     private var occupied = 0
@@ -38,7 +39,7 @@ public struct ByteKeyTable: ~Copyable {
 
     /// The index stored for `key`, or nil.
     public func value(for key: UnsafeRawBufferPointer) -> UInt32? {
-        guard let slot = find(key, hash: Self.hash(key)) else { return nil }
+        guard let slot = find(key, hash: hash(key)) else { return nil }
         return slots[slot].value
     }
 
@@ -47,7 +48,7 @@ public struct ByteKeyTable: ~Copyable {
     public mutating func insert(_ value: UInt32, for key: UnsafeRawBufferPointer) {
         precondition(value < Self.deleted, "a reserved value")
         if (occupied + 1) * 4 > (mask + 1) * 3 { rebuild() }
-        let hash = Self.hash(key)
+        let hash = self.hash(key)
         assert(find(key, hash: hash) == nil, "a key is inserted twice")
         let range = keys.append(key)
         place(
@@ -60,7 +61,7 @@ public struct ByteKeyTable: ~Copyable {
     /// Removes a key; returns the index it had.
     @discardableResult
     public mutating func remove(_ key: UnsafeRawBufferPointer) -> UInt32? {
-        guard let slot = find(key, hash: Self.hash(key)) else { return nil }
+        guard let slot = find(key, hash: hash(key)) else { return nil }
         let value = slots[slot].value
         deadKeyBytes += Int(slots[slot].keyCount)
         slots[slot].value = Self.deleted
@@ -68,15 +69,9 @@ public struct ByteKeyTable: ~Copyable {
         return value
     }
 
-    private static func hash(_ key: UnsafeRawBufferPointer) -> UInt {
-        var hasher = Hasher()
-        hasher.combine(bytes: key)
-        return UInt(bitPattern: hasher.finalize())
-    }
-
-    private func find(_ key: UnsafeRawBufferPointer, hash: UInt) -> Int? {
+    private func find(_ key: UnsafeRawBufferPointer, hash: UInt64) -> Int? {
         let fingerprint = UInt32(truncatingIfNeeded: hash >> 32)
-        var index = Int(hash & UInt(mask))
+        var index = Int(truncatingIfNeeded: hash) & mask
         while slots[index].value != Self.empty {
             let slot = slots[index]
             if slot.value != Self.deleted && slot.fingerprint == fingerprint
@@ -98,8 +93,8 @@ public struct ByteKeyTable: ~Copyable {
         return true
     }
 
-    private mutating func place(_ slot: Slot, hash: UInt) {
-        var index = Int(hash & UInt(mask))
+    private mutating func place(_ slot: Slot, hash: UInt64) {
+        var index = Int(truncatingIfNeeded: hash) & mask
         while slots[index].value != Self.empty { index = (index + 1) & mask }
         slots[index] = slot
         occupied += 1
@@ -122,7 +117,7 @@ public struct ByteKeyTable: ~Copyable {
             let key = UnsafeRawBufferPointer(
                 rebasing: keys.bytes[Int(slot.keyOffset)..<Int(slot.keyOffset + slot.keyCount)])
             slot.keyOffset = newKeys.append(key).offset
-            place(slot, hash: Self.hash(key))
+            place(slot, hash: hash(key))
         }
         keys = newKeys
         deadKeyBytes = 0

@@ -28,6 +28,13 @@ public enum WireLimits {
     /// Bytes of the client's information in CONNECT (requirement row S5: 5 kB).
     public static let informationByteCountMaximum = 5_120
 
+    /// Bytes of a group's title: one length byte on the wire, and half of that is a long name.
+    public static let groupTitleByteCountMaximum = 128
+    /// Bytes of a group's meta (requirement row D23: 5 kB).
+    public static let groupMetaByteCountMaximum = 5_120
+    /// Users on a group's allow list: with ids of 64 bytes one packet of 65,000 bytes holds them.
+    public static let groupAllowedCountMaximum = 1_000
+
     /// Seconds of keep-alive, and packets of a window: what MQTT's 16-bit fields can say.
     public static let keepAliveSecondsMaximum: UInt16 = 65_535
     public static let windowMaximum: UInt16 = 65_535

@@ -49,11 +49,14 @@ extension LoadDriver {
     }
 
     mutating func publish(at now: UInt64, in loop: inout EventLoop) {
+        // What has been seen makes room for what is sent next: it has to be said first.
+        confirmResults(in: &loop)
         switch plan.pace {
         case .window(let window): publishWindows(window, at: now, in: &loop)
         case .rate(let rate): publishSchedule(rate, at: now, in: &loop)
         }
-        confirmResults(in: &loop)
+        for publisher in listedPublishers { publishers[Int(publisher)].isListed = false }
+        listedPublishers.removeAll(keepingCapacity: true)
     }
 
     /// Closed loop: fills the window of every publisher that has room in it.
@@ -176,12 +179,10 @@ extension LoadDriver {
         }
     }
 
-    /// Tells the broker which results need not be kept, once per turn, and empties the list of
-    /// publishers that something happened to.
+    /// Tells the broker which results need not be kept, once per turn.
     private mutating func confirmResults(in loop: inout EventLoop) {
         for index in 0..<listedPublishers.count {
             let publisher = Int(listedPublishers[index])
-            publishers[publisher].isListed = false
             let seen = (~publishers[publisher].confirmedBeyond).trailingZeroBitCount
             guard seen > 0 else { continue }
             publishers[publisher].confirmedThrough += UInt64(seen)
@@ -191,7 +192,6 @@ extension LoadDriver {
                 inbox: 0, resultsSeen: publishers[publisher].confirmedThrough,
                 to: clients[plan.receiverCount + publisher].connection, in: &loop)
         }
-        listedPublishers.removeAll(keepingCapacity: true)
     }
 
     /// MRT acknowledges once for all that came together.

@@ -1,5 +1,5 @@
-// What one run is to do, as plain values: the command line after all defaults and checks. Nothing here
-// opens or measures anything.
+// What one run is to do, as plain values: the command line after all defaults and checks. Nothing
+// here opens or measures anything.
 
 import CommandLineOptions
 
@@ -39,7 +39,7 @@ struct Plan {
     var pace = Pace.window(16)
     var seconds = 5.0
     var warmUpSeconds = 1.0
-    /// Messages that `offline` enqueues.
+    /// Messages that each publisher of `offline` enqueues.
     var limit: UInt64 = 1000
     var expirySeconds: UInt32 = 0
     var startNumber = 0
@@ -113,7 +113,11 @@ extension Plan {
             publisherCount = receiverCount
         case .fanIn:
             publisherCount = try options.integer(.publishers, in: clients) ?? 100
-        case .offline: publisherCount = 1
+        case .offline:
+            guard publisherCount == 1 || publisherCount == receiverCount else {
+                throw UsageError("offline has one publisher, or as many as receivers: pairs")
+            }
+            topology = publisherCount == receiverCount ? .pairs : .everybody
         case .connect: publisherCount = 0
         }
         startNumber = try options.integer(.startNumber, in: 0...Int(Int32.max)) ?? startNumber

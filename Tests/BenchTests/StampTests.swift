@@ -4,10 +4,12 @@ import Testing
 @testable import martlet_bench
 
 @Suite struct StampTests {
-    @Test(arguments: [
-        (UInt32(0), UInt64(0), UInt64(0)), (1, 2, 3), (0xFF_FFFF, 1 << 48 - 1, 1 << 48 - 1),
+    static let stamps: [(publisher: UInt32, sequence: UInt64, nanoseconds: UInt64)] = [
+        (0, 0, 0), (1, 2, 3), (0xFF_FFFF, 0xFFFF_FFFF_FFFF, 0xFFFF_FFFF_FFFF),
         (0x12_3456, 0x9ABC_DEF0_1234, 0x5678_9ABC_DEF0),
-    ])
+    ]
+
+    @Test(arguments: stamps)
     func `what is written is read`(publisher: UInt32, sequence: UInt64, nanoseconds: UInt64) {
         var bytes = [UInt8](repeating: 0, count: Stamp.byteCount)
         bytes.withUnsafeMutableBytes {

@@ -11,12 +11,18 @@ extension EffectLane {
         case .accept(let connection, let acceptance):
             let presence = acceptance.isSessionPresent ? "present" : "new"
             return "\(name(connection)): accepted, \(presence)"
-        case .refuse(let connection, let reason, _):
+        case .refuse(let connection, let reason, let retryAfterSeconds):
             return "\(name(connection)): refused, \(reason)"
+                + (retryAfterSeconds == 0 ? "" : ", after \(retryAfterSeconds) s")
         case .deliver(let delivery):
             return "\(name(delivery.connection)): \(text(of: delivery))"
         case .reportResult(let result):
             return "\(name(result.connection)): \(text(of: result))"
+        case .reportGroups(let connection, let identifier, let hasMore, let entries):
+            return "\(name(connection)): groups \(identifier)"
+                + " \(entryNames(in: entries))\(hasMore ? " and more" : "")"
+        case .reportGroup(let connection, let identifier, let report):
+            return "\(name(connection)): group \(identifier), \(text(of: report))"
         case .respond(let connection, let identifier, let reason, _):
             return "\(name(connection)): response \(identifier), \(reason)"
         case .reportPresence(
@@ -24,6 +30,8 @@ extension EffectLane {
             let state = isOnline ? "online" : "offline"
             return "\(name(connection)): presence \(identifier), \(state) since \(since)"
                 + " on \(names(in: devices))"
+        case .answerCredential(let connection, let reason):
+            return "\(name(connection)): credential, \(reason)"
         case .confirmDisconnect(let connection):
             return "\(name(connection)): good-bye"
         case .close(let connection, let reason):
@@ -77,6 +85,32 @@ extension EffectLane {
             if !named.isEmpty { line += " [\(named.joined(separator: ", "))]" }
         }
         return line
+    }
+
+    /// `title` by ann, own, limited, 2 members [ann, bob] and more, meta {}`.
+    private func text(of report: GroupReport) -> String {
+        var line = "\"\(text(report.title))\" by \(text(report.owner))"
+        if report.isOwn { line += ", own" }
+        if report.hasAllowList { line += ", limited" }
+        line += ", \(report.memberCount) \(names(in: report.members))"
+        if report.hasMoreMembers { line += " and more" }
+        return report.meta.isEmpty ? line : line + ", meta \(text(report.meta))"
+    }
+
+    /// Each group's id, `*` behind the user's own.
+    private func entryNames(in range: ByteRange) -> String {
+        let run = Array(range.bytes(in: bytes.bytes))
+        var names: [String] = []
+        var offset = 0
+        while offset < run.count {
+            let end = offset + 1 + Int(run[offset])
+            let own = end + 1 + Int(run[end])
+            names.append(
+                String(decoding: run[offset + 1..<end], as: UTF8.self)
+                    + (run[own] == 1 ? "*" : ""))
+            offset = own + 1
+        }
+        return "[\(names.joined(separator: ", "))]"
     }
 
     private func names(in range: ByteRange) -> String {

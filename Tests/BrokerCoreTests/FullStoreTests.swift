@@ -111,8 +111,31 @@ import Testing
             ])
         world.crash()
         world.connect("bob/pc", outbox: (7, 0, 1))
+        world.settle()
         world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once)
         #expect(world.lines() == ["bob/pc: accepted, present", "bob/pc: result 1, sent"])
+    }
+
+    @Test func `refuses a send of grade once before subscriptions of lower grades have it`() {
+        world.begin("bob/pc", "ann/0", "ann/1")
+        world.subscribe("ann/0", "t", grade: .transient)
+        world.subscribe("ann/1", "t", grade: .durable)
+        world.settle()
+        _ = world.lines()
+        world.store.isFull = true
+        world.send("bob/pc", 1, to: .topic("t"), "x", grade: .once, isRaw: true)
+        world.settle()
+        #expect(world.lines() == ["bob/pc: result 1, quotaExceeded"])
+        world.store.isFull = false
+        world.forgetFullStore()
+        world.send("bob/pc", 1, to: .topic("t"), "x", grade: .once, isRaw: true)
+        #expect(world.lines() == [])
+        world.settle()
+        #expect(
+            world.unnumberedLines() == [
+                "ann/0: \"x\" from bob on t", "bob/pc: result 1, sent",
+                "ann/1: \"x\" from bob on t",
+            ])
     }
 
     @Test func `that took a once back does not find it in the store after a crash`() {

@@ -31,6 +31,7 @@ import Testing
                 "ann/phone: #3 \"all\" from bob by broadcast, once",
             ])
         world.connect("bob/pc", outbox: (7, 0, 3))
+        world.settle()
         world.send("bob/pc", 3, to: .everybody, "all", grade: .once, id: "m")
         world.send("bob/pc", 4, to: .topic("news/x"), "more", isRaw: true)
         world.settle()
@@ -111,6 +112,20 @@ import Testing
         #expect(world.gauges.sessions == 1)
         world.pass(seconds: 1)
         #expect(world.gauges.sessions == 0)
+    }
+
+    @Test func `does not forget that a session came back shortly before it would have ended`() {
+        world.begin("ann/phone", expiry: 3600)
+        world.lose("ann/phone")
+        world.pass(seconds: 3599)
+        world.settle()
+        world.connect("ann/phone", expiry: 3600)
+        #expect(world.lines() == [])
+        world.commit()
+        #expect(world.lines() == ["ann/phone: accepted, present"])
+        world.crash()
+        world.pass(seconds: 3599)
+        #expect(world.gauges.sessions == 1)
     }
 
     @Test func `goes on with the expiry of a session that was away`() {

@@ -102,7 +102,8 @@ import Testing
 
     @Test func `never meets another app`() {
         world.begin("ann/phone")
-        _ = world.broker.addApp(Array("other".utf8), keyDigest: World.keyDigest)
+        _ = world.broker.addApp(
+            Array("other".utf8), keyDigest: World.keyDigest, rights: .everything)
         world.connect("bob/pc") { bytes in
             .appKey(
                 app: bytes.appendRange("other"), digest: World.keyDigest,

@@ -180,4 +180,199 @@ import Testing
             world.settle()
         }
     }
+
+    // MARK: - Who it is for, and from whom
+
+    @Test func `is refused where it could never be sent`() {
+        let group = world.makeGroup(owner: "bob/pc")
+        world.setWill("ann/phone", to: .user("nobody"), "lost")
+        world.setWill("ann/phone", to: .users(["nobody", "none"]), "lost")
+        world.setWill("ann/phone", to: .group("none"), "lost")
+        world.setWill("ann/phone", to: .group(group), "lost")
+        world.setWill("ann/phone", to: .topic("$u/bob"), "lost")
+        world.setWill("ann/phone", to: .user("bob"), String(repeating: "x", count: 4_096))
+        #expect(
+            lines() == [
+                "ann/phone: response 1, topicNameInvalid",
+                "ann/phone: response 1, topicNameInvalid",
+                "ann/phone: response 1, topicNameInvalid", "ann/phone: response 1, notAuthorized",
+                "ann/phone: response 1, topicNameInvalid", "ann/phone: response 1, packetTooLarge",
+            ])
+        #expect(world.broker.wills.count == 0)
+        #expect(world.counters.requestsRefused == 6)
+    }
+
+    @Test func `that is refused leaves the earlier one as it was`() {
+        world.setWill("ann/phone", to: .user("bob"), "first")
+        world.setWill("ann/phone", to: .user("nobody"), "second")
+        _ = lines()
+        world.lose("ann/phone")
+        #expect(lines() == ["bob/pc: #1 \"first\" from ann, once"])
+    }
+
+    @Test func `goes to a list of users, but for those whom nobody knows`() {
+        world.addUser("dave")
+        world.setWill("ann/phone", to: .users(["bob", "nobody", "dave"]), "lost")
+        _ = lines()
+        world.lose("ann/phone")
+        #expect(lines() == ["bob/pc: #1 \"lost\" from ann, once"])
+        world.connect("dave/pc")
+        #expect(lines().last == "dave/pc: #1 \"lost\" from ann, once")
+    }
+
+    @Test func `goes to a group, to the user's other devices too`() {
+        world.begin("ann/watch")
+        let group = world.makeGroup(owner: "ann/phone", members: ["bob/pc"])
+        world.setWill("ann/phone", to: .group(group), "lost")
+        _ = lines()
+        world.lose("ann/phone")
+        world.settle()
+        #expect(
+            world.unnumberedLines().sorted() == [
+                "ann/watch: \"lost\" from ann by group \(group), once",
+                "bob/pc: \"lost\" from ann by group \(group), once",
+            ])
+        world.connect("ann/phone")
+        #expect(!lines().contains { $0.hasPrefix("ann/phone") && $0.contains("lost") })
+    }
+
+    @Test func `to a group that the user has left meanwhile reaches nobody`() {
+        let group = world.makeGroup(owner: "bob/pc", members: ["ann/phone"])
+        world.setWill("ann/phone", to: .group(group), "lost")
+        world.groups("ann/phone") { .leave($0.appendRange(group)) }
+        _ = lines()
+        world.lose("ann/phone")
+        #expect(lines() == [])
+        #expect(world.counters.receiversRefused == 1)
+        #expect(world.broker.wills.count == 0)
+    }
+
+    @Test func `goes to everybody`() {
+        world.begin("carl/pc")
+        world.setWill("ann/phone", to: .everybody, "lost")
+        _ = lines()
+        world.lose("ann/phone")
+        #expect(
+            lines().sorted() == [
+                "bob/pc: #1 \"lost\" from ann by broadcast, once",
+                "carl/pc: #1 \"lost\" from ann by broadcast, once",
+            ])
+    }
+
+    @Test func `goes to the subscribers of a topic, the lost device among them`() {
+        world.subscribe("bob/pc", "state/+")
+        world.subscribe("ann/phone", "state/ann")
+        world.setWill("ann/phone", to: .topic("state/ann"), "offline")
+        _ = lines()
+        world.lose("ann/phone")
+        #expect(lines() == ["bob/pc: #1 \"offline\" from ann on state/ann, once"])
+        world.connect("ann/phone")
+        #expect(lines().last == "ann/phone: #1 \"offline\" from ann on state/ann, once")
+    }
+
+    // MARK: - When it is sent
+
+    @Test(arguments: [CloseCause.lost, .keepAliveTimeout, .outgoingOverflow, .closedByBroker])
+    func `is sent whatever ended the connection`(cause: CloseCause) {
+        world.setWill("ann/phone", to: .user("bob"), "lost")
+        _ = lines()
+        world.step(.connectionClosed(world.connections["ann/phone"]!, cause))
+        #expect(lines() == ["bob/pc: #1 \"lost\" from ann, once"])
+    }
+
+    @Test(arguments: [ReasonCode.malformedPacket, .protocolError, .keepAliveTimeout])
+    func `is sent where the peer is at fault`(reason: ReasonCode) {
+        world.setWill("ann/phone", to: .user("bob"), "lost")
+        _ = lines()
+        world.step(.peerFaulted(world.connections["ann/phone"]!, reason))
+        #expect(
+            lines() == [
+                "ann/phone: closed, \(reason)", "bob/pc: #1 \"lost\" from ann, once",
+            ])
+    }
+
+    @Test func `is told of by CONNACK as long as it is set`() {
+        world.setWill("ann/phone", to: .user("bob"), "lost", delay: 10)
+        _ = lines()
+        world.lose("ann/phone")
+        world.connect("ann/phone")
+        world.settle()
+        #expect(world.hasWill["ann/phone"] == true)
+        world.lose("ann/phone")
+        world.pass(seconds: 10)
+        world.connect("ann/phone")
+        world.settle()
+        #expect(world.hasWill["ann/phone"] == false)
+    }
+
+    @Test func `set and lost before it was stored is sent once, whatever dies`() {
+        for committing in [false, true] {
+            let world = World()
+            world.begin("ann/phone", "bob/pc")
+            world.setWill("ann/phone", to: .user("bob"), "lost")
+            world.lose("ann/phone")
+            world.beginCommit()
+            world.crash(committing: committing)
+            world.connect("bob/pc", resume: (world.epochs["bob/pc"]!, 0))
+            world.pass(seconds: 1000)
+            world.settle()
+            // It had not been confirmed: it may be lost, and must not be sent twice.
+            #expect(
+                world.lines().filter { $0.contains("\"lost\"") }.count == (committing ? 1 : 0))
+            world.crash()
+            world.pass(seconds: 1000)
+            world.settle()
+            #expect(world.counters.willsSent == 0)
+        }
+    }
+
+    @Test func `that is cleared twice is confirmed when it is gone from the store`() {
+        world.setWill("ann/phone", to: .user("bob"), "lost")
+        _ = lines()
+        world.clearWill("ann/phone", id: 2)
+        world.beginCommit()
+        world.clearWill("ann/phone", id: 3)
+        #expect(world.lines() == [])
+        // Nor does a good-bye say so before.
+        world.disconnect("ann/phone")
+        #expect(world.lines() == [])
+        world.finishCommit()
+        #expect(world.lines() == ["ann/phone: good-bye"])
+    }
+
+    // MARK: - Restart
+
+    @Test func `of a session that ends sooner than the grace waits for the grace`() {
+        world.begin("ann/watch", expiry: 5)
+        world.setWill("ann/watch", to: .user("bob"), "lost")
+        _ = lines()
+        world.crash()
+        world.begin("bob/pc")
+        world.pass(milliseconds: 89_999)
+        #expect(lines() == [])
+        world.begin("ann/watch", expiry: 5)
+        world.pass(seconds: 100)
+        #expect(lines() == [])
+    }
+
+    @Test func `whose delay ran when the broker died runs again, with the grace`() {
+        world.setWill("ann/phone", to: .user("bob"), "lost", delay: 300)
+        _ = lines()
+        world.lose("ann/phone")
+        world.pass(seconds: 200)
+        world.settle()
+        world.crash()
+        world.begin("bob/pc")
+        world.pass(milliseconds: 299_999)
+        #expect(lines() == [])
+        world.pass(milliseconds: 1)
+        #expect(lines().count == 1)
+    }
+
+    @Test func `is due when nothing else is`() {
+        world.setWill("ann/phone", to: .user("bob"), "lost", delay: 10)
+        _ = lines()
+        world.lose("ann/phone")
+        #expect(world.broker.nextDeadline! <= world.now.instant.advanced(bySeconds: 10))
+    }
 }

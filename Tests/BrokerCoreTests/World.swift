@@ -40,6 +40,8 @@ final class World {
     private(set) var lastBody = ""
     /// The cookie each session was given last.
     private(set) var cookies: [String: UInt64] = [:]
+    /// Whether each session was told that it has a will.
+    private(set) var hasWill: [String: Bool] = [:]
     /// The epoch each session was told last.
     private(set) var epochs: [String: UInt64] = [:]
 
@@ -50,7 +52,7 @@ final class World {
         self.limits = limits
         broker = Broker(limits: limits, laneCount: 2, at: now)
         restore()
-        _ = broker.addApp(World.app, keyDigest: World.keyDigest)
+        _ = broker.addApp(World.app, keyDigest: World.keyDigest, rights: .everything)
         settle()
     }
 
@@ -171,13 +173,24 @@ final class World {
             .groupRequested(connections[name]!, requestIdentifier: id, request), bytes: bytes)
     }
 
-    /// Makes a group and lets users join it; gives its id.
-    func makeGroup(owner: String, members: [String] = [], allowed: [String]? = nil) -> String {
-        groups(owner) { bytes in
+    /// Asks for a group; the key tells one request from another.
+    func createGroup(
+        _ name: String, key: UInt64, title: String = "title", meta: String = "",
+        allowed: [String]? = nil, id: UInt64 = 1
+    ) {
+        groups(name, id: id) { bytes in
             .create(
-                title: bytes.appendRange("title"), allowed: allowed.map { bytes.appendList($0) },
-                meta: .empty, seed: random())
+                GroupCreation(
+                    key: key, title: bytes.appendRange(title), meta: bytes.appendRange(meta),
+                    allowed: allowed.map { bytes.appendList($0) }, seed: random()))
         }
+    }
+
+    /// Makes a group and lets users join it; gives its id.
+    func makeGroup(
+        owner: String, members: [String] = [], allowed: [String]? = nil, meta: String = ""
+    ) -> String {
+        createGroup(owner, key: random(), meta: meta, allowed: allowed)
         settle()
         let group = lastBody
         for member in members {
@@ -186,6 +199,15 @@ final class World {
         settle()
         _ = lines()
         return group
+    }
+
+    /// Puts users into a group as a restart does, without a word: for tests that need many.
+    func addMembers(_ names: [String], to group: String) {
+        let app = broker.app(named: World.app)!
+        let index = Array(group.utf8).withUnsafeBytes { broker.apps[app].groups.value(for: $0)! }
+        for name in names {
+            broker.addMember(broker.knownUser(Array(name.utf8), app: app), to: index)
+        }
     }
 
     /// The network loses a connection.
@@ -211,6 +233,16 @@ final class World {
 
     func addUser(_ name: String) { _ = broker.addUser(Array(name.utf8), app: World.app) }
     func addToken(_ token: Token) -> Bool { broker.addToken(token) }
+
+    var nextDeadline: Instant? { broker.nextDeadline }
+
+    /// Messages that were dropped from the queue of a session, connected or not.
+    func droppedCount(_ name: String) -> UInt32 {
+        let (user, device) = World.split(name)
+        let known = Array(user.utf8).withUnsafeBytes { broker.apps[0].users.value(for: $0) }
+        let session = broker.session(of: known!, device: Array(device.utf8))
+        return broker.sessions[session!].inbox.droppedCount
+    }
 
     /// The highest number that was delivered to a session on its connection.
     func sentThrough(_ name: String) -> UInt64 {
@@ -337,6 +369,7 @@ final class World {
         case .accept(let connection, let acceptance):
             epochs[names[connection]!] = acceptance.epoch
             cookies[names[connection]!] = acceptance.cookie
+            hasWill[names[connection]!] = acceptance.hasWill
         case .respond(_, _, _, let body):
             lastBody = String(decoding: body.bytes(in: effects[lane].bytes.bytes), as: UTF8.self)
         default:

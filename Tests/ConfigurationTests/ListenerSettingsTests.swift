@@ -7,7 +7,7 @@ import Testing
     static let good = [
         "tls://*:8883", "tcp://localhost:1883", "tcp://127.0.0.1:1", "tls://[::1]:65535",
         "tcp://*:1883?anonymous", "tls://*:8883?certificateFile=/a&keyFile=/b",
-        "tls://*:8883?anonymous&certificateFile=/a&keyFile=/b",
+        "tls://*:8883?anonymous&certificateFile=/a&keyFile=/b", "tls://localhost:0",
     ]
 
     @Test(arguments: good) func `a listener is written as it is read`(text: String) throws {
@@ -26,10 +26,11 @@ import Testing
     }
 
     static let bad = [
-        "", "8883", "*:8883", "mqtt://*:1883", "tls://*", "tls://*:", "tls://*:0", "tls://*:65536",
+        "", "8883", "*:8883", "mqtt://*:1883", "tls://*", "tls://*:", "tls://*:65536",
         "tls://:8883", "tls://broker.example:8883", "tls://::1:8883", "tcp://*:1?anon",
         "tcp://*:1?anonymous=yes", "tls://*:1?certificateFile=/a", "tls://*:1?keyFile=",
-        "tcp://*:1?certificateFile=/a&keyFile=/b",
+        "tcp://*:1?certificateFile=/a&keyFile=/b", "tcp://*:1?clientCertificates=required",
+        "tls://*:1?clientCertificates=perhaps",
     ]
 
     @Test(arguments: bad) func `what is no listener is refused`(text: String) {

@@ -50,6 +50,37 @@ private func complaints(_ text: String?, set: String...) -> [String] {
         }
     }
 
+    @Test func `keys of account servers are a list of objects`() throws {
+        let key = "{app: 'demo', kid: 'k1', algorithm: 'ES256', file: '/k1.pem'}"
+        let loaded = try load("{\(certificate), jwt: {keys: [\(key)]}}")
+        let expected = WebTokenKeySettings(
+            app: "demo", kid: "k1", algorithm: .es256, file: "/k1.pem")
+        #expect(loaded.settings.jwt.keys == [expected])
+        #expect(try load(loaded.printed).settings == loaded.settings)
+        #expect(
+            complaints("{\(certificate), jwt: {keys: [\(key), \(key)]}}").first?
+                .contains("two keys called k1 for the app demo") == true)
+    }
+
+    @Test(arguments: [
+        ("{app: 'a', kid: 'k', algorithm: 'none', file: '/f'}", "entry 1 has the algorithm none"),
+        ("{app: 'a', kid: 'k', algorithm: 'ES256'}", "entry 1 must have app, kid"),
+        ("{app: 'a', kid: 'k', algorithm: 'ES256', file: '/f', x: 1}", "entry 1 has x"),
+        ("'k'", "entry 1 must be an object"),
+        ("{app: 'a', kid: 'k', algorithm: 'HS256', file: '/f'}", "needs jwt.allowHS256"),
+    ])
+    func `a key that cannot be used is refused`(_ key: String, _ reason: String) throws {
+        let found = complaints("{\(certificate), jwt: {keys: [\(key)]}}")
+        #expect(found.count == 1)
+        #expect(found[0].contains(reason), "\(found)")
+    }
+
+    @Test func `client certificates need an authority`() {
+        let found = complaints(
+            "{\(certificate), listeners: ['tls://*:1?clientCertificates=required']}")
+        #expect(found.first?.contains("needs tls.clientAuthorityFile") == true)
+    }
+
     @Test func `the command line overrules the file and the file the default`() throws {
         let loaded = try load(
             "{\(certificate),\n limits: {sendWindow: 5, inboxWindow: 6}}",

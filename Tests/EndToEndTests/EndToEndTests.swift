@@ -1,1 +1,7 @@
-// Filled in by the commits that follow.
+// End to end: a real martletd as a child process, its own directory, real TLS sockets on this
+// machine, and the SDK, the command line or bare bytes as its clients.
+
+import Testing
+
+/// One broker at a time: the tests share two cores, and some of them measure patience.
+@Suite(.serialized) struct EndToEndTests {}

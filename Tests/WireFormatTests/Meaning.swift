@@ -164,23 +164,32 @@ private func words(_ packet: MRT.ConnectRefused, _ body: UnsafeRawBufferPointer)
 }
 
 private func words(_ packet: MRT.Send, _ body: UnsafeRawBufferPointer) -> [String?] {
-    let target: String
-    switch packet.target {
-    case .user(let id): target = "user=" + escape(id, body)
-    case .list(let count, let ids):
-        let names = IteratorSequence(MRT.IdentifierList(ids, in: body)).map { escape($0, body) }
-        precondition(names.count == count, "a list counts its ids")
-        target = "list=" + names.joined(separator: ",")
-    case .group(let id): target = "group=" + escape(id, body)
-    case .broadcast: target = "broadcast"
-    case .topic(let name): target = "topic=" + escape(name, body)
-    }
-    return [
+    [
         "send", "grade=\(packet.grade.rawValue)", field("number", packet.number),
         field("messageid", packet.messageIdentifier, body),
         field("expiry", UInt64(packet.expirySeconds)), field("time", packet.time),
-        mark("raw", packet.isRaw), target, "payload=" + escape(packet.payload, body),
+        mark("raw", packet.isRaw), words(packet.target, body),
+        "payload=" + escape(packet.payload, body),
     ]
+}
+
+func words(_ target: MRT.Target, _ body: UnsafeRawBufferPointer) -> String {
+    switch target {
+    case .user(let id): "user=" + escape(id, body)
+    case .list(let count, let ids): "list=" + names(ids, body, count: count)
+    case .group(let id): "group=" + escape(id, body)
+    case .broadcast: "broadcast"
+    case .topic(let name): "topic=" + escape(name, body)
+    }
+}
+
+/// The strings of a run, which must be `count`.
+func names(
+    _ range: ByteRange, _ body: UnsafeRawBufferPointer, count: Int? = nil
+) -> String {
+    let names = IteratorSequence(MRT.IdentifierList(range, in: body)).map { escape($0, body) }
+    if let count { precondition(names.count == count, "a list counts its ids") }
+    return names.joined(separator: ",")
 }
 
 private func words(_ packet: MRT.SendResult, _ body: UnsafeRawBufferPointer) -> [String?] {
@@ -215,7 +224,7 @@ func field(_ name: String, _ range: ByteRange, _ body: UnsafeRawBufferPointer) -
     range.isEmpty ? nil : "\(name)=" + escape(range, body)
 }
 
-private func fixed8(_ value: UInt64) -> String {
+func fixed8(_ value: UInt64) -> String {
     let digits = String(value, radix: 16)
     return String(repeating: "0", count: 16 - digits.count) + digits
 }

@@ -8,6 +8,8 @@ struct Vector: CustomTestStringConvertible, Sendable {
     var name: String
     /// `MRT1`, or `MQTT` and its level.
     var dialect: String
+    /// What the bytes are a part of: the code of an operation, or `event`; nil for a whole packet.
+    var part: Substring?
     var isFromClient: Bool
     var bytes: [UInt8]
     var meaning: String
@@ -19,7 +21,9 @@ struct Vector: CustomTestStringConvertible, Sendable {
         precondition(fields.count == 5, "five fields: \(line)")
         precondition(fields[2] == "c>b" || fields[2] == "b>c", "a direction: \(line)")
         name = String(fields[0])
-        dialect = String(fields[1])
+        let dialect = fields[1].split(separator: "/")
+        self.dialect = String(dialect[0])
+        part = dialect.count == 2 ? dialect[1] : nil
         isFromClient = fields[2] == "c>b"
         bytes = hexadecimal(fields[3])
         meaning = String(fields[4])
@@ -36,7 +40,13 @@ struct Vector: CustomTestStringConvertible, Sendable {
         }
     }
 
-    static let valid = all.filter { !$0.meaning.hasPrefix("error=") }
+    static let valid = all.filter(\.isValid)
+
+    /// Parts of packets of MRT.
+    static let parts = load(["mrt-parts"])
+    static let validParts = parts.filter(\.isValid)
+
+    private var isValid: Bool { !meaning.hasPrefix("error=") }
 
     static subscript(name: String) -> Vector {
         all.first { $0.name == name }!

@@ -38,22 +38,22 @@ static uint32_t since(const mrt_client *client, uint32_t moment)
     return client->now - moment;
 }
 
-static void begin_phase(mrt_client *client, uint8_t phase, uint32_t ms)
+static void begin_phase(mrt_client *client, uint32_t phase, uint32_t ms)
 {
-    client->phase = phase;
+    client->phase = (uint8_t)phase;
     client->phase_since = client->now;
     client->phase_ms = ms;
 }
 
-static void tell(mrt_client *client, mrt_event_kind kind, mrt_reason reason, uint64_t number)
+static void tell(const mrt_client *client, const mrt_event *event)
 {
-    mrt_event event = {.kind = kind, .reason = reason, .number = number};
-    client->config->happened(client->config->context, &event);
+    client->config->happened(client->config->context, event);
 }
 
+// Whether the line is up.
 static bool is_open(const mrt_client *client)
 {
-    return client->phase == JOINING || client->phase == JOINED || client->phase == LEAVING;
+    return client->phase >= JOINING;
 }
 
 // MARK: The end of a connection
@@ -81,8 +81,9 @@ static bool forbids_retry(mrt_reason reason)
 static uint32_t next_wait_ms(mrt_client *client)
 {
     uint32_t bound = BACKOFF_MS << client->failures;
-    bound = bound < BACKOFF_MAXIMUM_MS ? bound : BACKOFF_MAXIMUM_MS;
-    if (client->failures < BACKOFF_DOUBLINGS) {
+    if (bound > BACKOFF_MAXIMUM_MS) {
+        bound = BACKOFF_MAXIMUM_MS;
+    } else {
         client->failures++;
     }
     client->random ^= client->random << 13;
@@ -91,95 +92,76 @@ static uint32_t next_wait_ms(mrt_client *client)
     return client->random % (bound + 1);
 }
 
-static void lose(mrt_client *client, mrt_reason reason, uint32_t retry_after, mrt_bytes text)
+// The connection, or an attempt at one, is over; the event says why, with the broker's advice in
+// `retry_ms`.
+static void lose(mrt_client *client, mrt_event *event)
 {
-    mrt_event event = {.kind = MRT_EVENT_DISCONNECTED, .reason = reason};
-    bool is_final = client->phase == LEAVING || forbids_retry(reason);
-    if (is_final) {
-        client->stop_reason = client->phase == LEAVING ? MRT_SUCCESS : (uint8_t)reason;
-        begin_phase(client, STOPPED, 0);
-    } else {
-        uint32_t advice = retry_after < RETRY_MAXIMUM_SECONDS ? retry_after : RETRY_MAXIMUM_SECONDS;
-        uint32_t wait = next_wait_ms(client);
-        begin_phase(client, WAITING, advice * 1000 > wait ? advice * 1000 : wait);
+    uint32_t wait = next_wait_ms(client);
+    if (wait < event->as.ended.retry_ms) {
+        wait = event->as.ended.retry_ms;
     }
+    client->stop_reason = MRT_SUCCESS;
+    event->as.ended.is_final = client->phase == LEAVING;
+    if (client->phase != LEAVING && forbids_retry(event->reason)) {
+        event->as.ended.is_final = true;
+        client->stop_reason = (uint8_t)event->reason;
+    }
+    event->kind = MRT_EVENT_DISCONNECTED;
+    event->as.ended.retry_ms = event->as.ended.is_final ? 0 : wait;
+    begin_phase(client, event->as.ended.is_final ? STOPPED : WAITING, wait);
     client->config->transport->link(client->config->transport->context, false);
     mrt_log_rewind(&client->log);
-    event.as.ended.text = text;
-    event.as.ended.is_final = is_final;
-    event.as.ended.retry_ms = client->phase_ms;
-    client->config->happened(client->config->context, &event);
+    tell(client, event);
 }
 
 static void lose_line(mrt_client *client, mrt_reason reason)
 {
-    const mrt_bytes nothing = {0};
-    lose(client, reason, 0, nothing);
+    mrt_event event = {.reason = reason};
+    lose(client, &event);
 }
 
 // MARK: What leaves
 
-// Moves what is not sent yet to the front, and says what is free behind it.
-static uint16_t transmit_room(mrt_client *client)
-{
-    uint8_t *buffer = client->config->transmit;
-    uint16_t waiting = (uint16_t)(client->transmit_end - client->transmit_start);
-    if (client->transmit_start > 0) {
-        memmove(buffer, buffer + client->transmit_start, waiting);
-        client->transmit_start = 0;
-        client->transmit_end = waiting;
-    }
-    return (uint16_t)(client->config->transmit_size - waiting);
-}
-
 // Appends a packet to the transmit buffer, whole or not at all.
-static bool put_packet(mrt_client *client, uint8_t header, mrt_body body, const void *value)
+static bool put_packet(mrt_client *client, uint32_t header, mrt_body body, const void *value)
 {
-    mrt_writer writer = {.capacity = transmit_room(client)};
-    writer.room = client->config->transmit + client->transmit_end;
-    mrt_write_packet(&writer, header, body, value);
-    if (!writer.has_failed) {
-        client->transmit_end = (uint16_t)(client->transmit_end + writer.count);
+    const mrt_config *config = client->config;
+    mrt_writer writer = {
+        .room = config->transmit + client->waiting,
+        .capacity = config->transmit_size - client->waiting,
+    };
+    mrt_write_packet(&writer, (uint8_t)header, body, value);
+    if (writer.has_failed) {
+        return false;
     }
-    return !writer.has_failed;
+    client->waiting += writer.count;
+    return true;
 }
 
 static bool put_connect(mrt_client *client)
 {
-    mrt_connect connect = {
-        .config = client->config,
-        .resume = client->inbox,
-        .outbox_epoch = client->log.epoch,
-        .results_seen = client->log.marked,
-        .highest_used = client->log.transmitted > client->log.marked ? client->log.transmitted
-                                                                     : client->log.marked,
-        .cookie = client->cookie,
-        .has_cookie = client->has_cookie,
-        .has_outbox = true,
-        .is_clean_start = client->config->is_clean_start && !client->has_logged_in,
-        .is_automatic = client->is_automatic,
-    };
     client->announced = client->log.marked;
-    client->transmit_start = 0;
-    client->transmit_end = 0;
-    return put_packet(client, MRT_TYPE_CONNECT << 4, mrt_body_connect, &connect);
+    client->waiting = 0;
+    return put_packet(client, MRT_TYPE_CONNECT << 4, mrt_body_connect, client);
 }
 
-// A packet that is not stored: it waits for a gap between those that are.
-static mrt_status put_direct(
-    mrt_client *client, uint8_t header, mrt_body body, const void *value)
+// A packet that is not stored goes between those that are.
+mrt_status mrt_put_direct(mrt_client *client, uint32_t header, mrt_body body, const void *value)
 {
     if (client->phase != JOINED) {
         return MRT_ERROR_NOT_CONNECTED;
     }
-    if (client->log.rest > 0 || !put_packet(client, header, body, value)) {
-        // The next gap is left open for the one who asks again.
-        client->is_held = true;
-        return client->log.rest == 0 && client->transmit_end == 0 ? MRT_ERROR_TOO_LARGE
-                                                                  : MRT_ERROR_BUSY;
+    if (client->log.rest == 0) {
+        if (put_packet(client, header, body, value)) {
+            return MRT_IDLE;
+        }
+        if (client->waiting == 0) {
+            return MRT_ERROR_TOO_LARGE;
+        }
     }
-    client->is_held = false;
-    return MRT_IDLE;
+    // The next gap is left open for the one who asks again.
+    client->is_held = true;
+    return MRT_ERROR_BUSY;
 }
 
 // One ACK for both numbers, as soon as one of them is due. Half of a window keeps the other side's
@@ -188,59 +170,55 @@ static mrt_status put_ack(mrt_client *client, bool is_quiet)
 {
     mrt_log *log = &client->log;
     mrt_ack ack = {0};
+    bool are_results_due = (log->seen - client->announced) * 2 >= client->send_window;
     bool is_inbox_due = client->is_ack_due
-        && (is_quiet || client->unacknowledged * 2u >= client->inbox_window);
-    if ((log->seen - client->announced) * 2 >= client->send_window) {
-        mrt_status status = mrt_log_mark(log);
-        if (status != MRT_IDLE) {
-            return status;
-        }
-    } else if (!is_inbox_due) {
+        && (is_quiet || client->unacknowledged * 2 >= client->inbox_window);
+    if (!are_results_due && !is_inbox_due) {
         return MRT_IDLE;
     }
+    mrt_status status = are_results_due ? mrt_log_mark(log) : MRT_IDLE;
     if (client->is_ack_due) {
         // What was processed on an earlier connection may not have come again on this one, and
         // cannot be acknowledged before it does (section 8, "The inbox").
         ack.inbox = client->inbox.number < client->arrived ? client->inbox.number : client->arrived;
     }
-    ack.results = log->marked > client->announced ? log->marked : 0;
-    if ((ack.inbox == 0 && ack.results == 0)
-        || put_packet(client, mrt_header_ack(&ack), mrt_body_ack, &ack)) {
-        client->is_ack_due = false;
-        client->unacknowledged = 0;
-        client->announced = log->marked;
+    if (log->marked > client->announced) {
+        ack.results = log->marked;
     }
-    return MRT_IDLE;
+    if (ack.inbox + ack.results > 0) {
+        put_packet(client, mrt_header_ack(&ack), mrt_body_ack, &ack);
+    }
+    client->is_ack_due = false;
+    client->unacknowledged = 0;
+    client->announced = log->marked;
+    return status;
 }
 
 // Begins the next stored message, if there is one that the window lets out.
-static bool begin_stored(mrt_client *client)
+static void begin_stored(mrt_client *client)
 {
-    uint64_t number = 0;
-    switch (mrt_log_next(
-        &client->log, client->announced + client->send_window, client->packet_maximum, &number)) {
-    case MRT_LOG_PACKET:
-        return true;
-    case MRT_LOG_TOO_LARGE:
-        mrt_log_settle(&client->log, number);
-        tell(client, MRT_EVENT_RESULT, MRT_PACKET_TOO_LARGE, number);
-        break;
+    mrt_event event = {.kind = MRT_EVENT_RESULT, .reason = MRT_PACKET_TOO_LARGE};
+    switch (mrt_log_next(&client->log, client->announced + client->send_window,
+        client->packet_maximum, &event.number)) {
     case MRT_LOG_DAMAGED:
-        mrt_log_settle(&client->log, number);
-        tell(client, MRT_EVENT_DROPPED, MRT_UNSPECIFIED_ERROR, number);
+        event.kind = MRT_EVENT_DROPPED;
+        event.reason = MRT_UNSPECIFIED_ERROR;
         break;
-    case MRT_LOG_NOTHING:
+    case MRT_LOG_TOO_LARGE:
         break;
+    default:
+        return;
     }
-    return false;
+    mrt_log_settle(&client->log, event.number);
+    tell(client, &event);
 }
 
 static void copy_stored(mrt_client *client)
 {
-    uint16_t room = transmit_room(client);
-    uint16_t copied =
-        mrt_log_copy(&client->log, client->config->transmit + client->transmit_end, room);
-    client->transmit_end = (uint16_t)(client->transmit_end + copied);
+    const mrt_config *config = client->config;
+    uint32_t room = config->transmit_size - client->waiting;
+    uint32_t copied = mrt_log_copy(&client->log, config->transmit + client->waiting, room);
+    client->waiting += copied;
     if (copied == 0 && room > 0 && client->log.rest > 0) {
         // The storage does not give back what it holds, in the middle of a packet.
         lose_line(client, MRT_UNSPECIFIED_ERROR);
@@ -251,23 +229,24 @@ static void copy_stored(mrt_client *client)
 static mrt_status fill(mrt_client *client, bool is_quiet)
 {
     mrt_status status = MRT_IDLE;
-    if (client->log.rest > 0) {
-        copy_stored(client);
-    }
-    if (client->log.rest > 0 || !is_open(client) || client->phase == JOINING) {
+    bool was_empty = client->waiting == 0;
+    copy_stored(client);
+    if (client->log.rest > 0 || client->phase < JOINED) {
         return status;
     }
-    if (transmit_room(client) >= OWED_BYTES) {
-        status = put_ack(client, is_quiet || client->is_leave_due);
-        mrt_goodbye goodbye = {client->leave_reason, client->leave_expiry};
-        if (client->is_leave_due && transmit_room(client) >= OWED_BYTES) {
-            client->is_leave_due =
-                !put_packet(client, MRT_TYPE_DISCONNECT << 4, mrt_body_goodbye, &goodbye);
+    if (client->config->transmit_size - client->waiting >= OWED_BYTES) {
+        if (client->is_leave_due) {
+            mrt_goodbye goodbye = {client->leave_reason, client->leave_expiry};
+            put_packet(client, MRT_TYPE_DISCONNECT << 4, mrt_body_goodbye, &goodbye);
+            client->is_leave_due = false;
+        } else if (client->phase == JOINED) {
+            status = put_ack(client, is_quiet);
         }
     }
-    if (client->is_held && client->transmit_end == 0) {
+    if (client->is_held && was_empty) {
         client->is_held = false;
-    } else if (client->phase == JOINED && transmit_room(client) > 0 && begin_stored(client)) {
+    } else if (client->phase == JOINED && client->waiting < client->config->transmit_size) {
+        begin_stored(client);
         copy_stored(client);
     }
     return status;
@@ -275,32 +254,28 @@ static mrt_status fill(mrt_client *client, bool is_quiet)
 
 static bool flush(mrt_client *client)
 {
-    const mrt_transport *transport = client->config->transport;
-    uint32_t waiting = (uint32_t)client->transmit_end - client->transmit_start;
-    if (waiting == 0 || !is_open(client)) {
+    const mrt_config *config = client->config;
+    if (client->waiting == 0) {
         return false;
     }
-    int32_t sent = transport->send(
-        transport->context, client->config->transmit + client->transmit_start, waiting);
-    if (sent < 0 || (uint32_t)sent > waiting) {
+    int32_t sent =
+        config->transport->send(config->transport->context, config->transmit, client->waiting);
+    if (sent < 0) {
         lose_line(client, MRT_SUCCESS);
-        return true;
-    }
-    if (sent > 0) {
-        client->transmit_start = (uint16_t)(client->transmit_start + sent);
+    } else if (sent > 0) {
+        client->waiting -= (uint32_t)sent;
+        memmove(config->transmit, config->transmit + sent, client->waiting);
         client->last_sent = client->now;
     }
-    return sent > 0;
+    return sent != 0;
 }
 
 // MARK: What arrives
 
-static void joined(mrt_client *client, const mrt_granted *granted)
+static void joined(mrt_client *client, mrt_granted *granted)
 {
-    mrt_event event = {.kind = MRT_EVENT_CONNECTED, .reason = MRT_CONNECTED};
-    event.as.connected.granted = *granted;
-    event.as.connected.is_new_inbox = granted->session_epoch != client->inbox.epoch;
-    if (event.as.connected.is_new_inbox) {
+    granted->is_new_inbox = granted->session_epoch != client->inbox.epoch;
+    if (granted->is_new_inbox) {
         client->inbox.epoch = granted->session_epoch;
         client->inbox.number = 0;
         client->delivered = 0;
@@ -310,102 +285,83 @@ static void joined(mrt_client *client, const mrt_granted *granted)
     client->has_cookie = true;
     client->has_logged_in = true;
     client->is_automatic = true;
-    client->send_window = granted->send_window < MRT_LOG_WINDOW ? granted->send_window
-                                                                : (uint16_t)MRT_LOG_WINDOW;
+    client->send_window = granted->send_window;
+    if (client->send_window > MRT_LOG_WINDOW) {
+        client->send_window = MRT_LOG_WINDOW;
+    }
     client->inbox_window = granted->inbox_window;
-    client->keep_alive_seconds = granted->keep_alive_seconds;
+    client->keep_alive_ms = granted->keep_alive_seconds * 1000u;
     client->packet_maximum = granted->packet_maximum;
-    begin_phase(client, JOINED, 0);
-    client->config->happened(client->config->context, &event);
+    begin_phase(client, JOINED, GOOD_CONNECTION_MS);
 }
 
-static void delivered(mrt_client *client, const mrt_packet *packet, uint32_t missing)
+// Whether the program is to be told: it is not what came before, or after a goodbye.
+static bool is_wanted(mrt_client *client, uint64_t number)
 {
-    uint64_t number = packet->number;
-    if (number > 0) {
-        // The broker keeps to the window, which fits.
-        client->unacknowledged++;
-        client->arrived = number > client->arrived ? number : client->arrived;
-        if (number <= client->delivered) {
-            // It came before. If it was processed too, the acknowledgement was lost.
-            client->is_ack_due |= number <= client->inbox.number;
-            return;
-        }
+    if (client->phase != JOINED || number == 0) {
+        return client->phase == JOINED;
+    }
+    client->unacknowledged++;
+    if (number > client->arrived) {
+        client->arrived = number;
+    }
+    if (number > client->delivered) {
         client->delivered = number;
+        return true;
     }
-    mrt_event event = {
-        .kind = missing > 0 ? MRT_EVENT_OVERSIZE : MRT_EVENT_MESSAGE,
-        .reason = (mrt_reason)packet->as.delivery.kind,
-        .number = number,
-        .missing = missing,
-    };
-    event.as.delivery = packet->as.delivery;
-    client->config->happened(client->config->context, &event);
+    // If it was processed too, the acknowledgement was lost.
+    if (number <= client->inbox.number) {
+        client->is_ack_due = true;
+    }
+    return false;
 }
 
-static void answered(mrt_client *client, const mrt_packet *packet, uint32_t missing)
+// One packet from the broker, whose body begins at `head_count`; what of it is missing, is in `skip`.
+static void understand(mrt_client *client, const mrt_frame *frame, uint32_t count)
 {
-    mrt_event event = {
-        .kind = MRT_EVENT_ANSWER,
-        .reason = packet->reason,
-        .number = packet->number,
-        .missing = missing,
-    };
-    event.as.content = packet->as.content;
-    if (packet->type == MRT_TYPE_RESULT) {
-        // A second answer to what was sent twice is none.
-        if (packet->number > 0 && !mrt_log_settle(&client->log, packet->number)) {
-            return;
-        }
-        event.kind = MRT_EVENT_RESULT;
-        event.as.result = packet->as.result;
-    }
-    client->config->happened(client->config->context, &event);
-}
-
-// One packet from the broker, of which `missing` bytes at the end did not fit.
-static void understand(
-    mrt_client *client, const mrt_frame *frame, uint16_t body_count, uint32_t missing)
-{
-    mrt_packet packet;
-    const uint8_t *body = client->config->receive + frame->head_count;
-    mrt_reason verdict = mrt_decode(frame->header, body, body_count, missing > 0, &packet);
-    if (verdict == MRT_SUCCESS
-        && (packet.type == MRT_TYPE_CONNACK) != (client->phase == JOINING)) {
+    mrt_event event;
+    mrt_reason verdict = mrt_decode(frame->header, client->config->receive + frame->head_count,
+        count - frame->head_count, client->skip > 0, &event);
+    bool is_connack = frame->header >> 4 == MRT_TYPE_CONNACK;
+    if (verdict == MRT_SUCCESS && is_connack != (client->phase == JOINING)) {
         verdict = MRT_PROTOCOL_ERROR;
     }
     if (verdict != MRT_SUCCESS) {
         lose_line(client, verdict);
         return;
     }
-    switch (packet.type) {
-    case MRT_TYPE_CONNACK:
-        if (packet.reason == MRT_CONNECTED) {
-            joined(client, &packet.as.granted);
-        } else {
-            lose(client, packet.reason, packet.as.refused.retry_after_seconds,
-                packet.as.refused.text);
+    event.missing = client->skip;
+    switch (event.kind) {
+    case MRT_EVENT_CONNECTED:
+        joined(client, &event.as.granted);
+        break;
+    case MRT_EVENT_DISCONNECTED:
+        if (event.as.ended.retry_ms > RETRY_MAXIMUM_SECONDS) {
+            event.as.ended.retry_ms = RETRY_MAXIMUM_SECONDS;
+        }
+        event.as.ended.retry_ms *= 1000;
+        lose(client, &event);
+        return;
+    case MRT_EVENT_MESSAGE:
+        if (!is_wanted(client, event.number)) {
+            return;
+        }
+        if (event.missing > 0) {
+            event.kind = MRT_EVENT_OVERSIZE;
         }
         break;
-    case MRT_TYPE_DELIVER:
-        // After a goodbye nothing arrives any more; what is numbered comes again next time.
-        if (client->phase == JOINED) {
-            delivered(client, &packet, missing);
+    case MRT_EVENT_RESULT:
+        // A second answer to what was sent twice is none.
+        if (event.number > 0 && !mrt_log_settle(&client->log, event.number)) {
+            return;
         }
         break;
-    case MRT_TYPE_RESULT:
-    case MRT_TYPE_RESPONSE:
-        answered(client, &packet, missing);
-        break;
-    case MRT_TYPE_AUTH:
-        tell(client, MRT_EVENT_AUTHENTICATED, packet.reason, 0);
-        break;
-    case MRT_TYPE_DISCONNECT:
-        lose(client, packet.reason, 0, packet.as.content);
-        break;
+    case MRT_EVENT_NOTHING:
+        return;
     default:
         break;
     }
+    tell(client, &event);
 }
 
 // Handles the packet at the front of the receive buffer, if it is there as far as it will ever be.
@@ -413,24 +369,26 @@ static bool take_packet(mrt_client *client)
 {
     const mrt_config *config = client->config;
     mrt_frame frame;
-    uint32_t total = 0;
-    mrt_reason verdict = mrt_read_frame(config->receive, client->received, &frame, &total);
+    uint32_t count = 0;
+    mrt_reason verdict = mrt_read_frame(config->receive, client->received, &frame, &count);
     if (verdict == MRT_UNSPECIFIED_ERROR && client->received < config->receive_size) {
         return false;
     }
-    if (verdict == MRT_MALFORMED_PACKET) {
-        lose_line(client, MRT_MALFORMED_PACKET);
+    if (verdict != MRT_MALFORMED_PACKET && config->packet_maximum != 0
+        && count > config->packet_maximum) {
+        verdict = MRT_PACKET_TOO_LARGE;
+    }
+    if (verdict >= MRT_MALFORMED_PACKET) {
+        lose_line(client, verdict);
         return true;
     }
-    if (config->packet_maximum != 0 && total > config->packet_maximum) {
-        lose_line(client, MRT_PACKET_TOO_LARGE);
-        return true;
+    if (count > client->received) {
+        client->skip = count - client->received;
+        count = client->received;
     }
-    uint16_t there = total < client->received ? (uint16_t)total : client->received;
-    client->skip = total - there;
-    understand(client, &frame, (uint16_t)(there - frame.head_count), client->skip);
-    client->received = (uint16_t)(client->received - there);
-    memmove(config->receive, config->receive + there, client->received);
+    understand(client, &frame, count);
+    client->received -= count;
+    memmove(config->receive, config->receive + count, client->received);
     return true;
 }
 
@@ -438,32 +396,28 @@ static bool take_packet(mrt_client *client)
 static bool receive(mrt_client *client)
 {
     const mrt_config *config = client->config;
-    if (client->skip == 0 && client->received > 0 && take_packet(client)) {
+    if (client->skip == 0 && take_packet(client)) {
         return true;
     }
-    uint32_t room = (uint32_t)config->receive_size - client->received;
-    int32_t count = config->transport->receive(
-        config->transport->context, config->receive + client->received, room);
-    if (count < 0 || (uint32_t)count > room) {
+    int32_t count = config->transport->receive(config->transport->context,
+        config->receive + client->received, config->receive_size - client->received);
+    if (count < 0) {
         lose_line(client, MRT_SUCCESS);
-        return true;
+    } else if (count > 0) {
+        client->last_received = client->now;
+        client->is_ping_open = false;
+        client->received += (uint32_t)count;
+        if (client->skip > 0) {
+            // The rest of a packet that does not fit.
+            uint32_t passed = client->received < client->skip ? client->received : client->skip;
+            client->skip -= passed;
+            client->received -= passed;
+            memmove(config->receive, config->receive + passed, client->received);
+        } else {
+            take_packet(client);
+        }
     }
-    if (count == 0) {
-        return false;
-    }
-    client->last_received = client->now;
-    client->is_ping_open = false;
-    if (client->skip > 0) {
-        // The rest of a packet that does not fit.
-        uint32_t passed = (uint32_t)count < client->skip ? (uint32_t)count : client->skip;
-        client->skip -= passed;
-        client->received = (uint16_t)((uint32_t)count - passed);
-        memmove(config->receive, config->receive + passed, client->received);
-    } else {
-        client->received = (uint16_t)(client->received + count);
-        take_packet(client);
-    }
-    return true;
+    return count != 0;
 }
 
 // MARK: Time
@@ -488,93 +442,86 @@ static void open_line(mrt_client *client)
     }
 }
 
-// Silence of either side counts: a client that only sends would otherwise never learn that nobody
-// listens.
-static uint32_t quiet_ms(const mrt_client *client)
+// Milliseconds until a ping is due, or its answer is overdue; not above 0 where that is now. Silence of
+// either side counts: a client that only sends would otherwise never learn that nobody listens.
+static int32_t keep_alive_left(const mrt_client *client)
 {
-    uint32_t sent = since(client, client->last_sent);
-    uint32_t received = since(client, client->last_received);
-    return sent > received ? sent : received;
+    uint32_t limit = client->keep_alive_ms;
+    uint32_t quiet = since(client, client->last_sent);
+    if (limit == 0) {
+        return INT32_MAX;
+    }
+    if (client->is_ping_open) {
+        limit /= 2;
+        quiet = since(client, client->ping_since);
+    } else if (quiet < since(client, client->last_received)) {
+        quiet = since(client, client->last_received);
+    }
+    return (int32_t)(limit - quiet);
 }
 
 static void keep_alive(mrt_client *client)
 {
-    uint32_t keep_alive_ms = client->keep_alive_seconds * 1000u;
-    if (keep_alive_ms == 0 || client->phase != JOINED) {
+    if (client->phase != JOINED || keep_alive_left(client) > 0) {
         return;
     }
     if (client->is_ping_open) {
-        if (since(client, client->ping_since) >= keep_alive_ms / 2) {
-            lose_line(client, MRT_KEEP_ALIVE_TIMEOUT);
-        }
-    } else if (quiet_ms(client) >= keep_alive_ms) {
-        // Where the line is stuck and takes nothing, no ping fits, and none is needed: the clock
-        // runs all the same.
-        if (client->log.rest == 0) {
-            put_packet(client, MRT_TYPE_PINGREQ << 4, mrt_body_nothing, NULL);
-        }
-        client->is_ping_open = true;
-        client->ping_since = client->now;
+        lose_line(client, MRT_KEEP_ALIVE_TIMEOUT);
+        return;
     }
+    // Where the line is stuck and takes nothing, no ping fits, and none is needed: the clock runs all
+    // the same.
+    if (client->log.rest == 0) {
+        put_packet(client, MRT_TYPE_PINGREQ << 4, mrt_body_nothing, NULL);
+    }
+    client->is_ping_open = true;
+    client->ping_since = client->now;
 }
 
 mrt_status mrt_poll(mrt_client *client, uint32_t now_ms)
 {
     client->now = now_ms;
     bool is_over = since(client, client->phase_since) >= client->phase_ms;
-    switch (client->phase) {
-    case STOPPED:
+    if (client->phase == STOPPED) {
         return client->stop_reason == MRT_SUCCESS ? MRT_IDLE : MRT_ERROR_STOPPED;
-    case WAITING:
+    }
+    if (client->phase == JOINED) {
         if (is_over) {
-            begin_phase(client, OPENING, OPENING_MS);
-        }
-        return is_over ? MRT_WORKED : MRT_IDLE;
-    case OPENING:
-        if (is_over) {
-            lose_line(client, MRT_KEEP_ALIVE_TIMEOUT);
-        } else {
-            open_line(client);
-        }
-        return client->phase == OPENING ? MRT_IDLE : MRT_WORKED;
-    case JOINED:
-        if (is_over && since(client, client->phase_since) >= GOOD_CONNECTION_MS) {
             client->failures = 0;
         }
-        break;
-    default:
-        if (is_over) {
+    } else if (is_over) {
+        if (client->phase == WAITING) {
+            begin_phase(client, OPENING, OPENING_MS);
+        } else {
             lose_line(client, MRT_KEEP_ALIVE_TIMEOUT);
-            return MRT_WORKED;
         }
-        break;
+        return MRT_WORKED;
+    }
+    if (client->phase == OPENING) {
+        open_line(client);
+    }
+    if (!is_open(client)) {
+        return MRT_IDLE;
     }
     bool has_worked = receive(client);
     mrt_status status = is_open(client) ? fill(client, !has_worked) : MRT_IDLE;
     keep_alive(client);
-    has_worked |= flush(client);
-    return status != MRT_IDLE ? status : has_worked ? MRT_WORKED : MRT_IDLE;
+    if (is_open(client)) {
+        has_worked |= flush(client);
+    }
+    return status == MRT_IDLE && has_worked ? MRT_WORKED : status;
 }
 
 uint32_t mrt_idle_ms(const mrt_client *client)
 {
-    uint32_t limit = client->phase_ms;
-    uint32_t spent = since(client, client->phase_since);
+    int32_t left = (int32_t)(client->phase_ms - since(client, client->phase_since));
     if (client->phase == STOPPED) {
-        return IDLE_MAXIMUM_MS;
+        return INT32_MAX;
     }
     if (client->phase == JOINED) {
-        limit = client->keep_alive_seconds * 1000u;
-        spent = quiet_ms(client);
-        if (limit == 0) {
-            return IDLE_MAXIMUM_MS;
-        }
-        if (client->is_ping_open) {
-            limit /= 2;
-            spent = since(client, client->ping_since);
-        }
+        left = keep_alive_left(client);
     }
-    return spent < limit ? limit - spent : 0;
+    return left > 0 ? (uint32_t)left : 0;
 }
 
 // MARK: Calls
@@ -583,7 +530,7 @@ mrt_status mrt_init(mrt_client *client, const mrt_config *config, const mrt_reco
     const uint8_t entropy[8])
 {
     uint64_t epoch = 0;
-    for (uint8_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; i < 8; i++) {
         epoch = (epoch << 8) | entropy[i];
     }
     if (!mrt_is_config_valid(config) || epoch == 0) {
@@ -595,89 +542,65 @@ mrt_status mrt_init(mrt_client *client, const mrt_config *config, const mrt_reco
     client->delivered = record->number;
     client->random = (uint32_t)(epoch ^ (epoch >> 32)) | 1u;
     mrt_status status = mrt_log_open(&client->log, config->storage, epoch);
-    // A login with all its parts is tried, and thrown away: later ones are not longer.
-    client->has_cookie = true;
-    if (status == MRT_IDLE && !put_connect(client)) {
+    // A login is tried, and thrown away; later ones have a resume, a cookie and longer numbers.
+    if (status == MRT_IDLE
+        && (!put_connect(client)
+            || client->waiting + MRT_CONNECT_GROWTH > config->transmit_size)) {
         status = MRT_ERROR_TOO_LARGE;
     }
-    client->has_cookie = false;
     return status;
 }
 
-mrt_status mrt_start(mrt_client *client)
+void mrt_start(mrt_client *client)
 {
-    if (client->phase == STOPPED || client->phase == WAITING) {
+    if (client->phase <= WAITING) {
         client->failures = 0;
         client->is_automatic = false;
-        client->stop_reason = MRT_SUCCESS;
         // The first poll brings the time, and begins.
         begin_phase(client, WAITING, 0);
     }
-    return MRT_IDLE;
 }
 
-mrt_status mrt_leave(mrt_client *client, mrt_reason reason, uint32_t session_expiry_seconds)
+void mrt_leave(mrt_client *client, mrt_reason reason, uint32_t session_expiry_seconds)
 {
-    switch (client->phase) {
-    case JOINED:
+    uint32_t phase = client->phase;
+    if (phase == JOINED) {
         client->leave_reason = (uint8_t)reason;
         client->leave_expiry = session_expiry_seconds;
         client->is_leave_due = true;
         begin_phase(client, LEAVING, LEAVING_MS);
-        break;
-    case OPENING:
-    case JOINING:
-        begin_phase(client, LEAVING, 0);
+    } else if (phase == OPENING || phase == JOINING) {
+        client->phase = LEAVING;
         lose_line(client, MRT_SUCCESS);
-        break;
-    case WAITING:
-        begin_phase(client, STOPPED, 0);
-        break;
-    default:
-        break;
+    } else if (phase == WAITING) {
+        client->phase = STOPPED;
     }
-    return MRT_IDLE;
 }
 
 mrt_status mrt_send(mrt_client *client, const mrt_message *message, uint64_t *number)
 {
+    mrt_log *log = &client->log;
     if (!mrt_is_message_valid(message)) {
         return MRT_ERROR_INVALID;
     }
-    mrt_status status = MRT_IDLE;
     if (message->grade == MRT_TRANSIENT) {
         mrt_numbered_message transient = {message, 0};
-        status = put_direct(client, mrt_header_message(message), mrt_body_message, &transient);
-    } else {
-        mrt_log *log = &client->log;
+        return mrt_put_direct(
+            client, mrt_header_message(message), mrt_body_message, &transient);
+    }
+    mrt_status status = mrt_log_append(log, message);
+    // The oldest open number stands at the tail. One that was transmitted without a result is given
+    // up too: the next login says so.
+    while (status == MRT_ERROR_FULL && client->config->when_full == MRT_DROP_OLDEST
+        && !is_open(client) && log->seen < log->highest) {
+        mrt_event event = {.kind = MRT_EVENT_DROPPED, .reason = MRT_QUOTA_EXCEEDED};
+        event.number = log->seen + 1;
+        mrt_log_settle(log, event.number);
+        tell(client, &event);
         status = mrt_log_append(log, message);
-        // The oldest open number stands at the tail. One that was transmitted without a result is
-        // given up too: the next login says so.
-        while (status == MRT_ERROR_FULL && client->config->when_full == MRT_DROP_OLDEST
-            && !is_open(client) && log->seen < log->highest) {
-            uint64_t oldest = log->seen + 1;
-            mrt_log_settle(log, oldest);
-            tell(client, MRT_EVENT_DROPPED, MRT_QUOTA_EXCEEDED, oldest);
-            status = mrt_log_append(log, message);
-        }
     }
     if (status == MRT_IDLE && number != NULL) {
-        *number = message->grade == MRT_TRANSIENT ? 0 : client->log.highest;
-    }
-    return status;
-}
-
-mrt_status mrt_request_fields(mrt_client *client, uint8_t operation, const mrt_field *fields,
-    uint8_t field_count, uint64_t *id)
-{
-    mrt_request request = {(uint64_t)client->request_id + 1, operation, field_count, fields};
-    mrt_status status =
-        put_direct(client, MRT_TYPE_REQUEST << 4, mrt_body_request, &request);
-    if (status == MRT_IDLE) {
-        client->request_id++;
-        if (id != NULL) {
-            *id = request.id;
-        }
+        *number = log->highest;
     }
     return status;
 }
@@ -713,11 +636,7 @@ bool mrt_is_connected(const mrt_client *client)
     return client->phase == JOINED;
 }
 
-mrt_status mrt_authenticate(mrt_client *client, mrt_bytes token)
+bool mrt_is_stopped(const mrt_client *client)
 {
-    mrt_config proof = {.token = token};
-    if (token.count == 0) {
-        return MRT_ERROR_INVALID;
-    }
-    return put_direct(client, MRT_TYPE_AUTH << 4, mrt_body_auth, &proof);
+    return client->phase == STOPPED;
 }

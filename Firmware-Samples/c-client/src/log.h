@@ -41,6 +41,6 @@ mrt_log_next_kind mrt_log_next(
     mrt_log *log, uint64_t last, uint32_t packet_maximum, uint64_t *number);
 
 // The next bytes of the packet that was begun, at most `count`; 0 where none are left.
-uint16_t mrt_log_copy(mrt_log *log, uint8_t *bytes, uint16_t count);
+uint32_t mrt_log_copy(mrt_log *log, uint8_t *bytes, uint32_t count);
 
 #endif

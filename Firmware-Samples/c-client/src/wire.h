@@ -28,8 +28,12 @@ enum {
 #define MRT_ID_MAXIMUM 64u
 #define MRT_LIST_MAXIMUM 256u
 #define MRT_INFO_MAXIMUM 5120u
+#define MRT_APP_KEY_MAXIMUM 255u
 // Section 4: the least that a client may announce, and a CONNACK fits into it.
 #define MRT_PACKET_MINIMUM 128u
+// What a later CONNECT may have beyond the first: resume (8 + 9), cookie (8), two numbers that grew to
+// nine bytes (16), and a longer length (1).
+#define MRT_CONNECT_GROWTH 42u
 
 // MARK: Writing
 
@@ -37,8 +41,8 @@ enum {
 // whenever the chunk is full.
 typedef struct mrt_writer {
     uint8_t *room;
-    uint16_t capacity;
-    uint16_t count;
+    uint32_t capacity;
+    uint32_t count;
     // Bytes written in all.
     uint32_t total;
     // CRC-32 of them, where `has_crc`.
@@ -46,7 +50,7 @@ typedef struct mrt_writer {
     bool has_crc;
     // What did not fit, or could not be drained.
     bool has_failed;
-    bool (*drain)(void *context, const uint8_t *bytes, uint16_t count);
+    bool (*drain)(void *context, const uint8_t *bytes, uint32_t count);
     void *context;
 } mrt_writer;
 
@@ -55,19 +59,6 @@ void mrt_write(mrt_writer *writer, const void *bytes, uint32_t count);
 // A whole packet: `body` writes its body, maybe several times, of which all but the last only count.
 typedef void (*mrt_body)(mrt_writer *writer, const void *value);
 void mrt_write_packet(mrt_writer *writer, uint8_t header, mrt_body body, const void *value);
-
-typedef struct mrt_connect {
-    const mrt_config *config;
-    mrt_record resume;
-    uint64_t outbox_epoch;
-    uint64_t results_seen;
-    uint64_t highest_used;
-    uint64_t cookie;
-    bool has_cookie;
-    bool has_outbox;
-    bool is_clean_start;
-    bool is_automatic;
-} mrt_connect;
 
 typedef struct mrt_numbered_message {
     const mrt_message *message;
@@ -90,7 +81,7 @@ typedef struct mrt_goodbye {
 // One parameter of a request.
 typedef struct mrt_field {
     enum {
-        MRT_FIELD_BYTE,
+        // A number below 128 is one byte, so that bytes are numbers too.
         MRT_FIELD_NUMBER,
         // A length of one byte, or a varint, before the bytes.
         MRT_FIELD_STRING8,
@@ -99,12 +90,13 @@ typedef struct mrt_field {
         MRT_FIELD_REST,
         // So many string8, without their count.
         MRT_FIELD_RUN,
-        // Form, target and payload, as in a will.
+        // Target and payload, as in a will.
         MRT_FIELD_MESSAGE
     } form;
     uint32_t number;
-    mrt_bytes bytes;
-    const void *pointer;
+    // Of one string, of the strings of a run.
+    const mrt_bytes *bytes;
+    const mrt_message *message;
 } mrt_field;
 
 typedef struct mrt_request {
@@ -118,8 +110,11 @@ typedef struct mrt_request {
 mrt_status mrt_request_fields(mrt_client *client, uint8_t operation, const mrt_field *fields,
     uint8_t field_count, uint64_t *id);
 
+// Sends a packet that is not stored, with a connection only (src/client.c).
+mrt_status mrt_put_direct(mrt_client *client, uint32_t header, mrt_body body, const void *value);
+
 // Bodies for mrt_write_packet, each with the value it takes.
-void mrt_body_connect(mrt_writer *writer, const void *connect);
+void mrt_body_connect(mrt_writer *writer, const void *client);
 void mrt_body_message(mrt_writer *writer, const void *numbered_message);
 void mrt_body_ack(mrt_writer *writer, const void *ack);
 void mrt_body_request(mrt_writer *writer, const void *request);
@@ -150,27 +145,10 @@ typedef struct mrt_frame {
 // there yet.
 mrt_reason mrt_read_frame(const uint8_t *bytes, uint32_t count, mrt_frame *frame, uint32_t *needed);
 
-typedef struct mrt_packet {
-    uint8_t type;
-    mrt_reason reason;
-    // Of a result, an answer or a delivery.
-    uint64_t number;
-    union {
-        mrt_granted granted;
-        struct {
-            uint32_t retry_after_seconds;
-            mrt_bytes text;
-        } refused;
-        mrt_result result;
-        mrt_delivery delivery;
-        // Of a response, or the text of a DISCONNECT.
-        mrt_bytes content;
-    } as;
-} mrt_packet;
-
-// A packet from the broker. MRT_SUCCESS, MRT_MALFORMED_PACKET or MRT_PROTOCOL_ERROR. `is_cut`: the
-// end of the body is missing; then the fields that are there are read.
+// A packet from the broker as an event. MRT_SUCCESS, MRT_MALFORMED_PACKET or MRT_PROTOCOL_ERROR.
+// `is_cut`: the end of the body is missing; then the fields that are there are read. A refused login
+// is MRT_EVENT_DISCONNECTED with the seconds of its advice as `retry_ms`.
 mrt_reason mrt_decode(
-    uint8_t header, const uint8_t *body, uint16_t count, bool is_cut, mrt_packet *packet);
+    uint8_t header, const uint8_t *body, uint32_t count, bool is_cut, mrt_event *event);
 
 #endif

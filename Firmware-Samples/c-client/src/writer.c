@@ -37,20 +37,19 @@ void mrt_write(mrt_writer *writer, const void *bytes, uint32_t count)
     if (writer->has_crc) {
         writer->crc = mrt_crc32(writer->crc, next, count);
     }
-    while (writer->room != NULL && count > 0 && !writer->has_failed) {
-        uint32_t free = (uint32_t)writer->capacity - writer->count;
-        uint32_t part = count < free ? count : free;
-        if (part > 0) {
-            memcpy(writer->room + writer->count, next, part);
-        }
-        writer->count = (uint16_t)(writer->count + part);
-        next += part;
-        count -= part;
-        if (writer->drain != NULL && writer->count == writer->capacity) {
-            writer->has_failed = !writer->drain(writer->context, writer->room, writer->count);
-            writer->count = 0;
-        } else if (count > 0) {
+    if (writer->room == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (writer->count == writer->capacity) {
             writer->has_failed = true;
+            return;
+        }
+        writer->room[writer->count] = next[i];
+        writer->count++;
+        if (writer->drain != NULL && writer->count == writer->capacity) {
+            writer->has_failed |= !writer->drain(writer->context, writer->room, writer->count);
+            writer->count = 0;
         }
     }
 }
@@ -63,39 +62,35 @@ static void write_byte(mrt_writer *writer, uint32_t value)
 
 static void write_varint(mrt_writer *writer, uint64_t value)
 {
-    uint8_t bytes[9];
-    uint8_t count = 0;
-    do {
-        bytes[count] = (uint8_t)((value & 0x7Fu) | (value > 0x7Fu ? 0x80u : 0u));
+    while (value > 0x7Fu) {
+        write_byte(writer, (uint32_t)value | 0x80u);
         value >>= 7;
-        count++;
-    } while (value != 0 && count < sizeof bytes);
-    mrt_write(writer, bytes, count);
+    }
+    write_byte(writer, (uint32_t)value);
 }
 
 static void write_fixed8(mrt_writer *writer, uint64_t value)
 {
-    uint8_t bytes[8];
-    for (uint8_t i = 0; i < 8; i++) {
-        bytes[i] = (uint8_t)(value >> (56 - 8 * i));
+    for (uint32_t i = 0; i < 8; i++) {
+        write_byte(writer, (uint32_t)(value >> 56));
+        value <<= 8;
     }
-    mrt_write(writer, bytes, sizeof bytes);
 }
 
-static void write_bytes(mrt_writer *writer, mrt_bytes bytes)
+static void write_bytes(mrt_writer *writer, const mrt_bytes *bytes)
 {
-    mrt_write(writer, bytes.bytes, bytes.count);
+    mrt_write(writer, bytes->bytes, bytes->count);
 }
 
-static void write_string8(mrt_writer *writer, mrt_bytes bytes)
+static void write_string8(mrt_writer *writer, const mrt_bytes *bytes)
 {
-    write_byte(writer, bytes.count);
+    write_byte(writer, bytes->count);
     write_bytes(writer, bytes);
 }
 
-static void write_stringv(mrt_writer *writer, mrt_bytes bytes)
+static void write_stringv(mrt_writer *writer, const mrt_bytes *bytes)
 {
-    write_varint(writer, bytes.count);
+    write_varint(writer, bytes->count);
     write_bytes(writer, bytes);
 }
 
@@ -110,69 +105,82 @@ void mrt_write_packet(mrt_writer *writer, uint8_t header, mrt_body body, const v
 
 // MARK: CONNECT, AUTH, DISCONNECT
 
-static bool has_credential(const mrt_config *config)
-{
-    return config->token.count > 0 || config->app_key.count > 0;
-}
-
 void mrt_body_auth(mrt_writer *writer, const void *value)
 {
     const mrt_config *config = value;
     if (config->token.count > 0) {
         write_byte(writer, CREDENTIAL_TOKEN);
-        write_stringv(writer, config->token);
+        write_stringv(writer, &config->token);
     } else {
         write_byte(writer, CREDENTIAL_APP_KEY);
-        write_string8(writer, config->app);
-        write_string8(writer, config->app_key);
-        write_string8(writer, config->user);
+        write_string8(writer, &config->app);
+        write_string8(writer, &config->app_key);
+        write_string8(writer, &config->user);
     }
 }
 
-static uint8_t connect_flags(const mrt_connect *connect)
+static uint32_t connect_flags(const mrt_client *client)
 {
-    const mrt_config *config = connect->config;
-    bool has_expiry = config->session_expiry_seconds != MRT_EXPIRY_DEFAULT;
-    return (uint8_t)((connect->is_clean_start ? CONNECT_CLEAN : 0)
-        | (connect->is_automatic ? CONNECT_AUTOMATIC : 0)
-        | (connect->resume.epoch != 0 ? CONNECT_RESUME : 0)
-        | (connect->has_cookie ? CONNECT_COOKIE : 0) | (connect->has_outbox ? CONNECT_OUTBOX : 0)
-        | (has_expiry ? CONNECT_EXPIRY : 0) | (has_credential(config) ? CONNECT_CREDENTIAL : 0)
-        | (config->info.count > 0 ? CONNECT_EXTENSIONS : 0));
+    const mrt_config *config = client->config;
+    uint32_t flags = client->log.epoch != 0 ? CONNECT_OUTBOX : 0u;
+    if (config->is_clean_start && !client->has_logged_in) {
+        flags |= CONNECT_CLEAN;
+    }
+    if (client->is_automatic) {
+        flags |= CONNECT_AUTOMATIC;
+    }
+    if (client->inbox.epoch != 0) {
+        flags |= CONNECT_RESUME;
+    }
+    if (client->has_cookie) {
+        flags |= CONNECT_COOKIE;
+    }
+    if (config->session_expiry_seconds != MRT_EXPIRY_DEFAULT) {
+        flags |= CONNECT_EXPIRY;
+    }
+    if (config->token.count + config->app_key.count > 0) {
+        flags |= CONNECT_CREDENTIAL;
+    }
+    if (config->info.count > 0) {
+        flags |= CONNECT_EXTENSIONS;
+    }
+    return flags;
 }
 
 void mrt_body_connect(mrt_writer *writer, const void *value)
 {
     static const uint8_t name_and_level[] = {0, 3, 'M', 'R', 'T', 1};
-    const mrt_connect *connect = value;
-    const mrt_config *config = connect->config;
+    const mrt_client *client = value;
+    const mrt_config *config = client->config;
+    const mrt_log *log = &client->log;
+    uint32_t flags = connect_flags(client);
     mrt_write(writer, name_and_level, sizeof name_and_level);
-    write_byte(writer, connect_flags(connect));
+    write_byte(writer, flags);
     write_varint(writer, config->keep_alive_seconds);
     write_varint(writer, config->inbox_window);
     write_varint(writer, config->packet_maximum);
-    write_string8(writer, config->device);
-    if (has_credential(config)) {
+    write_string8(writer, &config->device);
+    if ((flags & CONNECT_CREDENTIAL) != 0) {
         mrt_body_auth(writer, config);
     }
-    if (connect->resume.epoch != 0) {
-        write_fixed8(writer, connect->resume.epoch);
-        write_varint(writer, connect->resume.number);
+    if ((flags & CONNECT_RESUME) != 0) {
+        write_fixed8(writer, client->inbox.epoch);
+        write_varint(writer, client->inbox.number);
     }
-    if (connect->has_cookie) {
-        write_fixed8(writer, connect->cookie);
+    if ((flags & CONNECT_COOKIE) != 0) {
+        write_fixed8(writer, client->cookie);
     }
-    if (connect->has_outbox) {
-        write_fixed8(writer, connect->outbox_epoch);
-        write_varint(writer, connect->results_seen);
-        write_varint(writer, connect->highest_used);
+    if ((flags & CONNECT_OUTBOX) != 0) {
+        write_fixed8(writer, log->epoch);
+        write_varint(writer, log->marked);
+        write_varint(writer, log->transmitted > log->marked ? log->transmitted : log->marked);
     }
-    if (config->session_expiry_seconds != MRT_EXPIRY_DEFAULT) {
+    if ((flags & CONNECT_EXPIRY) != 0) {
         write_varint(writer, config->session_expiry_seconds);
     }
-    if (config->info.count > 0) {
-        write_varint(writer, EXTENSION_INFO);
-        write_stringv(writer, config->info);
+    if ((flags & CONNECT_EXTENSIONS) != 0) {
+        write_byte(writer, EXTENSION_INFO);
+        write_stringv(writer, &config->info);
     }
 }
 
@@ -196,41 +204,29 @@ void mrt_body_nothing(mrt_writer *writer, const void *nothing)
 
 // MARK: Messages
 
-static void write_target(mrt_writer *writer, const mrt_message *message)
+static void write_target_and_payload(mrt_writer *writer, const mrt_message *message)
 {
     write_byte(writer, message->target);
-    switch (message->target) {
-    case MRT_TO_USER:
-    case MRT_TO_GROUP:
-        write_string8(writer, message->address);
-        break;
-    case MRT_TO_LIST:
+    if (message->target == MRT_TO_LIST) {
         write_varint(writer, message->list_count);
-        for (uint16_t i = 0; i < message->list_count; i++) {
-            write_string8(writer, message->list[i]);
+        for (uint32_t i = 0; i < message->list_count; i++) {
+            write_string8(writer, &message->list[i]);
         }
-        break;
-    case MRT_TO_TOPIC:
-        write_stringv(writer, message->address);
-        break;
-    case MRT_TO_EVERYBODY:
-        break;
+    } else if (message->target != MRT_TO_EVERYBODY) {
+        // An id has at most 64 bytes: its length is spelled the same in both ways.
+        write_stringv(writer, &message->address);
     }
-}
-
-static void write_payload(mrt_writer *writer, const mrt_message *message)
-{
     if (!message->is_raw) {
         write_byte(writer, message->type);
     }
-    write_bytes(writer, message->body);
+    write_bytes(writer, &message->body);
 }
 
-static uint8_t option_bits(const mrt_message *message)
+static uint32_t option_bits(const mrt_message *message)
 {
-    return (uint8_t)((message->message_id.count > 0 ? OPTION_MESSAGE_ID : 0)
-        | (message->expiry_seconds != 0 ? OPTION_EXPIRY : 0)
-        | (message->time_ms != 0 ? OPTION_TIME : 0));
+    return (message->message_id.count > 0 ? OPTION_MESSAGE_ID : 0u)
+        | (message->expiry_seconds != 0 ? OPTION_EXPIRY : 0u)
+        | (message->time_ms != 0 ? OPTION_TIME : 0u);
 }
 
 uint8_t mrt_header_message(const mrt_message *message)
@@ -243,23 +239,23 @@ void mrt_body_message(mrt_writer *writer, const void *value)
 {
     const mrt_numbered_message *numbered = value;
     const mrt_message *message = numbered->message;
+    uint32_t options = option_bits(message);
     if (numbered->number != 0) {
         write_varint(writer, numbered->number);
     }
-    if (option_bits(message) != 0) {
-        write_byte(writer, option_bits(message));
+    if (options != 0) {
+        write_byte(writer, options);
     }
-    if (message->message_id.count > 0) {
-        write_string8(writer, message->message_id);
+    if ((options & OPTION_MESSAGE_ID) != 0) {
+        write_string8(writer, &message->message_id);
     }
-    if (message->expiry_seconds != 0) {
+    if ((options & OPTION_EXPIRY) != 0) {
         write_varint(writer, message->expiry_seconds);
     }
-    if (message->time_ms != 0) {
+    if ((options & OPTION_TIME) != 0) {
         write_varint(writer, message->time_ms);
     }
-    write_target(writer, message);
-    write_payload(writer, message);
+    write_target_and_payload(writer, message);
 }
 
 uint8_t mrt_header_ack(const mrt_ack *ack)
@@ -283,11 +279,7 @@ void mrt_body_ack(mrt_writer *writer, const void *value)
 
 static void write_field(mrt_writer *writer, const mrt_field *field)
 {
-    const mrt_bytes *run = field->pointer;
     switch (field->form) {
-    case MRT_FIELD_BYTE:
-        write_byte(writer, field->number);
-        break;
     case MRT_FIELD_NUMBER:
         write_varint(writer, field->number);
         break;
@@ -302,16 +294,12 @@ static void write_field(mrt_writer *writer, const mrt_field *field)
         break;
     case MRT_FIELD_RUN:
         for (uint32_t i = 0; i < field->number; i++) {
-            write_string8(writer, run[i]);
+            write_string8(writer, &field->bytes[i]);
         }
         break;
-    case MRT_FIELD_MESSAGE: {
-        const mrt_message *message = field->pointer;
-        write_byte(writer, message->is_raw ? 1 : 0);
-        write_target(writer, message);
-        write_payload(writer, message);
+    case MRT_FIELD_MESSAGE:
+        write_target_and_payload(writer, field->message);
         break;
-    }
     }
 }
 
@@ -327,44 +315,43 @@ void mrt_body_request(mrt_writer *writer, const void *value)
 
 // MARK: What can be spelled
 
-static bool is_id(mrt_bytes id)
+static bool is_id(const mrt_bytes *id)
 {
-    return id.count >= 1 && id.count <= MRT_ID_MAXIMUM;
-}
-
-static bool is_target_valid(const mrt_message *message)
-{
-    switch (message->target) {
-    case MRT_TO_USER:
-    case MRT_TO_GROUP:
-        return is_id(message->address);
-    case MRT_TO_LIST:
-        for (uint16_t i = 0; i < message->list_count && i < MRT_LIST_MAXIMUM; i++) {
-            if (!is_id(message->list[i])) {
-                return false;
-            }
-        }
-        return message->list_count >= 1 && message->list_count <= MRT_LIST_MAXIMUM;
-    case MRT_TO_TOPIC:
-        return message->address.count >= 1;
-    case MRT_TO_EVERYBODY:
-        return true;
-    }
-    return false;
+    return id->count - 1 < MRT_ID_MAXIMUM;
 }
 
 bool mrt_is_message_valid(const mrt_message *message)
 {
-    return is_target_valid(message) && message->message_id.count <= MRT_ID_MAXIMUM
-        && (!message->is_raw || message->target == MRT_TO_TOPIC)
-        && (unsigned)message->grade <= MRT_ONCE && message->time_ms <= MRT_VARINT_MAXIMUM;
+    const mrt_bytes *receivers = &message->address;
+    uint32_t count = 1;
+    if ((unsigned)message->grade > MRT_ONCE || (unsigned)message->target > MRT_TO_TOPIC
+        || message->message_id.count > MRT_ID_MAXIMUM
+        || (message->is_raw && message->target != MRT_TO_TOPIC)) {
+        return false;
+    }
+    switch (message->target) {
+    case MRT_TO_TOPIC:
+        return message->address.count - 1 < UINT16_MAX;
+    case MRT_TO_EVERYBODY:
+        return true;
+    case MRT_TO_LIST:
+        receivers = message->list;
+        count = message->list_count;
+        break;
+    default:
+        break;
+    }
+    bool is_valid = count - 1 < MRT_LIST_MAXIMUM;
+    for (uint32_t i = 0; is_valid && i < count; i++) {
+        is_valid = is_id(&receivers[i]);
+    }
+    return is_valid;
 }
 
 bool mrt_is_config_valid(const mrt_config *config)
 {
-    bool has_app_key = is_id(config->app) && is_id(config->user) && config->app_key.count <= 255;
     return config->receive_size >= MRT_PACKET_MINIMUM && config->inbox_window >= 1
         && (config->packet_maximum == 0 || config->packet_maximum >= MRT_PACKET_MINIMUM)
         && config->device.count <= MRT_ID_MAXIMUM && config->info.count <= MRT_INFO_MAXIMUM
-        && (config->token.count > 0 || config->app_key.count == 0 || has_app_key);
+        && config->app_key.count <= MRT_APP_KEY_MAXIMUM;
 }

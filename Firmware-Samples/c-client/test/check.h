@@ -17,8 +17,9 @@
 // Runs one test and says so.
 #define RUN(test)                      \
     do {                               \
-        test();                        \
         printf("  %s\n", #test);       \
+        fflush(stdout);                \
+        test();                        \
     } while (0)
 
 #endif

@@ -83,17 +83,17 @@ static void describe_granted(text *text, const mrt_granted *granted)
     add_bytes(text, " user=", granted->user.bytes, granted->user.count);
 }
 
-static void describe_result(text *text, const mrt_packet *packet)
+static void describe_result(text *text, const mrt_event *event)
 {
-    const mrt_result *result = &packet->as.result;
-    add(text, "result number=%" PRIu64, packet->number);
-    add(text, " reason=%" PRIu64, packet->reason);
+    const mrt_result *result = &event->as.result;
+    add(text, "result number=%" PRIu64, event->number);
+    add(text, " reason=%" PRIu64, event->reason);
     if (result->message_id.count > 0) {
         add_bytes(text, " messageid=", result->message_id.bytes, result->message_id.count);
     }
     if (result->refused_count > 0) {
         mrt_bytes rest = result->refusals;
-        uint16_t index = 0;
+        uint32_t index = 0;
         mrt_reason reason = MRT_SUCCESS;
         const char *separator = "%" PRIu64 ":";
         add(text, " refused=%" PRIu64 " refusals=", result->refused_count);
@@ -106,12 +106,12 @@ static void describe_result(text *text, const mrt_packet *packet)
     }
 }
 
-static void describe_delivery(text *text, const mrt_packet *packet)
+static void describe_delivery(text *text, const mrt_event *event)
 {
-    const mrt_delivery *delivery = &packet->as.delivery;
+    const mrt_delivery *delivery = &event->as.delivery;
     add(text, "deliver grade=%" PRIu64, delivery->grade);
-    if (delivery->number > 0) {
-        add(text, " number=%" PRIu64, delivery->number);
+    if (event->number > 0) {
+        add(text, " number=%" PRIu64, event->number);
     }
     add_mark(text, " duplicate", delivery->is_possible_duplicate);
     add_mark(text, " raw", delivery->is_raw);
@@ -126,40 +126,38 @@ static void describe_delivery(text *text, const mrt_packet *packet)
     add_bytes(text, "", delivery->body.bytes, delivery->body.count);
 }
 
-static void describe(text *text, const mrt_packet *packet)
+static void describe(text *text, uint8_t type, const mrt_event *event)
 {
-    switch (packet->type) {
-    case MRT_TYPE_CONNACK:
+    const mrt_bytes *words = &event->as.ended.text;
+    switch (event->kind) {
+    case MRT_EVENT_CONNECTED:
         add(text, "connack", 0);
-        if (packet->reason == MRT_CONNECTED) {
-            describe_granted(text, &packet->as.granted);
-        } else {
-            add(text, " reason=%" PRIu64, packet->reason);
-            add(text, " retry=%" PRIu64, packet->as.refused.retry_after_seconds);
-            add_bytes(
-                text, " text=", packet->as.refused.text.bytes, packet->as.refused.text.count);
+        describe_granted(text, &event->as.granted);
+        break;
+    case MRT_EVENT_DISCONNECTED:
+        add(text, type == MRT_TYPE_CONNACK ? "connack" : "disconnect", 0);
+        add(text, " reason=%" PRIu64, event->reason);
+        if (type == MRT_TYPE_CONNACK) {
+            add(text, " retry=%" PRIu64, event->as.ended.retry_ms);
         }
+        add_bytes(text, " text=", words->bytes, words->count);
         break;
-    case MRT_TYPE_RESULT:
-        describe_result(text, packet);
+    case MRT_EVENT_RESULT:
+        describe_result(text, event);
         break;
-    case MRT_TYPE_DELIVER:
-        describe_delivery(text, packet);
+    case MRT_EVENT_MESSAGE:
+        describe_delivery(text, event);
         break;
-    case MRT_TYPE_RESPONSE:
-        add(text, "response id=%" PRIu64, packet->number);
-        add(text, " reason=%" PRIu64, packet->reason);
-        add_bytes(text, " content=", packet->as.content.bytes, packet->as.content.count);
+    case MRT_EVENT_ANSWER:
+        add(text, "response id=%" PRIu64, event->number);
+        add(text, " reason=%" PRIu64, event->reason);
+        add_bytes(text, " content=", event->as.content.bytes, event->as.content.count);
         break;
-    case MRT_TYPE_DISCONNECT:
-        add(text, "disconnect reason=%" PRIu64, packet->reason);
-        add_bytes(text, " text=", packet->as.content.bytes, packet->as.content.count);
-        break;
-    case MRT_TYPE_AUTH:
-        add(text, "auth reason=%" PRIu64, packet->reason);
+    case MRT_EVENT_AUTHENTICATED:
+        add(text, "auth reason=%" PRIu64, event->reason);
         break;
     default:
-        add(text, packet->type == MRT_TYPE_PINGRESP ? "pingresp" : "?", 0);
+        add(text, type == MRT_TYPE_PINGRESP ? "pingresp" : "?", 0);
         break;
     }
 }
@@ -167,16 +165,16 @@ static void describe(text *text, const mrt_packet *packet)
 // No cut and no flipped bit may lead the decoder outside of the packet; the sanitizer watches.
 static void maltreat(uint8_t header, const uint8_t *body, uint16_t count)
 {
-    mrt_packet packet;
+    mrt_event event;
     for (uint16_t length = 0; length < count; length++) {
         uint8_t *exact = malloc(length > 0 ? length : 1);
         CHECK(exact != NULL);
         memcpy(exact, body, length);
-        mrt_decode(header, exact, length, false, &packet);
-        mrt_decode(header, exact, length, true, &packet);
+        mrt_decode(header, exact, length, false, &event);
+        mrt_decode(header, exact, length, true, &event);
         for (int bit = 0; length > 0 && bit < 8; bit++) {
             exact[length - 1] ^= (uint8_t)(1 << bit);
-            mrt_decode(header, exact, length, bit % 2 == 0, &packet);
+            mrt_decode(header, exact, length, bit % 2 == 0, &event);
         }
         free(exact);
     }
@@ -185,13 +183,13 @@ static void maltreat(uint8_t header, const uint8_t *body, uint16_t count)
 static void check_from_broker(const char *name, uint8_t *bytes, uint16_t count, const char *meaning)
 {
     mrt_frame frame;
-    mrt_packet packet;
+    mrt_event event;
     uint32_t needed = 0;
     mrt_reason verdict = mrt_read_frame(bytes, count, &frame, &needed);
     if (verdict == MRT_SUCCESS) {
         CHECK(needed == count);
         const uint8_t *body = bytes + frame.head_count;
-        verdict = mrt_decode(frame.header, body, (uint16_t)frame.body_count, false, &packet);
+        verdict = mrt_decode(frame.header, body, frame.body_count, false, &event);
         maltreat(frame.header, body, (uint16_t)frame.body_count);
     }
     if (strncmp(meaning, "error=", 6) == 0 || strncmp(meaning, "channel ", 8) == 0) {
@@ -210,7 +208,7 @@ static void check_from_broker(const char *name, uint8_t *bytes, uint16_t count, 
     const char *loose = strstr(meaning, " loose");
     found.count = 0;
     wanted.count = 0;
-    describe(&found, &packet);
+    describe(&found, frame.header >> 4, &event);
     if (loose != NULL) {
         snprintf(wanted.characters, sizeof wanted.characters, "%.*s%s", (int)(loose - meaning),
             meaning, loose + strlen(" loose"));
@@ -317,25 +315,24 @@ static void encode_connect(mrt_writer *writer, const meaning *meaning)
         .session_expiry_seconds = find(meaning, "expiry") != NULL
             ? (uint32_t)number_of(meaning, "expiry")
             : MRT_EXPIRY_DEFAULT,
-    };
-    mrt_connect connect = {
-        .config = &config,
         .is_clean_start = find(meaning, "clean") != NULL,
+    };
+    mrt_client client = {
+        .config = &config,
         .is_automatic = find(meaning, "reconnect") != NULL,
         .has_cookie = find(meaning, "cookie") != NULL,
         .cookie = part_of(meaning, "cookie", 0),
-        .has_outbox = find(meaning, "outbox") != NULL,
     };
     if (find(meaning, "resume") != NULL) {
-        connect.resume.epoch = part_of(meaning, "resume", 0);
-        connect.resume.number = part_of(meaning, "resume", 1);
+        client.inbox.epoch = part_of(meaning, "resume", 0);
+        client.inbox.number = part_of(meaning, "resume", 1);
     }
-    if (connect.has_outbox) {
-        connect.outbox_epoch = part_of(meaning, "outbox", 0);
-        connect.results_seen = part_of(meaning, "outbox", 1);
-        connect.highest_used = part_of(meaning, "outbox", 2);
+    if (find(meaning, "outbox") != NULL) {
+        client.log.epoch = part_of(meaning, "outbox", 0);
+        client.log.marked = part_of(meaning, "outbox", 1);
+        client.log.transmitted = part_of(meaning, "outbox", 2);
     }
-    mrt_write_packet(writer, MRT_TYPE_CONNECT << 4, mrt_body_connect, &connect);
+    mrt_write_packet(writer, MRT_TYPE_CONNECT << 4, mrt_body_connect, &client);
 }
 
 static uint16_t split(mrt_bytes text, mrt_bytes *parts)
@@ -398,7 +395,8 @@ static bool encode(mrt_writer *writer, const meaning *meaning)
         mrt_ack ack = {number_of(meaning, "inbox"), number_of(meaning, "results")};
         mrt_write_packet(writer, mrt_header_ack(&ack), mrt_body_ack, &ack);
     } else if (strcmp(name, "request") == 0) {
-        mrt_field field = {.form = MRT_FIELD_REST, .bytes = bytes_of(meaning, "parameters")};
+        mrt_bytes parameters = bytes_of(meaning, "parameters");
+        mrt_field field = {.form = MRT_FIELD_REST, .bytes = &parameters};
         mrt_request request = {
             number_of(meaning, "id"), (uint8_t)number_of(meaning, "operation"), 1, &field};
         mrt_write_packet(writer, MRT_TYPE_REQUEST << 4, mrt_body_request, &request);

@@ -1,5 +1,5 @@
-// A lane's connections as the real event loop keeps them, without sockets: what has arrived and was not
-// read, what is to be sent, who is held back, who is to be closed.
+// A lane's connections as the real event loop keeps them, without sockets: what has arrived and was
+// not read, what is to be sent, who is held back, who is to be closed.
 
 import BrokerCore
 import Dialects
@@ -42,7 +42,8 @@ struct SimulatedHost: ConnectionHost {
 
     // MARK: Table
 
-    /// Takes a connection into the lowest free slot, as the loop does: slots are used again at once.
+    /// Takes a connection into the lowest free slot, as the loop does: slots are used again at
+    /// once.
     mutating func open(link: Int) -> ConnectionID {
         let slot = slots.firstIndex { $0 == nil } ?? slots.count
         if slot == slots.count {
@@ -109,13 +110,17 @@ struct SimulatedHost: ConnectionHost {
 struct SimulatedDoorkeeper: Doorkeeper {
     let surroundings: Surroundings
 
-    mutating func claim(token: ByteRange, in bytes: UnsafeRawBufferPointer) -> Claim? {
+    mutating func claim(
+        token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
+    ) -> Claim? {
         .token(identifier: token, digest: SimulatedDoorkeeper.digest)
     }
 
     mutating func claim(
         app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
     ) -> Claim? { nil }
+
+    mutating func claim(of connection: ConnectionID) -> Claim? { nil }
 
     mutating func makeRandomNumber() -> UInt64 { surroundings.secretRandom.next() }
 

@@ -7,8 +7,9 @@
 import Primitives
 
 extension MRT {
-    /// What a REQUEST asks for. 16 to 24 belong to groups; their bodies are those of
-    /// docs/PROTOCOL.md.
+    /// What a REQUEST asks for. The parameters and results of 1 to 5 stand in
+    /// `Request+Operations.swift`, those of 16 to 24 in `GroupRequests.swift` and
+    /// `GroupAnswers.swift`.
     public enum Operation: UInt8, Hashable, Sendable {
         case subscribe = 1
         case unsubscribe = 2
@@ -90,6 +91,15 @@ extension MRT {
         public var reason: ReasonCode
         /// The operation's result on success, UTF-8 text for people on failure.
         public var content: ByteRange
+
+        /// Bytes of content that fit into a packet of `byteCount`, whatever the identifier; 0
+        /// stands for a packet of any size.
+        public static func contentByteCount(ofPacket byteCount: UInt32) -> Int {
+            byteCount == 0
+                ? .max
+                : Int(byteCount) - WireLimits.fixedHeaderByteCountMaximum
+                    - WireLimits.varIntByteCountMaximum - 1
+        }
 
         public init(identifier: UInt64, reason: ReasonCode, content: ByteRange = .empty) {
             self.identifier = identifier

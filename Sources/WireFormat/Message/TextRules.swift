@@ -71,6 +71,13 @@ public enum TextRules {
             && isUTF8(bytes) && !hasControlCharacter(bytes)
     }
 
+    /// A group's title: 0...128 bytes of UTF-8 without control characters.
+    @inlinable
+    public static func isGroupTitle(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.count <= WireLimits.groupTitleByteCountMaximum
+            && isUTF8(bytes) && !hasControlCharacter(bytes)
+    }
+
     /// A topic name: 1...65535 bytes of UTF-8 without U+0000 and wildcards
     /// [MQTT-4.7.1-1] [MQTT-4.7.3-1] [MQTT-4.7.3-2].
     @inlinable

@@ -17,7 +17,7 @@
 
 enum { RECEIVE_BYTES = 1400, TRANSMIT_BYTES = 512, SECTORS = 8, RAM_BYTES = 4096 };
 
-typedef struct node {
+typedef struct node_state {
     mrt_client client;
     mrt_socket socket;
     const char *state_directory;
@@ -25,9 +25,9 @@ typedef struct node {
     unsigned long listen_count;
     bool listens_for_ever;
     bool has_failed;
-} node;
+} node_state;
 
-typedef struct options {
+typedef struct node_options {
     const char *server;
     const char *authority;
     const char *token;
@@ -42,7 +42,7 @@ typedef struct options {
     unsigned long receive_bytes;
     bool listens_for_ever;
     bool is_offline;
-} options;
+} node_options;
 
 static void usage(void)
 {
@@ -128,7 +128,7 @@ static void print_delivery(const mrt_event *event)
     }
 }
 
-static void arrived(node *node, const mrt_event *event)
+static void arrived(node_state *node, const mrt_event *event)
 {
     print_delivery(event);
     fflush(stdout);
@@ -148,12 +148,12 @@ static void arrived(node *node, const mrt_event *event)
 
 static void happened(void *context, const mrt_event *event)
 {
-    node *node = context;
+    node_state *node = context;
     switch (event->kind) {
     case MRT_EVENT_CONNECTED:
-        print_bytes("connected user=", event->as.connected.granted.user);
-        printf(" new_inbox=%d\n", event->as.connected.is_new_inbox);
-        if (event->as.connected.is_new_inbox && node->state_directory != NULL) {
+        print_bytes("connected user=", event->as.granted.user);
+        printf(" new_inbox=%d\n", event->as.granted.is_new_inbox);
+        if (event->as.granted.is_new_inbox && node->state_directory != NULL) {
             store_record(node->state_directory, mrt_current_record(&node->client));
         }
         break;
@@ -179,7 +179,7 @@ static void happened(void *context, const mrt_event *event)
         printf("answer id=%" PRIu64 " reason=\"%s\"\n", event->number,
             mrt_reason_text(event->reason));
         break;
-    case MRT_EVENT_AUTHENTICATED:
+    default:
         break;
     }
     fflush(stdout);
@@ -187,7 +187,7 @@ static void happened(void *context, const mrt_event *event)
 
 // MARK: The loop
 
-static bool ask(node *node, const options *options)
+static bool ask(node_state *node, const node_options *options)
 {
     mrt_status status = MRT_IDLE;
     if (options->subscribe != NULL) {
@@ -201,7 +201,7 @@ static bool ask(node *node, const options *options)
 }
 
 // Hands over the next message of a series; false where it has to wait.
-static bool send_next(node *node, const options *options, unsigned long index)
+static bool send_next(node_state *node, const node_options *options, unsigned long index)
 {
     char text[1100];
     mrt_message message = options->message;
@@ -224,7 +224,7 @@ static bool send_next(node *node, const options *options, unsigned long index)
     return status == MRT_IDLE;
 }
 
-static void run(node *node, const options *options)
+static void run(node_state *node, const node_options *options)
 {
     unsigned long sent = 0;
     bool has_asked = false;
@@ -246,7 +246,7 @@ static void run(node *node, const options *options)
         if (is_done && !is_leaving) {
             is_leaving = true;
             mrt_leave(&node->client, MRT_SUCCESS, MRT_EXPIRY_DEFAULT);
-        } else if (is_leaving && status == MRT_IDLE && mrt_idle_ms(&node->client) > 60000) {
+        } else if (is_leaving && mrt_is_stopped(&node->client)) {
             return;
         }
         if (status == MRT_IDLE && !has_sent) {
@@ -256,91 +256,80 @@ static void run(node *node, const options *options)
     }
 }
 
-static const mrt_transport *open_transport(node *node, const options *options)
+static void read_target(node_options *options, mrt_target target, const char *address)
 {
-    static const mrt_transport tcp_functions = {
-        NULL, mrt_socket_link, mrt_socket_send, mrt_socket_receive};
-    static mrt_transport tcp;
-    static char host[256];
-    const char *address = strstr(options->server, "://");
-    const char *port = strrchr(options->server, ':');
-    if (address == NULL || port == NULL || port == address) {
-        usage();
-    }
-    address += 3;
-    snprintf(host, sizeof host, "%.*s", (int)(port - address), address);
-    mrt_socket_init(&node->socket, host, port + 1);
-    if (strncmp(options->server, "tls://", 6) == 0) {
-        return mrt_tls_transport(&node->socket, options->authority);
-    }
-    tcp = tcp_functions;
-    tcp.context = &node->socket;
-    return &tcp;
+    options->message.target = target;
+    options->message.address = mrt_text(address);
 }
 
-static void read_options(options *options, int argc, char **argv)
+// One option with a value. False where there is no such option.
+static bool read_value(node_options *options, const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        const char **place;
+    } texts[] = {
+        {"--server", &options->server},
+        {"--ca", &options->authority},
+        {"--token", &options->token},
+        {"--device", &options->device},
+        {"--state", &options->state_directory},
+        {"--text", &options->text},
+        {"--subscribe", &options->subscribe},
+        {"--will-to", &options->will_to},
+    };
+    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (strcmp(name, texts[i].name) == 0) {
+            *texts[i].place = value;
+            return true;
+        }
+    }
+    if (strcmp(name, "--to") == 0) {
+        read_target(options, MRT_TO_USER, value);
+    } else if (strcmp(name, "--group") == 0) {
+        read_target(options, MRT_TO_GROUP, value);
+    } else if (strcmp(name, "--topic") == 0) {
+        read_target(options, MRT_TO_TOPIC, value);
+    } else if (strcmp(name, "--grade") == 0) {
+        options->message.grade = (mrt_grade)strtoul(value, NULL, 10);
+    } else if (strcmp(name, "--count") == 0) {
+        options->send_count = strtoul(value, NULL, 10);
+    } else if (strcmp(name, "--listen") == 0) {
+        options->listen_count = strtoul(value, NULL, 10);
+        options->listens_for_ever = options->listen_count == 0;
+    } else if (strcmp(name, "--receive-bytes") == 0) {
+        options->receive_bytes = strtoul(value, NULL, 10);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void read_options(node_options *options, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        const char *name = argv[i];
-        if (strcmp(name, "--everybody") == 0) {
+        if (strcmp(argv[i], "--everybody") == 0) {
             options->message.target = MRT_TO_EVERYBODY;
-            continue;
-        }
-        if (strcmp(name, "--offline") == 0) {
+        } else if (strcmp(argv[i], "--offline") == 0) {
             options->is_offline = true;
-            continue;
-        }
-        const char *value = i + 1 < argc ? argv[++i] : NULL;
-        if (value == NULL) {
-            usage();
-        } else if (strcmp(name, "--server") == 0) {
-            options->server = value;
-        } else if (strcmp(name, "--ca") == 0) {
-            options->authority = value;
-        } else if (strcmp(name, "--token") == 0) {
-            options->token = value;
-        } else if (strcmp(name, "--device") == 0) {
-            options->device = value;
-        } else if (strcmp(name, "--state") == 0) {
-            options->state_directory = value;
-        } else if (strcmp(name, "--to") == 0) {
-            options->message.target = MRT_TO_USER;
-            options->message.address = mrt_text(value);
-        } else if (strcmp(name, "--group") == 0) {
-            options->message.target = MRT_TO_GROUP;
-            options->message.address = mrt_text(value);
-        } else if (strcmp(name, "--topic") == 0) {
-            options->message.target = MRT_TO_TOPIC;
-            options->message.address = mrt_text(value);
-        } else if (strcmp(name, "--text") == 0) {
-            options->text = value;
-            options->send_count = options->send_count > 0 ? options->send_count : 1;
-        } else if (strcmp(name, "--grade") == 0) {
-            options->message.grade = (mrt_grade)atoi(value);
-        } else if (strcmp(name, "--count") == 0) {
-            options->send_count = strtoul(value, NULL, 10);
-        } else if (strcmp(name, "--listen") == 0) {
-            options->listen_count = strtoul(value, NULL, 10);
-            options->listens_for_ever = options->listen_count == 0;
-        } else if (strcmp(name, "--subscribe") == 0) {
-            options->subscribe = value;
-        } else if (strcmp(name, "--will-to") == 0) {
-            options->will_to = value;
-        } else if (strcmp(name, "--receive-bytes") == 0) {
-            options->receive_bytes = strtoul(value, NULL, 10);
+        } else if (i + 1 < argc && read_value(options, argv[i], argv[i + 1])) {
+            i++;
         } else {
             usage();
         }
+    }
+    if (options->text != NULL && options->send_count == 0) {
+        options->send_count = 1;
     }
 }
 
 int main(int argc, char **argv)
 {
-    static node node;
+    static node_state node;
     static uint8_t receive[RECEIVE_BYTES];
     static uint8_t transmit[TRANSMIT_BYTES];
     static uint8_t ram[RAM_BYTES];
-    options options = {
+    node_options options = {
         .server = "tls://localhost:8883",
         .authority = "ca.pem",
         .device = "",
@@ -348,7 +337,7 @@ int main(int argc, char **argv)
         .receive_bytes = RECEIVE_BYTES,
     };
     read_options(&options, argc, argv);
-    if (options.receive_bytes > RECEIVE_BYTES || options.send_count > 0 ? options.text == NULL : false) {
+    if (options.receive_bytes > RECEIVE_BYTES || (options.send_count > 0 && options.text == NULL)) {
         usage();
     }
     mrt_storage storage = mrt_ram_storage(ram, sizeof ram);
@@ -367,12 +356,12 @@ int main(int argc, char **argv)
     node.listen_count = options.listen_count;
     node.listens_for_ever = options.listens_for_ever;
     mrt_config config = {
-        .transport = open_transport(&node, &options),
+        .transport = mrt_server_transport(&node.socket, options.server, options.authority),
         .storage = &storage,
         .happened = happened,
         .context = &node,
         .receive = receive,
-        .receive_size = (uint16_t)options.receive_bytes,
+        .receive_size = (uint32_t)options.receive_bytes,
         .transmit = transmit,
         .transmit_size = sizeof transmit,
         .token = mrt_text(options.token != NULL ? options.token : ""),

@@ -23,7 +23,9 @@
 #include "mrt/transport.h"
 
 typedef enum mrt_event_kind {
-    // Logged in. `as.granted`. With `is_new_inbox` the record has begun anew: store it.
+    // Of no interest, and never told.
+    MRT_EVENT_NOTHING,
+    // Logged in. `as.granted`.
     MRT_EVENT_CONNECTED,
     // The connection, or an attempt at one, is over. `reason`: the broker's or the client's own
     // judgement, MRT_SUCCESS where the line just ended. `as.ended`.
@@ -52,10 +54,7 @@ typedef struct mrt_event {
     // Bytes that were cut off because the receive buffer is too small; 0 as a rule.
     uint32_t missing;
     union {
-        struct {
-            mrt_granted granted;
-            bool is_new_inbox;
-        } connected;
+        mrt_granted granted;
         struct {
             // For people; may be empty.
             mrt_bytes text;
@@ -88,15 +87,15 @@ typedef struct mrt_config {
     void (*happened)(void *context, const mrt_event *event);
     void *context;
 
-    // One packet from the broker, 128 to 65,535 bytes. 1,400 holds every text message; a longer
+    // One packet from the broker, at least 128 bytes. 1,400 holds every text message; a longer
     // one is reported as MRT_EVENT_OVERSIZE, with its beginning.
     uint8_t *receive;
-    uint16_t receive_size;
+    uint32_t receive_size;
     // CONNECT, and requests and transient messages as they are: 128 bytes and the token do as a
     // rule; mrt_init says MRT_ERROR_TOO_LARGE where CONNECT does not fit. Stored messages pass
     // through in pieces and may be longer.
     uint8_t *transmit;
-    uint16_t transmit_size;
+    uint32_t transmit_size;
 
     // The credential, read again for each login: a token, or app, app_key and user, or neither
     // where the transport proves the user.
@@ -138,7 +137,7 @@ mrt_status mrt_init(mrt_client *client, const mrt_config *config, const mrt_reco
 
 // Connect, and stay connected from now on. This is an explicit login: it takes the session over
 // from another connection, where later automatic ones do not.
-mrt_status mrt_start(mrt_client *client);
+void mrt_start(mrt_client *client);
 
 // The heart: at most one read, one packet, one write, and one step of connecting. `now_ms` is any
 // clock of milliseconds that runs on through 2^32; poll at least once in 24 days of it. Call again
@@ -151,10 +150,11 @@ uint32_t mrt_idle_ms(const mrt_client *client);
 
 // Leave: nothing arrives afterwards. `reason` is MRT_SUCCESS, which removes the will, or
 // MRT_DISCONNECT_WITH_WILL. The expiry replaces the session's; MRT_EXPIRY_DEFAULT keeps it.
-mrt_status mrt_leave(mrt_client *client, mrt_reason reason, uint32_t session_expiry_seconds);
+void mrt_leave(mrt_client *client, mrt_reason reason, uint32_t session_expiry_seconds);
 
 // Send a message. A numbered one goes to the store, with or without a connection, and its result
-// comes as MRT_EVENT_RESULT under `number`, which may be null. A transient one goes out at once.
+// comes as MRT_EVENT_RESULT under `number`, which may be null. A transient one goes out at once,
+// and has no number.
 mrt_status mrt_send(mrt_client *client, const mrt_message *message, uint64_t *number);
 
 // Everything up to `number` has been processed, and the record is stored.
@@ -167,8 +167,7 @@ mrt_record mrt_current_record(const mrt_client *client);
 uint64_t mrt_pending_count(const mrt_client *client);
 
 bool mrt_is_connected(const mrt_client *client);
-
-// Prove oneself anew before the token expires. Later logins use the token of the configuration.
-mrt_status mrt_authenticate(mrt_client *client, mrt_bytes token);
+// Nothing happens any more without mrt_start.
+bool mrt_is_stopped(const mrt_client *client);
 
 #endif

@@ -23,7 +23,13 @@ typedef enum mrt_target {
 } mrt_target;
 
 // The type of a text message, `t`. From 5 on they are the application's own.
-enum { MRT_TYPE_TEXT = 0, MRT_TYPE_IMAGE = 1, MRT_TYPE_AUDIO = 2, MRT_TYPE_VIDEO = 3, MRT_TYPE_HTML = 4 };
+enum {
+    MRT_TYPE_TEXT = 0,
+    MRT_TYPE_IMAGE = 1,
+    MRT_TYPE_AUDIO = 2,
+    MRT_TYPE_VIDEO = 3,
+    MRT_TYPE_HTML = 4
+};
 
 // A message to send. Everything it points to is needed only during the call.
 typedef struct mrt_message {
@@ -33,7 +39,7 @@ typedef struct mrt_message {
     mrt_bytes address;
     // The users of a list, 1 to 256.
     const mrt_bytes *list;
-    uint16_t list_count;
+    uint32_t list_count;
     // Only to a topic: the body is any bytes, without a type.
     bool is_raw;
     uint8_t type;
@@ -80,10 +86,12 @@ typedef struct mrt_delivery {
 typedef struct mrt_granted {
     bool is_session_present;
     bool has_will;
-    uint16_t keep_alive_seconds;
-    uint16_t send_window;
-    uint16_t inbox_window;
+    // The record has begun anew: store it.
+    bool is_new_inbox;
+    uint32_t keep_alive_seconds;
     uint32_t session_expiry_seconds;
+    uint32_t send_window;
+    uint32_t inbox_window;
     uint32_t packet_maximum;
     uint32_t message_maximum;
     uint32_t payload_maximum;
@@ -103,7 +111,7 @@ typedef struct mrt_result {
 } mrt_result;
 
 // The next receiver that was refused: its place in the list, from 0. False at the end.
-bool mrt_next_refusal(mrt_bytes *refusals, uint16_t *index, mrt_reason *reason);
+bool mrt_next_refusal(mrt_bytes *refusals, uint32_t *index, mrt_reason *reason);
 
 // Reads answers and events: each takes its field off the front of `rest`, and says false, taking
 // nothing, where there is none.

@@ -33,11 +33,11 @@ typedef struct mrt_log {
     uint32_t tail;
     uint32_t used;
     uint32_t cursor;
-    // How often a sector was begun.
-    uint32_t lap;
     // Of the packet that is being copied out: where it goes on (from the tail), and how much.
     uint32_t rest_offset;
-    uint16_t rest;
+    uint32_t rest;
+    // Counts the sectors that were begun; it wraps.
+    uint16_t lap;
 } mrt_log;
 
 typedef struct mrt_client {
@@ -63,13 +63,14 @@ typedef struct mrt_client {
     uint32_t skip;
     uint32_t request_id;
     uint32_t leave_expiry;
-    uint16_t send_window;
-    uint16_t inbox_window;
-    uint16_t keep_alive_seconds;
-    uint16_t unacknowledged;
-    uint16_t received;
-    uint16_t transmit_start;
-    uint16_t transmit_end;
+    uint32_t send_window;
+    uint32_t inbox_window;
+    uint32_t keep_alive_ms;
+    // Deliveries since the last acknowledgement.
+    uint32_t unacknowledged;
+    // Bytes in the receive buffer, and in the transmit buffer.
+    uint32_t received;
+    uint32_t waiting;
     uint8_t phase;
     uint8_t failures;
     uint8_t leave_reason;

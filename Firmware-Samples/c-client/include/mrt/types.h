@@ -11,13 +11,13 @@
 // Bytes that somebody else owns. Text is UTF-8 and not terminated.
 typedef struct mrt_bytes {
     const uint8_t *bytes;
-    uint16_t count;
+    uint32_t count;
 } mrt_bytes;
 
-// The bytes of a terminated string of at most 65,535 characters.
+// The bytes of a terminated string.
 static inline mrt_bytes mrt_text(const char *text)
 {
-    mrt_bytes bytes = {(const uint8_t *)text, (uint16_t)strlen(text)};
+    mrt_bytes bytes = {(const uint8_t *)text, (uint32_t)strlen(text)};
     return bytes;
 }
 

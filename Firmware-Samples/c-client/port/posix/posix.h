@@ -34,6 +34,11 @@ int32_t mrt_socket_receive(void *context, uint8_t *bytes, uint32_t count);
 // signed. NULL, with a line on standard error, where the file cannot be read.
 const mrt_transport *mrt_tls_transport(mrt_socket *socket, const char *authority_file);
 
+// The transport for "tls://HOST:PORT" or "tcp://HOST:PORT"; one per program. NULL, with a line on
+// standard error, where that cannot be.
+const mrt_transport *mrt_server_transport(
+    mrt_socket *socket, const char *server, const char *authority_file);
+
 // Milliseconds of the monotonic clock, which wraps.
 uint32_t mrt_clock_ms(void);
 

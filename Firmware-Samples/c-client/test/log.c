@@ -1,0 +1,294 @@
+// The store-and-forward log on a flash that loses power in the middle of writes: whatever was stored is
+// found again, whatever was settled durably never comes back, and the log never locks itself up.
+
+#include "check.h"
+#include "log.h"
+
+enum { SECTOR = 512, SECTORS = 5, UNIT = 8, SIZE = SECTOR * SECTORS, NUMBERS = 60000 };
+
+// MARK: Flash
+
+typedef struct flash {
+    uint8_t bytes[SIZE];
+    // Units that can still be written before the power goes.
+    uint32_t power;
+    uint32_t erasures;
+} flash;
+
+static bool flash_read(void *context, uint32_t offset, uint8_t *bytes, uint32_t count)
+{
+    const flash *flash = context;
+    CHECK(offset + count <= SIZE);
+    memcpy(bytes, flash->bytes + offset, count);
+    return true;
+}
+
+static bool flash_write(void *context, uint32_t offset, const uint8_t *bytes, uint32_t count)
+{
+    flash *flash = context;
+    CHECK(offset % UNIT == 0 && count % UNIT == 0 && offset + count <= SIZE);
+    if (offset % SECTOR == 0) {
+        if (flash->power == 0) {
+            return false;
+        }
+        memset(flash->bytes + offset, 0xFF, SECTOR);
+        flash->erasures++;
+    }
+    for (uint32_t i = 0; i < count; i += UNIT) {
+        for (uint32_t j = 0; j < UNIT; j++) {
+            CHECK(flash->bytes[offset + i + j] == 0xFF);
+        }
+        if (flash->power == 0) {
+            return false;
+        }
+        flash->power--;
+        // The unit that the power leaves in is written in part.
+        memcpy(flash->bytes + offset + i, bytes + i, flash->power == 0 ? UNIT / 2 : UNIT);
+        if (flash->power == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static mrt_storage storage_of(flash *flash)
+{
+    mrt_storage storage = {flash, SIZE, SECTOR, UNIT, flash_read, flash_write};
+    return storage;
+}
+
+// MARK: Messages
+
+// Every number has a body of its own length and content.
+static mrt_message message_of(uint64_t number, uint8_t *body)
+{
+    mrt_message message = {.grade = MRT_DURABLE, .address = mrt_text("bob")};
+    uint16_t count = (uint16_t)(number * 37 % 150);
+    for (uint16_t i = 0; i < count; i++) {
+        body[i] = (uint8_t)(number + i);
+    }
+    message.body.bytes = body;
+    message.body.count = count;
+    return message;
+}
+
+static mrt_status store(mrt_log *log)
+{
+    uint8_t body[256];
+    mrt_message message = message_of(log->highest + 1, body);
+    return mrt_log_append(log, &message);
+}
+
+// The packet that the log gives for a number is that of its message.
+static void check_packet(mrt_log *log, uint64_t number)
+{
+    uint8_t body[256];
+    uint8_t expected[300];
+    uint8_t found[300];
+    uint16_t count = 0;
+    mrt_message message = message_of(number, body);
+    mrt_numbered_message numbered = {&message, number};
+    mrt_writer writer = {.room = expected, .capacity = sizeof expected};
+    mrt_write_packet(&writer, mrt_header_message(&message), mrt_body_message, &numbered);
+    while (log->rest > 0) {
+        // In pieces, as a small transmit buffer takes them.
+        uint32_t piece = mrt_log_copy(log, found + count, 7);
+        CHECK(piece > 0);
+        count = (uint16_t)(count + piece);
+    }
+    CHECK(count == writer.count && memcmp(found, expected, count) == 0);
+}
+
+static uint32_t seed = 1;
+
+static uint32_t chance(uint32_t bound)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 8) % bound;
+}
+
+// MARK: Tests
+
+static void ram_keeps_the_order_and_wraps(void)
+{
+    uint8_t memory[300];
+    mrt_storage storage = mrt_ram_storage(memory, sizeof memory);
+    mrt_log log;
+    uint64_t number = 0;
+    uint64_t sent = 0;
+    CHECK(mrt_log_open(&log, &storage, 7) == MRT_IDLE);
+    CHECK(log.epoch == 7);
+    for (int i = 0; i < 1000; i++) {
+        while (store(&log) == MRT_IDLE) {
+        }
+        CHECK(mrt_log_next(&log, UINT32_MAX, UINT32_MAX, &number) == MRT_LOG_PACKET);
+        CHECK(number == ++sent);
+        check_packet(&log, number);
+        CHECK(mrt_log_settle(&log, number));
+        CHECK(log.seen == number && log.marked == number);
+    }
+}
+
+static void results_may_come_in_any_order(void)
+{
+    uint8_t memory[4096];
+    mrt_storage storage = mrt_ram_storage(memory, sizeof memory);
+    mrt_log log;
+    uint64_t number = 0;
+    mrt_log_open(&log, &storage, 7);
+    for (int i = 0; i < 6; i++) {
+        CHECK(store(&log) == MRT_IDLE);
+        CHECK(mrt_log_next(&log, 100, UINT32_MAX, &number) == MRT_LOG_PACKET);
+        check_packet(&log, number);
+    }
+    CHECK(mrt_log_settle(&log, 3) && mrt_log_settle(&log, 2) && log.seen == 0);
+    CHECK(!mrt_log_settle(&log, 2) && !mrt_log_settle(&log, 7));
+    // A new connection sends what is open, and only that.
+    mrt_log_rewind(&log);
+    CHECK(mrt_log_next(&log, 100, UINT32_MAX, &number) == MRT_LOG_PACKET && number == 1);
+    check_packet(&log, 1);
+    CHECK(mrt_log_next(&log, 100, UINT32_MAX, &number) == MRT_LOG_PACKET && number == 4);
+    CHECK(mrt_log_settle(&log, 1) && log.seen == 3);
+    check_packet(&log, 4);
+}
+
+static void a_message_fits_a_sector_or_is_refused(void)
+{
+    flash flash = {.power = UINT32_MAX};
+    mrt_storage storage = storage_of(&flash);
+    mrt_log log;
+    uint8_t body[SECTOR];
+    mrt_message message = {.grade = MRT_DURABLE, .address = mrt_text("bob")};
+    memset(body, 'x', sizeof body);
+    message.body.bytes = body;
+    CHECK(mrt_log_open(&log, &storage, 7) == MRT_IDLE);
+    message.body.count = SECTOR - 48;
+    CHECK(mrt_log_append(&log, &message) == MRT_ERROR_TOO_LARGE);
+    message.body.count = SECTOR - 48 - 20 - 12;
+    CHECK(mrt_log_append(&log, &message) == MRT_IDLE);
+}
+
+static void flipped_bits_are_found(void)
+{
+    flash flash = {.power = UINT32_MAX};
+    mrt_storage storage = storage_of(&flash);
+    mrt_log log;
+    uint64_t number = 0;
+    mrt_log_open(&log, &storage, 7);
+    CHECK(store(&log) == MRT_IDLE && store(&log) == MRT_IDLE);
+    flash.bytes[48 + 16 + 8] ^= 0x10;
+    CHECK(mrt_log_open(&log, &storage, 9) == MRT_IDLE);
+    CHECK(log.epoch == 7);
+    CHECK(mrt_log_next(&log, 100, UINT32_MAX, &number) == MRT_LOG_DAMAGED && number == 1);
+    CHECK(mrt_log_settle(&log, 1));
+    CHECK(mrt_log_next(&log, 100, UINT32_MAX, &number) == MRT_LOG_PACKET && number == 2);
+    check_packet(&log, 2);
+}
+
+// What the world outside of the device knows, for one life of the flash.
+typedef struct model {
+    // Numbers whose append succeeded.
+    bool is_stored[NUMBERS];
+    bool is_settled[NUMBERS];
+    // Told to the broker: durable.
+    uint64_t announced;
+} model;
+
+static void check_found(mrt_log *log, const model *model)
+{
+    uint64_t number = 0;
+    uint64_t previous = log->seen;
+    CHECK(log->seen >= model->announced);
+    for (;;) {
+        mrt_log_next_kind kind = mrt_log_next(log, UINT64_MAX / 2, UINT32_MAX, &number);
+        if (kind == MRT_LOG_NOTHING) {
+            break;
+        }
+        CHECK(number > previous);
+        for (uint64_t skipped = previous + 1; skipped < number; skipped++) {
+            CHECK(!model->is_stored[skipped] || model->is_settled[skipped]);
+        }
+        previous = number;
+        if (kind == MRT_LOG_PACKET) {
+            check_packet(log, number);
+        } else {
+            // Only what was cut off in the middle of being stored.
+            CHECK(kind == MRT_LOG_DAMAGED && !model->is_stored[number]);
+        }
+        if (number == log->seen + MRT_LOG_WINDOW) {
+            return;
+        }
+    }
+    for (uint64_t rest = previous + 1; rest < NUMBERS; rest++) {
+        CHECK(!model->is_stored[rest] || model->is_settled[rest]);
+    }
+}
+
+// A life between two losses of power.
+static void live(mrt_log *log, model *model)
+{
+    for (;;) {
+        mrt_status status = MRT_IDLE;
+        uint64_t open = log->highest - log->seen;
+        if (chance(3) > 0) {
+            uint64_t number = log->highest + 1;
+            CHECK(number < NUMBERS);
+            status = store(log);
+            model->is_stored[number] = status == MRT_IDLE;
+            CHECK(status == MRT_IDLE || status == MRT_ERROR_FULL || status == MRT_ERROR_STORAGE);
+            // What is settled frees its room: the log never locks itself up.
+            CHECK(status != MRT_ERROR_FULL || open > 0);
+        } else if (open > 0) {
+            uint64_t number = log->seen + 1 + chance(open < 8 ? (uint32_t)open : 8);
+            if (mrt_log_settle(log, number)) {
+                model->is_settled[number] = true;
+            }
+        }
+        if (status != MRT_ERROR_STORAGE && chance(9) == 0) {
+            status = mrt_log_mark(log);
+            model->announced = status == MRT_IDLE ? log->marked : model->announced;
+        }
+        if (status == MRT_ERROR_STORAGE) {
+            return;
+        }
+    }
+}
+
+static void power_may_go_at_any_write(void)
+{
+    static model model;
+    flash flash = {.power = UINT32_MAX};
+    mrt_storage storage = storage_of(&flash);
+    mrt_log log;
+    uint64_t epoch = 1;
+    memset(flash.bytes, 0xA5, sizeof flash.bytes);
+    for (int life = 0; life < 3000; life++) {
+        flash.power = UINT32_MAX;
+        CHECK(mrt_log_open(&log, &storage, (uint64_t)life + 1) == MRT_IDLE);
+        if (log.epoch != epoch) {
+            // Nothing that was stored may be forgotten by beginning anew.
+            for (uint64_t number = 0; number < NUMBERS; number++) {
+                CHECK(!model.is_stored[number] || model.is_settled[number]);
+            }
+            memset(&model, 0, sizeof model);
+            epoch = log.epoch;
+        }
+        check_found(&log, &model);
+        mrt_log_rewind(&log);
+        flash.power = 1 + chance(400);
+        live(&log, &model);
+    }
+    printf("    3000 losses of power, %u erasures, %llu messages\n", flash.erasures,
+        (unsigned long long)log.highest);
+    CHECK(log.highest > 1000);
+}
+
+int main(void)
+{
+    RUN(ram_keeps_the_order_and_wraps);
+    RUN(results_may_come_in_any_order);
+    RUN(a_message_fits_a_sector_or_is_refused);
+    RUN(flipped_bits_are_found);
+    RUN(power_may_go_at_any_write);
+    return 0;
+}

@@ -1,0 +1,335 @@
+// What clients are let in with and what it allows them: credentials become an access that lives as
+// long as its connection, and every check of a right ends here.
+
+import Primitives
+
+/// Who somebody is, as the edge has verified it: by the signature of a JSON Web Token, a client
+/// certificate, or a pre-shared key.
+public struct VerifiedIdentity: Hashable, Sendable {
+    public enum Proof: UInt8, Hashable, Sendable {
+        case webToken, certificate, preSharedKey
+    }
+
+    public var proof: Proof
+    public var app: [UInt8]
+    public var user: [UInt8]
+    /// The only device it speaks for; nil for any.
+    public var device: [UInt8]?
+    /// What the bearer may do; nil for whatever the app's users may.
+    public var rights: Rights?
+    /// Unix seconds from which on it is worth nothing; `UInt64.max` for never.
+    public var expiresUnixSeconds: UInt64
+    /// What vouched for it: the id of the key that signed a web token, a certificate's serial
+    /// number, a pre-shared key's identity. Withdrawing that ends the sessions.
+    public var voucher: [UInt8]
+
+    public init(
+        proof: Proof, app: [UInt8], user: [UInt8], device: [UInt8]? = nil, rights: Rights? = nil,
+        expiresUnixSeconds: UInt64 = .max, voucher: [UInt8] = []
+    ) {
+        self.proof = proof
+        self.app = app
+        self.user = user
+        self.device = device
+        self.rights = rights
+        self.expiresUnixSeconds = expiresUnixSeconds
+        self.voucher = voucher
+    }
+}
+
+/// What a live connection was let in with.
+struct Access {
+    enum Source {
+        case token(Handle)
+        case appKey
+        case anonymous
+        case verified(VerifiedIdentity)
+    }
+
+    var session = Slab<Session>.none
+    let source: Source
+    /// What is allowed now; taken again from the source when that changes.
+    var rights: Rights
+    let expiresUnixSeconds: UInt64
+    /// Ends the connection when the credential does.
+    var timer = TimerWheel.Token.none
+}
+
+/// Who a claim turned out to be.
+struct Identity {
+    let app: UInt32
+    let user: [UInt8]
+    let access: Access
+}
+
+extension Broker {
+    // MARK: - Credentials
+
+    /// Hands over what the edge has verified, right before the event whose claim is
+    /// ``Claim/verified``.
+    public mutating func present(_ identity: VerifiedIdentity, for connection: ConnectionID) {
+        presented[connection] = identity
+    }
+
+    /// Judges a claim by the tables as they are now.
+    mutating func authenticate(
+        _ claim: Claim, from connection: ConnectionID, device: [UInt8],
+        _ bytes: UnsafeRawBufferPointer, _ moment: Moment
+    ) throws(ConnectRefusal) -> Identity {
+        let now = moment.unixMilliseconds / 1000
+        switch claim {
+        case .token(let identifier, let digest):
+            guard let handle = tokens.find(identifier.bytes(in: bytes), digest: digest),
+                let token = tokens[handle], let app = app(named: token.app),
+                token.expiresUnixSeconds > now
+            else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
+            if let bound = token.device, bound != device {
+                throw ConnectRefusal(reason: .clientIdentifierNotValid)
+            }
+            noteUse(of: handle, now)
+            return Identity(
+                app: app, user: token.user,
+                access: Access(
+                    source: .token(handle), rights: token.rights ?? apps[app].rights,
+                    expiresUnixSeconds: token.expiresUnixSeconds))
+        case .appKey(let name, let digest, let user):
+            guard let app = appNames.value(for: name.bytes(in: bytes)),
+                let key = apps[app].keyDigest, key == digest
+            else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
+            return unlimitedIdentity(app, user.bytes(in: bytes), .appKey)
+        case .anonymous(let user):
+            guard let app = app(named: anonymousApp) else {
+                throw ConnectRefusal(reason: .notAuthorized)
+            }
+            return unlimitedIdentity(app, user.bytes(in: bytes), .anonymous)
+        case .verified:
+            guard let identity = presented.removeValue(forKey: connection) else {
+                preconditionFailure("a verified claim of which nothing was handed over")
+            }
+            return try authenticate(identity, device: device, now)
+        }
+    }
+
+    private func authenticate(
+        _ identity: VerifiedIdentity, device: [UInt8], _ now: UInt64
+    ) throws(ConnectRefusal) -> Identity {
+        guard let app = app(named: identity.app), identity.expiresUnixSeconds > now else {
+            throw ConnectRefusal(reason: .badUserNameOrPassword)
+        }
+        if let bound = identity.device, bound != device {
+            throw ConnectRefusal(reason: .clientIdentifierNotValid)
+        }
+        return Identity(
+            app: app, user: identity.user,
+            access: Access(
+                source: .verified(identity), rights: identity.rights ?? apps[app].rights,
+                expiresUnixSeconds: identity.expiresUnixSeconds))
+    }
+
+    /// Keeps the time of a token's last use, to the hour, and without a commit of its own.
+    private mutating func noteUse(of handle: Handle, _ now: UInt64) {
+        guard let token = tokens.noteUse(handle, now) else { return }
+        gathering.lazyRecords.append(Records.token(token))
+    }
+
+    /// A claim without an end and without rights of its own.
+    private func unlimitedIdentity(
+        _ app: UInt32, _ user: UnsafeRawBufferPointer, _ source: Access.Source
+    ) -> Identity {
+        Identity(
+            app: app, user: Array(user),
+            access: Access(source: source, rights: apps[app].rights, expiresUnixSeconds: .max))
+    }
+
+    // MARK: - The life of an access
+
+    /// Gives a session's new connection its access.
+    mutating func grant(_ access: Access, to session: UInt32, _ moment: Moment) {
+        let attachment = sessions[session].attachment
+        precondition(attachments[attachment].access == Slab<Access>.none, "a second access")
+        let index = accesses.insert(access).index
+        accesses[index].session = session
+        attachments[attachment].access = index
+        guard access.expiresUnixSeconds != .max else { return }
+        // Counted from here by the monotonic clock: a clock that is set moves nobody's end.
+        let seconds = access.expiresUnixSeconds - moment.unixMilliseconds / 1000
+        accesses[index].timer = deadlines.insert(
+            deadline: moment.instant.advanced(bySeconds: seconds),
+            payload: DeadlinePayload.access(index).raw)
+    }
+
+    /// Takes a session's access back, with its connection.
+    mutating func withdrawAccess(of session: UInt32) {
+        let attachment = sessions[session].attachment
+        let access = accesses.remove(attachments[attachment].access)
+        deadlines.cancel(access.timer)
+        attachments[attachment].access = Slab<Access>.none
+    }
+
+    /// A connected client presents a new credential. It must prove the same user for the same
+    /// device; otherwise the old one stays in force. Everything else about the session goes on.
+    mutating func exchangeCredential(
+        _ connection: ConnectionID, _ claim: Claim, _ bytes: UnsafeRawBufferPointer,
+        _ moment: Moment, _ effects: inout Effects
+    ) {
+        guard let session = session(of: connection) else {
+            presented[connection] = nil
+            return
+        }
+        do throws(ConnectRefusal) {
+            let identity = try authenticate(
+                claim, from: connection, device: sessions[session].device, bytes, moment)
+            let user = sessions[session].user
+            guard identity.app == users[user].app, identity.user == users[user].name else {
+                throw ConnectRefusal(reason: .notAuthorized)
+            }
+            withdrawAccess(of: session)
+            grant(identity.access, to: session, moment)
+            dropForbiddenSubscriptions(session, &effects)
+            effects[connection.lane].effects.append(.answerCredential(connection, .success))
+        } catch {
+            refuseCredential(connection, error.reason, &effects)
+        }
+    }
+
+    mutating func refuseCredential(
+        _ connection: ConnectionID, _ reason: ReasonCode, _ effects: inout Effects
+    ) {
+        guard let session = session(of: connection) else { return }
+        counters.credentialsRefused += 1
+        note(.connectRefused, session, reason, &effects)
+        effects[connection.lane].effects.append(.answerCredential(connection, reason))
+    }
+
+    /// Ends the connections whose credential is not believed any more: `isBelieved` is asked for
+    /// everything that the edge has verified. Their number.
+    public mutating func endDisbelieved(
+        at moment: Moment, effects: inout Effects, _ isBelieved: (VerifiedIdentity) -> Bool
+    ) -> Int {
+        var count = 0
+        for access in 0..<accesses.endIndex where accesses.contains(access) {
+            guard case .verified(let identity) = accesses[access].source, !isBelieved(identity)
+            else { continue }
+            close(accesses[access].session, .notAuthorized, moment, &effects)
+            count += 1
+        }
+        return count
+    }
+
+    /// A credential has come to its end while its connection lives. 0xA0 tells the device that its
+    /// time is up, and not that it did something it may not.
+    mutating func expireAccess(_ index: UInt32, _ moment: Moment, _ effects: inout Effects) {
+        close(accesses[index].session, .maximumConnectTime, moment, &effects)
+    }
+
+    // MARK: - Rights
+
+    /// What a connected session was let in with.
+    @inline(__always)
+    func access(of session: UInt32) -> UInt32 {
+        attachments[sessions[session].attachment].access
+    }
+
+    func bearer(_ session: UInt32) -> RightsBearer {
+        RightsBearer(
+            user: users[sessions[session].user].name, device: sessions[session].device)
+    }
+
+    /// Whether a connected session may do something; a refusal is counted.
+    @inline(__always)
+    mutating func allows(_ action: RightsAction, _ session: UInt32) -> Bool {
+        if accesses[access(of: session)].rights.allowsAll(action.kind) { return true }
+        return allowsByList(action, session)
+    }
+
+    @inline(never)
+    private mutating func allowsByList(_ action: RightsAction, _ session: UInt32) -> Bool {
+        if accesses[access(of: session)].rights.allows(action, bearer(session)) { return true }
+        counters.rightsRefusals += 1
+        return false
+    }
+
+    /// Why a send's target as a whole is not allowed. Each receiver of a list is asked for by
+    /// itself, and members of a group by their membership.
+    @inline(__always)
+    mutating func forbids(
+        _ target: SendTarget, from session: UInt32, _ bytes: UnsafeRawBufferPointer
+    ) -> Bool {
+        switch target {
+        case .user(let name): !allows(.send(user: name.bytes(in: bytes)), session)
+        case .topic(let name): !allows(.publish(topic: name.bytes(in: bytes)), session)
+        case .everybody: !allows(.broadcast, session)
+        case .users, .group: false
+        }
+    }
+
+    /// Whether a list names somebody whom the sender may not send to: where there will be nobody to
+    /// tell which receivers were refused, as for a will, that refuses the whole.
+    mutating func listRefusal(
+        of request: SendRequest, from session: UInt32, _ bytes: UnsafeRawBufferPointer
+    ) -> ReasonCode? {
+        guard case .users(let ids, let count) = request.target else { return nil }
+        var list = ListReader(ids.bytes(in: bytes))
+        for _ in 0..<count where !allows(.send(user: list.next()), session) {
+            return .notAuthorized
+        }
+        return nil
+    }
+
+    /// Tells the log which receivers of a list the sender was not allowed; the sender itself is
+    /// told with the result.
+    func noteForbidden(
+        _ tally: RoutingTally, of request: SendRequest, from session: UInt32,
+        _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+    ) {
+        guard case .users(let ids, let count) = request.target,
+            tally.refusals.contains(where: { $0.reason == .notAuthorized })
+        else { return }
+        var list = ListReader(ids.bytes(in: bytes))
+        var names: [UInt8] = []
+        for index in 0..<UInt32(count) {
+            let name = list.next()
+            guard tally.refusals.contains(Refusal(index: index, reason: .notAuthorized)) else {
+                continue
+            }
+            if !names.isEmpty { names.append(UInt8(ascii: ",")) }
+            names.append(contentsOf: name)
+        }
+        names.withUnsafeBytes {
+            note(.sendRefused, session, .notAuthorized, subject: $0, &effects)
+        }
+    }
+
+    /// Ends the subscriptions of a connected session that its rights do not allow any more.
+    mutating func dropForbiddenSubscriptions(_ session: UInt32, _ effects: inout Effects) {
+        guard !accesses[access(of: session)].rights.allowsAll(.subscribe) else { return }
+        var next = sessions[session].firstSubscription
+        while next != Slab<Subscription>.none {
+            let index = next
+            next = subscriptions[index].next
+            // What every session receives by itself has no filter.
+            let filter = audiences[subscriptions[index].audience].filter
+            if filter.isEmpty { continue }
+            filter.withUnsafeBytes { bytes in
+                guard !allows(.subscribe(filter: bytes), session) else { return }
+                note(.subscribeRefused, session, .notAuthorized, subject: bytes, &effects)
+                forgetSubscription(index)
+            }
+        }
+    }
+}
+
+/// Walks over the ids of a list: each one length byte and its bytes.
+struct ListReader {
+    private let list: UnsafeRawBufferPointer
+    private var offset = 0
+
+    init(_ list: UnsafeRawBufferPointer) { self.list = list }
+
+    /// The next id; there must be one.
+    mutating func next() -> UnsafeRawBufferPointer {
+        let end = offset + 1 + Int(list[offset])
+        defer { offset = end }
+        return UnsafeRawBufferPointer(rebasing: list[offset + 1..<end])
+    }
+}

@@ -1,0 +1,225 @@
+// Who is in which group, kept consistent from all sides: the group's list, the user's list, the
+// audience of sessions, and the members whose mail has to wait.
+
+import Primitives
+
+extension Broker {
+    // MARK: - Groups
+
+    mutating func insertGroup(_ new: consuming Group) -> UInt32 {
+        let (app, name, identifier) = (new.app, new.name, new.identifier)
+        let group = groups.insert(new).index
+        name.withUnsafeBytes { apps[app].groups.insert(group, for: $0) }
+        restoration?.groups[identifier] = group
+        return group
+    }
+
+    /// Forgets a group without members.
+    mutating func removeGroup(_ group: UInt32) {
+        precondition(groups[group].memberships.isEmpty, "the end of a group with members")
+        let app = groups[group].app
+        groups[group].name.withUnsafeBytes { name in _ = apps[app].groups.remove(name) }
+        audiences.remove(groups[group].audience)
+        groups.remove(group)
+    }
+
+    // MARK: - Members
+
+    /// A user's place in a group; nil for one who is not in it.
+    func membership(of user: UInt32, in group: UInt32) -> UInt32? {
+        let position = groupPosition(of: user, notBefore: groups[group].name)
+        guard position < users[user].memberships.count else { return nil }
+        let membership = users[user].memberships[position]
+        return memberships[membership].group == group ? membership : nil
+    }
+
+    mutating func addMember(_ user: UInt32, to group: UInt32) {
+        let place = memberPosition(in: group, notBefore: users[user].name)
+        let ownPlace = groupPosition(of: user, notBefore: groups[group].name)
+        let membership = memberships.insert(
+            Membership(group: group, user: user, waitingPosition: Slab<Membership>.none)
+        ).index
+        groups[group].memberships.insert(membership, at: place)
+        users[user].memberships.insert(membership, at: ownPlace)
+        var session = users[user].firstSession
+        while session != Slab<Session>.none {
+            if receivesGroups(session) {
+                join(session: session, audience: groups[group].audience, grade: .once)
+            }
+            session = sessions[session].nextOfUser
+        }
+        setWaiting(membership, isWaiting(user))
+    }
+
+    mutating func removeMember(_ index: UInt32) {
+        setWaiting(index, false)
+        let (group, user) = (memberships[index].group, memberships[index].user)
+        var session = users[user].firstSession
+        while session != Slab<Session>.none {
+            leave(audience: groups[group].audience, session)
+            session = sessions[session].nextOfUser
+        }
+        groups[group].memberships.remove(
+            at: memberPosition(in: group, notBefore: users[user].name))
+        users[user].memberships.remove(
+            at: groupPosition(of: user, notBefore: groups[group].name))
+        memberships.remove(index)
+    }
+
+    private mutating func leave(audience: UInt32, _ session: UInt32) {
+        var index = sessions[session].firstSubscription
+        while index != Slab<Subscription>.none {
+            let next = subscriptions[index].next
+            if subscriptions[index].audience == audience { leave(subscription: index) }
+            index = next
+        }
+    }
+
+    /// An MRT session hears its user's groups without asking.
+    private func receivesGroups(_ session: UInt32) -> Bool {
+        sessions[session].dialect == .mrt
+    }
+
+    /// A new session joins the audiences of its user's groups.
+    mutating func joinGroupAudiences(_ session: UInt32) {
+        guard receivesGroups(session) else { return }
+        for membership in users[sessions[session].user].memberships {
+            join(
+                session: session, audience: groups[memberships[membership].group].audience,
+                grade: .once)
+        }
+    }
+
+    // MARK: - Order
+
+    /// The first place of a user's list of groups whose id does not come before `name`.
+    private func groupPosition(of user: UInt32, notBefore name: [UInt8]) -> Int {
+        firstPosition(in: users[user].memberships.count) { position in
+            let group = memberships[users[user].memberships[position]].group
+            return !groups[group].name.lexicographicallyPrecedes(name)
+        }
+    }
+
+    /// The first place of a user's list of groups whose id comes behind `name`.
+    func groupPosition(of user: UInt32, behind name: [UInt8]) -> Int {
+        firstPosition(in: users[user].memberships.count) { position in
+            let group = memberships[users[user].memberships[position]].group
+            return name.lexicographicallyPrecedes(groups[group].name)
+        }
+    }
+
+    /// The first place of a group's list of members whose id does not come before `name`.
+    private func memberPosition(in group: UInt32, notBefore name: [UInt8]) -> Int {
+        firstPosition(in: groups[group].memberships.count) { position in
+            let user = memberships[groups[group].memberships[position]].user
+            return !users[user].name.lexicographicallyPrecedes(name)
+        }
+    }
+
+    /// The first place of a group's list of members whose id comes behind `name`.
+    func memberPosition(in group: UInt32, behind name: [UInt8]) -> Int {
+        firstPosition(in: groups[group].memberships.count) { position in
+            let user = memberships[groups[group].memberships[position]].user
+            return name.lexicographicallyPrecedes(users[user].name)
+        }
+    }
+
+    /// The first position that `isThere` says yes to, in a list where all behind it would too.
+    private func firstPosition(in count: Int, where isThere: (Int) -> Bool) -> Int {
+        var (low, high) = (0, count)
+        while low < high {
+            let middle = (low + high) / 2
+            if isThere(middle) { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+
+    // MARK: - Mail
+
+    /// Into the inboxes of a group's members, and the mailboxes of those whom no session receives.
+    mutating func enqueue(
+        _ message: UInt32, group: UInt32, excluding excluded: UInt32,
+        _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
+    ) {
+        enqueue(
+            message, audience: groups[group].audience, excluding: excluded, &tally, moment,
+            &effects)
+        for position in 0..<groups[group].waiting.count {
+            let membership = groups[group].waiting[position]
+            enqueue(message, mailboxOf: memberships[membership].user, &tally)
+        }
+    }
+
+    /// Whether mail for a user goes to its mailbox, since no session receives it.
+    private func isWaiting(_ user: UInt32) -> Bool {
+        users[user].firstSession == Slab<Session>.none
+    }
+
+    /// Notes in all groups of a user whether its mail has to wait: call whenever that may have
+    /// changed.
+    mutating func updateWaiting(of user: UInt32) {
+        let isWaiting = isWaiting(user)
+        for index in users[user].memberships { setWaiting(index, isWaiting) }
+    }
+
+    private mutating func setWaiting(_ index: UInt32, _ isWaiting: Bool) {
+        let group = memberships[index].group
+        let position = memberships[index].waitingPosition
+        guard (position != Slab<Membership>.none) != isWaiting else { return }
+        if isWaiting {
+            memberships[index].waitingPosition = UInt32(groups[group].waiting.count)
+            groups[group].waiting.append(index)
+        } else {
+            let last = groups[group].waiting.removeLast()
+            if last != index {
+                groups[group].waiting[Int(position)] = last
+                memberships[last].waitingPosition = position
+            }
+            memberships[index].waitingPosition = Slab<Membership>.none
+        }
+    }
+
+    // MARK: - Rows
+
+    mutating func writeGroup(_ group: UInt32) {
+        gathering.records.append(
+            Records.group(
+                groups[group], app: apps[groups[group].app].name,
+                owner: users[groups[group].owner].name))
+    }
+
+    mutating func writeMember(_ user: UInt32, _ group: UInt32, isMember: Bool) {
+        gathering.records.append(
+            Records.member(
+                group: groups[group].identifier, user: users[user].name, isMember: isMember))
+    }
+
+    mutating func restoreGroup(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .groups, key: key)
+        let appName = try row.readString()
+        let name = try row.readString()
+        let title = try row.readString()
+        let ownerName = try row.readString()
+        guard key.count == 8, let app = app(named: appName),
+            let owner = ownerName.withUnsafeBytes({ apps[app].users.value(for: $0) })
+        else { throw .danglingRecord(.groups, key: key) }
+        let creationKey = try row.read(UInt64.self)
+        let isLimited = try row.read(UInt8.self) == 1
+        var allowed: [[UInt8]] = []
+        for _ in 0..<(try row.read(UInt16.self)) { allowed.append(try row.readString()) }
+        _ = insertGroup(
+            Group(
+                identifier: RecordKey.readNumber(key), app: app, name: name, title: title,
+                owner: owner, key: creationKey, allowed: isLimited ? allowed : nil,
+                meta: try row.readString(), audience: audiences.insert(Audience()).index))
+    }
+
+    mutating func restoreMember(_ key: [UInt8]) throws(RestoreError) {
+        guard key.count > 8, let group = restoration!.groups[RecordKey.readNumber(key)],
+            let user = key[8...].withUnsafeBytes({
+                apps[groups[group].app].users.value(for: $0)
+            })
+        else { throw .danglingRecord(.members, key: key) }
+        addMember(user, to: group)
+    }
+}

@@ -1,0 +1,188 @@
+// Whom the broker believes when a client says who it is: keys of account servers, names in client
+// certificates, pre-shared keys. Exchanged as a whole by a reload while the lanes ask.
+
+import BrokerCore
+import Configuration
+import Credentials
+import NetTransport
+import Threads
+import WireFormat
+
+/// What the files of a configuration hold about clients, read and checked.
+struct TrustMaterial: Sendable {
+    /// The keys of account servers and what they are called, as the core knows them.
+    var webTokenKeys = VerificationKeys()
+    var webTokenVouchers: Set<WebTokenVoucher> = []
+    var preSharedKeys: [String: [UInt8]] = [:]
+    var revoked: RevokedCertificates?
+    var clientApp: String?
+    var clientName = CertificateName.commonName
+
+    init() {}
+
+    /// Reads all files that the settings name.
+    init(_ settings: BrokerSettings) throws(StartError) {
+        do throws(CredentialError) {
+            for key in settings.jwt.keys {
+                let algorithm = SignatureAlgorithm(key.algorithm)
+                webTokenKeys.set(
+                    try VerificationKey(path: key.file, algorithm: algorithm), id: key.kid,
+                    app: key.app)
+                webTokenVouchers.insert(WebTokenVoucher(app: key.app, kid: key.kid))
+            }
+            if let file = settings.tls.pskFile {
+                preSharedKeys = try PreSharedKeyFile.read(
+                    file,
+                    keyByteCounts: PreSharedKeys
+                        .keyByteCountMinimum...PreSharedKeys.keyByteCountMaximum,
+                    identityByteCountMaximum: PreSharedKeys.identityByteCountMaximum)
+            }
+            if let file = settings.tls.crlFile { revoked = try RevokedCertificates(path: file) }
+        } catch {
+            throw .credentials(error)
+        }
+        clientApp = settings.tls.clientApp
+        clientName = settings.tls.clientName
+    }
+}
+
+/// A key of an account server, by name.
+struct WebTokenVoucher: Hashable, Sendable {
+    let app: String
+    let kid: String
+}
+
+/// Why a credential is worth nothing, for the log.
+struct TrustRefusal: Error {
+    let detail: String
+
+    init(_ detail: String) { self.detail = detail }
+}
+
+/// The trust that all lanes share.
+final class ClientTrust: Sendable {
+    /// Asked by OpenSSL during handshakes.
+    let preSharedKeys = PreSharedKeys()
+    private let material: Locked<TrustMaterial>
+
+    init(_ material: TrustMaterial) {
+        self.material = Locked(material)
+        preSharedKeys.replace(with: material.preSharedKeys)
+    }
+
+    /// From now on this is believed and nothing else.
+    func replace(with new: TrustMaterial) {
+        material.withLock { $0 = new }
+        preSharedKeys.replace(with: new.preSharedKeys)
+    }
+
+    /// Whether what vouched for a connected client is still believed.
+    func believes(_ identity: VerifiedIdentity) -> Bool {
+        let voucher = String(decoding: identity.voucher, as: UTF8.self)
+        switch identity.proof {
+        case .webToken:
+            let app = String(decoding: identity.app, as: UTF8.self)
+            return material.withLock {
+                $0.webTokenVouchers.contains(WebTokenVoucher(app: app, kid: voucher))
+            }
+        case .preSharedKey: return preSharedKeys.contains(voucher)
+        case .certificate: return material.withLock { $0.revoked?.contains(voucher) != true }
+        }
+    }
+
+    /// When the first of the revocation lists is over; nil without one.
+    var revocationListExpiryUnixSeconds: Int64? {
+        material.withLock { $0.revoked?.expiryUnixSeconds }
+    }
+
+    // MARK: - Judging
+
+    /// Who a JSON Web Token's bearer is.
+    func identity(
+        webToken bytes: RawSpan, unixSeconds: Int64
+    ) throws(TrustRefusal) -> VerifiedIdentity {
+        let keys = material.withLock { $0.webTokenKeys }
+        let token: JSONWebToken
+        do throws(JSONWebTokenError) {
+            token = try JSONWebToken(verifying: bytes, keys: keys, unixSeconds: unixSeconds)
+        } catch {
+            throw TrustRefusal("web token: \(error)")
+        }
+        guard Self.isIdentifier(token.app), Self.isIdentifier(token.user),
+            token.device.map(Self.isDevice) ?? true
+        else { throw TrustRefusal("web token: iss, sub or device is no id") }
+        var rights: Rights?
+        if let texts = token.rights {
+            do throws(RightsError) {
+                rights = try Rights(texts.map { Array($0.utf8) })
+            } catch {
+                throw TrustRefusal("web token: \(error)")
+            }
+        }
+        // The same allowance for the other clock as when it was judged.
+        let end = token.expiryUnixSeconds + JSONWebToken.clockDifferenceSecondsMaximum
+        return VerifiedIdentity(
+            proof: .webToken, app: Array(token.app.utf8), user: Array(token.user.utf8),
+            device: token.device.map { Array($0.utf8) }, rights: rights,
+            expiresUnixSeconds: UInt64(end), voucher: Array(token.keyID.utf8))
+    }
+
+    /// Who a verified client certificate names.
+    func identity(certificate der: [UInt8]) throws(TrustRefusal) -> VerifiedIdentity {
+        guard let certificate = ClientCertificate(der: der) else {
+            throw TrustRefusal("the certificate cannot be read")
+        }
+        let name: String? =
+            switch material.withLock({ $0.clientName }) {
+            case .commonName: certificate.commonName
+            case .dnsName: certificate.dnsName
+            case .uri: certificate.uri
+            case .email: certificate.email
+            }
+        guard let name else { throw TrustRefusal("the certificate has no name of this kind") }
+        return try identity(
+            name, .certificate, voucher: certificate.serial.description,
+            expiresUnixSeconds: certificate.expiryUnixSeconds)
+    }
+
+    /// Who a pre-shared key belongs to.
+    func identity(preShared name: String) throws(TrustRefusal) -> VerifiedIdentity {
+        try identity(name, .preSharedKey, voucher: name, expiresUnixSeconds: .max)
+    }
+
+    /// Reads `APP/USER`, or a user of the app that the settings name.
+    private func identity(
+        _ name: String, _ proof: VerifiedIdentity.Proof, voucher: String,
+        expiresUnixSeconds: UInt64
+    ) throws(TrustRefusal) -> VerifiedIdentity {
+        let parts = name.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+        let named: String? = parts.count == 2 ? parts[0] : material.withLock { $0.clientApp }
+        guard let app = named else {
+            throw TrustRefusal("\"\(name)\" names no app, and tls.clientApp is not set")
+        }
+        guard parts.count <= 2, Self.isIdentifier(app), Self.isIdentifier(parts[parts.count - 1])
+        else { throw TrustRefusal("\"\(name)\" is neither USER nor APP/USER") }
+        return VerifiedIdentity(
+            proof: proof, app: Array(app.utf8), user: Array(parts[parts.count - 1].utf8),
+            expiresUnixSeconds: expiresUnixSeconds, voucher: Array(voucher.utf8))
+    }
+
+    private static func isIdentifier(_ text: String) -> Bool {
+        Array(text.utf8).withUnsafeBytes(TextRules.isIdentifier)
+    }
+
+    private static func isDevice(_ text: String) -> Bool {
+        Array(text.utf8).withUnsafeBytes(TextRules.isDevice)
+    }
+}
+
+extension SignatureAlgorithm {
+    fileprivate init(_ algorithm: WebTokenAlgorithm) {
+        switch algorithm {
+        case .rs256: self = .rs256
+        case .es256: self = .es256
+        case .edDSA: self = .edDSA
+        case .hs256: self = .hs256
+        }
+    }
+}

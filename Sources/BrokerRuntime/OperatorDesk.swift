@@ -1,0 +1,109 @@
+// The operator's desk: carries out the requests of administration and answers when what they
+// changed is committed. It knows the broker and its store; it does not know sockets.
+
+import Administration
+import BrokerCore
+import Credentials
+import NetTransport
+import Primitives
+import WireFormat
+
+/// Answers one request after the other, on the door's thread.
+struct OperatorDesk {
+    let shared: SharedBroker
+    let clock: BrokerClock
+    let log: LogWriter
+    let backups: BackupHandover
+    let listeners: ListenerSet
+    let trust: ClientTrust
+    let started: Moment
+    let version: String
+
+    init(
+        shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupHandover,
+        listeners: ListenerSet, trust: ClientTrust, version: String
+    ) {
+        self.backups = backups
+        self.listeners = listeners
+        self.trust = trust
+        self.shared = shared
+        self.clock = clock
+        self.log = log
+        self.version = version
+        started = clock.moment()
+    }
+
+    /// The line that answers a line.
+    func answer(_ line: [UInt8]) -> [UInt8] {
+        do throws(AdministrationRefusal) {
+            switch try AdministrationCommand(line: line) {
+            case .createApp(let request): return request.line(replying: try createApp(request))
+            case .listApps(let request): return request.line(replying: listApps())
+            case .showApp(let request): return request.line(replying: try showApp(request))
+            case .setAppRights(let request): return request.line(replying: try setRights(request))
+            case .explainRights(let request): return request.line(replying: try explain(request))
+            case .addUser(let request): return request.line(replying: try addUser(request))
+            case .mintTokens(let request): return request.line(replying: try mint(request))
+            case .listTokens(let request): return request.line(replying: listTokens(request))
+            case .revokeTokens(let request): return request.line(replying: try revoke(request))
+            case .listSessions(let request): return request.line(replying: listSessions(request))
+            case .kickSessions(let request): return request.line(replying: try kick(request))
+            case .deleteSessions(let request): return request.line(replying: try delete(request))
+            case .showMailbox(let request): return request.line(replying: try show(request))
+            case .purgeQueues(let request): return request.line(replying: try purge(request))
+            case .backUpStore(let request): return request.line(replying: try backUp(request))
+            case .readStatistics(let request): return request.line(replying: statistics())
+            }
+        } catch {
+            return error.line
+        }
+    }
+
+    func statistics() -> ReadStatistics.Reply {
+        let (counters, gauges) = shared.enter { ($0.broker.counters, $0.broker.gauges()) }
+        let now = clock.moment()
+        let uptime = now.instant.milliseconds(since: started.instant) / 1000
+        return ReadStatistics.Reply(
+            brokerVersion: version, uptimeSeconds: uptime,
+            counters: StatisticsNames.list(
+                counters, gauges, loops: shared.laneHandles.map { $0.counters },
+                ProcessUsage.now(), TrustExpiry(listeners, trust, at: now)))
+    }
+
+    // MARK: - Support
+
+    /// Changes the core's state and returns when the change is on disk.
+    func changeAndCommit<Result>(
+        _ body: (inout SharedBroker.State) -> Result
+    ) -> Result {
+        let (result, sequence) = shared.enter { state in
+            (body(&state), state.broker.gatheringSequence)
+        }
+        shared.waitForCommit(of: sequence)
+        return result
+    }
+
+    func checkIdentifier(
+        _ text: String, _ what: String
+    ) throws(AdministrationRefusal) {
+        var text = text
+        let isValid = text.withUTF8 { TextRules.isIdentifier(UnsafeRawBufferPointer($0)) }
+        guard isValid else {
+            throw AdministrationRefusal(
+                .clientIdentifierNotValid,
+                "the \(what) \"\(text)\" must have 1 to 64 bytes, no / + # and control characters"
+            )
+        }
+    }
+
+    static func unknownApp(_ app: String) -> AdministrationRefusal {
+        AdministrationRefusal(
+            .notAuthorized, "there is no app \"\(app)\"; make one with: martlet app create \(app)")
+    }
+}
+
+extension AdministrationRefusal {
+    init(_ reason: ReasonCode, _ message: String) {
+        self.init(reason: reason.rawValue, message: message)
+    }
+}

@@ -1,0 +1,90 @@
+// One key that signs JSON Web Tokens for an app, as it is written in the configuration:
+//
+//     {app: "demo", kid: "2026-11", algorithm: "ES256", file: "/etc/martlet/demo-2026-11.pem"}
+
+/// How tokens are signed.
+public enum WebTokenAlgorithm: String, CaseIterable, Sendable {
+    case rs256 = "RS256"
+    case es256 = "ES256"
+    case edDSA = "EdDSA"
+    case hs256 = "HS256"
+}
+
+/// A key and whom it vouches for.
+public struct WebTokenKeySettings: Hashable, Sendable {
+    /// The app whose users it vouches for: the tokens' `iss`.
+    public var app: String
+    /// What the tokens' headers call it.
+    public var kid: String
+    /// The only algorithm it is used with, whatever a token says.
+    public var algorithm: WebTokenAlgorithm
+    /// A public key as PEM; for HS256 the secret's bytes.
+    public var file: String
+
+    public init(app: String, kid: String, algorithm: WebTokenAlgorithm, file: String) {
+        self.app = app
+        self.kid = kid
+        self.algorithm = algorithm
+        self.file = file
+    }
+
+    /// Reads the written form: an object with all four members and no other.
+    init(_ node: JSON5Node) throws(SettingFault) {
+        guard case .object(let members) = node.value else {
+            throw SettingFault("must be an object in braces, not \(node.kindName)")
+        }
+        var texts: [String: String] = [:]
+        let known = ["app", "kid", "algorithm", "file"]
+        for member in members {
+            guard known.contains(member.key) else {
+                throw SettingFault(
+                    "has \(member.key); known are \(known.joined(separator: ", "))")
+            }
+            guard case .string(let text) = member.node.value, !text.isEmpty,
+                !text.utf8.contains(0)
+            else { throw SettingFault("must have a text for \(member.key)") }
+            texts[member.key] = text
+        }
+        guard let app = texts["app"], let kid = texts["kid"], let name = texts["algorithm"],
+            let file = texts["file"]
+        else { throw SettingFault("must have \(known.joined(separator: ", "))") }
+        guard let algorithm = WebTokenAlgorithm(rawValue: name) else {
+            let names = WebTokenAlgorithm.allCases.map(\.rawValue).joined(separator: ", ")
+            throw SettingFault("has the algorithm \(name); known are \(names)")
+        }
+        self.init(app: app, kid: kid, algorithm: algorithm, file: file)
+    }
+
+    /// The written form.
+    var written: String {
+        let members = [
+            ("app", app), ("kid", kid), ("algorithm", algorithm.rawValue), ("file", file),
+        ]
+        return "{\(members.map { "\($0): \(Setting.quoted($1))" }.joined(separator: ", "))}"
+    }
+}
+
+extension Setting {
+    static func webTokenKeys(
+        _ key: String, _ path: Path<[WebTokenKeySettings]>, reload: ReloadEffect,
+        _ reason: String
+    ) -> Setting {
+        Setting(
+            key: key, domain: "list of objects", reload: reload, reason: reason,
+            written: { "[\($0[keyPath: path].map(\.written).joined(separator: ", "))]" },
+            assign: { node, settings throws(SettingFault) in
+                guard case .array(let elements) = node.value else {
+                    throw SettingFault("must be a list, not \(node.kindName)")
+                }
+                var keys: [WebTokenKeySettings] = []
+                for (index, element) in elements.enumerated() {
+                    do throws(SettingFault) {
+                        keys.append(try WebTokenKeySettings(element))
+                    } catch {
+                        throw SettingFault("entry \(index + 1) \(error.message)")
+                    }
+                }
+                settings[keyPath: path] = keys
+            })
+    }
+}

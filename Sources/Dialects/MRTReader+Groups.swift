@@ -1,0 +1,141 @@
+// Requests about groups and wills, as events. A request that breaks a rule of text is refused by
+// itself, in its place; whether it may be done is the core's decision.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+/// One REQUEST on its way to becoming an event.
+struct ReceivedRequest {
+    let connection: ConnectionID
+    let identifier: UInt64
+    let operation: MRT.Operation?
+    /// Place of the parameters in `bytes`.
+    let parameters: ByteRange
+    let bytes: UnsafeRawBufferPointer
+    /// Bytes that a result may have for its RESPONSE to be a packet that the client takes.
+    let resultByteCountMaximum: Int
+
+    var content: UnsafeRawBufferPointer { parameters.bytes(in: bytes) }
+
+    /// The place in `bytes` of a range within the parameters.
+    func place(_ range: ByteRange) -> ByteRange { range.shifted(by: Int(parameters.offset)) }
+
+    func fault(_ reason: ReasonCode) -> Event {
+        .requestFaulted(connection, requestIdentifier: identifier, reason)
+    }
+
+    func event(_ request: GroupRequest) -> Event {
+        .groupRequested(connection, requestIdentifier: identifier, request)
+    }
+}
+
+extension MRTReader {
+    // MARK: - Groups
+
+    static func createGroup(
+        _ request: ReceivedRequest, seed: UInt64
+    ) throws(WireError) -> Event {
+        let content = request.content
+        let create = try MRT.GroupCreate(content)
+        if create.title.count > WireLimits.groupTitleByteCountMaximum {
+            return request.fault(.packetTooLarge)
+        }
+        guard TextRules.isGroupTitle(create.title.bytes(in: content)),
+            TextRules.isUTF8(create.meta.bytes(in: content))
+        else { return request.fault(.payloadFormatInvalid) }
+        guard areIdentifiers(create.allowList, request) else {
+            return request.fault(.topicNameInvalid)
+        }
+        return request.event(
+            .create(
+                GroupCreation(
+                    key: create.key, title: request.place(create.title),
+                    meta: request.place(create.meta), allowed: place(create.allowList, request),
+                    seed: seed)))
+    }
+
+    /// An operation on a group that exists.
+    static func changeGroup(_ request: ReceivedRequest) throws(WireError) -> Event {
+        let content = request.content
+        switch request.operation {
+        case .groupJoin:
+            let name = try MRT.GroupName(content)
+            return request.event(.join(request.place(name.group)))
+        case .groupLeave:
+            let name = try MRT.GroupName(content)
+            return request.event(.leave(request.place(name.group)))
+        case .groupKick, .groupBan:
+            let member = try MRT.GroupMember(content)
+            let (group, user) = (request.place(member.group), request.place(member.user))
+            return request.event(
+                request.operation == .groupBan ? .ban(group, user: user) : .kick(group, user: user))
+        case .groupSetMeta:
+            let change = try MRT.GroupSetMeta(content)
+            guard TextRules.isUTF8(change.meta.bytes(in: content)) else {
+                return request.fault(.payloadFormatInvalid)
+            }
+            return request.event(
+                .setMeta(request.place(change.group), meta: request.place(change.meta)))
+        default:
+            let change = try MRT.GroupSetAllowList(content)
+            guard areIdentifiers(change.allowList, request) else {
+                return request.fault(.topicNameInvalid)
+            }
+            return request.event(
+                .setAllowed(
+                    request.place(change.group), allowed: place(change.allowList, request)))
+        }
+    }
+
+    static func queryGroups(_ request: ReceivedRequest) throws(WireError) -> Event {
+        if request.operation == .groupList {
+            let query = try MRT.GroupListQuery(request.content)
+            return request.event(
+                .list(
+                    after: request.place(query.after),
+                    byteCountMaximum: request.resultByteCountMaximum))
+        }
+        let query = try MRT.GroupQuery(request.content)
+        return request.event(
+            .describe(
+                request.place(query.group), after: request.place(query.after),
+                byteCountMaximum: request.resultByteCountMaximum))
+    }
+
+    /// Whether all on an allow list obey the rule of ids. Users who are not known yet may be on it.
+    private static func areIdentifiers(_ list: MRT.AllowList, _ request: ReceivedRequest) -> Bool {
+        guard case .only(_, let ids) = list else { return true }
+        var walk = MRT.IdentifierList(ids, in: request.content)
+        while let id = walk.next() {
+            guard TextRules.isIdentifier(id.bytes(in: request.content)) else { return false }
+        }
+        return true
+    }
+
+    private static func place(
+        _ list: MRT.AllowList, _ request: ReceivedRequest
+    ) -> IdentifierRange? {
+        switch list {
+        case .everybody: nil
+        case .only(let count, let ids): IdentifierRange(bytes: request.place(ids), count: count)
+        }
+    }
+
+    // MARK: - Wills
+
+    static func setWill(_ request: ReceivedRequest) throws(WireError) -> Event {
+        let will = try MRT.Will(request.content)
+        let base = Int(request.parameters.offset)
+        let judged = judge(
+            will.target, will.payload.shifted(by: base), isRaw: will.isRaw, base, request.bytes)
+        return .willSet(
+            request.connection, requestIdentifier: request.identifier,
+            WillRequest(
+                delaySeconds: will.delaySeconds,
+                message: SendRequest(
+                    number: 0, grade: .once, target: target(will.target, base),
+                    isRaw: will.isRaw, payload: will.payload.shifted(by: base),
+                    messageByteCount: judged.messageByteCount, fault: judged.fault)))
+    }
+}

@@ -1,0 +1,232 @@
+// What the broker tells of groups: the results of list and describe, and the events that members
+// get in a DELIVER of kind 7. Ranges are relative to the content, or the payload, that was decoded.
+//
+//     21 list      | u8 more | run of: string8 group, string8 title, u8 own |
+//     22 describe  | u8 flags | string8 owner | string8 title | varint members in all |
+//                  | stringv meta |
+//                  | run of string8 member |
+//        flags     4: more members follow   2: the asking user owns it   1: has an allow list
+//     event        | 1 joined, 2 left, 3 kicked | rest: user |
+//                  | 4 allow list updated | allow list |
+//                  | 5 meta updated | rest: meta |
+
+import Primitives
+
+extension MRT {
+    /// The result of ``Operation/groupList``.
+    public struct GroupList: Hashable, Sendable, RequestPart {
+        /// Ask again, after the last id of this page.
+        public var hasMore: Bool
+        /// The groups; ``GroupEntryList`` walks them.
+        public var entries: ByteRange
+
+        public init(hasMore: Bool, entries: ByteRange) {
+            self.hasMore = hasMore
+            self.entries = entries
+        }
+
+        public init(_ content: UnsafeRawBufferPointer) throws(WireError) {
+            var reader = PacketReader(content)
+            hasMore = try reader.readFlag()
+            let start = reader.offset
+            while !reader.isAtEnd {
+                _ = try reader.readString8(1...WireLimits.identifierByteCountMaximum)
+                _ = try reader.readString8()
+                _ = try reader.readFlag()
+            }
+            entries = ByteRange(offset: start, count: reader.offset - start)
+            // Without a last id there is nothing to ask after.
+            guard !(hasMore && entries.isEmpty) else { throw .malformed }
+        }
+
+        public var byteCount: Int { 1 + Int(entries.count) }
+        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+            writer.write(byte: hasMore ? 1 : 0)
+            writer.write(bytes: entries.bytes(in: source))
+        }
+    }
+
+    /// One group of the user who asked.
+    public struct GroupEntry: Hashable, Sendable {
+        public var group: ByteRange
+        public var title: ByteRange
+        /// Whether the user owns it.
+        public var isOwn: Bool
+
+        /// Bytes of an entry, given those of its strings.
+        public static func byteCount(group: Int, title: Int) -> Int { 3 + group + title }
+    }
+
+    /// Walks the entries of a ``GroupList``.
+    public struct GroupEntryList: IteratorProtocol {
+        private let bytes: UnsafeRawBufferPointer
+        private var offset: Int
+        private let end: Int
+
+        /// `range` is one that ``GroupList`` gave out for `bytes`.
+        public init(_ range: ByteRange, in bytes: UnsafeRawBufferPointer) {
+            precondition(range.endOffset <= bytes.count, "a byte range outside its buffer")
+            self.bytes = bytes
+            offset = Int(range.offset)
+            end = range.endOffset
+        }
+
+        /// The next entry, relative to the buffer.
+        public mutating func next() -> GroupEntry? {
+            guard offset < end else { return nil }
+            let group = ByteRange(offset: offset + 1, count: Int(bytes[offset]))
+            let title = ByteRange(
+                offset: group.endOffset + 1, count: Int(bytes[group.endOffset]))
+            let isOwn = bytes[title.endOffset] == 1
+            offset = title.endOffset + 1
+            precondition(offset <= end, "a list that no decoder has checked")
+            return GroupEntry(group: group, title: title, isOwn: isOwn)
+        }
+    }
+
+    /// The result of ``Operation/groupDescribe``.
+    public struct GroupDescription: Hashable, Sendable, RequestPart {
+        /// Whether only those on its allow list may join.
+        public var hasAllowList: Bool
+        /// Whether the asking user owns it.
+        public var isOwn: Bool
+        /// Ask again, after the last member of this page.
+        public var hasMoreMembers: Bool
+        public var owner: ByteRange
+        public var title: ByteRange
+        /// Members in all, on this page and off it.
+        public var memberCount: UInt32
+        public var meta: ByteRange
+        /// The members of this page; ``IdentifierList`` walks them.
+        public var members: ByteRange
+
+        private enum Flag {
+            static var allowList: UInt8 { 0x01 }
+            static var own: UInt8 { 0x02 }
+            static var more: UInt8 { 0x04 }
+            static var all: UInt8 { 0x07 }
+        }
+
+        public init(
+            hasAllowList: Bool, isOwn: Bool, hasMoreMembers: Bool, owner: ByteRange,
+            title: ByteRange, memberCount: UInt32, meta: ByteRange, members: ByteRange
+        ) {
+            self.hasAllowList = hasAllowList
+            self.isOwn = isOwn
+            self.hasMoreMembers = hasMoreMembers
+            self.owner = owner
+            self.title = title
+            self.memberCount = memberCount
+            self.meta = meta
+            self.members = members
+        }
+
+        public init(_ content: UnsafeRawBufferPointer) throws(WireError) {
+            var reader = PacketReader(content)
+            let flags = try reader.readByte()
+            guard flags & ~Flag.all == 0 else { throw .malformed }
+            hasAllowList = flags & Flag.allowList != 0
+            isOwn = flags & Flag.own != 0
+            hasMoreMembers = flags & Flag.more != 0
+            owner = try reader.readString8(1...WireLimits.identifierByteCountMaximum)
+            title = try reader.readString8()
+            memberCount = try reader.readVarInt(in: 0...UInt32.max)
+            meta = try reader.readStringV(0...WireLimits.remainingLengthMaximum)
+            members = try reader.readRun().strings
+            guard !(hasMoreMembers && members.isEmpty) else { throw .malformed }
+        }
+
+        public var byteCount: Int {
+            1 + owner.string8ByteCount + title.string8ByteCount
+                + VariableInteger.byteCount(memberCount) + meta.stringVByteCount
+                + Int(members.count)
+        }
+        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+            writer.write(
+                byte: (hasAllowList ? Flag.allowList : 0) | (isOwn ? Flag.own : 0)
+                    | (hasMoreMembers ? Flag.more : 0))
+            writer.write(string8: owner.bytes(in: source))
+            writer.write(string8: title.bytes(in: source))
+            writer.write(varInt: memberCount)
+            writer.write(stringV: meta.bytes(in: source))
+            writer.write(bytes: members.bytes(in: source))
+        }
+    }
+
+    /// What happened in a group (requirement rows D38 to D42): the payload of a
+    /// ``DeliveryKind/groupEvent``.
+    public enum GroupEvent: Hashable, Sendable, RequestPart {
+        case joined(user: ByteRange)
+        case left(user: ByteRange)
+        case kicked(user: ByteRange)
+        case allowListUpdated(AllowList)
+        case metaUpdated(ByteRange)
+
+        /// Reads a payload; nil for an event that this program does not know, which is not an
+        /// error.
+        public init?(_ payload: UnsafeRawBufferPointer) throws(WireError) {
+            try self.init(ByteRange(offset: 0, count: payload.count), in: payload)
+        }
+
+        /// The same of a payload within `body`, whose ranges are then within `body` too.
+        public init?(
+            _ payload: ByteRange, in body: UnsafeRawBufferPointer
+        ) throws(WireError) {
+            let bytes = UnsafeRawBufferPointer(rebasing: body[..<payload.endOffset])
+            var reader = PacketReader(bytes, from: Int(payload.offset))
+            switch try reader.readByte() {
+            case 1: self = .joined(user: try reader.readUser())
+            case 2: self = .left(user: try reader.readUser())
+            case 3: self = .kicked(user: try reader.readUser())
+            case 4: self = .allowListUpdated(try AllowList(&reader))
+            case 5: self = .metaUpdated(reader.readRest())
+            default: return nil
+            }
+        }
+
+        public var byteCount: Int {
+            switch self {
+            case .joined(let rest), .left(let rest), .kicked(let rest), .metaUpdated(let rest):
+                1 + Int(rest.count)
+            case .allowListUpdated(let list): 1 + list.byteCount
+            }
+        }
+
+        private var code: UInt8 {
+            switch self {
+            case .joined: 1
+            case .left: 2
+            case .kicked: 3
+            case .allowListUpdated: 4
+            case .metaUpdated: 5
+            }
+        }
+
+        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+            writer.write(byte: code)
+            switch self {
+            case .joined(let rest), .left(let rest), .kicked(let rest), .metaUpdated(let rest):
+                writer.write(bytes: rest.bytes(in: source))
+            case .allowListUpdated(let list): list.write(to: &writer, from: source)
+            }
+        }
+    }
+}
+
+extension PacketReader {
+    /// One byte, 0 or 1.
+    fileprivate mutating func readFlag() throws(WireError) -> Bool {
+        let byte = try readByte()
+        guard byte <= 1 else { throw .malformed }
+        return byte == 1
+    }
+
+    /// The rest, which is the id of a user.
+    fileprivate mutating func readUser() throws(WireError) -> ByteRange {
+        let user = readRest()
+        guard (1...WireLimits.identifierByteCountMaximum).contains(Int(user.count)) else {
+            throw .malformed
+        }
+        return user
+    }
+}

@@ -1,0 +1,147 @@
+// What rights allow, as tables: a right, who bears it, what is asked for, and the verdict.
+import Testing
+
+@testable import BrokerCore
+
+private func rights(_ texts: String...) throws -> Rights {
+    try Rights(texts.map { Array($0.utf8) })
+}
+
+private enum Asked {
+    case send(String), publish(String), subscribe(String), presence(String)
+    case broadcast, createGroup
+}
+
+extension Rights {
+    fileprivate func allows(
+        _ asked: Asked, user: String = "alice", device: String = "d1"
+    ) -> Bool {
+        let bearer = RightsBearer(user: Array(user.utf8), device: Array(device.utf8))
+        func ask(_ text: String, _ action: (UnsafeRawBufferPointer) -> RightsAction) -> Bool {
+            Array(text.utf8).withUnsafeBytes { allows(action($0), bearer) }
+        }
+        switch asked {
+        case .send(let user): return ask(user) { .send(user: $0) }
+        case .publish(let topic): return ask(topic) { .publish(topic: $0) }
+        case .subscribe(let filter): return ask(filter) { .subscribe(filter: $0) }
+        case .presence(let user): return ask(user) { .presence(user: $0) }
+        case .broadcast: return allows(.broadcast, bearer)
+        case .createGroup: return allows(.createGroup, bearer)
+        }
+    }
+}
+
+@Suite struct RightsTests {
+    @Test func `no right allows nothing`() {
+        let none = Rights()
+        for asked in [
+            Asked.send("bob"), .publish("a"), .subscribe("a"), .presence("bob"), .broadcast,
+            .createGroup,
+        ] {
+            #expect(!none.allows(asked))
+        }
+    }
+
+    @Test func `an ordinary user may do everything but broadcast`() {
+        for asked in [
+            Asked.send("bob"), .publish("a/b"), .subscribe("#"), .presence("bob"), .createGroup,
+        ] {
+            #expect(Rights.ordinary.allows(asked))
+        }
+        #expect(!Rights.ordinary.allows(.broadcast))
+        #expect(Rights.everything.allows(.broadcast))
+    }
+
+    @Test(arguments: [
+        ("send:bob", "bob", true), ("send:bob", "bobby", false), ("send:bob", "", false),
+        ("send:pump-*", "pump-7", true), ("send:pump-*", "pump-", true),
+        ("send:pump-*", "pump", false), ("send:*-7", "pump-7", true),
+        ("send:*-7", "pump-7-7", true), ("send:*-7", "pump-71", false),
+        ("send:a*b*c", "a1b2b3c", true), ("send:a*b*c", "a1b2b3", false),
+        ("send:**", "x", true), ("send:%u", "alice", true), ("send:%u", "alic", false),
+        ("send:%u-*", "alice-2", true), ("send:%d", "d1", true), ("send:50%%", "50%", true),
+    ])
+    func `a pattern for names`(_ right: String, _ user: String, _ isAllowed: Bool) throws {
+        #expect(try rights(right).allows(.send(user)) == isAllowed)
+    }
+
+    @Test(arguments: [
+        ("publish:a/b", "a/b", true), ("publish:a/b", "a/b/c", false), ("publish:a/b", "a", false),
+        ("publish:a/+", "a/x", true), ("publish:a/+", "a/x/y", false), ("publish:a/+", "a", false),
+        ("publish:a/+", "a/", true), ("publish:a/#", "a", true), ("publish:a/#", "a/b/c", true),
+        ("publish:a/#", "ab", false), ("publish:+/b", "/b", true), ("publish:a//b", "a//b", true),
+        ("publish:a/b", "a/b/", false), ("publish:#", "anything/at/all", true),
+        ("publish:site/%u/#", "site/alice/t", true), ("publish:site/%u/#", "site/bob/t", false),
+        ("publish:dev-%d/+", "dev-d1/t", true), ("publish:*", "x", false),
+    ])
+    func `a filter for topics`(_ right: String, _ topic: String, _ isAllowed: Bool) throws {
+        #expect(try rights(right).allows(.publish(topic)) == isAllowed)
+    }
+
+    @Test(arguments: [
+        ("subscribe:a/#", "a/#", true), ("subscribe:a/#", "a/+/c", true),
+        ("subscribe:a/#", "#", false), ("subscribe:a/#", "+/b", false),
+        ("subscribe:a/+", "a/+", true), ("subscribe:a/+", "a/b", true),
+        ("subscribe:a/+", "a/#", false), ("subscribe:a/+/c", "a/+/+", false),
+        ("subscribe:a/b", "a/+", false), ("subscribe:+/+", "a/#", false),
+        ("subscribe:#", "#", true), ("subscribe:%u/#", "alice/#", true),
+        ("subscribe:%u/#", "+/#", false),
+    ])
+    func `a filter has to cover the filter asked for`(
+        _ right: String, _ filter: String, _ isAllowed: Bool
+    ) throws {
+        #expect(try rights(right).allows(.subscribe(filter)) == isAllowed)
+    }
+
+    @Test func `a name that looks like a pattern stands for itself alone`() throws {
+        let own = try rights("send:%u", "publish:%d/#")
+        #expect(own.allows(.send("*"), user: "*"))
+        #expect(!own.allows(.send("bob"), user: "*"))
+        #expect(!own.allows(.send("alice"), user: "%u"))
+    }
+
+    @Test(arguments: ["", "a/b", "+", "#", "a#"])
+    func `a device that would change a filter gets nothing from it`(_ device: String) throws {
+        let own = try rights("publish:dev/%d/#", "send:%d*")
+        #expect(!own.allows(.publish("dev/\(device)/t"), device: device))
+        #expect(!own.allows(.publish("dev/x/t"), device: device))
+        #expect(!own.allows(.send(device + "x"), device: device))
+    }
+
+    @Test func `one kind of right says nothing of another`() throws {
+        let sender = try rights("send:*")
+        #expect(!sender.allows(.presence("bob")))
+        #expect(!sender.allows(.publish("bob")))
+        #expect(!sender.allows(.createGroup))
+    }
+
+    @Test func `the right that decides is told`() throws {
+        let several = try rights("send:pump-*", "send:bob")
+        let bearer = RightsBearer(user: [], device: [])
+        let deciding = Array("bob".utf8).withUnsafeBytes {
+            several.deciding(.send(user: $0), bearer)
+        }
+        #expect(deciding == Array("send:bob".utf8))
+    }
+
+    @Test(arguments: [
+        "", "send", "send:", "fly:*", "broadcast:", "broadcast:x", "group:", "group:delete",
+        "publish:a/#/b", "publish:a+", "subscribe:#a", "send:%", "send:%x", "Send:*",
+        "send:" + String(repeating: "x", count: Rights.textByteCountMaximum),
+    ])
+    func `what is not a right is refused`(_ text: String) {
+        #expect(throws: RightsError.self) { try rights(text) }
+    }
+
+    @Test func `more rights than the maximum are refused`() throws {
+        let most = Array(repeating: Array("send:a".utf8), count: Rights.countMaximum)
+        #expect(try Rights(most).texts == most)
+        #expect(throws: RightsError.tooLarge) { try Rights(most + [Array("send:a".utf8)]) }
+    }
+
+    @Test func `a pattern of stars against the longest name ends soon`() throws {
+        let pattern = "send:" + String(repeating: "a*", count: 60) + "b"
+        let longest = String(repeating: "a", count: 64)
+        #expect(try !rights(pattern).allows(.send(longest)))
+    }
+}

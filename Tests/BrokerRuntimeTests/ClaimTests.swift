@@ -1,0 +1,319 @@
+// Who clients turn out to be: by web tokens, client certificates and pre-shared keys, over real
+// TLS.
+import Administration
+import COpenSSL
+import Configuration
+import Foundation
+import Testing
+
+@testable import BrokerRuntime
+
+@Suite struct WebTokenTests {
+    private let secret = String(repeating: "s", count: 32)
+    private let broker: RunningBroker
+
+    init() throws {
+        let (authority, secret) = (TestAuthority(), secret)
+        authority.write(secret, to: "k1.secret")
+        broker = try RunningBroker { settings in
+            settings.jwt.allowHS256 = true
+            settings.jwt.keys = [
+                WebTokenKeySettings(
+                    app: "demo", kid: "k1", algorithm: .hs256, file: authority.file("k1.secret"))
+            ]
+        }
+        try broker.makeApp()
+    }
+
+    private func claims(_ changes: [String: Any] = [:]) -> [String: Any] {
+        ["iss": "demo", "sub": "alice", "exp": Int(Date().timeIntervalSince1970) + 600]
+            .merging(changes) { $1 }
+    }
+
+    private func login(_ token: String, device: String = "d1") throws -> (Peer, Int) {
+        let peer = try Peer(port: broker.port)
+        return (peer, Int(peer.login(token: token, device: device)?.rawValue ?? 0))
+    }
+
+    @Test func `a web token lets its user in with the rights it names`() throws {
+        _ = try broker.makeTokens("bob")
+        let token = makeWebToken(claims(["rights": ["send:bob"]]), secret: secret)
+        let (peer, reason) = try login(token)
+        #expect(reason == 5)
+        #expect(peer.send("x", to: "bob") == .sent)
+        #expect(peer.send("x", to: "alice") == .notAuthorized)
+        let explained = try broker.administrator().send(
+            ExplainRights(app: "demo", user: "alice", device: "d1", action: .send, target: "bob"))
+        #expect(explained.origin == "web token signed with k1")
+    }
+
+    @Test func `what is wrong with a web token is logged and not told`() throws {
+        let now = Int(Date().timeIntervalSince1970)
+        let wrong: [(String, String)] = [
+            (makeWebToken(claims(), secret: String(repeating: "x", count: 32)), "wrongSignature"),
+            (makeWebToken(claims(), secret: secret, kid: "k2"), "unknownKey"),
+            (makeWebToken(claims(["exp": now - 61]), secret: secret), "expired"),
+            (makeWebToken(claims(["sub": "a/b"]), secret: secret), "sub or device is no id"),
+            (makeWebToken(claims(["rights": ["fly:*"]]), secret: secret), "is not a right"),
+            ("nonsense", "malformed"),
+        ]
+        for (token, detail) in wrong {
+            #expect(try login(token).1 == 0x86)
+            let line = try #require(broker.log.line { $0.contains("event=auth_failed") })
+            #expect(line.contains(detail), "\(line)")
+        }
+    }
+
+    @Test func `a web token for one device lets no other in`() throws {
+        let token = makeWebToken(claims(["device": "d1"]), secret: secret)
+        #expect(try login(token).1 == 5)
+        #expect(try login(token, device: "d2").1 == 0x85)
+    }
+}
+
+@Suite struct ExpiryOfCredentialsTests {
+    @Test func `a connection ends with its token`() throws {
+        let broker = try RunningBroker()
+        try broker.makeApp()
+        let minted = try broker.administrator().send(
+            MintTokens(app: "demo", users: ["alice"], expirySeconds: 1))
+        let peer = try Peer(port: broker.port)
+        #expect(peer.login(token: minted.tokens[0].token) == .connected)
+        #expect(peer.farewell() == .maximumConnectTime)
+        let line = try #require(broker.log.line { $0.contains("event=client_disconnected") })
+        #expect(LogPipe.value("reason", in: line) == "maximum-connect-time")
+    }
+}
+
+@Suite struct RotationTests {
+    private let broker: RunningBroker
+
+    init() throws {
+        broker = try RunningBroker()
+        try broker.makeApp()
+    }
+
+    private func mint(
+        _ user: String = "alice", expirySeconds: UInt64? = nil, rights: [String]? = nil
+    ) throws -> String {
+        try broker.administrator().send(
+            MintTokens(
+                app: "demo", users: [user], expirySeconds: expirySeconds, rights: rights)
+        ).tokens[0].token
+    }
+
+    @Test func `a new token takes the place of the old one, and the session goes on`() throws {
+        _ = try mint("bob")
+        let peer = try Peer(port: broker.port)
+        #expect(peer.login(token: try mint(expirySeconds: 1)) == .connected)
+        #expect(peer.send("x", to: "bob") == .sent)
+        #expect(peer.rotate(to: try mint(rights: ["presence:bob"])) == .success)
+        #expect(peer.send("x", to: "bob") == .notAuthorized)
+        #expect(peer.presence("bob") == .success)
+        // Long after the first token would have ended it: another one's end is waited for.
+        let other = try Peer(port: broker.port)
+        #expect(other.login(token: try mint("carol", expirySeconds: 2)) == .connected)
+        #expect(other.farewell() == .maximumConnectTime)
+        #expect(peer.presence("bob") == .success)
+    }
+
+    @Test func `a token that is not good, or another user's, leaves the old one in force`() throws {
+        let peer = try Peer(port: broker.port)
+        #expect(peer.login(token: try mint()) == .connected)
+        #expect(peer.rotate(to: "nonsense") == .badUserNameOrPassword)
+        #expect(broker.log.line { $0.contains("event=auth_failed") } != nil)
+        #expect(peer.rotate(to: try mint("bob")) == .notAuthorized)
+        #expect(peer.presence("bob") == .success)
+    }
+}
+
+@Suite struct ClientCertificateTests {
+    private let authority = TestAuthority()
+
+    private func broker(
+        _ policy: ClientCertificatePolicy, _ change: (inout BrokerSettings) -> Void = { _ in }
+    ) throws -> RunningBroker {
+        authority.issue("alice", subject: "/CN=alice", names: "URI:demo/carol")
+        let broker = try RunningBroker { settings in
+            var listener = ListenerSettings.loopback(.tls)
+            listener.clientCertificates = policy
+            settings.listeners = [listener]
+            settings.tls.certificateFile = authority.file("server.pem")
+            settings.tls.keyFile = authority.file("server.key")
+            settings.tls.clientAuthorityFile = authority.certificate
+            settings.tls.crlFile = authority.revocationList
+            settings.tls.clientApp = "demo"
+            change(&settings)
+        }
+        try broker.makeApp()
+        return broker
+    }
+
+    private var tls: PeerTLS { PeerTLS(authorityFile: authority.certificate) }
+
+    private func tls(_ name: String, session: PeerSession? = nil) -> PeerTLS {
+        PeerTLS(
+            authorityFile: authority.certificate, certificateFile: authority.file("\(name).pem"),
+            keyFile: authority.file("\(name).key"), session: session)
+    }
+
+    @Test func `a certificate's common name is the user`() throws {
+        let broker = try broker(.required)
+        let peer = try Peer(port: broker.port, tls: tls("alice"))
+        #expect(peer.login(device: "d1") == .connected)
+        let line = try #require(broker.log.line { $0.contains("event=client_connected") })
+        #expect(LogPipe.value("user", in: line) == "alice")
+    }
+
+    @Test func `an alternative name may be the user and name the app`() throws {
+        let broker = try broker(.required) {
+            $0.tls.clientName = .uri
+            $0.tls.clientApp = nil
+        }
+        let peer = try Peer(port: broker.port, tls: tls("alice"))
+        #expect(peer.login(device: "d1") == .connected)
+        let line = try #require(broker.log.line { $0.contains("event=client_connected") })
+        #expect(LogPipe.value("user", in: line) == "carol")
+    }
+
+    @Test func `a name that is no user is refused and logged`() throws {
+        let broker = try broker(.required) { $0.tls.clientApp = nil }
+        let peer = try Peer(port: broker.port, tls: tls("alice"))
+        #expect(peer.login(device: "d1") == .notAuthorized)
+        let line = try #require(broker.log.line { $0.contains("event=auth_failed") })
+        #expect(line.contains("names no app"), "\(line)")
+    }
+
+    @Test func `no certificate gets nobody in where one is required`() throws {
+        let broker = try broker(.required)
+        let token = try broker.makeTokens("alice")[0]
+        let peer = try? Peer(port: broker.port, tls: tls)
+        // In TLS 1.3 the client hears of it only when it reads.
+        #expect(peer?.login(token: token) == nil)
+    }
+
+    @Test func `where a certificate is optional a token will do, and nothing will not`() throws {
+        let broker = try broker(.optional)
+        let token = try broker.makeTokens("bob")[0]
+        #expect(try Peer(port: broker.port, tls: tls).login(token: token) == .connected)
+        #expect(try Peer(port: broker.port, tls: tls).login(device: "d1") == .notAuthorized)
+        #expect(
+            try Peer(port: broker.port, tls: tls("alice")).login(device: "d1") == .connected)
+    }
+
+    @Test func `a token that is presented decides, whatever the certificate says`() throws {
+        let broker = try broker(.optional)
+        let wrong =
+            "mt1_" + String(repeating: "a", count: 12) + "_" + String(repeating: "b", count: 26)
+        #expect(
+            try Peer(port: broker.port, tls: tls("alice")).login(token: wrong)
+                == .badUserNameOrPassword)
+    }
+
+    @Test func `a revoked certificate gets nobody in`() throws {
+        let broker = try broker(.required) { _ in authority.revoke("alice") }
+        let peer = try? Peer(port: broker.port, tls: tls("alice"))
+        #expect(peer?.login(device: "d1") == nil)
+    }
+
+    @Test func `a session is not resumed once the revocations are others`() throws {
+        let broker = try broker(.required)
+        let first = try Peer(port: broker.port, tls: tls("alice"))
+        #expect(first.login(device: "d1") == .connected)
+        let session = try #require(first.session)
+        first.close()
+        let second = try Peer(port: broker.port, tls: tls("alice", session: session))
+        #expect(second.isResumed)
+        #expect(second.login(device: "d1") == .connected)
+        second.close()
+        try broker.restart { _ in authority.revoke("server") }
+        let third = try Peer(port: broker.port, tls: tls("alice", session: session))
+        #expect(!third.isResumed)
+        #expect(third.login(device: "d1") == .connected)
+    }
+}
+
+@Suite struct PreSharedKeyTests {
+    private let authority = TestAuthority()
+    private let key = [UInt8](repeating: 7, count: 16)
+
+    private func broker() throws -> RunningBroker {
+        let digits = String(repeating: "07", count: 16)
+        authority.write("# devices\ndemo/pump-7:\(digits)\r\n\nmeter:\(digits)\n", to: "psk")
+        let broker = try RunningBroker { settings in
+            settings.listeners = [.loopback(.tls)]
+            settings.tls.certificateFile = authority.file("server.pem")
+            settings.tls.keyFile = authority.file("server.key")
+            settings.tls.pskFile = authority.file("psk")
+            settings.tls.clientApp = "demo"
+        }
+        try broker.makeApp()
+        return broker
+    }
+
+    private func tls(_ identity: String, _ version: Int32, key: [UInt8]? = nil) -> PeerTLS {
+        // It trusts no authority: without the key there is no handshake.
+        PeerTLS(preSharedKey: (identity, key ?? self.key), version: version)
+    }
+
+    @Test(arguments: [TLS1_2_VERSION, TLS1_3_VERSION], ["demo/pump-7", "meter"])
+    func `a pre-shared key is a user's login`(_ version: Int32, _ identity: String) throws {
+        let broker = try broker()
+        let peer = try Peer(port: broker.port, tls: tls(identity, version))
+        #expect(peer.login(device: "d1") == .connected)
+        let line = try #require(broker.log.line { $0.contains("event=client_connected") })
+        #expect(
+            LogPipe.value("user", in: line) == identity.split(separator: "/").last.map(String.init))
+    }
+
+    @Test(arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    func `a wrong key and an unknown identity end the handshake`(_ version: Int32) throws {
+        let broker = try broker()
+        let wrong = [UInt8](repeating: 8, count: 16)
+        #expect(throws: Peer.HandshakeFailure.self) {
+            try Peer(port: broker.port, tls: tls("meter", version, key: wrong))
+        }
+        #expect(throws: Peer.HandshakeFailure.self) {
+            try Peer(port: broker.port, tls: tls("stranger", version))
+        }
+    }
+
+    @Test func `a file that others may read is refused`() throws {
+        _ = try broker()
+        authority.write("meter:00", to: "psk", permissions: 0o644)
+        #expect(throws: StartError.self) { try broker(readable: "psk") }
+    }
+
+    private func broker(readable file: String) throws -> RunningBroker {
+        try RunningBroker { settings in
+            settings.tls.pskFile = authority.file(file)
+        }
+    }
+}
+
+@Suite struct SessionTicketTests {
+    @Test func `tickets survive a restart and are no login`() throws {
+        let authority = TestAuthority()
+        let broker = try RunningBroker { settings in
+            settings.listeners = [.loopback(.tls)]
+            settings.tls.certificateFile = authority.file("server.pem")
+            settings.tls.keyFile = authority.file("server.key")
+        }
+        try broker.makeApp()
+        let token = try broker.makeTokens("alice")[0]
+        var tls = PeerTLS(authorityFile: authority.certificate)
+        let first = try Peer(port: broker.port, tls: tls)
+        #expect(first.login(token: token) == .connected)
+        tls.session = first.session
+        first.close()
+        try broker.restart()
+        let second = try Peer(port: broker.port, tls: tls)
+        #expect(second.isResumed)
+        #expect(second.login(device: "d1") == .notAuthorized)
+        let third = try Peer(port: broker.port, tls: tls)
+        #expect(third.login(token: token) == .connected)
+        var information = stat()
+        #expect(stat(broker.settings.dataDirectory + "/ticket-keys", &information) == 0)
+        #expect(information.st_mode & 0o777 == 0o600)
+    }
+}

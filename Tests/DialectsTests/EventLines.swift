@@ -1,0 +1,118 @@
+// Events as lines that a test can be read by.
+
+import BrokerCore
+import Primitives
+
+/// One event in words; its ranges are in `bytes`.
+func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
+    func text(_ range: ByteRange) -> String {
+        String(decoding: range.bytes(in: bytes), as: UTF8.self)
+    }
+    switch event {
+    case .connectReceived(_, let request):
+        return line(request, text)
+    case .connectionClosed(_, let cause): return "closed \(cause)"
+    case .sendReceived(_, let request):
+        return "send \(line(request, text, names))"
+    case .inboxAcknowledged(_, let number): return "acknowledged \(number)"
+    case .resultsSeen(_, let number): return "results seen \(number)"
+    case .subscribeReceived(_, let request):
+        return "subscribe \(request.requestIdentifier) \(request.grade) \(text(request.filter))"
+            + (request.isFilterValid ? "" : " invalid")
+    case .unsubscribeReceived(_, let request):
+        return "unsubscribe \(request.requestIdentifier) \(text(request.filter))"
+    case .presenceQueried(_, let identifier, let user):
+        return "presence \(identifier) \(text(user))"
+    case .groupRequested(_, let identifier, let request):
+        return "group \(identifier) \(line(request, text, names))"
+    case .willSet(_, let identifier, let will):
+        return "will \(identifier) after \(will.delaySeconds): \(line(will.message, text, names))"
+    case .willCleared(_, let identifier): return "no will \(identifier)"
+    case .requestFaulted(_, let identifier, let reason): return "faulted \(identifier) \(reason)"
+    case .credentialPresented: return "new credential"
+    case .credentialRefused(_, let reason): return "credential refused \(reason)"
+    case .disconnectReceived(_, let request):
+        let expiry = request.sessionExpirySeconds.map { ", expiry \($0)" } ?? ""
+        return "disconnect" + (request.sendsWill ? " with will" : "") + expiry
+    case .deliveryTooLarge(_, let number): return "too large \(number)"
+    case .peerFaulted(_, let reason): return "fault \(reason)"
+    }
+
+    func names(_ range: ByteRange) -> String {
+        let run = Array(range.bytes(in: bytes))
+        var (names, offset) = ([String](), 0)
+        while offset < run.count {
+            let end = offset + 1 + Int(run[offset])
+            names.append(String(decoding: run[offset + 1..<end], as: UTF8.self))
+            offset = end
+        }
+        return "[\(names.joined(separator: ","))]"
+    }
+}
+
+private func line(_ request: ConnectRequest, _ text: (ByteRange) -> String) -> String {
+    var words = ["connect"]
+    switch request.claim {
+    case .token(let identifier, _): words.append("token \(text(identifier))")
+    case .appKey(let app, _, let user): words.append("app \(text(app)) user \(text(user))")
+    case .anonymous(let user): words.append("anonymous \(text(user))")
+    case .verified: words.append("verified")
+    }
+    words.append("device \(text(request.device))")
+    words.append("keepalive \(request.keepAliveSeconds) window \(request.inboxWindow)")
+    if request.startsClean { words.append("clean") }
+    if request.isReconnect { words.append("again") }
+    if let expiry = request.sessionExpirySeconds { words.append("expiry \(expiry)") }
+    if let resume = request.resume {
+        words.append("resume \(String(resume.epoch, radix: 16)):\(resume.number)")
+    }
+    if let cookie = request.cookie { words.append("cookie \(String(cookie, radix: 16))") }
+    if let outbox = request.outbox {
+        words.append("outbox \(outbox.epoch):\(outbox.resultsSeen):\(outbox.highestUsed)")
+    }
+    return words.joined(separator: " ") + " \(request.newEpoch),\(request.newCookie)"
+}
+
+private func line(
+    _ request: SendRequest, _ text: (ByteRange) -> String, _ names: (ByteRange) -> String
+) -> String {
+    var words = ["#\(request.number) \(request.grade)"]
+    switch request.target {
+    case .user(let user): words.append("to \(text(user))")
+    case .users(let ids, let count): words.append("to \(count) \(names(ids))")
+    case .group(let group): words.append("to group \(text(group))")
+    case .everybody: words.append("to everybody")
+    case .topic(let topic): words.append("on \(text(topic))")
+    }
+    if !request.messageIdentifier.isEmpty { words.append("id \(text(request.messageIdentifier))") }
+    if let expiry = request.expirySeconds { words.append("expiry \(expiry)") }
+    if request.senderUnixMilliseconds > 0 { words.append("time \(request.senderUnixMilliseconds)") }
+    words.append(
+        request.isRaw ? "raw \(request.payload.count)" : "\(request.messageByteCount) bytes")
+    if let fault = request.fault { words.append("fault \(fault)") }
+    return words.joined(separator: " ")
+}
+
+private func line(
+    _ request: GroupRequest, _ text: (ByteRange) -> String, _ names: (ByteRange) -> String
+) -> String {
+    switch request {
+    case .create(let new):
+        "create \(String(new.key, radix: 16)) '\(text(new.title))' '\(text(new.meta))' "
+            + "\(new.allowed.map { "\($0.count) \(names($0.bytes))" } ?? "open") seed \(new.seed)"
+    case .join(let group): "join \(text(group))"
+    case .leave(let group): "leave \(text(group))"
+    case .kick(let group, let user): "kick \(text(group)) \(text(user))"
+    case .ban(let group, let user): "ban \(text(group)) \(text(user))"
+    case .list(let after, let maximum): "list '\(text(after))' \(size(maximum))"
+    case .describe(let group, let after, let maximum):
+        "describe \(text(group)) '\(text(after))' \(size(maximum))"
+    case .setMeta(let group, let meta): "meta \(text(group)) '\(text(meta))'"
+    case .setAllowed(let group, let allowed):
+        "allow \(text(group)) \(allowed.map { "\($0.count) \(names($0.bytes))" } ?? "open")"
+    }
+}
+
+private func size(_ byteCount: Int) -> String {
+    byteCount == .max ? "any" : "\(byteCount)"
+}

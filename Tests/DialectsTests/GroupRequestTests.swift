@@ -1,0 +1,137 @@
+// Requests about groups on their way in: what the core hears, and what is refused before it does.
+
+import BrokerCore
+import Primitives
+import Testing
+import WireFormat
+
+@testable import Dialects
+
+@Suite("A request about groups")
+struct GroupRequestTests {
+    @Test(arguments: [
+        (
+            "request-group-create",
+            "group 5 create 1122334455667788 'Pump house 7' '{\"rate\":60}' 2 [alice,bob] seed 3"
+        ),
+        ("request-group-join", "group 6 join 7h1g2k3m4n5p6"),
+        ("request-group-kick", "group 7 kick 7h1g2k3m4n5p6 bob"),
+        ("request-group-list", "group 8 list '' any"),
+        ("request-group-describe", "group 9 describe 7h1g2k3m4n5p6 '' any"),
+        ("request-group-set-allow-list", "group 10 allow 7h1g2k3m4n5p6 2 [bob,carol]"),
+    ])
+    func `is told to the core`(name: String, event: String) {
+        #expect(established().receive(name) == [event])
+    }
+
+    @Test func `of every other kind is told too`() {
+        let lane = established()
+        let group = ByteRange(offset: 0, count: 1)
+        let user = ByteRange(offset: 1, count: 3)
+        #expect(ask(lane, .groupLeave, MRT.GroupName(group: group), "G") == ["group 1 leave G"])
+        #expect(
+            ask(lane, .groupBan, MRT.GroupMember(group: group, user: user), "Gbob")
+                == ["group 1 ban G bob"])
+        #expect(
+            ask(lane, .groupSetMeta, MRT.GroupSetMeta(group: group, meta: user), "G{ }")
+                == ["group 1 meta G '{ }'"])
+        #expect(
+            ask(
+                lane, .groupSetAllowList,
+                MRT.GroupSetAllowList(group: group, allowList: .everybody), "G")
+                == ["group 1 allow G open"])
+        #expect(
+            ask(lane, .groupCreate, create(title: .empty, meta: .empty), "")
+                == ["group 1 create 0 '' '' open seed 3"])
+    }
+
+    @Test func `for a list asks for what the client can take`() {
+        let lane = Lane()
+        lane.establish(packetMaximum: 512)
+        // 15 bytes of a RESPONSE are not its content.
+        #expect(lane.receive("request-group-list") == ["group 8 list '' 497"])
+    }
+
+    @Test func `with a title that is too long, or no title, is refused by itself`() {
+        let long = String(repeating: "x", count: 129)
+        let title = ByteRange(offset: 0, count: 129)
+        #expect(
+            ask(.groupCreate, create(title: title, meta: .empty), long)
+                == ["faulted 1 packetTooLarge"])
+        let short = ByteRange(offset: 0, count: 3)
+        #expect(
+            ask(.groupCreate, create(title: short, meta: .empty), "a\u{7}b")
+                == ["faulted 1 payloadFormatInvalid"])
+        #expect(
+            ask(.groupCreate, create(title: ByteRange(offset: 0, count: 128), meta: .empty), long)
+                .first?.hasPrefix("group 1 create") == true)
+    }
+
+    @Test func `with a meta that is no text is refused by itself`() {
+        let meta = ByteRange(offset: 0, count: 1)
+        let lane = established()
+        var bytes = packet(
+            .groupSetMeta, MRT.GroupSetMeta(group: meta, meta: ByteRange(offset: 1, count: 1)),
+            "Gx")
+        bytes[bytes.count - 1] = 0xC0
+        #expect(lane.receive(bytes) == ["faulted 1 payloadFormatInvalid"])
+        #expect(lane.phase == .established)
+    }
+
+    @Test(arguments: ["a/b", "", String(repeating: "x", count: 65)])
+    func `with somebody who cannot be on an allow list is refused by itself`(name: String) {
+        let run = "\u{3}bob" + String(UnicodeScalar(UInt8(name.utf8.count))) + name
+        let ids = ByteRange(offset: 0, count: run.utf8.count)
+        let list = MRT.AllowList.only(count: 2, ids: ids)
+        #expect(
+            ask(.groupSetAllowList, MRT.GroupSetAllowList(group: ids, allowList: list), run)
+                == ["faulted 1 topicNameInvalid"])
+    }
+
+    @Test func `that cannot be read ends the connection`() {
+        let lane = established()
+        #expect(
+            lane.receive([0x70, 4, 1, MRT.Operation.groupJoin.rawValue, 5, 1])
+                == ["fault malformedPacket"])
+        #expect(established().receive([0x70, 3, 1, 4, 0]) == ["fault malformedPacket"])
+    }
+
+    @Test func `for a will that no send could be is refused by the core, with the reason`() {
+        let user = MRT.Target.user(ByteRange(offset: 0, count: 3))
+        let will = MRT.Will(
+            delaySeconds: 0, target: user, isRaw: false, payload: ByteRange(offset: 3, count: 2))
+        #expect(
+            ask(.setWill, will, "a/b\u{0}x")
+                == ["will 1 after 0: #0 once to a/b 17 bytes fault topicNameInvalid"])
+    }
+
+    // MARK: - Tools
+
+    private func established() -> Lane {
+        let lane = Lane()
+        lane.establish()
+        return lane
+    }
+
+    private func create(title: ByteRange, meta: ByteRange) -> MRT.GroupCreate {
+        MRT.GroupCreate(key: 0, title: title, meta: meta, allowList: .everybody)
+    }
+
+    private func packet(
+        _ operation: MRT.Operation, _ part: some RequestPart, _ source: String
+    ) -> [UInt8] {
+        encode(MRT.OutgoingRequest(identifier: 1, operation: operation, part: part), source)
+    }
+
+    private func ask(
+        _ operation: MRT.Operation, _ part: some RequestPart, _ source: String
+    ) -> [String] {
+        ask(established(), operation, part, source)
+    }
+
+    private func ask(
+        _ lane: Lane, _ operation: MRT.Operation, _ part: some RequestPart, _ source: String
+    ) -> [String] {
+        lane.receive(packet(operation, part, source))
+    }
+}

@@ -1,0 +1,226 @@
+// A lane without a loop: the real desk and the real carrier between bytes and lines. The test plays
+// the sockets and the core.
+
+import Primitives
+import WireFormat
+
+@testable import BrokerCore
+@testable import Dialects
+
+/// One lane with one connection, unless a test opens more.
+final class Lane {
+    var desk: PacketDesk
+    var carrier = EffectCarrier(packetMaximum: 65_536)
+    var host = RecordingHost()
+    var doorkeeper = TestDoorkeeper()
+    var notes = NoteList()
+    var effects = EffectLane()
+    let connection = ConnectionID(lane: 0, slot: 3, generation: 1)
+
+    /// - Parameter allowsAnonymous: whether the listener lets clients in without credentials.
+    init(allowsAnonymous: Bool = false, packetMaximum: Int = 65_536) {
+        desk = PacketDesk(
+            lane: 0, terms: [ListenerTerms(allowsAnonymous: allowsAnonymous)],
+            packetMaximum: packetMaximum)
+        desk.conversations.open(connection, terms: 0)
+    }
+
+    /// The connection ends and another one takes its place.
+    func reopen() {
+        desk.conversations.close(connection)
+        desk.conversations.open(connection, terms: 0)
+        host = RecordingHost()
+        notes = NoteList()
+    }
+
+    var phase: Conversation.Phase? { desk.conversations[connection]?.phase }
+
+    // MARK: - In
+
+    /// Bytes arrive; what they are to the core.
+    ///
+    /// - Parameter consumed: how many were taken.
+    @discardableResult
+    func receive(_ bytes: [UInt8], consumed: inout Int) -> [String] {
+        // Not at the start of the buffer, as in a loop's arena: offsets must be right.
+        let buffer = [UInt8](repeating: 0xEE, count: 11) + bytes
+        return buffer.withUnsafeBytes { buffer in
+            let outcome = desk.receive(
+                ByteRange(offset: 11, count: bytes.count), of: buffer, from: connection,
+                host: &host, doorkeeper: &doorkeeper, notes: &notes)
+            consumed = outcome.consumed
+            defer { desk.events.removeAll() }
+            return desk.events.map { line($0, buffer) }
+        }
+    }
+
+    /// The same, of bytes that must all be taken.
+    @discardableResult
+    func receive(_ bytes: [UInt8]) -> [String] {
+        var consumed = 0
+        let lines = receive(bytes, consumed: &consumed)
+        precondition(consumed == bytes.count, "\(consumed) of \(bytes.count) bytes were taken")
+        return lines
+    }
+
+    @discardableResult
+    func receive(_ name: String) -> [String] { receive(packet(name)) }
+
+    /// Logs in: from here on the connection is established.
+    func establish(packetMaximum: UInt32 = 0) {
+        var connect = MRT.Connect()
+        connect.inboxWindow = 1
+        connect.packetMaximum = packetMaximum
+        connect.credential = .token(ByteRange(offset: 0, count: 6))
+        receive(encode(connect, "s3cr3t"))
+        carryOut { $0.append(.accept(self.connection, acceptance(user: .empty))) }
+        host.written = []
+    }
+
+    // MARK: - Out
+
+    /// Carries out effects; events that this causes, as lines.
+    @discardableResult
+    func carryOut(_ body: (inout ContiguousArray<Effect>) -> Void) -> [String] {
+        body(&effects.effects)
+        var events = ContiguousArray<Event>()
+        carrier.carryOut(
+            effects, conversations: &desk.conversations, host: &host, notes: &notes,
+            events: &events)
+        effects.removeAll()
+        return events.map { line($0, UnsafeRawBufferPointer(start: nil, count: 0)) }
+    }
+
+    /// The bytes of a text in the lane's arena.
+    func text(_ text: String) -> ByteRange {
+        Array(text.utf8).withUnsafeBytes { effects.bytes.append($0) }
+    }
+
+    /// Names in a row, each with a byte of length.
+    func run(_ names: String...) -> ByteRange {
+        var run: [UInt8] = []
+        for name in names { run += [UInt8(name.utf8.count)] + name.utf8 }
+        return run.withUnsafeBytes { effects.bytes.append($0) }
+    }
+
+    /// Makes a message of the lane; its index.
+    func publish(
+        _ kind: MessageKind, address: String = "", marks: MessageMarks = [], payload: [UInt8]
+    ) -> UInt32 {
+        let (sender, address) = (Array("alice".utf8), Array(address.utf8))
+        let range = sender.withUnsafeBytes { sender in
+            address.withUnsafeBytes { address in
+                payload.withUnsafeBytes { payload in
+                    let parts = MessageParts(
+                        kind: kind, marks: marks, grade: .durable, time: 1_790_000_000_000,
+                        sender: sender, address: address,
+                        properties: UnsafeRawBufferPointer(start: nil, count: 0),
+                        payload: payload)
+                    let range = effects.bytes.reserve(parts.blockByteCount)
+                    parts.write(to: effects.bytes.mutableBytes(range))
+                    return range
+                }
+            }
+        }
+        effects.publications.append(Publication(block: range, deadline: .never))
+        return UInt32(effects.publications.count - 1)
+    }
+
+    /// All that was written, and forgets it.
+    func written() -> [UInt8] {
+        defer { host.written = [] }
+        return host.written
+    }
+}
+
+func acceptance(user: ByteRange, hasWill: Bool = false) -> Acceptance {
+    Acceptance(
+        isSessionPresent: hasWill, hasWill: hasWill, epoch: 0x0123_4567_89AB_CDEF,
+        cookie: 0xFEDC_BA98_7654_3210, unixMilliseconds: 1_790_000_000_000,
+        keepAliveSeconds: 300, sessionExpirySeconds: 604_800, sendWindow: 32, inboxWindow: 16,
+        messageMaximum: 1024, payloadMaximum: 65_000, user: user)
+}
+
+/// A packet's bytes; its ranges are within `source`.
+func encode(_ packet: some MRT.Packet, _ source: String = "") -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
+    bytes.withUnsafeMutableBytes { buffer in
+        var writer = PacketWriter(buffer)
+        var source = source
+        source.withUTF8 { packet.write(to: &writer, from: UnsafeRawBufferPointer($0)) }
+    }
+    return bytes
+}
+
+// MARK: - Surroundings
+
+/// Keeps what is written, of all connections in one row, and what is asked of the loop.
+struct RecordingHost: ConnectionHost {
+    var written: [UInt8] = []
+    var isHeld = false
+    var isClosed = false
+    /// Whether the outgoing buffer has room for what may be left out.
+    var hasRoom = true
+    var silenceMilliseconds: UInt64?
+    private var packet: UnsafeMutableRawBufferPointer?
+
+    mutating func reservePacket(
+        _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
+    ) -> UnsafeMutableRawPointer? {
+        if isClosed || (!hasRoom && priority == .droppable) { return nil }
+        precondition(packet == nil, "a packet was reserved and not committed")
+        packet = .allocate(byteCount: byteCount, alignment: 1)
+        return packet!.baseAddress
+    }
+
+    mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID) {
+        precondition(packet?.count == byteCount, "a packet of another size than reserved")
+        written += packet!
+        packet!.deallocate()
+        packet = nil
+    }
+
+    mutating func closeConnection(_ connection: ConnectionID) { isClosed = true }
+
+    mutating func acceptConnection(_ connection: ConnectionID, silenceMilliseconds: UInt64) {
+        isHeld = false
+        self.silenceMilliseconds = silenceMilliseconds
+    }
+
+    mutating func holdConnection(_ connection: ConnectionID) { isHeld = true }
+}
+
+/// Believes everything but the token `bad`; its random numbers are 1, 2, 3 and so on.
+struct TestDoorkeeper: Doorkeeper {
+    private var count: UInt64 = 0
+
+    mutating func claim(
+        token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
+    ) -> Claim? {
+        token.bytes(in: bytes).elementsEqual("bad".utf8)
+            ? nil : .token(identifier: token, digest: Digest(0, 0, 0, 0))
+    }
+
+    mutating func claim(
+        app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
+    ) -> Claim? {
+        .appKey(app: app, digest: Digest(0, 0, 0, 0), user: user)
+    }
+
+    mutating func claim(of connection: ConnectionID) -> Claim? { nil }
+
+    mutating func makeRandomNumber() -> UInt64 {
+        count += 1
+        return count
+    }
+}
+
+struct NoteList: NoteTaker {
+    var refusals: [ReasonCode] = []
+    var kinds: [Note.Kind] = []
+
+    mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) { kinds.append(note.kind) }
+    mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {
+        refusals.append(reason)
+    }
+}

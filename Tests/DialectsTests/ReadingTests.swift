@@ -1,0 +1,228 @@
+// Bytes in, events out: every packet that a client may send, as the core hears of it.
+
+import BrokerCore
+import Primitives
+import Testing
+import WireFormat
+
+@testable import Dialects
+
+@Suite("A first packet")
+struct FirstPacketTests {
+    @Test func `is a login as its fields say`() {
+        #expect(
+            Lane().receive("connect-token") == [
+                "connect token s3cr3t device pump keepalive 300 window 16 1,2"
+            ])
+        #expect(
+            Lane().receive("connect-app-key") == [
+                "connect app demo user alice device  keepalive 60 window 65535 clean 1,2"
+            ])
+        #expect(
+            Lane().receive("connect-again") == [
+                "connect token s3cr3t device pump keepalive 300 window 16 again "
+                    + "resume 123456789abcdef:1742 cookie fedcba9876543210 outbox 255:16:18 1,2"
+            ])
+    }
+
+    @Test func `without a credential is refused, or makes its device the user`() {
+        let closed = Lane()
+        #expect(closed.receive("connect-smallest") == [])
+        #expect(closed.written() == encode(MRT.ConnectRefused(reason: .notAuthorized)))
+        #expect(closed.host.isClosed)
+        var connect = MRT.Connect()
+        connect.inboxWindow = 1
+        connect.device = ByteRange(offset: 0, count: 3)
+        #expect(
+            Lane(allowsAnonymous: true).receive(encode(connect, "ann")) == [
+                "connect anonymous ann device  keepalive 0 window 1 1,2"
+            ])
+    }
+
+    @Test func `with a credential that is none is refused`() {
+        let lane = Lane()
+        var connect = MRT.Connect()
+        connect.inboxWindow = 1
+        connect.credential = .token(ByteRange(offset: 0, count: 3))
+        #expect(lane.receive(encode(connect, "bad")) == [])
+        #expect(lane.written() == encode(MRT.ConnectRefused(reason: .badUserNameOrPassword)))
+        #expect(lane.notes.refusals == [.badUserNameOrPassword])
+    }
+
+    @Test func `with a device or a user that breaks the rule of ids is refused`() {
+        var connect = MRT.Connect()
+        connect.inboxWindow = 1
+        connect.device = ByteRange(offset: 0, count: 3)
+        connect.credential = .token(ByteRange(offset: 3, count: 1))
+        let lane = Lane()
+        #expect(lane.receive(encode(connect, "a/bt")) == [])
+        #expect(lane.written() == encode(MRT.ConnectRefused(reason: .clientIdentifierNotValid)))
+        connect.device = .empty
+        connect.credential = .appKey(
+            app: ByteRange(offset: 0, count: 1), key: ByteRange(offset: 0, count: 1),
+            user: ByteRange(offset: 0, count: 3))
+        let other = Lane()
+        #expect(other.receive(encode(connect, "a+b")) == [])
+        #expect(other.written() == encode(MRT.ConnectRefused(reason: .clientIdentifierNotValid)))
+    }
+
+    @Test(arguments: [
+        ("connect-window-zero", ReasonCode.malformedPacket),
+        ("connect-unknown-odd-extension", .protocolError),
+        ("connect-level-2", .unsupportedProtocolVersion),
+    ])
+    func `that cannot be read is answered with the reason`(name: String, reason: ReasonCode) {
+        let lane = Lane()
+        #expect(lane.receive(name) == [])
+        #expect(lane.written() == encode(MRT.ConnectRefused(reason: reason)))
+        #expect(lane.host.isClosed)
+    }
+
+    @Test(arguments: [
+        "connect-other-name", "send-user-durable", "pingreq", "disconnect-normal", "auth-token",
+    ])
+    func `that is no login is not answered at all`(name: String) {
+        let lane = Lane()
+        #expect(lane.receive(name) == [])
+        #expect(lane.written() == [])
+        #expect(lane.host.isClosed)
+    }
+}
+
+@Suite("The packets of a connection")
+struct LaterPacketTests {
+    @Test(arguments: [
+        ("send-user-durable", "send #17 durable to bob 21 bytes"),
+        ("send-user-transient", "send #0 transient to bob 21 bytes"),
+        ("send-user-once-with-message-id", "send #18 once to bob id m-1 18 bytes"),
+        (
+            "send-all-options",
+            "send #300 durable to bob id order/7 expiry 3600 time 1790000000000 17 bytes"
+        ),
+        ("send-list", "send #1 durable to 3 [a,bb,ü] 25 bytes"),
+        ("send-group", "send #19 durable to group fleet-7 21 bytes"),
+        ("send-broadcast", "send #9223372036854775807 durable to everybody 24 bytes"),
+        ("send-topic-text", "send #1 durable on a/b 18 bytes"),
+        ("send-topic-raw", "send #1 durable on a/b raw 3"),
+        ("send-id-that-breaks-its-rule", "send #1 durable to a/b 17 bytes fault topicNameInvalid"),
+        ("send-id-empty", "send #1 durable to  17 bytes fault topicNameInvalid"),
+        ("ack-inbox", "acknowledged 1742"),
+        ("ack-results", "results seen 17"),
+        ("request-subscribe", "subscribe 1 once a/+/#"),
+        ("request-unsubscribe", "unsubscribe 2 a/+/#"),
+        ("request-presence", "presence 300 bob"),
+        ("request-set-will", "will 3 after 30: #0 once to group fleet-7 20 bytes"),
+        ("request-set-will-raw", "will 3 after 0: #0 once on a/b raw 1"),
+        ("request-clear-will", "no will 4"),
+        ("request-unknown-operation", "faulted 6 implementationSpecificError"),
+        ("disconnect-normal", "disconnect"),
+        ("disconnect-with-will", "disconnect with will"),
+        ("disconnect-with-expiry", "disconnect, expiry 0"),
+        ("disconnect-packet-too-large", "disconnect with will"),
+    ])
+    func `are told to the core`(name: String, event: String) {
+        let lane = Lane()
+        lane.establish()
+        #expect(lane.receive(name) == [event])
+        #expect(lane.written() == [])
+    }
+
+    @Test func `that acknowledge in both directions are two events`() {
+        let lane = Lane()
+        lane.establish()
+        #expect(
+            lane.receive("ack-both") == ["acknowledged 9223372036854775807", "results seen 128"])
+    }
+
+    @Test func `that ask whether anybody is there are answered at once`() {
+        let lane = Lane()
+        lane.establish()
+        #expect(lane.receive("pingreq") == [])
+        #expect(lane.written() == packet("pingresp"))
+    }
+
+    @Test func `whose text is none refuse the one message`() {
+        let lane = Lane()
+        lane.establish()
+        let text = MRT.Send(
+            grade: .durable, number: 1, target: .user(ByteRange(offset: 0, count: 3)),
+            payload: ByteRange(offset: 3, count: 2))
+        var bytes = encode(text, "bob\u{0}x")
+        bytes[bytes.count - 1] = 0xFF
+        #expect(
+            lane.receive(bytes) == ["send #1 durable to bob 0 bytes fault payloadFormatInvalid"])
+        #expect(lane.phase == .established)
+    }
+
+    @Test(arguments: [
+        ("type-9", ReasonCode.malformedPacket), ("send-grade-3", .malformedPacket),
+        ("send-raw-to-user", .protocolError), ("request-no-operation", .malformedPacket),
+        ("connect-token", .protocolError), ("result-sent", .protocolError),
+        ("pingresp", .protocolError), ("pingreq-with-body", .malformedPacket),
+    ])
+    func `that cannot be read end the connection, and nothing behind them is read`(
+        name: String, reason: ReasonCode
+    ) {
+        let lane = Lane()
+        lane.establish()
+        let stream = packet("ack-inbox") + packet(name) + packet("ack-results")
+        #expect(lane.receive(stream) == ["acknowledged 1742", "fault \(reason)"])
+        #expect(lane.phase == .closing)
+        #expect(lane.receive("ack-results") == [])
+    }
+
+    @Test func `that are larger than the broker takes end it too`() {
+        let lane = Lane(packetMaximum: 200)
+        lane.establish()
+        #expect(lane.receive([0x30, 0xC8, 0x01]) == ["fault packetTooLarge"])
+    }
+
+    @Test func `that came before CONNACK wait for it`() {
+        let lane = Lane()
+        var consumed = 0
+        let connect = packet("connect-token")
+        let stream = connect + packet("pingreq") + packet("send-user-durable")
+        #expect(lane.receive(stream, consumed: &consumed).count == 1)
+        #expect(consumed == connect.count)
+        #expect(lane.host.isHeld)
+        #expect(lane.written() == [])
+        let user = lane.text("alice")
+        lane.carryOut { $0.append(.accept(lane.connection, acceptance(user: user))) }
+        #expect(!lane.host.isHeld)
+        let rest = Array(stream[consumed...])
+        #expect(lane.receive(rest) == ["send #17 durable to bob 21 bytes"])
+        #expect(lane.written() == packet("connack-new-session") + packet("pingresp"))
+    }
+
+    @Test func `that came before a refusal are thrown away`() {
+        let lane = Lane()
+        var consumed = 0
+        let stream = packet("connect-token") + packet("send-user-durable")
+        lane.receive(stream, consumed: &consumed)
+        lane.carryOut {
+            $0.append(.refuse(lane.connection, .serverBusy, retryAfterSeconds: 30))
+        }
+        #expect(lane.host.isClosed)
+        #expect(lane.receive(Array(stream[consumed...])) == [])
+    }
+
+    @Test func `are understood however they are cut`() {
+        let stream = packet("send-list") + packet("request-group-create") + packet("ack-both")
+        let whole = Lane()
+        whole.establish()
+        let expected = whole.receive(stream)
+        for size in 1..<stream.count {
+            let lane = Lane()
+            lane.establish()
+            var lines: [String] = []
+            var unread: [UInt8] = []
+            for start in stride(from: 0, to: stream.count, by: size) {
+                unread += stream[start..<min(start + size, stream.count)]
+                var consumed = 0
+                lines += lane.receive(unread, consumed: &consumed)
+                unread.removeFirst(consumed)
+            }
+            #expect(lines == expected, "in pieces of \(size)")
+        }
+    }
+}

@@ -1,0 +1,204 @@
+// A broker for one test: a fresh directory, ports that the system chooses, certificates, and tokens
+// for as many users as the test wants.
+
+import Administration
+import Foundation
+import MartletClient
+
+/// A martletd that can be stopped, killed and started again on the same directory and ports.
+final class TestBroker {
+    let directory: String
+    private let settings: [String]
+    private(set) var process: ChildProcess
+    private(set) var tlsPort: UInt16 = 0
+    private(set) var plainPort: UInt16 = 0
+
+    var authority: String { "\(directory)/certificates/ca.pem" }
+
+    /// Starts a broker and waits until it is ready.
+    ///
+    /// - Parameter settings: `KEY=VALUE` pairs of the configuration.
+    init(_ settings: String...) async throws {
+        var template = Array("/tmp/martlet-e2e-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
+        directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } + "/data"
+        self.settings = settings
+        process = try Self.spawn(directory, settings, tlsPort: 0, plainPort: 0)
+        try await becomeReady()
+    }
+
+    deinit {
+        process.signal(SIGKILL)
+        try? FileManager.default.removeItem(
+            at: URL(filePath: directory).deletingLastPathComponent())
+    }
+
+    static func spawn(
+        _ directory: String, _ settings: [String], tlsPort: UInt16, plainPort: UInt16
+    ) throws -> ChildProcess {
+        let listeners = [
+            "--listen", "tls://localhost:\(tlsPort)",
+            "--listen", "tcp://localhost:\(plainPort)?anonymous",
+        ]
+        return try ChildProcess(
+            "martletd",
+            ["--dev", "--data", directory] + listeners + settings.flatMap { ["--set", $0] })
+    }
+
+    private func becomeReady() async throws {
+        _ = try await process.line(with: "event=broker_started", "state=ready")
+        for (isTLS, port) in try await [
+            (true, port(process.line(with: "event=listening address=127.0.0.1", "tls=1"))),
+            (false, port(process.line(with: "event=listening address=127.0.0.1", "tls=0"))),
+        ] {
+            if isTLS { tlsPort = port } else { plainPort = port }
+        }
+    }
+
+    private func port(_ line: String) throws -> UInt16 {
+        let words = line.split(separator: " ")
+        guard let address = words.first(where: { $0.hasPrefix("address=") }),
+            let digits = address.split(separator: ":").last, let port = UInt16(digits)
+        else { throw TestFailure("no port in: \(line)") }
+        return port
+    }
+
+    // MARK: - Life
+
+    /// Stops it in order and insists on exit code 0.
+    func stop() async throws {
+        process.signal(SIGTERM)
+        let exit = try await process.exit()
+        guard exit == .code(0) else {
+            throw TestFailure("the broker ended with \(exit):\n\(process.text)")
+        }
+    }
+
+    /// Kills it without warning.
+    func killNow() async throws {
+        process.signal(SIGKILL)
+        _ = try await process.exit()
+    }
+
+    /// Starts it again where it was.
+    func start() async throws {
+        process = try Self.spawn(directory, settings, tlsPort: tlsPort, plainPort: plainPort)
+        try await becomeReady()
+    }
+
+    /// Checks every record of the store; the broker must not run.
+    func verifyStore() async throws -> ChildExit {
+        let check = try ChildProcess("martletd", ["--verify-store", "--data", directory])
+        let exit = try await check.exit()
+        if exit != .code(0) { throw TestFailure("the store is not sound:\n\(check.text)") }
+        return exit
+    }
+
+    // MARK: - Clients
+
+    /// A variable of dev.env.
+    func variable(_ name: String) throws -> String {
+        let text = try String(contentsOfFile: "\(directory)/dev.env", encoding: .utf8)
+        for line in text.split(separator: "\n") where line.hasPrefix("export \(name)=") {
+            return String(line.dropFirst("export \(name)=".count))
+        }
+        throw TestFailure("dev.env has no \(name)")
+    }
+
+    /// A fresh token for a user of the demo app.
+    func token(_ user: String) throws -> String {
+        let client = try AdministrationClient(dataDirectory: directory)
+        return try client.send(MintTokens(app: "demo", users: [user])).tokens[0].token
+    }
+
+    /// Makes users known without a token.
+    func addUsers(_ users: String...) throws {
+        let client = try AdministrationClient(dataDirectory: directory)
+        for user in users { _ = try client.send(AddUser(app: "demo", user: user)) }
+    }
+
+    /// The settings of a client over TLS.
+    func settings(_ user: String, device: String = "") throws -> ClientSettings {
+        var settings = ClientSettings(
+            server: ServerAddress(host: "localhost", port: tlsPort),
+            credential: .token(try token(user)))
+        settings.trust = .authorityFile(authority)
+        settings.device = device
+        return settings
+    }
+
+    /// A client that is connected.
+    func client(_ user: String, device: String = "") async throws -> Client {
+        try await connected(Client(settings(user, device: device)))
+    }
+
+    /// The environment of the command line.
+    func environment(_ user: String) throws -> [String: String] {
+        [
+            "MARTLET_SERVER": try variable("MARTLET_SERVER"),
+            "MARTLET_CA": try variable("MARTLET_CA"),
+            "MARTLET_DATA": try variable("MARTLET_DATA"),
+            "MARTLET_APP": try variable("MARTLET_APP"),
+            "MARTLET_TOKEN": try token(user),
+        ]
+    }
+}
+
+/// Connects a client, within a time that nothing local needs.
+func connected(_ client: Client) async throws -> Client {
+    _ = try await within(seconds: 20, "a connection") { try await client.connect() }
+    return client
+}
+
+extension Client {
+    /// The next message; other events are passed over.
+    func nextMessage() async throws -> IncomingMessage {
+        try await within(seconds: 20, "a message") { [self] in
+            for await event in events {
+                if case .message(let message) = event { return message }
+            }
+            throw TestFailure("the events ended without a message")
+        }
+    }
+
+    /// The next messages' texts; all are acknowledged.
+    func nextTexts(_ count: Int) async throws -> [String] {
+        var texts: [String] = []
+        for _ in 0..<count {
+            let message = try await nextMessage()
+            acknowledge(message)
+            texts.append(message.text)
+        }
+        return texts
+    }
+}
+
+extension IncomingMessage {
+    /// The text; empty for bytes.
+    var text: String {
+        if case .text(let text, _) = content { return text }
+        return ""
+    }
+}
+
+extension TestBroker {
+    /// One of the broker's counters.
+    func counter(_ name: String) throws -> UInt64 {
+        let client = try AdministrationClient(dataDirectory: directory)
+        let counters = try client.send(ReadStatistics()).counters
+        guard let counter = counters.first(where: { $0.name == name }) else {
+            throw TestFailure("there is no counter \(name)")
+        }
+        return counter.value
+    }
+
+    /// Asks the broker how long it is up until so many seconds have passed for it.
+    func waitForBrokerTime(seconds: UInt64) async throws {
+        let client = try AdministrationClient(dataDirectory: directory)
+        let start = try client.send(ReadStatistics()).uptimeSeconds
+        // Whole seconds are told: one more, so that all of them have passed.
+        while try client.send(ReadStatistics()).uptimeSeconds <= start + seconds {
+            await Task.yield()
+        }
+    }
+}

@@ -1,0 +1,120 @@
+// Says what parameters, results and group events mean in the words of Tests/Vectors/mrt-parts.txt,
+// and encodes what was understood again.
+
+import Primitives
+
+@testable import WireFormat
+
+/// Decodes a part: the parameters (from the client) or the result of the operation `part`, or the
+/// payload of an `event`.
+func understandPart(_ bytes: [UInt8], of part: Substring, isFromClient: Bool) -> Meaning {
+    bytes.withUnsafeBytes { bytes in
+        do throws(WireError) {
+            if part == "event" { return try understandEvent(bytes) }
+            let operation = MRT.Operation(rawValue: UInt8(part)!)!
+            return isFromClient
+                ? try understandParameters(of: operation, bytes)
+                : try understandResult(of: operation, bytes)
+        } catch {
+            return Meaning(text: "error=\(word(error))")
+        }
+    }
+}
+
+private func meaning(
+    _ part: some RequestPart, _ bytes: UnsafeRawBufferPointer, _ words: String?...
+) -> Meaning {
+    Meaning(
+        text: words.compactMap(\.self).joined(separator: " "),
+        encoded: WireFormatTests.bytes(count: part.byteCount) {
+            part.write(to: &$0, from: bytes)
+        })
+}
+
+private func understandParameters(
+    of operation: MRT.Operation, _ bytes: UnsafeRawBufferPointer
+) throws(WireError) -> Meaning {
+    func text(_ name: String, _ range: ByteRange) -> String { "\(name)=" + escape(range, bytes) }
+    switch operation {
+    case .setWill:
+        let will = try MRT.Will(bytes)
+        return meaning(
+            will, bytes, "delay=\(will.delaySeconds)", mark("raw", will.isRaw),
+            words(will.target, bytes), text("payload", will.payload))
+    case .groupCreate:
+        let create = try MRT.GroupCreate(bytes)
+        return meaning(
+            create, bytes, "key=" + fixed8(create.key), text("title", create.title),
+            text("meta", create.meta), words(create.allowList, bytes))
+    case .groupJoin, .groupLeave:
+        let name = try MRT.GroupName(bytes)
+        return meaning(name, bytes, text("group", name.group))
+    case .groupKick, .groupBan:
+        let member = try MRT.GroupMember(bytes)
+        return meaning(member, bytes, text("group", member.group), text("user", member.user))
+    case .groupList:
+        let query = try MRT.GroupListQuery(bytes)
+        return meaning(query, bytes, text("after", query.after))
+    case .groupDescribe:
+        let query = try MRT.GroupQuery(bytes)
+        return meaning(query, bytes, text("group", query.group), text("after", query.after))
+    case .groupSetMeta:
+        let change = try MRT.GroupSetMeta(bytes)
+        return meaning(change, bytes, text("group", change.group), text("meta", change.meta))
+    case .groupSetAllowList:
+        let change = try MRT.GroupSetAllowList(bytes)
+        return meaning(
+            change, bytes, text("group", change.group), words(change.allowList, bytes))
+    case .subscribe, .unsubscribe, .clearWill, .presence:
+        preconditionFailure("whole packets show these")
+    }
+}
+
+private func understandResult(
+    of operation: MRT.Operation, _ bytes: UnsafeRawBufferPointer
+) throws(WireError) -> Meaning {
+    switch operation {
+    case .groupCreate:
+        return Meaning(
+            text: "group=" + escape(ByteRange(offset: 0, count: bytes.count), bytes),
+            encoded: Array(bytes))
+    case .groupList:
+        let list = try MRT.GroupList(bytes)
+        let entries = IteratorSequence(MRT.GroupEntryList(list.entries, in: bytes)).map {
+            "group=\(escape($0.group, bytes)),\(escape($0.title, bytes))" + ($0.isOwn ? ",own" : "")
+        }
+        return meaning(
+            list, bytes, mark("more", list.hasMore),
+            entries.isEmpty ? nil : entries.joined(separator: " "))
+    case .groupDescribe:
+        let group = try MRT.GroupDescription(bytes)
+        return meaning(
+            group, bytes, mark("more", group.hasMoreMembers), mark("limited", group.hasAllowList),
+            mark("own", group.isOwn), "owner=" + escape(group.owner, bytes),
+            "title=" + escape(group.title, bytes), "count=\(group.memberCount)",
+            "meta=" + escape(group.meta, bytes), "members=" + names(group.members, bytes))
+    default: preconditionFailure("an operation without a result of its own")
+    }
+}
+
+private func understandEvent(_ bytes: UnsafeRawBufferPointer) throws(WireError) -> Meaning {
+    guard let event = try MRT.GroupEvent(bytes) else {
+        return Meaning(text: "unknown", encoded: Array(bytes))
+    }
+    let text =
+        switch event {
+        case .joined(let user): "joined user=" + escape(user, bytes)
+        case .left(let user): "left user=" + escape(user, bytes)
+        case .kicked(let user): "kicked user=" + escape(user, bytes)
+        case .allowListUpdated(let list): "allow-list " + words(list, bytes)
+        case .metaUpdated(let meta): "meta meta=" + escape(meta, bytes)
+        }
+    return meaning(event, bytes, text)
+}
+
+private func words(_ list: MRT.AllowList, _ bytes: UnsafeRawBufferPointer) -> String {
+    switch list {
+    case .everybody: "everybody"
+    case .only(let count, let ids): "allowed=" + names(ids, bytes, count: count)
+    }
+}
