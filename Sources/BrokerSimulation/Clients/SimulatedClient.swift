@@ -133,7 +133,6 @@ final class SimulatedClient {
             surroundings.powerRandom.happens(perTenThousand: 3_000)
         {
             connect.isCleanStart = true
-            ledger.beginsAnew(index)
         }
         asksForCleanStart = connect.isCleanStart
         return connect

@@ -92,9 +92,6 @@ struct DeviceFact {
     var expirySeconds: UInt32 = 0
     /// The client has asked for something that ends the session.
     var mayEnd = false
-    /// Clients that asked to begin anew and have not seen CONNACK since: that may happen late,
-    /// after a rival has seen its own.
-    var cleanStarters: Set<Int> = []
     /// A rival has logged in since the holder did: the broker has forgotten the holder's sends.
     var hasRival = false
     /// All filters that were ever asked for.

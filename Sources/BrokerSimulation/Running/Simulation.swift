@@ -215,7 +215,7 @@ final class Simulation {
     /// Two hours: sixty of the longest waits before a reconnect.
     private static let healingSeconds: UInt64 = 7_200
     /// Many times what any run needs; it ends those in which time stands still.
-    private static let healingStepMaximum = 100_000
+    private static let healingStepMaximum = 30_000
 
     private func lookForRest() {
         if surroundings.now > healingDeadline
