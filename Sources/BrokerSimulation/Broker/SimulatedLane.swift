@@ -63,7 +63,6 @@ struct SimulatedLane: ~Copyable {
         host[connection] = nil
         guard desk.conversations[connection] != nil else { return }
         desk.conversations.close(connection)
-        if surroundings.has(.strangerInSlot) { return }
         desk.events.append(.connectionClosed(connection, cause))
     }
 

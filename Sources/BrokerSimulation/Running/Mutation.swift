@@ -42,9 +42,6 @@ public enum Mutation: String, CaseIterable, Sendable {
     case lostEffects = "lost-effects"
     /// A packet for which there is no room is left out, instead of its connection being closed.
     case lostDelivery = "lost-delivery"
-    /// The core is not told that a connection is gone, and what it wants of it goes to the next
-    /// tenant of its slot.
-    case strangerInSlot = "stranger-in-slot"
     /// Results do not carry the message id.
     case namelessResult = "nameless-result"
     /// The mark of a possible duplicate is lost.
