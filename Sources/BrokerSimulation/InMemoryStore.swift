@@ -98,6 +98,11 @@ public struct InMemoryStore: Sendable {
     /// The ids of the bodies that are held, in order: for tests.
     public var heldMessages: [MessageID] { bodies.keys.sorted() }
 
+    /// Whether a queue has an entry of this number.
+    func holds(_ number: UInt64, in queue: QueueID) -> Bool {
+        queues[queue]?.contains { $0.number == number } ?? false
+    }
+
     // MARK: The parts of a batch
 
     private mutating func apply(_ batch: StoreBatch, into result: inout StoreResult) {

@@ -9,12 +9,14 @@ final class FaultyStore {
     private var store = InMemoryStore()
     /// The batch under way, as it was handed over.
     private var underWay: StoreBatch?
-    /// The core has been told the result of the batch under way already.
-    private var isResultTold = false
-    /// What the last finished commit began with.
-    private var beforeCommit: InMemoryStore?
-    /// Rows that have been written at least once.
-    private var knownRows: Set<[UInt8]> = []
+    /// The store after the batch under way, where the core has been told its result already.
+    private var toldOutcome: InMemoryStore?
+    /// What the last commits began with, for planted bugs that go back there.
+    private var pasts: [InMemoryStore] = []
+    /// Commits that a planted bug goes back.
+    private static let pastMaximum = 30
+    /// Users whose row has been written.
+    private var knownUsers: Set<[UInt8]> = []
 
     init(_ surroundings: Surroundings) {
         self.surroundings = surroundings
@@ -38,12 +40,17 @@ final class FaultyStore {
         var batch = batch
         tamper(&batch)
         noteEntries(batch)
+        for entry in batch.entries where store.holds(entry.number, in: entry.queue) {
+            surroundings.ledger.accuse(
+                .numbersAreNotReused,
+                "#\(entry.number) is in queue \(entry.queue.raw) and is put there again")
+        }
         underWay = batch
-        isResultTold = surroundings.has(.earlyResult)
-        guard isResultTold else { return nil }
+        guard surroundings.has(.earlyResult) else { return nil }
         var result = StoreResult()
-        var copy = store
-        copy.carryOut(batch, into: &result)
+        var outcome = store
+        outcome.carryOut(batch, into: &result)
+        toldOutcome = outcome
         return result
     }
 
@@ -51,29 +58,41 @@ final class FaultyStore {
     func finish(into result: inout StoreResult) -> Bool {
         guard let batch = underWay else { preconditionFailure("no batch is under way") }
         underWay = nil
-        if surroundings.has(.lostCommit) { beforeCommit = store }
+        if let toldOutcome {
+            store = toldOutcome
+            self.toldOutcome = nil
+            return false
+        }
+        keepPast()
         store.carryOut(batch, into: &result)
         tamper(&result)
         surroundings.history.note(
             .broker,
             "batch \(batch.sequence) committed\(result.refusal == nil ? "" : ", sends refused")")
-        return !isResultTold
+        return true
+    }
+
+    private func keepPast() {
+        switch surroundings.options.mutation {
+        case .lostCommit: pasts = [store]
+        case .oldBackup:
+            if pasts.count == Self.pastMaximum { pasts.removeFirst() }
+            pasts.append(store)
+        default: break
+        }
     }
 
     /// The process dies. The batch under way is there at the next start, or nothing of it.
     func crash(committing: Bool) {
         if var batch = underWay, committing {
-            if surroundings.has(.tornCommit) {
-                batch.records = []
-                batch.sendRecords = []
-                batch.acknowledgements = []
-            }
+            if surroundings.has(.tornCommit) { batch.sendRecords = [] }
             var lost = StoreResult()
             store.carryOut(batch, into: &lost)
         }
         underWay = nil
-        if let beforeCommit { store = beforeCommit }
-        beforeCommit = nil
+        toldOutcome = nil
+        if let past = pasts.first { store = past }
+        pasts = []
         store.crash(committing: false)
     }
 
@@ -110,19 +129,14 @@ final class FaultyStore {
             }
         case .forgottenOutbox: batch.sendRecords = []
         case .forgottenSubscription: batch.records.removeAll { $0.table == .subscriptions }
-        case .staleReservation: dropLaterRows(of: .sessions, from: &batch)
-        case .forgottenMailbox: dropLaterRows(of: .users, from: &batch)
+        case .forgottenMailbox:
+            // Every change of a user's row but its first.
+            batch.records.removeAll {
+                $0.table == .users && $0.value != nil && !knownUsers.insert($0.key).inserted
+            }
         case .fastClock:
             batch.moment.instant = batch.moment.instant.advanced(bySeconds: 8 * 86_400)
         default: break
-        }
-    }
-
-    /// Leaves out every change of a row but its first.
-    private func dropLaterRows(of table: RecordTable, from batch: inout StoreBatch) {
-        batch.records.removeAll { change in
-            change.table == table && change.value != nil
-                && !knownRows.insert(change.key).inserted
         }
     }
 

@@ -59,7 +59,6 @@ struct SimulatedHost: ConnectionHost {
     subscript(name: ConnectionID) -> HostConnection? {
         get {
             guard name.slot < slots.count, let connection = slots[name.slot] else { return nil }
-            if surroundings.has(.strangerInSlot) { return connection }
             return connection.name == name ? connection : nil
         }
         set { slots[name.slot] = newValue }

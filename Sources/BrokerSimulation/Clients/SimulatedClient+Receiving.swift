@@ -139,10 +139,7 @@ extension SimulatedClient {
             messageIdentifier: String(
                 decoding: result.messageIdentifier.bytes(in: body), as: UTF8.self),
             refusedCount: Int(result.refusedCount), refused: refused)
-        guard survives() else {
-            ledger.forgetRefusal(message)
-            return
-        }
+        guard survives() else { return }
         messages[result.number] = nil
         flash.sends.removeAll { $0.number == result.number }
         flash.outbox = outboxRecord

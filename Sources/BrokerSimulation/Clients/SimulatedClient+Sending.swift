@@ -25,8 +25,9 @@ extension SimulatedClient {
             SendFact(
                 client: index, receivers: order.receivers, grade: order.grade,
                 expirySeconds: order.expirySeconds, messageIdentifier: order.messageIdentifier,
-                issuedAt: surroundings.now, session: session, deathsBefore: ledger.deaths,
-                fullTimesBefore: ledger.fullTimes - (ledger.isStoreFull ? 1 : 0)))
+                issuedAt: surroundings.now, session: session,
+                wasReachable: isReachable, deathsBefore: ledger.deaths,
+                fullTimesBefore: ledger.pastFullTimes))
         let (packet, source) = encode(order, message)
         let outcome = source.withUnsafeBytes { source in
             Result { () throws(ClientError) in try machine!.send(packet, from: source) }
@@ -37,13 +38,23 @@ extension SimulatedClient {
             let epoch = outboxRecord.epoch
             ledger.number(message, outboxEpoch: epoch, number)
             messages[number] = message
-            if surroundings.has(.lateSendRecord) { guard transmit() else { return } }
+            if surroundings.has(.lateSendRecord) {
+                guard transmit() else { return }
+                if surroundings.misbehaves(.lateSendRecord, perTenThousand: 500) {
+                    return powerOff()
+                }
+            }
             guard survives() else { return }
             store(StoredSend(number: number, message: message, packet: packet, source: source))
             guard survives() else { return }
         case .failure: ledger.withdraw(message)
         }
         runOn()
+    }
+
+    /// Whether the client is let in, and its connection stands at both ends.
+    private var isReachable: Bool {
+        isConnected && (link.map { network.links[$0].isOpenAtBroker } ?? false)
     }
 
     /// Writes a send into flash before it is on the wire.

@@ -133,7 +133,6 @@ final class SimulatedClient {
             surroundings.powerRandom.happens(perTenThousand: 3_000)
         {
             connect.isCleanStart = true
-            ledger.beginsAnew(index)
         }
         asksForCleanStart = connect.isCleanStart
         return connect
@@ -165,8 +164,8 @@ final class SimulatedClient {
 
     /// Whether the client still has power after this step of its own.
     func survives() -> Bool {
-        guard !surroundings.isHealing,
-            surroundings.powerRandom.happens(perTenThousand: surroundings.profile.powerLosses)
+        let losses = surroundings.profile.powerLosses
+        guard !surroundings.isHealing, surroundings.powerRandom.happens(perTenThousand: losses)
         else { return machine != nil }
         powerOff()
         return false

@@ -183,7 +183,13 @@ final class SimulatedNetwork {
         let pipe = pipe(end)
         links[link][keyPath: pipe].isCut = true
         let count = links[link][keyPath: pipe].bytes.count
-        var kept = surroundings.networkRandom.number(in: 0...count)
+        // All of it, nothing, or any part: a cut between two packets is as likely as one within.
+        var kept =
+            switch surroundings.networkRandom.below(3) {
+            case 0: 0
+            case 1: count
+            default: surroundings.networkRandom.number(in: 0...count)
+            }
         links[link][keyPath: pipe].bytes.removeLast(count - kept)
         var chunks: [Int] = []
         for chunk in links[link][keyPath: pipe].chunks where kept > 0 {

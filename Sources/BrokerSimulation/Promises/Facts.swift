@@ -32,8 +32,8 @@ struct SendFact {
     let issuedAt: Instant
     /// The sender's session, where it was connected.
     let session: Int?
-    /// The broker that let the sender in was still alive.
-    var wasReachable = false
+    /// The connection stood at both ends.
+    let wasReachable: Bool
     /// How often the broker had died, and the store been full.
     let deathsBefore: Int
     let fullTimesBefore: Int
@@ -66,8 +66,6 @@ struct SessionFact {
     let isLasting: Bool
     let firstSeen: Instant
     var lastSeen: Instant
-    /// How often the broker had died when CONNACK came.
-    var deathsBefore: Int
     /// By index of the filter.
     var filters: [Int: FilterFact] = [:]
     /// Messages by their inbox numbers, as they were seen on the wire.
@@ -94,9 +92,6 @@ struct DeviceFact {
     var expirySeconds: UInt32 = 0
     /// The client has asked for something that ends the session.
     var mayEnd = false
-    /// Clients that asked to begin anew and have not seen CONNACK since: that may happen late,
-    /// after a rival has seen its own.
-    var cleanStarters: Set<Int> = []
     /// A rival has logged in since the holder did: the broker has forgotten the holder's sends.
     var hasRival = false
     /// All filters that were ever asked for.

@@ -25,6 +25,8 @@ final class Ledger {
     private(set) var deaths = 0
     private(set) var fullTimes = 0
     private(set) var isStoreFull = false
+    /// When the store last had no room.
+    private var lastFull = Instant(milliseconds: 0)
     /// Messages that were lost as the promises allow.
     var excusedCount = 0
 
@@ -61,18 +63,22 @@ final class Ledger {
 
     func storeChanged(isFull: Bool) {
         if isFull && !isStoreFull { fullTimes += 1 }
+        if !isFull && isStoreFull { lastFull = now }
         isStoreFull = isFull
         history.note(.broker, isFull ? "the store is full" : "the store has room again")
+    }
+
+    /// How often the store has been full, and the broker has had the time to notice that it has
+    /// room again: it learns of that with the next commit.
+    var pastFullTimes: Int {
+        let isOver = !isStoreFull && now >= lastFull.advanced(bySeconds: 30)
+        return isOver ? fullTimes : fullTimes - 1
     }
 
     // MARK: Sends
 
     /// An application hands a message over. Returns its name.
     func issue(_ send: SendFact) -> Int {
-        var send = send
-        if let session = send.session {
-            send.wasReachable = sessions[session].deathsBefore == deaths
-        }
         sends.append(send)
         let message = sends.count - 1
         if send.grade != .transient { openSends[send.client].append(message) }
@@ -145,12 +151,6 @@ final class Ledger {
         if reason.isFailure && send.receivedCount > 0 { checkRefusedDelivery(message) }
     }
 
-    /// The sender died before it had written a result down. A refused send has left no trace: sent
-    /// again, it is a new one.
-    func forgetRefusal(_ message: Int) {
-        if sends[message].outcome?.reason.isFailure == true { sends[message].outcome = nil }
-    }
-
     /// Whether a send can have this result.
     private func checkReason(
         _ message: Int, _ outcome: SendFact.Outcome, _ refused: [(index: Int, reason: ReasonCode)]
@@ -202,8 +202,8 @@ final class Ledger {
         let send = sends[message]
         let isExcused =
             mayBeForgotten(message)
-            || (fullTimes > send.fullTimesBefore || isStoreFull)
-                && (send.grade == .durable || send.keptCount == 0)
+            || (send.grade == .durable || send.keptCount == 0)
+                && (deaths > send.deathsBefore || mayHaveLackedRoom(send))
         if isExcused {
             excusedCount += 1
         } else {
@@ -227,11 +227,6 @@ final class Ledger {
         devices[profile.clients[client].device].mayEnd = true
     }
 
-    /// A client is going to ask for a new session with every CONNECT until it gets one.
-    func beginsAnew(_ client: Int) {
-        devices[profile.clients[client].device].cleanStarters.insert(client)
-    }
-
     /// A client sees CONNACK. Returns the session.
     func connected(
         _ client: Int, epoch: UInt64, isPresent: Bool, expirySeconds: UInt32
@@ -245,7 +240,7 @@ final class Ledger {
         if known != devices[device].session || known == nil {
             checkEnd(of: device, client, isReturning: known != nil)
             forgetSends(device)
-        } else if !isPresent, profile.clients.count(where: { $0.device == device }) == 1 {
+        } else if !isPresent, !isShared(device) {
             // CONNACKs of rivals may overtake each other.
             accuse(.sessionsLast, "the same epoch for a session that is new", client: client)
         }
@@ -255,17 +250,15 @@ final class Ledger {
             sessions.append(
                 SessionFact(
                     device: device, epoch: epoch, isLasting: expirySeconds > 0, firstSeen: now,
-                    lastSeen: now, deathsBefore: deaths))
+                    lastSeen: now))
         }
         sessions[session].lastSeen = now
-        sessions[session].deathsBefore = deaths
         if devices[device].hasRival { forgetSends(device) }
         devices[device].hasRival = profile.clients[client].isRival
         devices[device].session = session
         devices[device].lastEnd = nil
         devices[device].expirySeconds = expirySeconds
         devices[device].mayEnd = expirySeconds == 0
-        devices[device].cleanStarters.remove(client)
         return session
     }
 
@@ -276,7 +269,8 @@ final class Ledger {
         if isReturning {
             accuse(.sessionsLast, "a session that was over is back", client: client)
         }
-        guard !fact.mayEnd && fact.cleanStarters.isEmpty else { return }
+        // Of rivals, one may ask for the end while the other's CONNACK is still under way.
+        guard !fact.mayEnd, !isShared(device) else { return }
         if let end = fact.lastEnd, fact.expirySeconds != .max,
             now >= end.advanced(bySeconds: UInt64(fact.expirySeconds))
         {
@@ -287,6 +281,11 @@ final class Ledger {
             .sessionsLast,
             "the session is gone; its connection ended \(ago), its expiry is "
                 + "\(fact.expirySeconds) s", client: client)
+    }
+
+    /// Whether a device has rivals.
+    private func isShared(_ device: Int) -> Bool {
+        profile.clients.count { $0.device == device } > 1
     }
 
     /// A client's connection ends, as early as anybody can know.

@@ -11,7 +11,7 @@ public enum Mutation: String, CaseIterable, Sendable {
     case lostCommit = "lost-commit"
     /// The core is told of a commit before it has happened.
     case earlyResult = "early-result"
-    /// A crash leaves the messages of a batch, and not its rows.
+    /// A crash leaves the messages of a batch, and not the numbers of their sends.
     case tornCommit = "torn-commit"
     /// One entry more is removed than was acknowledged.
     case greedyAcknowledgement = "greedy-acknowledgement"
@@ -22,8 +22,8 @@ public enum Mutation: String, CaseIterable, Sendable {
     case forgottenSubscription = "forgotten-subscription"
     /// The row that says where a user's mail waits is not written.
     case forgottenMailbox = "forgotten-mailbox"
-    /// Rows of sessions keep their first value, and with it their first reservation of numbers.
-    case staleReservation = "stale-reservation"
+    /// After a crash the store is as it was thirty commits ago, and does not say so.
+    case oldBackup = "old-backup"
     /// The store's clock is eight days fast: messages expire early.
     case fastClock = "fast-clock"
     /// A load gives the first two messages in the wrong order.
@@ -42,8 +42,6 @@ public enum Mutation: String, CaseIterable, Sendable {
     case lostEffects = "lost-effects"
     /// A packet for which there is no room is left out, instead of its connection being closed.
     case lostDelivery = "lost-delivery"
-    /// What was meant for a connection goes to the next tenant of its slot.
-    case strangerInSlot = "stranger-in-slot"
     /// Results do not carry the message id.
     case namelessResult = "nameless-result"
     /// The mark of a possible duplicate is lost.

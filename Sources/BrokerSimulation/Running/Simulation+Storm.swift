@@ -16,7 +16,9 @@ extension Simulation {
             ? 0 : surroundings.useRandom.milliseconds(in: 0...2 * interval)
         surroundings.enter(.clientUsed, after: pause)
         let client = clients[surroundings.useRandom.below(clients.count)]
-        switch surroundings.useRandom.below(100) {
+        // A rival subscribes to nothing: its requests are asked again when it comes back, and would
+        // change the other's subscriptions at a time that nobody can tell.
+        switch surroundings.useRandom.below(client.habits.isRival ? 84 : 100) {
         case 0..<84: client.send(drawOrder(isRival: client.habits.isRival))
         case 84..<94: subscribe(client)
         case 94..<97: client.unsubscribe(surroundings.useRandom.below(Profile.filters.count))

@@ -214,9 +214,13 @@ final class Simulation {
 
     /// Two hours: sixty of the longest waits before a reconnect.
     private static let healingSeconds: UInt64 = 7_200
+    /// Many times what any run needs; it ends those in which time stands still.
+    private static let healingStepMaximum = 30_000
 
     private func lookForRest() {
-        if surroundings.now > healingDeadline {
+        if surroundings.now > healingDeadline
+            || stepCount > options.stepMaximum + Simulation.healingStepMaximum
+        {
             ledger.accuse(.allComesToRest, whatIsLeft() ?? "the probe")
             return
         }

@@ -1,0 +1,54 @@
+// The parts of the simulation that a run trusts: its chance, its agenda, and the model's own idea
+// of what a filter matches.
+
+import Primitives
+import Testing
+
+@testable import BrokerSimulation
+
+@Suite struct `A part of the simulation` {
+    @Test func `draws the same numbers everywhere`() {
+        // The first values of SplitMix64 for seed 0, as its authors give them.
+        var random = SimulationRandom(seed: 0)
+        #expect(random.next() == 0xE220_A839_7B1D_CDAF)
+        #expect(random.next() == 0x6E78_9E6A_A1B9_65F4)
+        var counts = [0, 0, 0]
+        for _ in 0..<3_000 { counts[random.index(weights: [1, 0, 2])] += 1 }
+        #expect(counts[0] > 800 && counts[1] == 0 && counts[2] > 1_700)
+    }
+
+    @Test func `takes occurrences in the order of time, then of entry`() {
+        var agenda = Agenda()
+        let times: [UInt64] = [5, 1, 3, 1, 9, 3, 0, 5]
+        for (index, time) in times.enumerated() {
+            agenda.enter(.clientDue(client: index), at: Instant(milliseconds: time))
+        }
+        var clients: [Int] = []
+        while let next = agenda.takeNext() {
+            if case .clientDue(let client) = next.occurrence { clients.append(client) }
+        }
+        #expect(clients == [6, 1, 3, 2, 5, 0, 7, 4])
+    }
+
+    @Test(arguments: [
+        ("a", "a", true), ("a/b", "a/+", true), ("a", "a/#", true), ("a/b/c", "a/#", true),
+        ("a/b", "#", true), ("a", "+", true), ("a/b", "+", false), ("a", "a/+", false),
+        ("a/b", "a", false), ("b/c/d", "b/+/d", true), ("b/c", "b/+/d", false),
+        ("a/b", "+/c", false),
+    ])
+    func `knows what a filter matches`(topic: String, filter: String, isMatch: Bool) {
+        #expect(Ledger.matches(topic: topic, filter: filter) == isMatch)
+    }
+
+    @Test func `reads a stream of packets wherever it is cut`() {
+        let stream: [UInt8] = [0xC0, 0, 0x61, 2, 0xCE, 0x0D, 0xC0, 0]
+        for cut in 0...stream.count {
+            var tap = WireTap()
+            var types: [UInt8] = []
+            for part in [stream[..<cut], stream[cut...]] {
+                #expect(tap.take(Array(part)) { frame, _ in types.append(frame.type) })
+            }
+            #expect(types == [12, 6, 12])
+        }
+    }
+}
