@@ -57,9 +57,12 @@ struct PendingSend: Sendable {
 struct PendingRequest: Sendable {
     let ticket: UInt64
     let request: ClientRequest
-    let completion: Completion<[UInt8]>
+    let completion: Completion<ClientAnswer>
 
-    init(_ ticket: UInt64, _ request: ClientRequest, _ completion: @escaping Completion<[UInt8]>) {
+    init(
+        _ ticket: UInt64, _ request: ClientRequest,
+        _ completion: @escaping Completion<ClientAnswer>
+    ) {
         self.ticket = ticket
         self.request = request
         self.completion = completion

@@ -26,8 +26,8 @@ public struct IncomingMessage: Hashable, Sendable {
         case broadcast
         case topic(String)
         case kickedOut(group: String)
-        /// An event of a group: its number, and data that belongs to it in the content.
-        case groupEvent(group: String, event: UInt8)
+        /// Something happened in a group of the user's; its data is in the content too.
+        case groupEvent(group: String, GroupChange)
         /// Someone's presence changed: the number of the event.
         case presence(event: UInt8)
     }
@@ -67,8 +67,12 @@ public struct IncomingMessage: Hashable, Sendable {
         }
     }
 
-    /// A delivery whose ranges are in `body`, under the session epoch `epoch`.
-    init(_ packet: MRT.Deliver, in body: UnsafeRawBufferPointer, epoch: UInt64) {
+    /// A delivery whose ranges, and those of the change it tells of, are in `body`, under the
+    /// session epoch `epoch`.
+    init(
+        _ packet: MRT.Deliver, _ change: MRT.GroupEvent?, in body: UnsafeRawBufferPointer,
+        epoch: UInt64
+    ) {
         func text(_ range: ByteRange) -> String {
             String(decoding: range.bytes(in: body), as: UTF8.self)
         }
@@ -80,7 +84,10 @@ public struct IncomingMessage: Hashable, Sendable {
         case .group: kind = .group(text(packet.address))
         case .broadcast: kind = .broadcast
         case .kickedOut: kind = .kickedOut(group: text(packet.address))
-        case .groupEvent: kind = .groupEvent(group: text(packet.address), event: first)
+        case .groupEvent:
+            kind = .groupEvent(
+                group: text(packet.address),
+                change.map { GroupChange($0, in: body) } ?? .other(event: first))
         case .presence: kind = .presence(event: first)
         }
         switch packet.kind {

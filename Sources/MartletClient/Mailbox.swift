@@ -101,7 +101,7 @@ extension Mailbox.State {
             // An application that does not look for so long asks for the state when it does.
             guard connectionEventCount < ClientBounds.connectionEventsMaximum else { return }
             connectionEventCount += 1
-        case .message, .subscriptionLost: break
+        case .message, .subscriptionLost, .willLost: break
         }
         events.append(event)
     }
@@ -112,7 +112,7 @@ extension Mailbox.State {
         case .message(let message) where message.record == nil: transientCount -= 1
         case .transientRefused, .transientDropped: transientCount -= 1
         case .connected, .disconnected: connectionEventCount -= 1
-        case .message, .subscriptionLost: break
+        case .message, .subscriptionLost, .willLost: break
         }
         if droppedCount > 0, transientCount < ClientBounds.transientBufferMaximum {
             enqueue(.transientDropped(count: droppedCount))

@@ -9,6 +9,8 @@ public enum Destination: Hashable, Sendable {
     case user(String)
     /// All devices of up to 256 users, in one packet.
     case users([String])
+    /// The members of a group but this session; only members send to it.
+    case group(String)
     /// Every session of the app but this one.
     case everybody
     /// Who subscribes to this topic. It does not begin with `$`.
@@ -90,6 +92,9 @@ struct EncodedSend: Sendable {
             for user in users { try Self.checkLength(user) }
             receivers = users
             target = .list(count: users.count, ids: bytes.append(identifiers: users))
+        case .group(let group):
+            try Self.checkLength(group)
+            target = .group(bytes.append(group))
         case .everybody: target = .broadcast
         case .topic(let topic):
             guard topic.utf8.count <= WireLimits.topicByteCountMaximum else {

@@ -10,6 +10,15 @@ enum Command: String, CaseIterable {
     case send
     case listen
     case presence
+    case groupCreate = "group create"
+    case groupJoin = "group join"
+    case groupLeave = "group leave"
+    case groupKick = "group kick"
+    case groupBan = "group ban"
+    case groupList = "group list"
+    case groupShow = "group show"
+    case groupMeta = "group meta"
+    case groupAllow = "group allow"
     case tokenMint = "token mint"
     case tokenList = "token list"
     case tokenRevoke = "token revoke"
@@ -74,6 +83,9 @@ enum MartletProgram {
             case .send: try await SendCommand.run(arguments)
             case .listen: try await ListenCommand.run(arguments)
             case .presence: try await PresenceCommand.run(arguments)
+            case .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
+                .groupShow, .groupMeta, .groupAllow:
+                try await GroupCommand.run(command, arguments)
             case .tokenMint: try TokenMintCommand.run(arguments)
             case .tokenList: try TokenListCommand.run(arguments)
             case .tokenRevoke: try TokenRevokeCommand.run(arguments)
@@ -104,9 +116,15 @@ enum MartletProgram {
     static let helpPage = """
         martlet: send, listen and administrate with a Martlet broker
 
-          martlet send (--to USER[,USER...] | --broadcast | --topic TOPIC) [TEXT]
+          martlet send (--to USER[,USER...] | --group GROUP | --broadcast | --topic TOPIC) [TEXT]
           martlet listen [--topic FILTER]... [--json] [--count N]
           martlet presence USER
+          martlet group create --name NAME [--allow USER[,USER...]] [--meta JSON]
+          martlet group (join | leave | show) GROUP
+          martlet group (kick | ban) GROUP USER
+          martlet group list
+          martlet group meta GROUP JSON
+          martlet group allow GROUP (USER[,USER...] | --everybody)
           martlet token mint --user USER [--user USER]... [--expiry 10y]
           martlet token list [--user USER] [--device NAME] [--batch LABEL]
           martlet token revoke (--id ID | --user USER | --device NAME | --batch LABEL)
@@ -122,13 +140,13 @@ enum MartletProgram {
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
 
-        Where the broker is (send, listen, presence); a shell gets them from dev.env:
+        Where the broker is (send, listen, presence, group); a shell gets them from dev.env:
           --server URL         tls://HOST:PORT or tcp://HOST:PORT             or MARTLET_SERVER
           --ca FILE            the authorities that may have signed the
                                broker's certificate; the system's if absent   or MARTLET_CA
           --token TOKEN        who you are                                    or MARTLET_TOKEN
-          --device NAME        which of the user's devices this is; send and presence use a name
-                               of their own, so that they take nobody's session over
+          --device NAME        which of the user's devices this is; all but listen use a name of
+                               their own, so that they take nobody's session over
           -W, --timeout TIME   give up after this time, such as 10s or 5m
 
         Where its data is (all other commands); they talk to the broker that runs there:
@@ -137,6 +155,7 @@ enum MartletProgram {
 
         send
           --to USER[,USER...]  to all devices of one user, or of each of a list
+          --group GROUP        to the members of a group that you are in
           --broadcast          to every session of the app
           -t, --topic TOPIC    to who subscribes to this topic
           --type N             0 text, 1 image, 2 audio, 3 video, 4 html5, 5...255 your own
@@ -156,14 +175,29 @@ enum MartletProgram {
                                exactly after what was printed
           --expiry TIME        how long mail is kept while nobody listens
           --transient-session  leave no session behind: only what arrives meanwhile is seen
+          --will TEXT          is sent for you when this command is lost, though not when it ends,
+          --will-to USER       to a user, or one of --will-group GROUP, --will-topic TOPIC and
+                               --will-broadcast
+          --will-delay TIME    unless it is back within this time
+
+        group
+          create               makes a group that you own, and prints its id
+          --name NAME          its name for people
+          --allow USER[,...]   who may join; everybody if absent
+          --meta JSON          the group's own data, at most 5120 bytes
+          join, leave          puts you in, takes you out
+          kick, ban            takes a member out; ban keeps them out. The owner's alone, as are
+          meta, allow          which replace the group's data, and who may join
+          list, show           your groups; one group and its members
+          --json               list and show: one JSON object per line
 
         token mint
           --user USER          whose token; may be repeated, one line for each
           --device NAME        binds the tokens to this device
           --expiry TIME        such as 30d or 10y; for ever if absent
           --batch LABEL        to find them by, such as a production lot
-          --right RIGHT        what their bearers may do, instead of what the app's users may; may be
-                               repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
+          --right RIGHT        what their bearers may do, instead of what the app's users may; may
+                               be repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
                                presence:PATTERN, attach:PATTERN, group:create or broadcast
           --json               one JSON object per token
 

@@ -17,7 +17,9 @@ private let allowedImports: [String: Set<String>] = [
     "Credentials": ["BrokerCore", "Primitives", "COpenSSL", "Glibc", "FoundationEssentials"],
     "QueueStore": ["BrokerCore", "Primitives", "CLMDB", "Glibc", "Synchronization"],
     "Threads": ["CLinuxShims", "Glibc", "Synchronization"],
-    "NetTransport": ["Primitives", "Threads", "CLinuxShims", "COpenSSL", "Glibc", "Synchronization"],
+    "NetTransport": [
+        "Primitives", "Threads", "CLinuxShims", "COpenSSL", "Glibc", "Synchronization",
+    ],
     "CommandLineOptions": ["Glibc"],
     "Configuration": ["CommandLineOptions", "Glibc"],
     "Administration": ["FoundationEssentials", "Glibc"],
