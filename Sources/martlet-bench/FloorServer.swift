@@ -36,7 +36,7 @@ struct FloorServer: ~Copyable {
     init(certificateFile: String?, keyFile: String?) throws(BenchFailure) {
         let listener = linux_stream_socket(AF_INET)
         self.listener = listener
-        epoll = epoll_create1(0)
+        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
