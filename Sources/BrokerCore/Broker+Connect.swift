@@ -310,19 +310,13 @@ extension Broker {
             sessions[last].nextOfUser = session
         }
         if isPersistent { queueOwners[queue.raw] = .session(session) }
-<<<<<<< HEAD
+        apps[users[user].app].sessionCount += 1
         // An MRT session hears broadcasts and its user's groups without asking; an MQTT session
         // subscribes to them.
         if !sessions[session].dialect.isMQTT {
             join(session: session, audience: apps[users[user].app].broadcastAudience, grade: .once)
             joinGroupAudiences(session)
         }
-=======
-        apps[users[user].app].sessionCount += 1
-        // An MRT session hears broadcasts and its user's groups without asking.
-        join(session: session, audience: apps[users[user].app].broadcastAudience, grade: .once)
-        joinGroupAudiences(session)
->>>>>>> ops
         updateWaiting(of: user)
         return session
     }

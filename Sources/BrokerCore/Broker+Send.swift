@@ -146,14 +146,11 @@ extension Broker {
             return .packetTooLarge
         }
         if forbids(request.target, from: sender, bytes) { return .notAuthorized }
-<<<<<<< HEAD
-        if request.grade != .transient && isStoreFull { return .quotaExceeded }
-        if let reason = retainRefusal(request, app: users[sessions[sender].user].app) {
-            return reason
-=======
         if request.grade != .transient && (isStoreFull || isAppOverQuota(of: sender)) {
             return .quotaExceeded
->>>>>>> ops
+        }
+        if let reason = retainRefusal(request, app: users[sessions[sender].user].app) {
+            return reason
         }
         if case .topic(let topic) = request.target {
             let name = topic.bytes(in: bytes)

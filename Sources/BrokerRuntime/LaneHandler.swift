@@ -215,7 +215,7 @@ extension Event {
             .groupRequested, .willSet, .willCleared, .requestFaulted, .credentialPresented,
             .credentialRefused:
             true
-        case .connectReceived, .connectionClosed, .inboxAcknowledged, .resultsSeen,
+        case .connectReceived, .connectionClosed, .inboxAcknowledged, .resultsSeen, .packetAnswered,
             .disconnectReceived, .deliveryTooLarge, .peerFaulted:
             false
         }
