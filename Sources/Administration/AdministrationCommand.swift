@@ -11,6 +11,14 @@ public enum AdministrationCommand: Hashable, Sendable {
     case explainRights(ExplainRights)
     case addUser(AddUser)
     case mintTokens(MintTokens)
+    case listTokens(ListTokens)
+    case revokeTokens(RevokeTokens)
+    case listSessions(ListSessions)
+    case kickSessions(KickSessions)
+    case deleteSessions(DeleteSessions)
+    case showMailbox(ShowMailbox)
+    case purgeQueues(PurgeQueues)
+    case backUpStore(BackUpStore)
     case readStatistics(ReadStatistics)
 
     /// Reads one line, with or without its line feed.
@@ -39,6 +47,14 @@ public enum AdministrationCommand: Hashable, Sendable {
         case ExplainRights.name: self = .explainRights(try Self.body(line))
         case AddUser.name: self = .addUser(try Self.body(line))
         case MintTokens.name: self = .mintTokens(try Self.body(line))
+        case ListTokens.name: self = .listTokens(try Self.body(line))
+        case RevokeTokens.name: self = .revokeTokens(try Self.body(line))
+        case ListSessions.name: self = .listSessions(try Self.body(line))
+        case KickSessions.name: self = .kickSessions(try Self.body(line))
+        case DeleteSessions.name: self = .deleteSessions(try Self.body(line))
+        case ShowMailbox.name: self = .showMailbox(try Self.body(line))
+        case PurgeQueues.name: self = .purgeQueues(try Self.body(line))
+        case BackUpStore.name: self = .backUpStore(try Self.body(line))
         case ReadStatistics.name: self = .readStatistics(try Self.body(line))
         default:
             // 0x83: implementation specific error.

@@ -16,18 +16,20 @@ public struct ShowApp: AdministrationRequest {
         /// What its users may do unless their credential says otherwise.
         public var rights: [String]
         public var userCount: Int
+        public var groupCount: Int
         public var sessionCount: Int
         public var connectionCount: Int
         public var tokenCount: Int
 
         public init(
-            app: String, hasKey: Bool, rights: [String], userCount: Int, sessionCount: Int,
-            connectionCount: Int, tokenCount: Int
+            app: String, hasKey: Bool, rights: [String], userCount: Int, groupCount: Int,
+            sessionCount: Int, connectionCount: Int, tokenCount: Int
         ) {
             self.app = app
             self.hasKey = hasKey
             self.rights = rights
             self.userCount = userCount
+            self.groupCount = groupCount
             self.sessionCount = sessionCount
             self.connectionCount = connectionCount
             self.tokenCount = tokenCount

@@ -107,7 +107,8 @@ extension Broker {
             groups: groups.count, wills: wills.count,
             connections: connections.count, subscriptions: subscriptions, tokens: tokens.count,
             messagesInMemory: messages.count, queuedMessages: queuedMessages,
-            queuedBytes: queuedBytes, isStoreFull: isStoreFull)
+            queuedBytes: queuedBytes, isStoreFull: isStoreFull, storeUsedBytes: storeUsedBytes,
+            storeLimitBytes: storeLimitBytes)
     }
 
     /// All apps, in no particular order.

@@ -125,6 +125,8 @@ extension Broker {
     // MARK: - Taking the result
 
     private mutating func noteFill(_ result: borrowing StoreResult) {
+        storeUsedBytes = result.usedBytes
+        storeLimitBytes = result.softLimitBytes
         if result.refusal != nil { counters.batchesRefused += 1 }
         // Sends are admitted again a little below the limit, so that it does not flap.
         let resume = result.softLimitBytes - result.softLimitBytes / 32

@@ -72,7 +72,7 @@ extension TokenTable {
     /// latest first. Walks over all tokens.
     fileprivate func candidates(app: [UInt8], user: [UInt8], device: [UInt8]) -> [Token] {
         var found: [Token] = []
-        forEach { token in
+        forEach { _, token in
             guard token.app == app, token.user == user else { return }
             if let bound = token.device, bound != device { return }
             found.append(token)

@@ -9,9 +9,65 @@ public struct AppDescription: Hashable, Sendable {
     public var hasKey: Bool
     public var rights: Rights
     public var userCount: Int
+    public var groupCount: Int
     public var sessionCount: Int
     public var connectionCount: Int
     public var tokenCount: Int
+}
+
+/// Which sessions are meant: those that agree with everything that is not nil.
+public struct SessionFilter: Hashable, Sendable {
+    public var app: [UInt8]
+    public var user: [UInt8]?
+    public var device: [UInt8]?
+    public var isConnected: Bool?
+    /// Away for at least this long.
+    public var awaySeconds: UInt64?
+
+    public init(
+        app: [UInt8], user: [UInt8]? = nil, device: [UInt8]? = nil, isConnected: Bool? = nil,
+        awaySeconds: UInt64? = nil
+    ) {
+        self.app = app
+        self.user = user
+        self.device = device
+        self.isConnected = isConnected
+        self.awaySeconds = awaySeconds
+    }
+}
+
+/// One session as an operator sees it.
+public struct SessionDescription: Hashable, Sendable {
+    /// Its place in a list, to go on behind it; changes with the broker's life.
+    public var index: UInt32
+    public var user: [UInt8]
+    public var device: [UInt8]
+    public var dialect: SessionDialect
+    public var isPersistent: Bool
+    public var expirySeconds: UInt32
+    /// The live connection, by which its loop knows the address; nil while it is away.
+    public var connection: ConnectionID?
+    /// Unix milliseconds of the login; 0 while it is away.
+    public var connectedUnixMilliseconds: UInt64
+    /// Since the last connection went away; 0 while there is one.
+    public var awaySeconds: UInt64
+    public var keepAliveSeconds: UInt32
+    public var queue: QueueDescription
+    /// Deliveries that are not acknowledged.
+    public var underWayCount: UInt32
+    public var filters: [[UInt8]]
+    public var groupCount: Int
+    public var hasWill: Bool
+}
+
+/// What waits for one receiver.
+public struct QueueDescription: Hashable, Sendable {
+    public var count: UInt64
+    public var byteCount: UInt64
+    /// Dropped by the queue's policy since the broker started.
+    public var droppedCount: UInt64
+    /// The number that the next message gets.
+    public var nextNumber: UInt64
 }
 
 extension Broker {
@@ -26,7 +82,106 @@ extension Broker {
         }
         return AppDescription(
             hasKey: apps[app].keyDigest != nil, rights: apps[app].rights,
-            userCount: apps[app].users.count, sessionCount: sessionCount,
-            connectionCount: connectionCount, tokenCount: tokens.count(ofApp: name))
+            userCount: apps[app].users.count, groupCount: apps[app].groups.count,
+            sessionCount: sessionCount, connectionCount: connectionCount,
+            tokenCount: tokens.count(ofApp: name))
+    }
+
+    // MARK: - Sessions
+
+    /// The sessions that a filter means.
+    ///
+    /// - Parameters:
+    ///   - index: begins behind this one's; nil from the start.
+    ///   - countMaximum: how many at most.
+    public func sessionDescriptions(
+        matching filter: SessionFilter, after index: UInt32?, countMaximum: Int,
+        at moment: Moment
+    ) -> [SessionDescription] {
+        sessionIndexes(matching: filter, after: index, countMaximum: countMaximum, moment)
+            .map { description(of: $0, moment) }
+    }
+
+    /// The same, by index.
+    func sessionIndexes(
+        matching filter: SessionFilter, after index: UInt32?, countMaximum: Int,
+        _ moment: Moment
+    ) -> [UInt32] {
+        guard let app = app(named: filter.app) else { return [] }
+        var found: [UInt32] = []
+        var session = index.map { $0 + 1 } ?? 0
+        while session < sessions.endIndex && found.count < countMaximum {
+            if sessions.contains(session), matches(session, filter, app, moment) {
+                found.append(session)
+            }
+            session += 1
+        }
+        return found
+    }
+
+    private func matches(
+        _ session: UInt32, _ filter: SessionFilter, _ app: UInt32, _ moment: Moment
+    ) -> Bool {
+        let user = sessions[session].user
+        guard users[user].app == app else { return false }
+        if let wanted = filter.user, wanted != users[user].name { return false }
+        if let wanted = filter.device, wanted != sessions[session].device { return false }
+        if let wanted = filter.isConnected, wanted != sessions[session].isConnected {
+            return false
+        }
+        if let least = filter.awaySeconds {
+            return !sessions[session].isConnected && awaySeconds(session, moment) >= least
+        }
+        return true
+    }
+
+    private func awaySeconds(_ session: UInt32, _ moment: Moment) -> UInt64 {
+        sessions[session].isConnected
+            ? 0 : moment.instant.milliseconds(since: sessions[session].disconnected) / 1000
+    }
+
+    private func description(of session: UInt32, _ moment: Moment) -> SessionDescription {
+        let user = sessions[session].user
+        let attachment = sessions[session].attachment
+        let isConnected = attachment != Slab<Attachment>.none
+        var filters: [[UInt8]] = []
+        forEachSubscription(of: session) {
+            let filter = audiences[subscriptions[$0].audience].filter
+            if !filter.isEmpty { filters.append(filter) }
+        }
+        return SessionDescription(
+            index: session, user: users[user].name, device: sessions[session].device,
+            dialect: sessions[session].dialect, isPersistent: sessions[session].isPersistent,
+            expirySeconds: sessions[session].expirySeconds,
+            connection: isConnected ? attachments[attachment].connection : nil,
+            connectedUnixMilliseconds: isConnected
+                ? attachments[attachment].connectedUnixMilliseconds : 0,
+            awaySeconds: awaySeconds(session, moment),
+            keepAliveSeconds: isConnected ? attachments[attachment].keepAliveSeconds : 0,
+            queue: QueueDescription(sessions[session].inbox),
+            underWayCount: isConnected ? attachments[attachment].sentCount : 0,
+            filters: filters, groupCount: users[user].memberships.count,
+            hasWill: sessions[session].will != Slab<Will>.none)
+    }
+
+    // MARK: - Queues
+
+    /// What waits for a user whom no session receives; nil when nobody knows the user.
+    public func mailboxDescription(app name: [UInt8], user: [UInt8]) -> QueueDescription? {
+        guard let app = app(named: name),
+            let user = user.withUnsafeBytes({ apps[app].users.value(for: $0) })
+        else { return nil }
+        let mailbox = users[user].mailbox
+        return mailbox == Slab<Inbox>.none
+            ? QueueDescription(count: 0, byteCount: 0, droppedCount: 0, nextNumber: 1)
+            : QueueDescription(mailboxes[mailbox])
+    }
+}
+
+extension QueueDescription {
+    fileprivate init(_ inbox: Inbox) {
+        self.init(
+            count: UInt64(inbox.count), byteCount: inbox.byteCount,
+            droppedCount: UInt64(inbox.droppedCount), nextNumber: inbox.nextNumber)
     }
 }

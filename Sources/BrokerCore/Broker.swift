@@ -55,6 +55,9 @@ public struct Broker: ~Copyable, Sendable {
     var batchSequence: UInt64 = 0
     /// Set while the store has no room for sends.
     var isStoreFull = false
+    /// As of the last commit, for the statistics.
+    var storeUsedBytes: UInt64 = 0
+    var storeLimitBytes: UInt64 = 0
     /// Entries waiting in the queues that the store mirrors.
     var queuedCount: UInt64 = 0
     /// What the policy `oldest` has asked the store to trim and has not heard of, by queue.

@@ -21,6 +21,9 @@ struct Inbox {
 
     init(queue: QueueID) { self.queue = queue }
 
+    /// Whether a number was given that nobody has acknowledged.
+    var hasUnacknowledged: Bool { acknowledgedThrough + 1 < nextNumber }
+
     /// Counts a new message and returns its number.
     mutating func add(byteCount: UInt32) -> UInt64 {
         count += 1

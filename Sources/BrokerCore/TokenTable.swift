@@ -55,8 +55,16 @@ struct TokenTable: ~Copyable {
         identifier.withUnsafeBytes { identifiers.value(for: $0) != nil }
     }
 
-    func forEach(_ body: (Token) -> Void) {
-        for index in 0..<tokens.endIndex where tokens.contains(index) { body(tokens[index]) }
+    func forEach(_ body: (Handle, Token) -> Void) {
+        for index in 0..<tokens.endIndex where tokens.contains(index) {
+            body(tokens.handle(index), tokens[index])
+        }
+    }
+
+    mutating func remove(_ handle: Handle) -> Token {
+        let token = tokens.remove(handle.index)
+        token.identifier.withUnsafeBytes { _ = identifiers.remove($0) }
+        return token
     }
 
     mutating func insert(_ token: Token) {

@@ -14,12 +14,16 @@ import Threads
 
 /// A broker that is running.
 public final class BrokerServer {
-    private let shared: SharedBroker
-    private let clock: BrokerClock
-    private let log: LogWriter
-    private let settings: BrokerSettings
-    private let listenerSet: ListenerSet
-    private let trust: ClientTrust
+    let shared: SharedBroker
+    let clock: BrokerClock
+    let log: LogWriter
+    let listenerSet: ListenerSet
+    let trust: ClientTrust
+    // What follows changes with reloads and is the main thread's.
+    var settings: BrokerSettings
+    var files: FileWatch
+    var nextDailyRound = Instant(milliseconds: 0)
+    private let backups = BackupHandover()
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let doorHandle: LoopHandle
@@ -31,18 +35,19 @@ public final class BrokerServer {
     public init(_ settings: BrokerSettings, log: LogWriter) throws(StartError) {
         self.log = log
         self.settings = settings
+        files = FileWatch(settings.files)
         trust = ClientTrust(try TrustMaterial(settings))
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         var store = try Self.openStore(settings)
         let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
         let restored = try Self.restore(&store, settings, laneCount: laneCount)
         clock = restored.clock
-        try Self.sealTickets(of: listenerSet, settings, clock)
         doorHandle = try Self.makeHandle()
         var handles: [LoopHandle] = []
         for _ in 0..<laneCount { handles.append(try Self.makeHandle()) }
         shared = SharedBroker(
             restored.broker, laneHandles: handles, writerSignal: WakeSignal())
+        try sealTickets()
         try startDoor()
         startWriter(store)
         for lane in 0..<laneCount { startLane(UInt8(lane)) }
@@ -61,7 +66,16 @@ public final class BrokerServer {
     static let laneCountDefault = 1
 
     /// Serves until a signal asks to stop, then stops.
-    public func run(until signals: inout Signals) {
+    ///
+    /// - Parameters:
+    ///   - configuration: what the settings came from.
+    ///   - load: reads the configuration anew when a signal asks for it.
+    public func run(
+        until signals: inout Signals, _ configuration: LoadedConfiguration,
+        load: () throws(ConfigurationError) -> LoadedConfiguration
+    ) {
+        var configuration = configuration
+        var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
             .info, .brokerStarted, ["version": .text(MartletVersion.text), "state": "ready"])
@@ -69,6 +83,22 @@ public final class BrokerServer {
         while true {
             let request = signals.wait(milliseconds: Self.housekeepingMilliseconds)
             if request == .stop { break }
+            if request == .reload {
+                notifier.reloading()
+                do throws(ConfigurationError) {
+                    let new = try load()
+                    if reload(new, from: configuration) { configuration = new }
+                } catch {
+                    refuse("\(error)")
+                }
+                notifier.ready()
+            }
+            let now = clock.moment().instant
+            if now >= nextLook {
+                nextLook = now.advanced(byMilliseconds: Self.fileWatchMilliseconds)
+                renewChangedFiles()
+                keepDaily()
+            }
             if notifier.watchdogMilliseconds != nil { notifier.alive() }
             log.reportSuppressed()
         }
@@ -78,15 +108,20 @@ public final class BrokerServer {
 
     /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
     private static let housekeepingMilliseconds = 500
+    /// How often files are looked at: a renewed certificate need not be in use at once, and a look
+    /// is a few system calls.
+    private static let fileWatchMilliseconds: UInt64 = 10_000
 
-    /// Stops: lanes say good-bye and send what is to be sent, then the writer stores what is
-    /// gathered.
+    /// Stops: nothing is taken in any more, what was taken in is stored and its senders hear so,
+    /// then the lanes say good-bye.
     public func stop() {
         log.write(.info, .brokerStopping)
-        for handle in shared.laneHandles { handle.requestStop() }
-        for lane in lanes { lane.join() }
+        // The door goes first: it waits for commits too, and one thread at a time may.
         doorHandle.requestStop()
         door?.join()
+        shared.drain()
+        for handle in shared.laneHandles { handle.requestStop() }
+        for lane in lanes { lane.join() }
         shared.writerSignal.stop()
         writer?.join()
         log.write(.info, .brokerStopped)
@@ -146,9 +181,7 @@ public final class BrokerServer {
     }
 
     /// Tickets that the fleet holds stay good over a restart: their keys are kept beside the store.
-    private static func sealTickets(
-        of listeners: ListenerSet, _ settings: BrokerSettings, _ clock: BrokerClock
-    ) throws(StartError) {
+    func sealTickets() throws(StartError) {
         let keys: [UInt8]
         do throws(CredentialError) {
             keys = try TicketKeyFile.ensure(
@@ -158,7 +191,7 @@ public final class BrokerServer {
         } catch {
             throw .credentials(error)
         }
-        try listeners.setTicketKeys(keys)
+        try listenerSet.setTicketKeys(keys)
     }
 
     private static func makeHandle() throws(StartError) -> LoopHandle {
@@ -171,7 +204,7 @@ public final class BrokerServer {
 
     private func startWriter(_ store: consuming LMDBQueueStore) {
         let log = log
-        let box = Box(StoreWriter(store: store, shared: shared, clock: clock))
+        let box = Box(StoreWriter(store: store, shared: shared, clock: clock, backups: backups))
         writer = Thread(name: "store") {
             do throws(StoreError) {
                 try box.value.run()
@@ -217,7 +250,9 @@ public final class BrokerServer {
         let handler = Box(
             AdministrationDoor(
                 desk: OperatorDesk(
-                    shared: shared, clock: clock, log: log, version: MartletVersion.text)))
+                    shared: shared, clock: clock, log: log, backups: backups,
+                    listeners: listenerSet, trust: trust,
+                    version: MartletVersion.text)))
         door = runLoop("door", configuration, doorHandle, [listener], handler)
     }
 

@@ -90,6 +90,11 @@ final class ClientTrust: Sendable {
         }
     }
 
+    /// When the first of the revocation lists is over; nil without one.
+    var revocationListExpiryUnixSeconds: Int64? {
+        material.withLock { $0.revoked?.expiryUnixSeconds }
+    }
+
     // MARK: - Judging
 
     /// Who a JSON Web Token's bearer is.

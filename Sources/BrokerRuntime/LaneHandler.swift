@@ -23,8 +23,11 @@ struct LaneHandler: LoopHandler, ~Copyable {
     private let packetMaximum: Int
     /// Whether another thread has left effects for this lane.
     private var isWoken = false
-    /// The loop has begun to stop. The core is not told of the connections that end with it, so that
-    /// no session ends and no will is sent because the broker is stopped.
+    /// The broker is about to stop: what comes now stays unread, so that the last results can be
+    /// told before the goodbye.
+    private var isDrained = false
+    /// The loop has begun to stop. The core is not told of the connections that end with it, so
+    /// that no session ends and no will is sent because the broker is stopped.
     private var isStopping = false
 
     init(
@@ -57,6 +60,10 @@ struct LaneHandler: LoopHandler, ~Copyable {
     mutating func received(
         _ bytes: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
     ) -> Consumption {
+        if isDrained {
+            loop.pauseReading(connection)
+            return Consumption(consumed: 0)
+        }
         let outcome = desk.receive(
             bytes, of: loop.arena, from: connection, host: &loop, doorkeeper: &doorkeeper,
             notes: &notes)
@@ -98,16 +105,24 @@ struct LaneHandler: LoopHandler, ~Copyable {
         defer { writeNotes(loop) }
         guard isDue || isWoken || !desk.events.isEmpty else { return }
         isWoken = false
+        var isDraining = false
         repeat {
-            enterCore(&loop)
+            isDraining = enterCore(&loop)
             carryOut(&loop)
         } while !desk.events.isEmpty
+        if isDraining, !isDrained {
+            isDrained = true
+            shared.laneDrained()
+        }
     }
 
-    private mutating func enterCore(_ loop: inout EventLoop) {
+    /// True when the broker is about to stop.
+    private mutating func enterCore(_ loop: inout EventLoop) -> Bool {
         let moment = clock.moment(at: loop.now)
         let bytes = loop.arena
+        var isDraining = false
         loop.nextWake = shared.enter(from: lane) { state in
+            isDraining = state.isDraining
             for (connection, identity) in doorkeeper.presented {
                 state.broker.present(identity, for: connection)
             }
@@ -120,6 +135,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
         }
         desk.events.removeAll(keepingCapacity: true)
         doorkeeper.forgetPresented()
+        return isDraining
     }
 
     private mutating func writeNotes(_ loop: borrowing EventLoop) {
@@ -140,6 +156,9 @@ struct LaneHandler: LoopHandler, ~Copyable {
 
     mutating func stopping(in loop: inout EventLoop) {
         isStopping = true
+        // The results of what was drained may have come in this very turn.
+        _ = enterCore(&loop)
+        carryOut(&loop)
         carrier.sayGoodbye(conversations: &desk.conversations, host: &loop)
     }
 }

@@ -12,6 +12,8 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case configurationReloaded = "configuration_reloaded"
     case configurationRefused = "configuration_refused"
     case certificateExpires = "certificate_expires"
+    /// What let these clients in is not believed any more: `connections`.
+    case credentialsWithdrawn = "credentials_withdrawn"
     case clientConnected = "client_connected"
     case clientDisconnected = "client_disconnected"
     /// Bears `address`, `user`, `device` and `reason`, in this order; fail2ban filters match it.

@@ -1,4 +1,4 @@
-// What an operator does with tokens: minted here.
+// What an operator does with tokens: minted, listed, taken back.
 
 import Administration
 import BrokerCore
@@ -39,5 +39,61 @@ extension OperatorDesk {
             tokens: zip(request.users, minted).map { user, token in
                 MintTokens.Token(user: user, id: "\(token.token.id)", token: token.text)
             })
+    }
+
+    func listTokens(_ request: ListTokens) -> ListTokens.Reply {
+        let filter = TokenFilter(request.selection)
+        let after = request.after.map { Array($0.utf8) }
+        let tokens = shared.enter {
+            $0.broker.tokens(
+                matching: filter, after: after, countMaximum: ListTokens.countMaximum)
+        }
+        return ListTokens.Reply(tokens: tokens.map(ListTokens.Token.init))
+    }
+
+    func revoke(_ request: RevokeTokens) throws(AdministrationRefusal) -> RevokeTokens.Reply {
+        let selection = request.selection
+        guard selection != TokenSelection(app: selection.app) else { throw Self.tooWide }
+        let moment = clock.moment()
+        let revocation = changeAndCommit { state in
+            state.broker.revokeTokens(
+                matching: TokenFilter(selection), at: moment, effects: &state.effects)
+        }
+        log.write(
+            .warning, .administration,
+            [
+                "request": "token.revoke", "app": .text(selection.app),
+                "id": .text(selection.id ?? ""), "user": .text(selection.user ?? ""),
+                "device": .text(selection.device ?? ""), "batch": .text(selection.batch ?? ""),
+                "count": .number(revocation.tokenCount),
+                "connections": .number(revocation.connectionCount),
+            ])
+        return RevokeTokens.Reply(
+            tokenCount: revocation.tokenCount, connectionCount: revocation.connectionCount)
+    }
+
+    static let tooWide = AdministrationRefusal(
+        .notAuthorized, "the selection is everything that the app has; name a part of it")
+}
+
+extension TokenFilter {
+    fileprivate init(_ selection: TokenSelection) {
+        func bytes(_ text: String?) -> [UInt8]? { text.map { Array($0.utf8) } }
+        self.init(
+            app: Array(selection.app.utf8), identifier: bytes(selection.id),
+            user: bytes(selection.user), device: bytes(selection.device),
+            batch: bytes(selection.batch))
+    }
+}
+
+extension ListTokens.Token {
+    fileprivate init(_ token: BrokerCore.Token) {
+        func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+        self.init(
+            id: text(token.identifier), user: text(token.user),
+            device: token.device.map(text), batch: token.batch.isEmpty ? nil : text(token.batch),
+            expiresUnixSeconds: token.expiresUnixSeconds == .max ? nil : token.expiresUnixSeconds,
+            lastUsedUnixSeconds: token.lastUsedUnixSeconds == 0 ? nil : token.lastUsedUnixSeconds,
+            rights: token.rights.map(OperatorDesk.texts))
     }
 }

@@ -13,10 +13,19 @@ struct OperatorDesk {
     let shared: SharedBroker
     let clock: BrokerClock
     let log: LogWriter
+    let backups: BackupHandover
+    let listeners: ListenerSet
+    let trust: ClientTrust
     let started: Moment
     let version: String
 
-    init(shared: SharedBroker, clock: BrokerClock, log: LogWriter, version: String) {
+    init(
+        shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupHandover,
+        listeners: ListenerSet, trust: ClientTrust, version: String
+    ) {
+        self.backups = backups
+        self.listeners = listeners
+        self.trust = trust
         self.shared = shared
         self.clock = clock
         self.log = log
@@ -35,6 +44,14 @@ struct OperatorDesk {
             case .explainRights(let request): return request.line(replying: try explain(request))
             case .addUser(let request): return request.line(replying: try addUser(request))
             case .mintTokens(let request): return request.line(replying: try mint(request))
+            case .listTokens(let request): return request.line(replying: listTokens(request))
+            case .revokeTokens(let request): return request.line(replying: try revoke(request))
+            case .listSessions(let request): return request.line(replying: listSessions(request))
+            case .kickSessions(let request): return request.line(replying: try kick(request))
+            case .deleteSessions(let request): return request.line(replying: try delete(request))
+            case .showMailbox(let request): return request.line(replying: try show(request))
+            case .purgeQueues(let request): return request.line(replying: try purge(request))
+            case .backUpStore(let request): return request.line(replying: try backUp(request))
             case .readStatistics(let request): return request.line(replying: statistics())
             }
         } catch {
@@ -44,11 +61,13 @@ struct OperatorDesk {
 
     func statistics() -> ReadStatistics.Reply {
         let (counters, gauges) = shared.enter { ($0.broker.counters, $0.broker.gauges()) }
-        let uptime = clock.moment().instant.milliseconds(since: started.instant) / 1000
+        let now = clock.moment()
+        let uptime = now.instant.milliseconds(since: started.instant) / 1000
         return ReadStatistics.Reply(
             brokerVersion: version, uptimeSeconds: uptime,
             counters: StatisticsNames.list(
-                counters, gauges, loops: shared.laneHandles.map { $0.counters }))
+                counters, gauges, loops: shared.laneHandles.map { $0.counters },
+                ProcessUsage.now(), TrustExpiry(listeners, trust, at: now)))
     }
 
     // MARK: - Support
@@ -72,7 +91,7 @@ struct OperatorDesk {
         guard isValid else {
             throw AdministrationRefusal(
                 .clientIdentifierNotValid,
-                "the \(what) \"\(text)\" must have 1 to 64 bytes without / + # and control characters"
+                "the \(what) \"\(text)\" must have 1 to 64 bytes, no / + # and control characters"
             )
         }
     }

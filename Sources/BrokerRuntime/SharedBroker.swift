@@ -1,6 +1,6 @@
-// The core behind its lock: the lanes enter it once per turn, the store's writer once per batch, the
-// operator's door now and then. Everything that crosses threads is queued before the lock is left;
-// I/O happens after it.
+// The core behind its lock: the lanes enter it once per turn, the store's writer once per batch,
+// the operator's door now and then. Everything that crosses threads is queued before the lock is
+// left; I/O happens after it.
 
 import BrokerCore
 import NetTransport
@@ -15,6 +15,10 @@ final class SharedBroker: Sendable {
         var effects: Effects
         /// The last batch whose result the core has.
         var committedSequence: UInt64 = 0
+        /// The broker is about to stop: lanes take nothing in any more.
+        var isDraining = false
+        /// Lanes that have entered the core with the last of what they took in.
+        var drainedLaneCount = 0
     }
 
     private let state: Locked<State>
@@ -38,6 +42,25 @@ final class SharedBroker: Sendable {
         while enter({ $0.committedSequence < sequence && !$0.broker.isIdle(sequence) }) {
             _ = commitSignal.wait()
         }
+    }
+
+    /// Makes the lanes take nothing in any more, and sleeps until everything they have taken in is
+    /// on disk and its results are with the lanes. One thread at a time with
+    /// ``waitForCommit(of:)``.
+    func drain() {
+        enter { $0.isDraining = true }
+        for handle in laneHandles { handle.wake() }
+        while enter({ $0.drainedLaneCount < laneHandles.count }) { _ = commitSignal.wait() }
+        // A batch may be under way while the gathering one has nothing in it.
+        let sequence = enter { $0.broker.gatheringSequence }
+        waitForCommit(of: sequence - 1)
+        waitForCommit(of: sequence)
+    }
+
+    /// A lane has entered the core for the last time with something that it took in.
+    func laneDrained() {
+        enter { $0.drainedLaneCount += 1 }
+        commitSignal.raise()
     }
 
     /// Brings the result of a batch to the core and wakes who waits for it.

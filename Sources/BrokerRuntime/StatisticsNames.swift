@@ -8,7 +8,8 @@ import NetTransport
 /// Counters and gauges as a list for `martlet stats`.
 enum StatisticsNames {
     static func list(
-        _ counters: Counters, _ gauges: Gauges, loops: [LoopCounters]
+        _ counters: Counters, _ gauges: Gauges, loops: [LoopCounters], _ process: ProcessUsage,
+        _ expiry: TrustExpiry
     ) -> [ReadStatistics.Counter] {
         func sum(_ counter: (LoopCounters) -> UInt64) -> UInt64 {
             loops.reduce(0) { $0 + counter($1) }
@@ -44,12 +45,16 @@ enum StatisticsNames {
             "store/batches": counters.batchesCommitted,
             "store/batches/refused": counters.batchesRefused,
             "store/full": gauges.isStoreFull ? 1 : 0,
+            "store/used/bytes": gauges.storeUsedBytes,
+            "store/limit/bytes": gauges.storeLimitBytes,
             "subscriptions/count": UInt64(gauges.subscriptions),
             "requests/refused": counters.requestsRefused,
             "groups/count": UInt64(gauges.groups),
             "groups/events_skipped": counters.groupEventsSkipped,
             "wills/count": UInt64(gauges.wills),
             "wills/sent": counters.willsSent,
+            "messages/memory": UInt64(gauges.messagesInMemory),
+            "apps/total": UInt64(gauges.apps),
             "users/total": UInt64(gauges.users),
             "tokens/total": UInt64(gauges.tokens),
             "protocol_errors": counters.protocolErrors,
@@ -60,8 +65,20 @@ enum StatisticsNames {
             "sockets/accept_pauses": sum { $0.acceptPauses },
             "tls/handshakes": sum { $0.handshakesCompleted },
             "tls/handshakes/resumed": sum { $0.handshakesResumed },
+            "tls/handshakes/failed": sum {
+                $0[closed: .tlsFailure] + $0[closed: .handshakeTimeout]
+            },
+            "sockets/closed/overflow": sum {
+                $0[closed: .outgoingOverflow] + $0[closed: .lingerTimeout]
+            },
             "bytes/received": sum { $0.bytesReceived },
             "bytes/sent": sum { $0.bytesSent },
+            "process/memory/bytes": process.residentBytes,
+            "process/descriptors": process.descriptorCount,
+            "process/descriptors/limit": process.descriptorLimit,
+            // Nothing that is not there runs out.
+            "tls/certificate/days": UInt64(max(expiry.certificateDays ?? 36_500, 0)),
+            "tls/revocation_list/days": UInt64(max(expiry.revocationListDays ?? 36_500, 0)),
         ]
         return values.map { ReadStatistics.Counter(name: $0.key, value: $0.value) }
     }

@@ -1,4 +1,4 @@
-// `martletd --verify-store`: the store's own check of everything, for people.
+// `martletd --verify-store` and `--restore`: what is done with a store that no broker has open.
 
 import Configuration
 import QueueStore
@@ -17,6 +17,20 @@ public struct StoreVerification: Sendable {
             return StoreVerification(
                 text: (report.findings + report.summary + [verdict]).joined(separator: "\n"),
                 isSound: report.isSound)
+        } catch {
+            throw .store(error)
+        }
+    }
+}
+
+/// `martletd --restore DIR`: a backup becomes the store of a data directory that has none.
+public enum StoreRestoration {
+    /// Puts a backup back. Devices find another epoch at their next login and resume at 0, because
+    /// what was promised after the backup was made is not in it.
+    public static func run(_ settings: BrokerSettings, from backup: String) throws(StartError) {
+        do throws(StoreError) {
+            try LMDBQueueStore.copy(
+                directory: backup, to: settings.dataDirectory, options: StoreOptions(settings))
         } catch {
             throw .store(error)
         }

@@ -1,5 +1,6 @@
-// The writer: the one thread that touches the store. It takes a batch whenever the core has one and it
-// is free, and brings the result back; the next batch gathers meanwhile. There is no timer in the way.
+// The writer: the one thread that touches the store. It takes a batch whenever the core has one and
+// it is free, and brings the result back; the next batch gathers meanwhile. There is no timer in
+// the way.
 
 import BrokerCore
 import QueueStore
@@ -9,10 +10,15 @@ struct StoreWriter: ~Copyable {
     private var store: LMDBQueueStore
     private let shared: SharedBroker
     private let clock: BrokerClock
+    private let backups: BackupHandover
     private var batch = StoreBatch()
     private var result = StoreResult()
 
-    init(store: consuming LMDBQueueStore, shared: SharedBroker, clock: BrokerClock) {
+    init(
+        store: consuming LMDBQueueStore, shared: SharedBroker, clock: BrokerClock,
+        backups: BackupHandover
+    ) {
+        self.backups = backups
         self.store = store
         self.shared = shared
         self.clock = clock
@@ -20,8 +26,8 @@ struct StoreWriter: ~Copyable {
 
     /// Runs on its own thread. What is gathered when the stop comes is still stored.
     ///
-    /// - Throws: what makes the store unusable; the process must end, since nobody knows what the disk
-    ///   has of the last batch.
+    /// - Throws: what makes the store unusable; the process must end, since nobody knows what the
+    ///   disk has of the last batch.
     mutating func run() throws(StoreError) {
         var isRunning = true
         while isRunning {
@@ -30,6 +36,7 @@ struct StoreWriter: ~Copyable {
                 try store.carryOut(batch, into: &result)
                 shared.bring(result, at: clock.moment())
             }
+            backups.serve(store)
         }
     }
 

@@ -137,7 +137,7 @@ extension ClientMachine {
     private mutating func deliverReceived(_ deliver: MRT.Deliver, _ now: Instant) -> ClientEvent? {
         // After a goodbye nothing arrives any more (S28); what is numbered comes again next time.
         if phase == .leaving { return nil }
-        if deliver.number == 0 { return .delivered(deliver) }
+        if deliver.number == 0 { return event(of: deliver) }
         unacknowledgedCount += 1
         highestReceived = max(highestReceived, deliver.number)
         if deliver.number <= highestDelivered {
@@ -146,7 +146,16 @@ extension ClientMachine {
             return nil
         }
         highestDelivered = deliver.number
-        return .delivered(deliver)
+        return event(of: deliver)
+    }
+
+    /// An event that cannot be read is given to the program as it is: refusing it would only bring
+    /// it again.
+    private func event(of deliver: MRT.Deliver) -> ClientEvent {
+        guard deliver.kind == .groupEvent,
+            let change = try? MRT.GroupEvent(deliver.payload, in: eventBody)
+        else { return .delivered(deliver) }
+        return .groupChanged(deliver, change)
     }
 
     private mutating func resultReceived(_ result: MRT.SendResult) -> ClientEvent? {

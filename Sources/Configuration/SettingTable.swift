@@ -28,7 +28,7 @@ public enum SettingTable {
                 + "`certificateFile=FILE` and `keyFile=FILE` take the place of those under `tls`; "
                 + "`clientCertificates=optional` or `required` asks clients for one. "
                 + "Plain text is for this machine only until somebody decides otherwise; 8883 and "
-                + "1883 are the ports of MQTT, and both carry both dialects. PORT 0 lets the system "
+                + "1883 are the ports of MQTT; both carry both dialects. PORT 0 lets the system "
                 + "choose; the log tells which."),
         .integer(
             "loops", \.loops, in: 0...64, unit: "threads", reload: .restart,
@@ -85,11 +85,11 @@ public enum SettingTable {
     private static let limits: [Setting] = [
         .integer(
             "limits.connections", \.limits.connections, in: 1...1_000_000, unit: "connections",
-            reload: .newConnections,
+            reload: .restart,
             "Connections at a time. Each needs a file descriptor: see LimitNOFILE."),
         .integer(
             "limits.authenticationSeconds", \.limits.authenticationSeconds, in: 1...600,
-            unit: "seconds", reload: .newConnections,
+            unit: "seconds", reload: .restart,
             "A connection that is not logged in after this time, counted from accept and TLS "
                 + "included, is closed (D18)."),
         .integer(
@@ -143,7 +143,7 @@ public enum SettingTable {
             reload: .atOnce, "A payload on a plain topic; one byte more is refused with 0x95."),
         .integer(
             "limits.packetMaximum", \.limits.packetMaximum, in: 1_024...268_435_460, unit: "bytes",
-            reload: .newConnections,
+            reload: .restart,
             "A whole packet from a client. At least 66000 more than `payloadMaximum`, which leaves "
                 + "room for the longest topic."),
     ]

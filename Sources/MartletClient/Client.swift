@@ -10,8 +10,8 @@ import WireFormat
 /// result yet, and resumes where the application stopped.
 ///
 /// All clients of a process share one background thread. A client keeps its sends, and where its
-/// inbox stands, for as long as it lives; a message that was sent is not lost with a connection, but
-/// with the process.
+/// inbox stands, for as long as it lives; a message that was sent is not lost with a connection,
+/// but with the process.
 public final class Client: Sendable {
     let identifier: UInt64
     private let loop: ClientLoop
@@ -104,9 +104,9 @@ public final class Client: Sendable {
     public func subscribe(
         to filter: String, grade: Grade = .durable
     ) async throws(MartletError) -> Grade {
-        let content = try await request(.subscribe(filter, grade))
-        guard let byte = content.first, let granted = Grade(rawValue: byte) else {
-            throw .refused(.malformedPacket, "the broker's answer cannot be read")
+        let answer = try await request(.subscribe(filter, grade))
+        guard let byte = answer.content.first, let granted = Grade(rawValue: byte) else {
+            throw .unreadableAnswer
         }
         return granted
     }
@@ -118,26 +118,31 @@ public final class Client: Sendable {
 
     /// Whether a user is online, with which devices, and since when.
     public func presence(of user: String) async throws(MartletError) -> Presence {
-        guard user.utf8.count <= Int(UInt8.max) else { throw .refused(.topicNameInvalid, "") }
-        let content = try await request(.presence(user))
-        guard let presence = Presence(content) else {
-            throw .refused(.malformedPacket, "the broker's answer cannot be read")
-        }
+        var bytes = ByteBuilder()
+        let part = MRT.PresenceQuery(user: try bytes.append(identifier: user))
+        let answer = try await request(.presence, part, bytes)
+        guard let presence = Presence(answer.content) else { throw .unreadableAnswer }
         return presence
     }
 
-    private func request(_ operation: ClientRequest) async throws(MartletError) -> [UInt8] {
+    func request(
+        _ operation: MRT.Operation, _ part: some RequestPart, _ bytes: ByteBuilder
+    ) async throws(MartletError) -> ClientAnswer {
+        try await request(ClientRequest(operation, part, bytes.bytes))
+    }
+
+    func request(_ request: ClientRequest) async throws(MartletError) -> ClientAnswer {
         let ticket = makeTicket()
         let result = await cancellable(ticket) { [self] completion in
-            loop.post(.request(identifier, PendingRequest(ticket, operation, completion)))
+            loop.post(.request(identifier, PendingRequest(ticket, request, completion)))
         }
         return try result.get()
     }
 
     // MARK: - Receiving
 
-    /// What happens, in order. Messages wait at the broker while the application does not take them:
-    /// at most ``ClientSettings/inboxWindow`` are held here.
+    /// What happens, in order. Messages wait at the broker while the application does not take
+    /// them: at most ``ClientSettings/inboxWindow`` are held here.
     public var events: Events { Events(client: self) }
 
     /// Why the client was stopped for good; nil as long as it was not.
@@ -158,9 +163,9 @@ public final class Client: Sendable {
 
     // MARK: - The end
 
-    /// Leaves in order (S28): acknowledgements are sent, nothing arrives afterwards, and the session
-    /// stays for its expiry. Sends without a result end with ``MartletError/closed``. Returns when
-    /// the broker has confirmed, or after 5 seconds.
+    /// Leaves in order (S28): acknowledgements are sent, nothing arrives afterwards, and the
+    /// session stays for its expiry. Sends without a result end with ``MartletError/closed``.
+    /// Returns when the broker has confirmed, or after 5 seconds.
     ///
     /// - Parameter endingSession: the session and its mail end now.
     public func close(endingSession: Bool = false) async {

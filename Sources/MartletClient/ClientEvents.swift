@@ -50,10 +50,12 @@ extension Client {
         case transientDropped(count: Int)
         /// The session was new on a reconnect, and this subscription could not be made again.
         case subscriptionLost(filter: String, ReasonCode)
+        /// The will was sent or had ended, and could not be set again.
+        case willLost(ReasonCode)
     }
 
-    /// The events of a client. It has one reader at a time; it ends when the client is closed, or is
-    /// stopped for good, which ``Client/stopReason`` tells.
+    /// The events of a client. It has one reader at a time; it ends when the client is closed, or
+    /// is stopped for good, which ``Client/stopReason`` tells.
     public struct Events: AsyncSequence, Sendable {
         let client: Client
 

@@ -1,8 +1,8 @@
 // The one background thread of all clients of a process, and the queue of commands that reaches it.
 
-import Glibc
 import NetTransport
 import Synchronization
+import Threads
 
 /// How a call ends.
 typealias Completion<Value: Sendable> = @Sendable (Result<Value, MartletError>) -> Void
@@ -57,9 +57,12 @@ struct PendingSend: Sendable {
 struct PendingRequest: Sendable {
     let ticket: UInt64
     let request: ClientRequest
-    let completion: Completion<[UInt8]>
+    let completion: Completion<ClientAnswer>
 
-    init(_ ticket: UInt64, _ request: ClientRequest, _ completion: @escaping Completion<[UInt8]>) {
+    init(
+        _ ticket: UInt64, _ request: ClientRequest,
+        _ completion: @escaping Completion<ClientAnswer>
+    ) {
         self.ticket = ticket
         self.request = request
         self.completion = completion
@@ -78,7 +81,7 @@ final class ClientLoop: Sendable {
     }
 
     let handle: LoopHandle
-    private let queue = Mutex(Queue())
+    private let queue = Locked(Queue())
     private let lastIdentifier = Atomic<UInt64>(0)
 
     private init(_ handle: LoopHandle) {
@@ -120,7 +123,7 @@ final class ClientLoop: Sendable {
     private static func start() -> Result<ClientLoop, MartletError> {
         do throws(TransportError) {
             let loop = ClientLoop(try LoopHandle())
-            guard startThread({ loop.run() }) else {
+            guard Thread.detach(name: "martlet-client", { loop.run() }) else {
                 return .failure(.system("no thread to be had for the client"))
             }
             return .success(loop)
@@ -138,26 +141,4 @@ final class ClientLoop: Sendable {
             fail(.system("\(error)"))
         }
     }
-}
-
-/// Runs `body` on a thread of its own. False where the system has none left.
-func startThread(_ body: @escaping @Sendable () -> Void) -> Bool {
-    final class Start {
-        let body: @Sendable () -> Void
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-    }
-    var thread = pthread_t()
-    let start = Unmanaged.passRetained(Start(body))
-    let code = pthread_create(
-        &thread, nil,
-        { argument in
-            Unmanaged<Start>.fromOpaque(argument!).takeRetainedValue().body()
-            return nil
-        }, start.toOpaque())
-    guard code == 0 else {
-        start.release()
-        return false
-    }
-    pthread_detach(thread)
-    return true
 }

@@ -4,46 +4,82 @@ import ClientCore
 import Primitives
 import WireFormat
 
-/// A request in the application's words.
-enum ClientRequest: Sendable {
-    case subscribe(String, Grade)
-    case unsubscribe(String)
-    case presence(String)
+/// A request, in the bytes of its packet's parameters.
+struct ClientRequest: Sendable {
+    let operation: MRT.Operation
+    let parameters: [UInt8]
 
-    /// Bytes of the packet, at most.
-    var byteCountMaximum: Int {
-        switch self {
-        case .subscribe(let text, _), .unsubscribe(let text), .presence(let text):
-            text.utf8.count + ClientBounds.sendOverheadMaximum
+    init(operation: MRT.Operation, parameters: [UInt8]) {
+        self.operation = operation
+        self.parameters = parameters
+    }
+
+    /// - Parameter source: what the ranges of `part` point into.
+    init(_ operation: MRT.Operation, _ part: some RequestPart, _ source: [UInt8]) {
+        self.operation = operation
+        parameters = [UInt8](unsafeUninitializedCapacity: part.byteCount) { buffer, count in
+            var writer = PacketWriter(UnsafeMutableRawBufferPointer(buffer))
+            source.withUnsafeBytes { part.write(to: &writer, from: $0) }
+            count = writer.byteCount
         }
     }
+
+    static func subscribe(_ filter: String, _ grade: Grade) -> ClientRequest {
+        var bytes = ByteBuilder()
+        let part = MRT.Subscribe(highestGrade: grade, filter: bytes.append(filter))
+        return ClientRequest(.subscribe, part, bytes.bytes)
+    }
+
+    static func unsubscribe(_ filter: String) -> ClientRequest {
+        ClientRequest(operation: .unsubscribe, parameters: Array(filter.utf8))
+    }
+
+    /// What it does to the subscriptions and the will that the client keeps up by itself, once the
+    /// broker has answered.
+    var lastingEffect: LastingEffect? {
+        switch operation {
+        case .subscribe:
+            Grade(rawValue: parameters[0]).map {
+                .subscribed(String(decoding: parameters.dropFirst(), as: UTF8.self), $0)
+            }
+        case .unsubscribe: .unsubscribed(String(decoding: parameters, as: UTF8.self))
+        case .setWill: .willSet(self)
+        case .clearWill: .willCleared
+        default: nil
+        }
+    }
+
+    /// Bytes of the packet, at most.
+    var byteCountMaximum: Int { parameters.count + ClientBounds.sendOverheadMaximum }
+}
+
+/// What outlives a request, and is asked for again where a session is new.
+enum LastingEffect {
+    case subscribed(String, Grade)
+    case unsubscribed(String)
+    case willSet(ClientRequest)
+    case willCleared
+}
+
+/// What the broker answered, where it did what was asked.
+struct ClientAnswer: Sendable {
+    let reason: ReasonCode
+    let content: [UInt8]
 }
 
 extension ClientMachine {
     /// Asks; the answer comes under the id that is returned.
     mutating func ask(_ request: ClientRequest) throws(ClientError) -> UInt64 {
-        var bytes = ByteBuilder()
-        switch request {
-        case .subscribe(let filter, let grade):
-            let part = MRT.Subscribe(highestGrade: grade, filter: bytes.append(filter))
-            return try ask(.subscribe, part, bytes.bytes)
-        case .unsubscribe(let filter):
-            let parameters = Array(filter.utf8)
-            return try parameters.span.bytes.withUnsafeBytes { bytes throws(ClientError) in
-                try self.request(.unsubscribe, parameters: bytes)
-            }
-        case .presence(let user):
-            let part = MRT.PresenceQuery(user: bytes.append(user))
-            return try ask(.presence, part, bytes.bytes)
+        try request.parameters.span.bytes.withUnsafeBytes { bytes throws(ClientError) in
+            try self.request(request.operation, parameters: bytes)
         }
     }
+}
 
-    private mutating func ask(
-        _ operation: MRT.Operation, _ part: some RequestPart, _ source: [UInt8]
-    ) throws(ClientError) -> UInt64 {
-        try source.span.bytes.withUnsafeBytes { bytes throws(ClientError) in
-            try request(operation, part, from: bytes)
-        }
+extension MartletError {
+    /// The broker answered with what is no answer.
+    static var unreadableAnswer: MartletError {
+        .refused(.malformedPacket, "the broker's answer cannot be read")
     }
 }
 

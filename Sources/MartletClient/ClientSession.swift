@@ -48,7 +48,8 @@ final class ClientSession {
     private var isResolving = false
     /// What the attempt met last, for people.
     private var detail = ""
-    private var wasEverConnected = false
+    /// What the broker granted last; nil until the first login.
+    private var terms: ConnectionTerms?
     private var failedAttempts = 0
 
     // Who waits.
@@ -61,6 +62,10 @@ final class ClientSession {
     private var subscriptions: [String: Grade] = [:]
     /// Subscriptions that this client makes again by itself, by request id.
     private var renewals: [UInt64: String] = [:]
+    /// The will that the application set, to be set again where it was sent.
+    private var will: ClientRequest?
+    /// The request by which this client sets the will again; 0 for none.
+    private var willRenewal: UInt64 = 0
     /// The highest number under the present epoch that went to the application.
     private var handedOver: UInt64 = 0
 
@@ -105,9 +110,6 @@ final class ClientSession {
             service(in: &loop)
         }
     }
-    /// What the broker granted last.
-    private var terms: ConnectionTerms?
-
     func take(_ call: Call, in loop: inout EventLoop) {
         if let ending {
             call.fail(ending)
@@ -320,7 +322,8 @@ final class ClientSession {
         switch event {
         case .connectionWanted: openTransport(&loop)
         case .connected(let connected): connectedReceived(connected, &loop)
-        case .delivered(let packet): deliveredReceived(packet)
+        case .delivered(let packet): deliveredReceived(packet, nil)
+        case .groupChanged(let packet, let change): deliveredReceived(packet, change)
         case .resolved(let result): resultReceived(result)
         case .answered(let response): responseReceived(response)
         case .disconnected(let disconnection): disconnectedReceived(disconnection, &loop)
@@ -341,19 +344,19 @@ final class ClientSession {
         self.terms = terms
         if connected.isNewInbox { handedOver = 0 }
         if let connection { ticket = loop.sessionTicket(of: connection) ?? ticket }
-        wasEverConnected = true
         failedAttempts = 0
         mailbox.put(.connected(terms))
         for completion in connectWaiters { completion(.success(terms)) }
         connectWaiters = []
         if !accepted.isSessionPresent { renewSubscriptions() }
+        if !accepted.hasWill { renewWill() }
     }
 
-    private func deliveredReceived(_ packet: MRT.Deliver) {
+    private func deliveredReceived(_ packet: MRT.Deliver, _ change: MRT.GroupEvent?) {
         let body = machine.bytes(ByteRange(offset: 0, count: packet.payload.endOffset))
         let epoch = machine.inboxRecord?.epoch ?? 0
         handedOver = max(handedOver, packet.number)
-        mailbox.put(.message(IncomingMessage(packet, in: body, epoch: epoch)))
+        mailbox.put(.message(IncomingMessage(packet, change, in: body, epoch: epoch)))
     }
 
     private func resultReceived(_ result: MRT.SendResult) {
@@ -389,18 +392,26 @@ final class ClientSession {
             mailbox.put(.subscriptionLost(filter: filter, response.reason))
             return
         }
+        if response.identifier == willRenewal {
+            willRenewal = 0
+            if response.reason.isFailure { loseWill(response.reason) }
+            return
+        }
         guard let pending = requests.removeValue(forKey: response.identifier) else { return }
         if response.reason.isFailure {
             let text = String(decoding: content, as: UTF8.self)
             pending.completion(.failure(.refused(response.reason, text)))
             return
         }
-        switch pending.request {
-        case .subscribe(let filter, let grade): subscriptions[filter] = grade
-        case .unsubscribe(let filter): subscriptions[filter] = nil
-        case .presence: break
+        switch pending.request.lastingEffect {
+        case .subscribed(let filter, let grade): subscriptions[filter] = grade
+        case .unsubscribed(let filter): subscriptions[filter] = nil
+        case .willSet(let request): will = request
+        case .willCleared: will = nil
+        case nil: break
         }
-        pending.completion(.success(Array(content)))
+        pending.completion(
+            .success(ClientAnswer(reason: response.reason, content: Array(content))))
     }
 
     /// The session is new: what was subscribed in the old one is asked for again.
@@ -413,6 +424,26 @@ final class ClientSession {
                 mailbox.put(.subscriptionLost(filter: filter, .quotaExceeded))
             }
         }
+    }
+
+    /// The will was sent, or ended with its session: it is set again.
+    private func renewWill() {
+        guard let will, willRenewal == 0 else { return }
+        // A newer one that is under way is sent again before this, and must not be replaced by it.
+        let isNewerUnderWay = requests.values.contains {
+            $0.request.operation == .setWill || $0.request.operation == .clearWill
+        }
+        if isNewerUnderWay { return }
+        do throws(ClientError) {
+            willRenewal = try machine.ask(will)
+        } catch {
+            loseWill(.quotaExceeded)
+        }
+    }
+
+    private func loseWill(_ reason: ReasonCode) {
+        will = nil
+        mailbox.put(.willLost(reason))
     }
 
     // MARK: - The end
@@ -431,7 +462,7 @@ final class ClientSession {
                     Disconnection(
                         reason: disconnection.reason, detail: detail,
                         retryMilliseconds: retryAt.milliseconds(since: loop.now))))
-            if !wasEverConnected, failedAttempts >= settings.firstAttemptsMaximum ?? .max {
+            if terms == nil, failedAttempts >= settings.firstAttemptsMaximum ?? .max {
                 machine.leave(now: loop.now)
                 end(.unreachable(explanation(disconnection.reason)))
             }
@@ -465,37 +496,5 @@ final class ClientSession {
         while let call = calls.popFirst() { call.fail(error) }
         for completion in leaveWaiters { completion() }
         leaveWaiters = []
-    }
-}
-
-/// The buffers of one client's machine, which live as long as it does.
-final class ClientMemories {
-    let memory: ClientMemory
-    let identity: ClientIdentity
-    /// Where the machine writes what is to be sent.
-    let transmit: UnsafeMutableRawBufferPointer
-    private let credentials: UnsafeMutableRawBufferPointer
-
-    /// Large blocks come from the system untouched, and cost memory only as far as they are used.
-    init(_ settings: ClientSettings) {
-        func allocate(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
-            .allocate(byteCount: byteCount, alignment: 8)
-        }
-        memory = ClientMemory(
-            receive: allocate(settings.packetMaximum), outbox: allocate(settings.outboxByteCount))
-        transmit = allocate(ClientBounds.transmitByteCount)
-        let (connect, bytes) = settings.connect()
-        credentials = allocate(bytes.count)
-        credentials.copyBytes(from: bytes)
-        identity = ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(credentials))
-    }
-
-    deinit {
-        memory.receive.deallocate()
-        memory.outbox.deallocate()
-        transmit.deallocate()
-        // The credential does not stay behind in free memory.
-        credentials.initializeMemory(as: UInt8.self, repeating: 0)
-        credentials.deallocate()
     }
 }

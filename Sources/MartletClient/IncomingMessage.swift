@@ -18,16 +18,16 @@ public struct InboxRecord: Hashable, Sendable {
 
 /// A message to this user.
 public struct IncomingMessage: Hashable, Sendable {
-    /// How it came here. The reason codes of the catalogue are 2 for unicast, 3 for a group, 4 for a
-    /// broadcast and 6 for having been kicked out of a group.
+    /// How it came here. The reason codes of the catalogue are 2 for unicast, 3 for a group, 4 for
+    /// a broadcast and 6 for having been kicked out of a group.
     public enum Kind: Hashable, Sendable {
         case unicast
         case group(String)
         case broadcast
         case topic(String)
         case kickedOut(group: String)
-        /// An event of a group: its number, and data that belongs to it in the content.
-        case groupEvent(group: String, event: UInt8)
+        /// Something happened in a group of the user's; its data is in the content too.
+        case groupEvent(group: String, GroupChange)
         /// Someone's presence changed: the number of the event.
         case presence(event: UInt8)
     }
@@ -46,8 +46,8 @@ public struct IncomingMessage: Hashable, Sendable {
     public var record: InboxRecord?
 
     /// The JSON of the catalogue (S13, S16, S19):
-    /// `{"msg":{"t":"0","b":"…"},"from":"…","time":"…"}`, with `groupid` for group messages; nil for
-    /// bytes and events, which have none.
+    /// `{"msg":{"t":"0","b":"…"},"from":"…","time":"…"}`, with `groupid` for group messages; nil
+    /// for bytes and events, which have none.
     public var json: String? {
         guard case .text(let text, let type) = content else { return nil }
         var bytes = ByteBuilder()
@@ -67,8 +67,12 @@ public struct IncomingMessage: Hashable, Sendable {
         }
     }
 
-    /// A delivery whose ranges are in `body`, under the session epoch `epoch`.
-    init(_ packet: MRT.Deliver, in body: UnsafeRawBufferPointer, epoch: UInt64) {
+    /// A delivery whose ranges, and those of the change it tells of, are in `body`, under the
+    /// session epoch `epoch`.
+    init(
+        _ packet: MRT.Deliver, _ change: MRT.GroupEvent?, in body: UnsafeRawBufferPointer,
+        epoch: UInt64
+    ) {
         func text(_ range: ByteRange) -> String {
             String(decoding: range.bytes(in: body), as: UTF8.self)
         }
@@ -80,7 +84,10 @@ public struct IncomingMessage: Hashable, Sendable {
         case .group: kind = .group(text(packet.address))
         case .broadcast: kind = .broadcast
         case .kickedOut: kind = .kickedOut(group: text(packet.address))
-        case .groupEvent: kind = .groupEvent(group: text(packet.address), event: first)
+        case .groupEvent:
+            kind = .groupEvent(
+                group: text(packet.address),
+                change.map { GroupChange($0, in: body) } ?? .other(event: first))
         case .presence: kind = .presence(event: first)
         }
         switch packet.kind {

@@ -1,7 +1,7 @@
-// Events on their way from the background thread to the application. It knows no connection; what it
-// may hold is bounded by the inbox window and by its own bounds for what has no number.
+// Events on their way from the background thread to the application. It knows no connection; what
+// it may hold is bounded by the inbox window and by its own bounds for what has no number.
 
-import Synchronization
+import Threads
 
 /// A queue with one reader, who may sleep.
 final class Mailbox: Sendable {
@@ -19,7 +19,7 @@ final class Mailbox: Sendable {
         var isFinished = false
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     /// Why the client is stopped for good; nil where it is not.
     var stopReason: ReasonCode? { state.withLock { $0.stopReason } }
@@ -101,7 +101,7 @@ extension Mailbox.State {
             // An application that does not look for so long asks for the state when it does.
             guard connectionEventCount < ClientBounds.connectionEventsMaximum else { return }
             connectionEventCount += 1
-        case .message, .subscriptionLost: break
+        case .message, .subscriptionLost, .willLost: break
         }
         events.append(event)
     }
@@ -112,7 +112,7 @@ extension Mailbox.State {
         case .message(let message) where message.record == nil: transientCount -= 1
         case .transientRefused, .transientDropped: transientCount -= 1
         case .connected, .disconnected: connectionEventCount -= 1
-        case .message, .subscriptionLost: break
+        case .message, .subscriptionLost, .willLost: break
         }
         if droppedCount > 0, transientCount < ClientBounds.transientBufferMaximum {
             enqueue(.transientDropped(count: droppedCount))

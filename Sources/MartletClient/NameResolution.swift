@@ -2,6 +2,7 @@
 // thread for each name that somebody waits for.
 
 import NetTransport
+import Threads
 
 /// Lookups under way. Used on the background thread only.
 struct NameResolution: ~Copyable {
@@ -18,7 +19,7 @@ struct NameResolution: ~Copyable {
         waiting[server, default: []].append(client)
         guard !isUnderWay else { return }
         let loop = loop
-        let isStarted = startThread {
+        let isStarted = Thread.detach(name: "martlet-lookup") {
             let result = Result { () throws(TransportError) in
                 try Resolver.resolve(host: server.host, port: server.port)
             }

@@ -9,6 +9,8 @@ public enum Destination: Hashable, Sendable {
     case user(String)
     /// All devices of up to 256 users, in one packet.
     case users([String])
+    /// The members of a group but this session; only members send to it.
+    case group(String)
     /// Every session of the app but this one.
     case everybody
     /// Who subscribes to this topic. It does not begin with `$`.
@@ -17,8 +19,8 @@ public enum Destination: Hashable, Sendable {
 
 /// What a message holds.
 public enum MessageContent: Hashable, Sendable {
-    /// `t` and `b` (S8): type 0 is text; for 1 image, 2 audio, 3 video and 4 html5 the text is a URL;
-    /// 5 to 255 are the application's own.
+    /// `t` and `b` (S8): type 0 is text; for 1 image, 2 audio, 3 video and 4 html5 the text is a
+    /// URL; 5 to 255 are the application's own.
     case text(String, type: UInt8 = 0)
     /// Any bytes; only to a topic.
     case bytes([UInt8])
@@ -31,7 +33,8 @@ public struct OutgoingMessage: Hashable, Sendable {
     public var grade = Grade.durable
     /// The application's own id, 1 to 64 bytes; comes back in the receipt (S9). nil for none.
     public var messageID: String?
-    /// Seconds until the message is worth nothing, counted from acceptance; nil is the app's default.
+    /// Seconds until the message is worth nothing, counted from acceptance; nil is the app's
+    /// default.
     public var expirySeconds: UInt32?
     /// When it was made, Unix milliseconds; nil is when the broker accepts it. The broker uses it
     /// where it is at most 5 s from its own clock (Q11).
@@ -89,6 +92,9 @@ struct EncodedSend: Sendable {
             for user in users { try Self.checkLength(user) }
             receivers = users
             target = .list(count: users.count, ids: bytes.append(identifiers: users))
+        case .group(let group):
+            try Self.checkLength(group)
+            target = .group(bytes.append(group))
         case .everybody: target = .broadcast
         case .topic(let topic):
             guard topic.utf8.count <= WireLimits.topicByteCountMaximum else {

@@ -20,8 +20,8 @@ public struct ServerAddress: Hashable, Sendable, CustomStringConvertible {
         self.port = port
     }
 
-    /// Reads `tls://HOST:PORT`, `tcp://HOST:PORT`, or the same without a port, which is then 8883 or
-    /// 1883 (PROTOCOL.md section 1). An IPv6 address stands in brackets.
+    /// Reads `tls://HOST:PORT`, `tcp://HOST:PORT`, or the same without a port, which is then 8883
+    /// or 1883 (PROTOCOL.md section 1). An IPv6 address stands in brackets.
     ///
     /// - Throws: ``MartletError/invalid(_:)`` with what is wrong.
     public init(_ text: String) throws(MartletError) {

@@ -1,11 +1,14 @@
-// Backups: a consistent, compact copy of a store while it runs. It knows nothing of where copies are
-// kept or how often they are made.
+// Backups: a consistent, compact copy of a store while it runs. It knows nothing of where copies
+// are kept or how often they are made.
 
 import BrokerCore
 import CLMDB
 import Glibc
 
 extension LMDBQueueStore {
+    /// The one file in a store's directory that a backup has to keep.
+    public static let dataFileName = Environment.dataFile
+
     /// Copies the state after the last commit into a directory that is new or empty. Commits wait
     /// until it is done; a backup that must not hold them back is made by another process with
     /// ``copy(directory:to:options:)``.

@@ -18,8 +18,23 @@ public final class Thread {
 
     /// Starts a thread. `name` is what `top -H` shows, at most 15 bytes of it.
     public init(name: String, _ body: sending @escaping () -> Void) {
+        let identifier = Self.start(Start(name: name, body: body))
+        precondition(identifier != nil, "no thread to be had")
+        self.identifier = identifier!
+    }
+
+    /// Starts a thread that nobody waits for, and that leaves nothing behind when it ends.
+    ///
+    /// - Returns: false where the system has no more threads to give.
+    public static func detach(name: String, _ body: sending @escaping () -> Void) -> Bool {
+        guard let identifier = start(Start(name: name, body: body)) else { return false }
+        pthread_detach(identifier)
+        return true
+    }
+
+    private static func start(_ start: Start) -> pthread_t? {
         var identifier = pthread_t()
-        let start = Unmanaged.passRetained(Start(name: name, body: body))
+        let reference = Unmanaged.passRetained(start)
         let code = pthread_create(
             &identifier, nil,
             { argument in
@@ -27,9 +42,18 @@ public final class Thread {
                 _ = linux_set_thread_name(String(start.name.prefix(15)))
                 start.body()
                 return nil
-            }, start.toOpaque())
-        precondition(code == 0, "no thread to be had")
-        self.identifier = identifier
+            }, reference.toOpaque())
+        if code == 0 { return identifier }
+        reference.release()
+        return nil
+    }
+
+    /// The clock of the thread's CPU time, until it is joined.
+    public var cpuClock: clockid_t {
+        var clock = clockid_t()
+        let code = pthread_getcpuclockid(identifier, &clock)
+        precondition(code == 0, "the clock of a thread that is gone")
+        return clock
     }
 
     /// Returns when the thread has ended. Called once.

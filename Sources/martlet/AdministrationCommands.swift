@@ -13,12 +13,13 @@ enum AppOption: String, AdministrationRules {
 /// `martlet app create`
 enum AppCreateCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: 1)
+        let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
         guard let app = options.positionals.first else {
             throw UsageError("say how it is called: martlet app create NAME")
         }
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
-        let reply = try broker.send(CreateApp(app: app))
+        let rights = Array(options.positionals.dropFirst())
+        let reply = try broker.send(CreateApp(app: app, rights: rights.isEmpty ? nil : rights))
         if options.has(.json) {
             StandardStream.output.print(
                 #"{"app":\#(quoted(app)),"key":\#(quoted(reply.key))}"#)
@@ -69,18 +70,19 @@ enum UserAddCommand {
 }
 
 enum TokenMintOption: String, AdministrationRules {
-    case data, app, user, device, expiry, batch, json
+    case data, app, user, device, expiry, batch, right, json
 
     var shape: OptionShape {
         switch self {
-        case .user: .repeated
+        case .user, .right: .repeated
         case .json: .flag
         case .data, .app, .device, .expiry, .batch: .value
         }
     }
 }
 
-/// `martlet token mint`: the token alone on its line for one user, with the user before it for more.
+/// `martlet token mint`: the token alone on its line for one user, with the user before it for
+/// more.
 enum TokenMintCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<TokenMintOption>.options(arguments)
@@ -92,7 +94,7 @@ enum TokenMintCommand {
         let reply = try broker.send(
             MintTokens(
                 app: app, users: users, device: options[.device], expirySeconds: expiry,
-                batch: options[.batch]))
+                batch: options[.batch], rights: options.has(.right) ? options.all(.right) : nil))
         for token in reply.tokens {
             let line =
                 if options.has(.json) {

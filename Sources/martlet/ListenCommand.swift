@@ -7,12 +7,20 @@ enum ListenOption: String, ConnectionRules {
     case server, ca, token, device, timeout
     case topic, grade, count, json, state, expiry
     case transientSession = "transient-session"
+    case will
+    case willTo = "will-to"
+    case willGroup = "will-group"
+    case willBroadcast = "will-broadcast"
+    case willTopic = "will-topic"
+    case willDelay = "will-delay"
 
     var shape: OptionShape {
         switch self {
-        case .json, .transientSession: .flag
+        case .json, .transientSession, .willBroadcast: .flag
         case .topic: .repeated
-        case .server, .ca, .token, .device, .timeout, .grade, .count, .state, .expiry: .value
+        case .server, .ca, .token, .device, .timeout, .grade, .count, .state, .expiry, .will,
+            .willTo, .willGroup, .willTopic, .willDelay:
+            .value
         }
     }
 
@@ -43,12 +51,17 @@ enum ListenCommand {
         let count = try options.integer(.count, in: 1...Int.max)
         let grade = try options[.grade].map { word throws(UsageError) in try Grade(word: word) }
         let seconds = try options.seconds(.timeout)
+        let will = try ListenerWill(options)
 
         let client = try Client(settings)
         let timer = Timeout(seconds: seconds, closing: client)
         defer { timer.cancel() }
         do {
             try await client.connect()
+            if let will {
+                try await client.setWill(
+                    to: will.destination, .text(will.text), delaySeconds: will.delaySeconds)
+            }
             for filter in options.all(.topic) {
                 try await client.subscribe(to: filter, grade: grade ?? .once)
             }
@@ -87,9 +100,44 @@ enum ListenCommand {
                 throw CommandFailure(
                     "the subscription to \(printable(filter)) is lost: \(reason.explanation)",
                     .refused(reason: reason.rawValue))
+            case .willLost(let reason):
+                throw CommandFailure(
+                    "the will is lost: \(reason.explanation)",
+                    .refused(reason: reason.rawValue))
             case .transientRefused: break
             }
         }
         if let reason = client.stopReason { throw MartletError.stopped(reason) }
+    }
+}
+
+/// What is sent for the listener when it is lost.
+private struct ListenerWill {
+    let destination: Destination
+    let text: String
+    let delaySeconds: UInt32
+
+    /// Nil where none is asked for.
+    init?(_ options: ParsedOptions<ListenOption>) throws(UsageError) {
+        let targets: [Destination?] = [
+            options[.willTo].map { .user($0) }, options[.willGroup].map { .group($0) },
+            options[.willTopic].map { .topic($0) },
+            options.has(.willBroadcast) ? .everybody : nil,
+        ]
+        let chosen = targets.compactMap(\.self)
+        guard let text = options[.will] else {
+            guard chosen.isEmpty, !options.has(.willDelay) else {
+                throw UsageError("a will needs its text: --will TEXT")
+            }
+            return nil
+        }
+        guard chosen.count == 1 else {
+            throw UsageError(
+                "say who gets the will: one of --will-to, --will-group, --will-topic and "
+                    + "--will-broadcast")
+        }
+        destination = chosen[0]
+        self.text = text
+        delaySeconds = UInt32(clamping: try options.seconds(.willDelay) ?? 0)
     }
 }

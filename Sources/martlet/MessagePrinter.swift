@@ -9,8 +9,8 @@ struct MessagePrinter {
     let isJSON: Bool
     let stateFile: InboxStateFile?
 
-    /// Returns when the line is written and the place in the inbox is stored: then the message may be
-    /// acknowledged.
+    /// Returns when the line is written and the place in the inbox is stored: then the message may
+    /// be acknowledged.
     func print(_ message: IncomingMessage) throws(CommandFailure) {
         let line = isJSON ? json(message) : text(message)
         guard StandardStream.output.print(line) else {
@@ -30,8 +30,8 @@ struct MessagePrinter {
         case .group(let group): notes = ["group \(printable(group))"]
         case .topic(let topic): notes = ["topic \(printable(topic))"]
         case .kickedOut(let group): notes = ["kicked out of group \(printable(group))"]
-        case .groupEvent(let group, let event):
-            notes = ["event \(event) of group \(printable(group))"]
+        case .groupEvent(let group, let change):
+            return "\(printable(message.from)) (group \(printable(group))): \(text(change))"
         case .presence(let event): notes = ["presence \(event)"]
         }
         let body: String
@@ -52,6 +52,19 @@ struct MessagePrinter {
         return "\(printable(message.from)) (\(notes.joined(separator: ", "))): \(body)"
     }
 
+    private func text(_ change: GroupChange) -> String {
+        switch change {
+        case .joined(let user): "\(printable(user)) joined"
+        case .left(let user): "\(printable(user)) left"
+        case .kicked(let user): "\(printable(user)) was kicked out"
+        case .allowListUpdated(nil): "everybody may join"
+        case .allowListUpdated(let users?):
+            "may join: " + users.map(printable).joined(separator: ", ")
+        case .metaUpdated(let meta): "meta \(printable(meta))"
+        case .other(let event): "event \(event)"
+        }
+    }
+
     // MARK: - Programs
 
     /// The receiver's JSON, with what else is known behind it.
@@ -60,7 +73,9 @@ struct MessagePrinter {
         if let json = message.json {
             members.append(String(json.dropFirst().dropLast()))
         } else if case .bytes(let bytes) = message.content {
-            members.append(#""bytes":"\#(Data(bytes).base64EncodedString())""#)
+            if case .topic = message.kind {
+                members.append(#""bytes":"\#(Data(bytes).base64EncodedString())""#)
+            }
             members.append(#""from":\#(quoted(message.from)),"time":"\#(message.time)""#)
         }
         switch message.kind {
@@ -70,9 +85,9 @@ struct MessagePrinter {
         case .topic(let topic): members.append(#""kind":"topic","topic":\#(quoted(topic))"#)
         case .kickedOut(let group):
             members.append(#""kind":"kicked-out","groupid":\#(quoted(group))"#)
-        case .groupEvent(let group, let event):
+        case .groupEvent(let group, let change):
             members.append(
-                #""kind":"group-event","event":\#(event),"groupid":\#(quoted(group))"#)
+                #""kind":"group-event",\#(json(change)),"groupid":\#(quoted(group))"#)
         case .presence(let event): members.append(#""kind":"presence","event":\#(event)"#)
         }
         members.append(#""grade":"\#(message.grade.word)""#)
@@ -82,6 +97,22 @@ struct MessagePrinter {
         }
         if message.isPossibleDuplicate { members.append(#""possibleDuplicate":true"#) }
         return "{\(members.joined(separator: ","))}"
+    }
+}
+
+extension MessagePrinter {
+    /// The system messages under the names of the catalogue (D38 to D42).
+    private func json(_ change: GroupChange) -> String {
+        switch change {
+        case .joined(let user): #""event":"user.joined","userId":\#(quoted(user))"#
+        case .left(let user): #""event":"user.left","userId":\#(quoted(user))"#
+        case .kicked(let user): #""event":"user.kicked","userId":\#(quoted(user))"#
+        case .allowListUpdated(nil): #""event":"whiteList.updated","whiteList":null"#
+        case .allowListUpdated(let users?):
+            #""event":"whiteList.updated","whiteList":[\#(users.map(quoted).joined(separator: ","))]"#
+        case .metaUpdated(let meta): #""event":"meta.updated","meta":\#(quoted(meta))"#
+        case .other(let event): #""event":\#(event)"#
+        }
     }
 }
 

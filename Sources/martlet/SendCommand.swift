@@ -7,13 +7,13 @@ import Synchronization
 
 enum SendOption: String, ConnectionRules {
     case server, ca, token, device, timeout
-    case to, broadcast, topic, type, grade, expiry, bytes
+    case to, group, broadcast, topic, type, grade, expiry, bytes
     case messageID = "message-id"
 
     var shape: OptionShape {
         switch self {
         case .broadcast, .bytes: .flag
-        case .server, .ca, .token, .device, .timeout, .to, .topic, .type, .grade, .expiry,
+        case .server, .ca, .token, .device, .timeout, .to, .group, .topic, .type, .grade, .expiry,
             .messageID:
             .value
         }
@@ -95,15 +95,19 @@ enum SendCommand {
 
         init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
             let choices = [
-                options.has(.to), options.has(.broadcast), options.has(.topic),
+                options.has(.to), options.has(.group), options.has(.broadcast),
+                options.has(.topic),
             ].count { $0 }
             guard choices == 1 else {
-                throw UsageError("say who receives it: one of --to, --broadcast and --topic")
+                throw UsageError(
+                    "say who receives it: one of --to, --group, --broadcast and --topic")
             }
             if let users = options[.to] {
                 let list = users.split(separator: ",").map(String.init)
                 guard !list.isEmpty else { throw UsageError("--to names nobody") }
                 destination = list.count == 1 ? .user(list[0]) : .users(list)
+            } else if let group = options[.group] {
+                destination = .group(group)
             } else if let topic = options[.topic] {
                 destination = .topic(topic)
             } else {

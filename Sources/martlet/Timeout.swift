@@ -1,5 +1,5 @@
-// The time that a command may take: when it is over, the client is closed, and everything that waits
-// for it ends.
+// The time that a command may take: when it is over, the client is closed, and everything that
+// waits for it ends.
 
 import MartletClient
 import Synchronization

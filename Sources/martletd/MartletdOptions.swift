@@ -1,5 +1,5 @@
-// The command line of the broker. Everything else is configuration: these options say where it is, or
-// overrule it for one start.
+// The command line of the broker. Everything else is configuration: these options say where it is,
+// or overrule it for one start.
 
 import BrokerRuntime
 import CommandLineOptions
@@ -14,12 +14,13 @@ enum MartletdOption: String, OptionRules {
     case checkConfig = "check-config"
     case printConfig = "print-config"
     case verifyStore = "verify-store"
+    case restore
     case version
     case help
 
     var shape: OptionShape {
         switch self {
-        case .config, .data: .value
+        case .config, .data, .restore: .value
         case .set, .listen: .repeated
         case .dev, .checkConfig, .printConfig, .verifyStore, .version, .help: .flag
         }
@@ -41,14 +42,16 @@ enum MartletdOption: String, OptionRules {
           -c, --config FILE    read this JSON5 file
           --set KEY=VALUE      overrule one key, such as limits.connections=500; may be repeated
           --data DIR           where the store is kept: overrules dataDirectory
-          --listen URL         tls://HOST:PORT or tcp://HOST:PORT, may be repeated: overrules listeners;
-                               HOST may be * or localhost; tcp://localhost:1883?anonymous lets clients
-                               in without credentials, for development
+          --listen URL         tls://HOST:PORT or tcp://HOST:PORT, may be repeated: overrules
+                               listeners;
+                               HOST may be * or localhost; tcp://localhost:1883?anonymous lets
+                               clients in without credentials, for development
           --dev                make certificates, a demo app and two tokens in the data directory,
                                and write DIR/dev.env for shells
           --check-config       check the configuration and stop
           --print-config       show the effective values and where each comes from, and stop
           --verify-store       check every record of the store and stop; the broker must not run
+          --restore DIR        put a backup of the store into an empty data directory and stop
           --version            show the version and stop
           --help               show this page
 
@@ -71,11 +74,12 @@ extension ParsedOptions<MartletdOption> {
                 "tls.certificateFile=\(quoted(certificate))", "tls.keyFile=\(quoted(key))",
             ].map { SettingOverride(option: "--dev", assignment: $0) }
         }
-        if has(.verifyStore) {
+        if has(.verifyStore) || has(.restore) {
             // Nothing will listen, so nothing needs a certificate.
+            let option = has(.restore) ? "--restore" : "--verify-store"
             overrides.append(
                 SettingOverride(
-                    option: "--verify-store", assignment: "listeners=[\"tcp://localhost:1883\"]"))
+                    option: option, assignment: "listeners=[\"tcp://localhost:1883\"]"))
         }
         overrides += all(.set).map { SettingOverride(assignment: $0) }
         if let data {

@@ -39,7 +39,8 @@ enum MartletdProgram {
             return .success
         }
         if options.has(.verifyStore) { return verifyStore(configuration.settings) }
-        return serve(configuration.settings, isDevelopment: options.has(.dev))
+        if let backup = options[.restore] { return restore(backup, configuration.settings) }
+        return serve(configuration, options)
     }
 
     private static func verifyStore(_ settings: BrokerSettings) -> ExitCode {
@@ -53,16 +54,32 @@ enum MartletdProgram {
         }
     }
 
-    private static func serve(_ settings: BrokerSettings, isDevelopment: Bool) -> ExitCode {
+    private static func restore(_ backup: String, _ settings: BrokerSettings) -> ExitCode {
+        do throws(StartError) {
+            try StoreRestoration.run(settings, from: backup)
+            StandardStream.output.print("\(settings.dataDirectory) has the store of \(backup)")
+            return .success
+        } catch {
+            StandardStream.error.print("martletd: \(error)")
+            return ExitCode(error)
+        }
+    }
+
+    private static func serve(
+        _ configuration: LoadedConfiguration, _ options: ParsedOptions<MartletdOption>
+    ) -> ExitCode {
+        let settings = configuration.settings
         var signals = Signals()
         let log = LogWriter(level: settings.log.level, format: settings.log.format)
         do throws(StartError) {
-            let development = isDevelopment ? try DevelopmentSetup(settings) : nil
+            let development = options.has(.dev) ? try DevelopmentSetup(settings) : nil
             let server = try BrokerServer(settings, log: log)
             if let development {
                 StandardStream.output.print(try development.finish(server))
             }
-            server.run(until: &signals)
+            server.run(until: &signals, configuration) { () throws(ConfigurationError) in
+                try ConfigurationFile.load(path: options[.config], overrides: options.overrides)
+            }
             return .success
         } catch {
             StandardStream.error.print("martletd: \(error)")

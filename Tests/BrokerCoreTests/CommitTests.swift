@@ -125,11 +125,12 @@ import Testing
         world.crash(committing: true)
         world.connect("ann/phone")
         world.connect("bob/pc", outbox: (7, 0, 1))
+        world.settle()
         world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once, id: "m")
         world.settle()
         #expect(
             world.lines().filter { $0.contains("\"x\"") || $0.contains("result") } == [
-                "bob/pc: result 1 (m), sent", "ann/phone: #1 \"x\" from bob, once",
+                "ann/phone: #1 \"x\" from bob, once", "bob/pc: result 1 (m), sent",
             ])
     }
 

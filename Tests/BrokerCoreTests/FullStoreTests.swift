@@ -111,6 +111,7 @@ import Testing
             ])
         world.crash()
         world.connect("bob/pc", outbox: (7, 0, 1))
+        world.settle()
         world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once)
         #expect(world.lines() == ["bob/pc: accepted, present", "bob/pc: result 1, sent"])
     }

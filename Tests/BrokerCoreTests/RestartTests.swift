@@ -31,6 +31,7 @@ import Testing
                 "ann/phone: #3 \"all\" from bob by broadcast, once",
             ])
         world.connect("bob/pc", outbox: (7, 0, 3))
+        world.settle()
         world.send("bob/pc", 3, to: .everybody, "all", grade: .once, id: "m")
         world.send("bob/pc", 4, to: .topic("news/x"), "more", isRaw: true)
         world.settle()

@@ -234,6 +234,16 @@ final class World {
     func addUser(_ name: String) { _ = broker.addUser(Array(name.utf8), app: World.app) }
     func addToken(_ token: Token) -> Bool { broker.addToken(token) }
 
+    var nextDeadline: Instant? { broker.nextDeadline }
+
+    /// Messages that were dropped from the queue of a session, connected or not.
+    func droppedCount(_ name: String) -> UInt32 {
+        let (user, device) = World.split(name)
+        let known = Array(user.utf8).withUnsafeBytes { broker.apps[0].users.value(for: $0) }
+        let session = broker.session(of: known!, device: Array(device.utf8))
+        return broker.sessions[session!].inbox.droppedCount
+    }
+
     /// The highest number that was delivered to a session on its connection.
     func sentThrough(_ name: String) -> UInt64 {
         let session = broker.connections[connections[name]!]

@@ -4,7 +4,7 @@ import COpenSSL
 import Foundation
 
 /// A certificate authority of one test's own.
-struct TestAuthority {
+final class TestAuthority {
     let directory = makeTemporaryDirectory()
 
     var certificate: String { "\(directory)/ca.pem" }
@@ -22,6 +22,8 @@ struct TestAuthority {
         issue("server", subject: "/CN=localhost", names: "DNS:localhost,IP:127.0.0.1")
         publishRevocations()
     }
+
+    deinit { _ = run("rm -rf '\(directory)'") }
 
     /// Makes `NAME.pem` and `NAME.key`.
     func issue(_ name: String, subject: String, names: String? = nil, days: Int = 2) {

@@ -86,6 +86,8 @@ final class Harness {
         case .delivered(let deliver):
             "delivered \(deliver.kind.rawValue) #\(deliver.number) "
                 + String(text(deliver.payload).dropFirst())
+        case .groupChanged(let deliver, let change):
+            "group \(text(deliver.address)) #\(deliver.number) \(describe(change))"
         case .resolved(let result):
             "resolved #\(result.number) \(result.reason.rawValue) "
                 + text(result.messageIdentifier)
@@ -95,6 +97,27 @@ final class Harness {
         case .disconnected(let end):
             "disconnected \(end.reason.map { "\($0.name)" } ?? "-")"
                 + (end.retryAt == nil ? ", stopped" : "")
+        }
+    }
+
+    private func describe(_ change: MRT.GroupEvent) -> String {
+        switch change {
+        case .joined(let user): "joined \(text(user))"
+        case .left(let user): "left \(text(user))"
+        case .kicked(let user): "kicked \(text(user))"
+        case .allowListUpdated(.everybody): "open"
+        case .allowListUpdated(.only(let count, let ids)): "only \(count) \(text(ids))"
+        case .metaUpdated(let meta): "meta \(text(meta))"
+        }
+    }
+
+    /// The program asks for something; the id of the answer.
+    @discardableResult
+    func request(
+        _ operation: MRT.Operation, _ part: some RequestPart, _ source: String
+    ) throws -> UInt64 {
+        try Array(source.utf8).withUnsafeBytes { source in
+            try machine.request(operation, part, from: source)
         }
     }
 

@@ -94,7 +94,7 @@ private struct World {
                 isOpen = true
                 client.machine.opened(now: client.now)
             case .connected: record.inbox = client.inboxRecord
-            case .delivered(let deliver):
+            case .delivered(let deliver), .groupChanged(let deliver, _):
                 // The effect and the record are one write.
                 let text = client.machine.bytes(deliver.payload).dropFirst()
                 processed.append(String(decoding: text, as: UTF8.self))

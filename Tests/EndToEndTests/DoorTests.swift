@@ -1,5 +1,5 @@
-// Who is let in, and what becomes of those who are not: TLS, logins, deadlines, and bytes that are no
-// protocol at all.
+// Who is let in, and what becomes of those who are not: TLS, logins, deadlines, and bytes that are
+// no protocol at all.
 
 import MartletClient
 import NetTransport

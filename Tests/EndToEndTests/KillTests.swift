@@ -73,7 +73,8 @@ private final class Load: Sendable {
         state.withLock { $0.acknowledged[user] ?? [] }
     }
 
-    /// One message after the other, of both grades, to both receivers. A text begins with its grade.
+    /// One message after the other, of both grades, to both receivers. A text begins with its
+    /// grade.
     func run(_ client: Client, _ name: String) async throws {
         var number = 0
         while !isStopped.load(ordering: .relaxed) {

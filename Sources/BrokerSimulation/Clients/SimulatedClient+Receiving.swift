@@ -1,5 +1,5 @@
-// What a device does with what it is sent: the wire is read along, each message is processed together with
-// its record, and only then acknowledged.
+// What a device does with what it is sent: the wire is read along, each message is processed
+// together with its record, and only then acknowledged.
 
 import ClientCore
 import Primitives
@@ -79,7 +79,7 @@ extension SimulatedClient {
             switch event {
             case .connectionWanted: openLink()
             case .connected(let connected): handle(connected)
-            case .delivered(let deliver): handle(deliver)
+            case .delivered(let deliver), .groupChanged(let deliver, _): handle(deliver)
             case .resolved(let result): handle(result)
             case .answered(let response): handle(response)
             case .credentialAnswered: break

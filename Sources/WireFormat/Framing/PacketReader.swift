@@ -13,6 +13,13 @@ public struct PacketReader {
         self.bytes = bytes
     }
 
+    /// Reads `bytes` from `offset` on.
+    init(_ bytes: UnsafeRawBufferPointer, from offset: Int) {
+        precondition((0...bytes.count).contains(offset), "an offset outside of the bytes")
+        self.bytes = bytes
+        self.offset = offset
+    }
+
     @inlinable
     public var remainingByteCount: Int { bytes.count - offset }
     @inlinable

@@ -1,0 +1,204 @@
+// Requests about sessions and what waits for them.
+
+/// Which sessions are meant: those that agree with every member that is not nil.
+public struct SessionSelection: Codable, Hashable, Sendable {
+    public var app: String
+    public var user: String?
+    public var device: String?
+    public var isConnected: Bool?
+    /// Away for at least this long.
+    public var awaySeconds: UInt64?
+
+    public init(
+        app: String, user: String? = nil, device: String? = nil, isConnected: Bool? = nil,
+        awaySeconds: UInt64? = nil
+    ) {
+        self.app = app
+        self.user = user
+        self.device = device
+        self.isConnected = isConnected
+        self.awaySeconds = awaySeconds
+    }
+
+    /// Whether it is narrower than everything that an app has.
+    public var namesMoreThanApp: Bool {
+        user != nil || device != nil || isConnected != nil || awaySeconds != nil
+    }
+}
+
+/// Lists sessions, or shows one.
+public struct ListSessions: AdministrationRequest {
+    public static let name = "session.list"
+    public var selection: SessionSelection
+    /// Begins behind this one, the `next` of the reply before.
+    public var after: UInt32?
+
+    /// Sessions in one reply.
+    public static let countMaximum = 1_000
+
+    public init(_ selection: SessionSelection, after: UInt32? = nil) {
+        self.selection = selection
+        self.after = after
+    }
+
+    public struct Session: Codable, Hashable, Sendable {
+        public var user: String
+        public var device: String
+        /// `mrt`, `mqtt3` or `mqtt5`.
+        public var dialect: String
+        public var isPersistent: Bool
+        /// How long it outlives its connection; nil for ever.
+        public var expirySeconds: UInt32?
+        /// Unix milliseconds of the login; nil while it is away.
+        public var connectedUnixMilliseconds: UInt64?
+        /// Since the last connection went away; nil while there is one.
+        public var awaySeconds: UInt64?
+        public var keepAliveSeconds: UInt32
+        public var queue: Queue
+        /// Deliveries that are not acknowledged.
+        public var underWayCount: UInt32
+        public var filters: [String]
+        public var groupCount: Int
+        public var hasWill: Bool
+
+        public init(
+            user: String, device: String, dialect: String, isPersistent: Bool,
+            expirySeconds: UInt32?, connectedUnixMilliseconds: UInt64?, awaySeconds: UInt64?,
+            keepAliveSeconds: UInt32, queue: Queue, underWayCount: UInt32, filters: [String],
+            groupCount: Int, hasWill: Bool
+        ) {
+            self.user = user
+            self.device = device
+            self.dialect = dialect
+            self.isPersistent = isPersistent
+            self.expirySeconds = expirySeconds
+            self.connectedUnixMilliseconds = connectedUnixMilliseconds
+            self.awaySeconds = awaySeconds
+            self.keepAliveSeconds = keepAliveSeconds
+            self.queue = queue
+            self.underWayCount = underWayCount
+            self.filters = filters
+            self.groupCount = groupCount
+            self.hasWill = hasWill
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public var sessions: [Session]
+        /// What to ask for next; nil at the end.
+        public var next: UInt32?
+
+        public init(sessions: [Session], next: UInt32?) {
+            self.sessions = sessions
+            self.next = next
+        }
+    }
+}
+
+/// What waits for one receiver.
+public struct Queue: Codable, Hashable, Sendable {
+    public var messageCount: UInt64
+    public var byteCount: UInt64
+    /// Dropped by the queue's policy since the broker started.
+    public var droppedCount: UInt64
+    /// The number that the next message gets.
+    public var nextNumber: UInt64
+
+    public init(
+        messageCount: UInt64, byteCount: UInt64, droppedCount: UInt64, nextNumber: UInt64
+    ) {
+        self.messageCount = messageCount
+        self.byteCount = byteCount
+        self.droppedCount = droppedCount
+        self.nextNumber = nextNumber
+    }
+}
+
+/// Ends the connections of sessions with 0x98. The sessions stay and their devices may come back.
+public struct KickSessions: AdministrationRequest {
+    public static let name = "session.kick"
+    /// Must name more than the app.
+    public var selection: SessionSelection
+
+    public init(_ selection: SessionSelection) {
+        self.selection = selection
+    }
+
+    public typealias Reply = SessionCount
+}
+
+/// Ends sessions for good, as if each had expired.
+public struct DeleteSessions: AdministrationRequest {
+    public static let name = "session.delete"
+    /// Must name more than the app.
+    public var selection: SessionSelection
+
+    public init(_ selection: SessionSelection) {
+        self.selection = selection
+    }
+
+    public typealias Reply = SessionCount
+}
+
+/// How many sessions a request was about.
+public struct SessionCount: Codable, Hashable, Sendable {
+    public var sessionCount: Int
+
+    public init(sessionCount: Int) {
+        self.sessionCount = sessionCount
+    }
+}
+
+/// Shows what waits for a user whom no session receives. What waits for sessions is listed with
+/// them.
+public struct ShowMailbox: AdministrationRequest {
+    public static let name = "queue.show"
+    public var app: String
+    public var user: String
+
+    public init(app: String, user: String) {
+        self.app = app
+        self.user = user
+    }
+
+    public typealias Reply = Queue
+}
+
+/// Throws away what waits for sessions that are away, and for a user whom no session receives.
+public struct PurgeQueues: AdministrationRequest {
+    public static let name = "queue.purge"
+    /// Must name more than the app.
+    public var selection: SessionSelection
+
+    public init(_ selection: SessionSelection) {
+        self.selection = selection
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public var messageCount: UInt64
+
+        public init(messageCount: UInt64) {
+            self.messageCount = messageCount
+        }
+    }
+}
+
+/// Copies the store, as it is after the last commit, into a directory on the broker's machine that
+/// is new or empty. The broker goes on; what it acknowledges waits until the copy is done.
+public struct BackUpStore: AdministrationRequest {
+    public static let name = "store.backup"
+    /// An absolute path.
+    public var directory: String
+
+    public init(directory: String) {
+        self.directory = directory
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public var byteCount: UInt64
+
+        public init(byteCount: UInt64) {
+            self.byteCount = byteCount
+        }
+    }
+}

@@ -1,0 +1,98 @@
+// Requests about tokens that were minted: which there are, and to take them back.
+
+/// Which tokens are meant: those that agree with every member that is not nil.
+public struct TokenSelection: Codable, Hashable, Sendable {
+    public var app: String
+    /// The public half of one token.
+    public var id: String?
+    public var user: String?
+    public var device: String?
+    /// The label they were minted with.
+    public var batch: String?
+
+    public init(
+        app: String, id: String? = nil, user: String? = nil, device: String? = nil,
+        batch: String? = nil
+    ) {
+        self.app = app
+        self.id = id
+        self.user = user
+        self.device = device
+        self.batch = batch
+    }
+}
+
+/// Lists tokens, in the order of their ids. No secret is in the reply: nobody knows them any more.
+public struct ListTokens: AdministrationRequest {
+    public static let name = "token.list"
+    public var selection: TokenSelection
+    /// Begins behind the token with this id, the last one of the reply before.
+    public var after: String?
+
+    /// Tokens in one reply.
+    public static let countMaximum = 1_000
+
+    public init(_ selection: TokenSelection, after: String? = nil) {
+        self.selection = selection
+        self.after = after
+    }
+
+    public struct Token: Codable, Hashable, Sendable {
+        public var id: String
+        public var user: String
+        /// The only device that may use it; nil for any.
+        public var device: String?
+        public var batch: String?
+        /// Nil for never.
+        public var expiresUnixSeconds: UInt64?
+        /// Kept to the hour; nil where it was never used.
+        public var lastUsedUnixSeconds: UInt64?
+        /// Nil for what the app's users may.
+        public var rights: [String]?
+
+        public init(
+            id: String, user: String, device: String?, batch: String?,
+            expiresUnixSeconds: UInt64?, lastUsedUnixSeconds: UInt64?, rights: [String]?
+        ) {
+            self.id = id
+            self.user = user
+            self.device = device
+            self.batch = batch
+            self.expiresUnixSeconds = expiresUnixSeconds
+            self.lastUsedUnixSeconds = lastUsedUnixSeconds
+            self.rights = rights
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// Full where there may be more: ask again, after the last.
+        public var tokens: [Token]
+
+        public init(tokens: [Token]) {
+            self.tokens = tokens
+        }
+    }
+}
+
+/// Takes tokens back. Nobody gets in with them any more; who is in is told 0x87 and leaves.
+public struct RevokeTokens: AdministrationRequest {
+    public static let name = "token.revoke"
+    /// Must name more than the app: nobody takes a whole fleet's tokens back by forgetting an
+    /// option.
+    public var selection: TokenSelection
+
+    public init(_ selection: TokenSelection) {
+        self.selection = selection
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public var tokenCount: Int
+        /// Connections that were ended.
+        public var connectionCount: Int
+
+        public init(tokenCount: Int, connectionCount: Int) {
+            self.tokenCount = tokenCount
+            self.connectionCount = connectionCount
+        }
+    }
+}

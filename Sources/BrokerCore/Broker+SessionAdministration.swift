@@ -1,0 +1,76 @@
+// What an operator does to sessions and queues: ends connections, ends sessions, throws away what
+// waits. Every change tells how much it was.
+
+import Primitives
+
+extension Broker {
+    /// Ends the connections of sessions, which stay and may connect again: 0x98. Their number.
+    public mutating func kickSessions(
+        matching filter: SessionFilter, at moment: Moment, effects: inout Effects
+    ) -> Int {
+        var connected = filter
+        connected.isConnected = true
+        let indexes = sessionIndexes(
+            matching: connected, after: nil, countMaximum: .max, moment)
+        for session in indexes { close(session, .administrativeAction, moment, &effects) }
+        return indexes.count
+    }
+
+    /// Ends sessions for good, connected ones with 0x98. It is as if each had expired: what waits
+    /// for its user goes on waiting when it was the last one, and its will is sent. Their number.
+    public mutating func deleteSessions(
+        matching filter: SessionFilter, at moment: Moment, effects: inout Effects
+    ) -> Int {
+        let handles = sessionIndexes(
+            matching: filter, after: nil, countMaximum: .max, moment
+        ).map { sessions.handle($0) }
+        for handle in handles {
+            if sessions[handle.index].isConnected {
+                close(handle.index, .administrativeAction, moment, &effects)
+            }
+            // One that is not persistent has ended with its connection.
+            if sessions.contains(handle) {
+                destroy(handle.index, returnsMail: true, moment, &effects)
+            }
+        }
+        return handles.count
+    }
+
+    /// Throws away what waits for sessions that are away. Messages on their way to a connected one
+    /// are not waiting: it is left out. How many messages it was.
+    public mutating func purgeQueues(matching filter: SessionFilter, at moment: Moment) -> UInt64 {
+        var away = filter
+        away.isConnected = false
+        var count: UInt64 = 0
+        for session in sessionIndexes(
+            matching: away, after: nil, countMaximum: .max, moment)
+        {
+            // Nothing waits, or it is on its way out already.
+            guard sessions[session].inbox.hasUnacknowledged else { continue }
+            count += UInt64(sessions[session].inbox.count)
+            sessions[session].inbox.acknowledgedThrough = sessions[session].inbox.nextNumber - 1
+            discard(sessions[session].inbox)
+        }
+        return count
+    }
+
+    /// Throws away what waits for a user whom no session receives; nil when nobody knows the user.
+    public mutating func purgeMailbox(app name: [UInt8], user: [UInt8]) -> UInt64? {
+        guard let app = app(named: name),
+            let user = user.withUnsafeBytes({ apps[app].users.value(for: $0) })
+        else { return nil }
+        let mailbox = users[user].mailbox
+        guard mailbox != Slab<Inbox>.none, mailboxes[mailbox].hasUnacknowledged else { return 0 }
+        mailboxes[mailbox].acknowledgedThrough = mailboxes[mailbox].nextNumber - 1
+        discard(mailboxes[mailbox])
+        return UInt64(mailboxes[mailbox].count)
+    }
+
+    /// Removes everything that stands in a queue now; it is counted out when the store tells.
+    private mutating func discard(_ inbox: Inbox) {
+        counters.discarded += UInt64(inbox.count)
+        gathering.acknowledgements.append(
+            QueueAcknowledgement(
+                queue: inbox.queue, throughNumber: inbox.nextNumber - 1, wantsTally: true))
+    }
+}

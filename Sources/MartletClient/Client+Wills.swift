@@ -1,0 +1,32 @@
+// The will: a message that the broker sends when this client is lost.
+
+import Primitives
+import WireFormat
+
+extension Client {
+    /// Leaves a message with the broker, which sends it, with grade *once* and in this user's name,
+    /// if the connection is lost and this client is not back in time (L15). The last one set counts
+    /// (L16). ``close(endingSession:)`` removes it.
+    ///
+    /// A will that was sent is used up; when this client is connected again, it sets it again by
+    /// itself, for as long as it lives.
+    ///
+    /// - Parameters:
+    ///   - content: at most 4,096 bytes.
+    ///   - delaySeconds: how long the client may be away without it being sent.
+    /// - Throws: ``MartletError/refused(_:_:)`` where a send to this destination would be refused.
+    public func setWill(
+        to destination: Destination, _ content: MessageContent, delaySeconds: UInt32 = 0
+    ) async throws(MartletError) {
+        let message = try EncodedSend(OutgoingMessage(to: destination, content, grade: .once))
+        let part = MRT.Will(
+            delaySeconds: delaySeconds, target: message.packet.target,
+            isRaw: message.packet.isRaw, payload: message.packet.payload)
+        _ = try await request(ClientRequest(.setWill, part, message.bytes))
+    }
+
+    /// Removes the will; returns when the broker has forgotten it.
+    public func clearWill() async throws(MartletError) {
+        _ = try await request(ClientRequest(operation: .clearWill, parameters: []))
+    }
+}

@@ -1,0 +1,99 @@
+// Groups as an application knows them.
+
+import Primitives
+import WireFormat
+
+/// A group of the user's.
+public struct GroupSummary: Hashable, Sendable {
+    /// The id, which the broker made.
+    public var id: String
+    public var title: String
+    /// Whether this user owns it.
+    public var isOwn: Bool
+}
+
+/// What a group is, and some of its members.
+public struct GroupDetails: Hashable, Sendable {
+    public var title: String
+    public var owner: String
+    public var isOwn: Bool
+    /// Whether only those on its allow list may join.
+    public var hasAllowList: Bool
+    public var meta: String
+    /// Members in all.
+    public var memberCount: Int
+    /// A page of them, in the order of the bytes of their ids.
+    public var members: [String]
+    /// Ask again, after the last of these.
+    public var hasMoreMembers: Bool
+}
+
+/// What happened in a group (D38 to D42).
+public enum GroupChange: Hashable, Sendable {
+    case joined(user: String)
+    case left(user: String)
+    case kicked(user: String)
+    /// Who may join from now on; nil for everybody.
+    case allowListUpdated([String]?)
+    /// The new meta.
+    case metaUpdated(String)
+    /// An event that this version does not know, by its number.
+    case other(event: UInt8)
+
+    init(_ event: MRT.GroupEvent, in body: UnsafeRawBufferPointer) {
+        switch event {
+        case .joined(let user): self = .joined(user: text(user, in: body))
+        case .left(let user): self = .left(user: text(user, in: body))
+        case .kicked(let user): self = .kicked(user: text(user, in: body))
+        case .allowListUpdated(.everybody): self = .allowListUpdated(nil)
+        case .allowListUpdated(.only(_, let ids)):
+            self = .allowListUpdated(texts(ids, in: body))
+        case .metaUpdated(let meta): self = .metaUpdated(text(meta, in: body))
+        }
+    }
+}
+
+extension GroupDetails {
+    /// Reads the content of a response; nil where it is none.
+    init?(_ content: [UInt8]) {
+        let details = content.withUnsafeBytes { bytes -> GroupDetails? in
+            guard let group = try? MRT.GroupDescription(bytes) else { return nil }
+            return GroupDetails(
+                title: text(group.title, in: bytes), owner: text(group.owner, in: bytes),
+                isOwn: group.isOwn, hasAllowList: group.hasAllowList,
+                meta: text(group.meta, in: bytes), memberCount: Int(group.memberCount),
+                members: texts(group.members, in: bytes), hasMoreMembers: group.hasMoreMembers)
+        }
+        guard let details else { return nil }
+        self = details
+    }
+}
+
+extension GroupSummary {
+    /// Reads a page of a list; nil where it is none.
+    static func page(_ content: [UInt8]) -> (groups: [GroupSummary], hasMore: Bool)? {
+        content.withUnsafeBytes { bytes in
+            guard let list = try? MRT.GroupList(bytes) else { return nil }
+            var walk = MRT.GroupEntryList(list.entries, in: bytes)
+            var groups: [GroupSummary] = []
+            while let entry = walk.next() {
+                groups.append(
+                    GroupSummary(
+                        id: text(entry.group, in: bytes), title: text(entry.title, in: bytes),
+                        isOwn: entry.isOwn))
+            }
+            return (groups, list.hasMore)
+        }
+    }
+}
+
+private func text(_ range: ByteRange, in bytes: UnsafeRawBufferPointer) -> String {
+    String(decoding: range.bytes(in: bytes), as: UTF8.self)
+}
+
+private func texts(_ range: ByteRange, in bytes: UnsafeRawBufferPointer) -> [String] {
+    var list = MRT.IdentifierList(range, in: bytes)
+    var texts: [String] = []
+    while let next = list.next() { texts.append(text(next, in: bytes)) }
+    return texts
+}

@@ -1,0 +1,18 @@
+// Replies of the broker as lines: JSON for programs, dates for people.
+
+import FoundationEssentials
+
+/// One JSON object on one line, with its members in a fixed order.
+func jsonLine(_ reply: some Encodable) -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    guard let data = try? encoder.encode(reply) else {
+        preconditionFailure("texts and numbers have a form in JSON")
+    }
+    return String(decoding: data, as: UTF8.self)
+}
+
+/// UTC [RFC 3339].
+func dateText(unixSeconds: UInt64) -> String {
+    Date(timeIntervalSince1970: TimeInterval(unixSeconds)).formatted(.iso8601)
+}

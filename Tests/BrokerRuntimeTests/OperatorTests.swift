@@ -1,0 +1,238 @@
+// What an operator asks of a running broker: tokens, sessions, queues, backups.
+import Administration
+import Foundation
+import Testing
+
+@testable import BrokerRuntime
+
+@Suite struct TokenAdministrationTests {
+    private let broker: RunningBroker
+
+    init() throws {
+        broker = try RunningBroker()
+        try broker.makeApp()
+    }
+
+    private func mint(
+        _ users: String..., device: String? = nil, batch: String? = nil
+    ) throws -> [MintTokens.Token] {
+        try broker.administrator().send(
+            MintTokens(app: "demo", users: users, device: device, batch: batch)
+        ).tokens
+    }
+
+    private func list(_ selection: TokenSelection) throws -> [ListTokens.Token] {
+        try broker.administrator().send(ListTokens(selection)).tokens
+    }
+
+    private func revoke(_ selection: TokenSelection) throws -> RevokeTokens.Reply {
+        try broker.administrator().send(RevokeTokens(selection))
+    }
+
+    @Test func `tokens are listed by what they were made with, without their secrets`() throws {
+        let lot = try mint("a", "b", batch: "lot-1")
+        _ = try mint("c", device: "d1")
+        #expect(try list(TokenSelection(app: "demo")).count == 3)
+        let listed = try list(TokenSelection(app: "demo", batch: "lot-1"))
+        #expect(Set(listed.map(\.id)) == Set(lot.map(\.id)))
+        #expect(listed.map(\.id) == listed.map(\.id).sorted())
+        #expect(listed.allSatisfy { $0.lastUsedUnixSeconds == nil && $0.expiresUnixSeconds == nil })
+        #expect(try list(TokenSelection(app: "demo", device: "d1")).map(\.user) == ["c"])
+        #expect(try list(TokenSelection(app: "demo", user: "a")).count == 1)
+        #expect(try list(TokenSelection(app: "other")).isEmpty)
+    }
+
+    @Test func `a list goes on where the one before ended`() throws {
+        let users = (0..<ListTokens.countMaximum + 5).map { "u\($0)" }
+        _ = try broker.administrator().send(MintTokens(app: "demo", users: users))
+        let first = try list(TokenSelection(app: "demo"))
+        #expect(first.count == ListTokens.countMaximum)
+        let rest = try broker.administrator().send(
+            ListTokens(TokenSelection(app: "demo"), after: first.last?.id)
+        ).tokens
+        #expect(rest.count == 5)
+        #expect(Set((first + rest).map(\.id)).count == users.count)
+    }
+
+    @Test func `a login leaves its time with the token, also over a restart`() throws {
+        let token = try mint("alice")[0]
+        let peer = try Peer(port: broker.port)
+        #expect(peer.login(token: token.token) == .connected)
+        peer.close()
+        let used = try list(TokenSelection(app: "demo"))[0].lastUsedUnixSeconds
+        let now = UInt64(Date().timeIntervalSince1970)
+        #expect((now - 5...now + 5).contains(try #require(used)))
+        // It rides along with the next commit.
+        _ = try mint("bob")
+        try broker.restart()
+        #expect(try list(TokenSelection(app: "demo", user: "alice"))[0].lastUsedUnixSeconds == used)
+    }
+
+    @Test func `a revoked token ends its connection at once and lets nobody in`() throws {
+        let tokens = try mint("alice", "bob", batch: "lot-1")
+        let (alice, bob) = (try Peer(port: broker.port), try Peer(port: broker.port))
+        #expect(alice.login(token: tokens[0].token) == .connected)
+        #expect(bob.login(token: tokens[1].token) == .connected)
+        let reply = try revoke(TokenSelection(app: "demo", id: tokens[0].id))
+        #expect(reply == RevokeTokens.Reply(tokenCount: 1, connectionCount: 1))
+        #expect(alice.farewell() == .notAuthorized)
+        #expect(bob.presence("alice") == .success)
+        #expect(try Peer(port: broker.port).login(token: tokens[0].token) == .badUserNameOrPassword)
+        #expect(try revoke(TokenSelection(app: "demo", batch: "lot-1")).connectionCount == 1)
+        #expect(bob.farewell() == .notAuthorized)
+        try broker.restart()
+        #expect(try Peer(port: broker.port).login(token: tokens[1].token) == .badUserNameOrPassword)
+        #expect(try list(TokenSelection(app: "demo")).isEmpty)
+    }
+
+    @Test func `a whole app's tokens are not revoked by a forgotten option`() throws {
+        _ = try mint("alice")
+        #expect(throws: AdministrationError.self) { try revoke(TokenSelection(app: "demo")) }
+        #expect(try list(TokenSelection(app: "demo")).count == 1)
+    }
+}
+
+@Suite struct SessionAdministrationTests {
+    private let broker: RunningBroker
+    private let tokens: [String]
+
+    init() throws {
+        broker = try RunningBroker()
+        try broker.makeApp()
+        tokens = try broker.makeTokens("alice", "bob")
+    }
+
+    private func login(_ index: Int, device: String = "d1") throws -> Peer {
+        let peer = try Peer(port: broker.port)
+        #expect(peer.login(token: tokens[index], device: device) == .connected)
+        return peer
+    }
+
+    private func sessions(_ selection: SessionSelection) throws -> [ListSessions.Session] {
+        try broker.administrator().send(ListSessions(selection)).sessions
+    }
+
+    private func leave(_ peer: Peer) throws {
+        peer.close()
+        _ = try #require(broker.log.line { $0.contains("event=client_disconnected") })
+    }
+
+    @Test func `sessions tell who is here, who is away, and what waits`() throws {
+        let alice = try login(0)
+        let bob = try login(1)
+        #expect(bob.subscribe("a/#") == .success)
+        try leave(bob)
+        #expect(alice.send("hello", to: "bob") == .sent)
+        let all = try sessions(SessionSelection(app: "demo"))
+        #expect(all.count == 2)
+        let connected = try sessions(SessionSelection(app: "demo", isConnected: true))
+        #expect(connected.map(\.user) == ["alice"])
+        #expect(connected[0].awaySeconds == nil)
+        #expect(connected[0].connectedUnixMilliseconds ?? 0 > 0)
+        let away = try #require(try sessions(SessionSelection(app: "demo", user: "bob")).first)
+        #expect(away.queue.messageCount == 1)
+        #expect(away.filters == ["a/#"])
+        #expect(away.awaySeconds == 0)
+        #expect(try sessions(SessionSelection(app: "demo", awaySeconds: 60)).isEmpty)
+    }
+
+    @Test func `a kicked client is told, and may come back to its session`() throws {
+        let bob = try login(1)
+        let reply = try broker.administrator().send(
+            KickSessions(SessionSelection(app: "demo", user: "bob")))
+        #expect(reply.sessionCount == 1)
+        #expect(bob.farewell() == .administrativeAction)
+        #expect(try sessions(SessionSelection(app: "demo", user: "bob")).count == 1)
+        #expect(try Peer(port: broker.port).login(token: tokens[1], device: "d1") == .connected)
+    }
+
+    @Test func `a deleted session is gone, and its user's mail goes on waiting`() throws {
+        let bob = try login(1)
+        try leave(bob)
+        let alice = try login(0)
+        #expect(alice.send("hello", to: "bob") == .sent)
+        let reply = try broker.administrator().send(
+            DeleteSessions(SessionSelection(app: "demo", user: "bob", device: "d1")))
+        #expect(reply.sessionCount == 1)
+        #expect(try sessions(SessionSelection(app: "demo", user: "bob")).isEmpty)
+        let waiting = try broker.administrator().send(ShowMailbox(app: "demo", user: "bob"))
+        #expect(waiting.messageCount == 1)
+        #expect(try login(1, device: "d2").delivery() == "hello")
+    }
+
+    @Test func `a purged queue is empty, here and in the store`() throws {
+        try leave(try login(1))
+        let alice = try login(0)
+        #expect(alice.send("one", to: "bob") == .sent)
+        #expect(alice.send("two", to: "bob") == .sent)
+        let reply = try broker.administrator().send(
+            PurgeQueues(SessionSelection(app: "demo", user: "bob")))
+        #expect(reply.messageCount == 2)
+        #expect(try sessions(SessionSelection(app: "demo", user: "bob"))[0].queue.messageCount == 0)
+        #expect(alice.send("three", to: "bob") == .sent)
+        alice.close()
+        try broker.restart()
+        #expect(try login(1).delivery() == "three")
+    }
+
+    @Test func `what waits for a user without a session can be purged`() throws {
+        _ = try broker.administrator().send(AddUser(app: "demo", user: "carol"))
+        let alice = try login(0)
+        #expect(alice.send("one", to: "carol") == .sent)
+        let reply = try broker.administrator().send(
+            PurgeQueues(SessionSelection(app: "demo", user: "carol")))
+        #expect(reply.messageCount == 1)
+        let left = try broker.administrator().send(ShowMailbox(app: "demo", user: "carol"))
+        #expect(left.messageCount == 0)
+    }
+
+    @Test func `everything an app has is not ended by a forgotten option`() {
+        let everything = SessionSelection(app: "demo")
+        #expect(throws: AdministrationError.self) {
+            try broker.administrator().send(KickSessions(everything))
+        }
+        #expect(throws: AdministrationError.self) {
+            try broker.administrator().send(DeleteSessions(everything))
+        }
+        #expect(throws: AdministrationError.self) {
+            try broker.administrator().send(PurgeQueues(everything))
+        }
+    }
+}
+
+@Suite struct BackupTests {
+    @Test func `a backup that is put back has the mail and the tokens of its time`() throws {
+        let broker = try RunningBroker()
+        try broker.makeApp()
+        let tokens = try broker.makeTokens("alice", "bob")
+        let alice = try Peer(port: broker.port)
+        #expect(alice.login(token: tokens[0]) == .connected)
+        #expect(alice.send("before", to: "bob") == .sent)
+        let backup = broker.directory + "/backup"
+        let reply = try broker.administrator().send(BackUpStore(directory: backup))
+        #expect(reply.byteCount > 0)
+        #expect(alice.send("after", to: "bob") == .sent)
+        alice.close()
+        // Over a store, and with a path of no meaning to the broker, it is refused.
+        #expect(throws: AdministrationError.self) {
+            try broker.administrator().send(BackUpStore(directory: backup))
+        }
+        #expect(throws: AdministrationError.self) {
+            try broker.administrator().send(BackUpStore(directory: "backup"))
+        }
+
+        var settings = broker.settings
+        settings.dataDirectory = broker.directory + "/restored"
+        try StoreRestoration.run(settings, from: backup)
+        #expect(throws: StartError.self) { try StoreRestoration.run(settings, from: backup) }
+        try broker.restart { $0.dataDirectory = settings.dataDirectory }
+        let bob = try Peer(port: broker.port)
+        #expect(bob.login(token: tokens[1]) == .connected)
+        #expect(bob.delivery() == "before")
+        #expect(bob.presence("alice") == .success)
+        #expect(
+            try broker.administrator().send(
+                ListSessions(SessionSelection(app: "demo", user: "bob"))
+            ).sessions[0].queue.messageCount == 1)
+    }
+}

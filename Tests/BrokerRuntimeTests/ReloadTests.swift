@@ -1,0 +1,203 @@
+// A broker that takes new files and settings while clients are connected: what is valid stays, what
+// is not any more leaves, and what is bad changes nothing.
+import Administration
+import Configuration
+import Foundation
+import Testing
+
+@testable import BrokerRuntime
+
+@Suite struct FileRenewalTests {
+    private let authority = TestAuthority()
+
+    /// A broker whose only listener asks for certificates if there are any.
+    private func broker(_ change: (inout BrokerSettings) -> Void = { _ in }) throws -> RunningBroker
+    {
+        for name in ["server.pem", "server.key"] { copy(name, "live-" + name) }
+        let broker = try RunningBroker { settings in
+            var listener = ListenerSettings.loopback(.tls)
+            listener.clientCertificates = .optional
+            settings.listeners = [listener]
+            settings.tls.certificateFile = authority.file("live-server.pem")
+            settings.tls.keyFile = authority.file("live-server.key")
+            settings.tls.clientAuthorityFile = authority.certificate
+            settings.tls.crlFile = authority.revocationList
+            settings.tls.clientApp = "demo"
+            change(&settings)
+        }
+        try broker.makeApp()
+        return broker
+    }
+
+    private func copy(_ from: String, _ to: String) {
+        try? FileManager.default.removeItem(atPath: authority.file(to))
+        try! FileManager.default.copyItem(
+            atPath: authority.file(from), toPath: authority.file(to))
+    }
+
+    private var tls: PeerTLS { PeerTLS(authorityFile: authority.certificate) }
+
+    private func tls(_ name: String) -> PeerTLS {
+        PeerTLS(
+            authorityFile: authority.certificate, certificateFile: authority.file("\(name).pem"),
+            keyFile: authority.file("\(name).key"))
+    }
+
+    private func line(_ event: String, _ broker: RunningBroker) throws -> String {
+        try #require(broker.log.line { $0.contains("event=\(event)") })
+    }
+
+    @Test func `a renewed certificate is shown to who comes, and who is here stays`() throws {
+        let broker = try broker()
+        let token = try broker.makeTokens("alice")[0]
+        let before = try Peer(port: broker.port, tls: tls)
+        #expect(before.login(token: token, device: "d1") == .connected)
+        broker.server.renewChangedFiles()
+        authority.issue("next", subject: "/CN=localhost", names: "DNS:localhost")
+        copy("next.pem", "live-server.pem")
+        copy("next.key", "live-server.key")
+        broker.server.renewChangedFiles()
+        #expect(try line("configuration_reloaded", broker).contains("live-server.pem"))
+        let after = try Peer(port: broker.port, tls: tls)
+        #expect(after.login(token: token, device: "d2") == .connected)
+        #expect(after.brokerSerial != before.brokerSerial)
+        #expect(before.presence("alice") == .success)
+    }
+
+    @Test func `a pair that does not fit is refused, and the old one goes on`() throws {
+        let broker = try broker()
+        let token = try broker.makeTokens("alice")[0]
+        authority.issue("next", subject: "/CN=localhost", names: "DNS:localhost")
+        copy("next.pem", "live-server.pem")
+        broker.server.renewChangedFiles()
+        #expect(try line("configuration_refused", broker).contains("live-server.key"))
+        #expect(
+            try Peer(port: broker.port, tls: tls).login(token: token, device: "d1") == .connected)
+        // Its other half comes later, as most programs write them.
+        copy("next.key", "live-server.key")
+        broker.server.renewChangedFiles()
+        _ = try line("configuration_reloaded", broker)
+    }
+
+    @Test func `a certificate that is revoked ends its session, and no other`() throws {
+        for name in ["alice", "bob"] { authority.issue(name, subject: "/CN=\(name)") }
+        let broker = try broker()
+        let alice = try Peer(port: broker.port, tls: tls("alice"))
+        let bob = try Peer(port: broker.port, tls: tls("bob"))
+        #expect(alice.login(device: "d1") == .connected)
+        #expect(bob.login(device: "d1") == .connected)
+        authority.revoke("alice")
+        broker.server.renewChangedFiles()
+        #expect(alice.farewell() == .notAuthorized)
+        #expect(bob.presence("alice") == .success)
+        let again = try? Peer(port: broker.port, tls: tls("alice"))
+        #expect(again?.login(device: "d1") == nil)
+    }
+
+    @Test func `a pre-shared key that is taken away ends its session`() throws {
+        let digits = String(repeating: "07", count: 16)
+        authority.write("alice:\(digits)\nbob:\(digits)\n", to: "psk")
+        let broker = try broker { $0.tls.pskFile = authority.file("psk") }
+        let key = [UInt8](repeating: 7, count: 16)
+        let alice = try Peer(port: broker.port, tls: PeerTLS(preSharedKey: ("alice", key)))
+        let bob = try Peer(port: broker.port, tls: PeerTLS(preSharedKey: ("bob", key)))
+        #expect(alice.login(device: "d1") == .connected)
+        #expect(bob.login(device: "d1") == .connected)
+        authority.write("bob:\(digits)\n", to: "psk")
+        broker.server.renewChangedFiles()
+        #expect(alice.farewell() == .notAuthorized)
+        #expect(bob.presence("alice") == .success)
+    }
+
+    @Test func `a certificate that soon ends is told, in the log and the statistics`() throws {
+        let broker = try broker()
+        broker.server.keepDaily()
+        let line = try line("certificate_expires", broker)
+        #expect(line.contains(#"what="server certificate""#))
+        let days = UInt64(LogPipe.value("days", in: line) ?? "")
+        // Made for two days, a moment ago.
+        #expect(days == 1 || days == 2)
+        let counters = try broker.administrator().send(ReadStatistics()).counters
+        let shown = try #require(counters.first { $0.name == "tls/certificate/days" }?.value)
+        #expect(shown == 1 || shown == 2)
+    }
+}
+
+@Suite struct ConfigurationReloadTests {
+    private let secret = String(repeating: "s", count: 32)
+
+    /// A configuration on top of a running broker's own settings.
+    private func load(
+        _ broker: RunningBroker, _ assignments: String...
+    ) throws -> LoadedConfiguration {
+        let basis = [
+            "dataDirectory=\"\(broker.settings.dataDirectory)\"",
+            "listeners=[\"tcp://127.0.0.1:1\"]",
+        ]
+        return try LoadedConfiguration(
+            text: nil,
+            overrides: (basis + assignments).map { SettingOverride(assignment: $0) })
+    }
+
+    @Test func `limits change for who is connected`() throws {
+        let broker = try RunningBroker()
+        try broker.makeApp()
+        let tokens = try broker.makeTokens("alice", "bob")
+        let alice = try Peer(port: broker.port)
+        #expect(alice.login(token: tokens[0]) == .connected)
+        let text = String(repeating: "x", count: 100)
+        #expect(alice.send(text, to: "bob") == .sent)
+        let old = try load(broker)
+        let new = try load(
+            broker, "limits.messageMaximum=64", "limits.connections=5", "log.level=warning")
+        #expect(broker.server.reload(new, from: old))
+        #expect(alice.send(text, to: "bob") == .packetTooLarge)
+        // The level is the new one when the reload is told, so its line is not.
+        #expect(!broker.log.writer.writes(.info))
+    }
+
+    @Test func `what needs a restart is named and left as it is`() throws {
+        let broker = try RunningBroker()
+        let new = try load(broker, "limits.connections=5", "queues.messages=7")
+        #expect(broker.server.reload(new, from: try load(broker)))
+        let line = try #require(broker.log.line { $0.contains("configuration_reloaded") })
+        #expect(line.contains(#"changed="limits.connections queues.messages""#))
+        #expect(LogPipe.value("needs_restart", in: line) == "limits.connections")
+    }
+
+    @Test func `a key of an account server that is gone ends what it let in`() throws {
+        let authority = TestAuthority()
+        authority.write(secret, to: "k1")
+        let broker = try RunningBroker { settings in
+            settings.jwt.allowHS256 = true
+            settings.jwt.keys = [
+                WebTokenKeySettings(
+                    app: "demo", kid: "k1", algorithm: .hs256, file: authority.file("k1"))
+            ]
+        }
+        try broker.makeApp()
+        let claims: [String: Any] = [
+            "iss": "demo", "sub": "alice", "exp": Int(Date().timeIntervalSince1970) + 600,
+        ]
+        let token = makeWebToken(claims, secret: secret)
+        let (alice, bob) = (try Peer(port: broker.port), try Peer(port: broker.port))
+        #expect(alice.login(token: token) == .connected)
+        #expect(bob.login(token: try broker.makeTokens("bob")[0]) == .connected)
+        let old = try load(broker)
+        #expect(broker.server.reload(try load(broker), from: old))
+        #expect(alice.farewell() == .notAuthorized)
+        #expect(bob.presence("alice") == .success)
+        #expect(try Peer(port: broker.port).login(token: token) == .badUserNameOrPassword)
+    }
+
+    @Test func `a file that cannot be read changes nothing`() throws {
+        let broker = try RunningBroker()
+        let new = try load(
+            broker, "queues.messages=7",
+            #"jwt.keys=[{app:"demo",kid:"k",algorithm:"ES256",file:"/nowhere.pem"}]"#)
+        #expect(!broker.server.reload(new, from: try load(broker)))
+        let line = try #require(broker.log.line { $0.contains("configuration_refused") })
+        #expect(line.contains("/nowhere.pem"))
+        #expect(broker.server.settings.queues.messages == 10_000)
+    }
+}

@@ -1,0 +1,152 @@
+// Wills with a real broker: sent when a client is lost, and only then.
+
+import Foundation
+import MartletClient
+import Testing
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(2))) struct WillTests {
+        /// `martlet listen` as dave, with a will that is set.
+        private func listener(
+            _ arguments: [String], of broker: TestBroker
+        ) async throws -> ChildProcess {
+            let child = try ChildProcess(
+                "martlet", ["listen", "--will", "lost"] + arguments,
+                environment: try broker.environment("dave"))
+            try await waitForCounter("wills/count", 1, of: broker)
+            return child
+        }
+
+        private func waitForCounter(
+            _ name: String, _ value: UInt64, of broker: TestBroker
+        ) async throws {
+            let deadline = ContinuousClock.now + .seconds(20)
+            while try broker.counter(name) != value {
+                guard ContinuousClock.now < deadline else {
+                    throw TestFailure("\(name) does not become \(value)")
+                }
+                await Task.yield()
+            }
+        }
+
+        @Test func `a killed client's will is sent at once, to whom it is for`() async throws {
+            let broker = try await TestBroker()
+            let alice = try await broker.client("alice")
+            let group = try await alice.createGroup(title: "Family")
+            let dave = try await broker.client("dave", device: "other")
+            try await dave.joinGroup(group)
+            await dave.close()
+            alice.acknowledge(try await alice.nextMessage())
+            try await alice.subscribe(to: "state/+", grade: .once)
+            let wills: [([String], IncomingMessage.Kind)] = [
+                (["--will-to", "alice"], .unicast), (["--will-group", group], .group(group)),
+                (["--will-broadcast"], .broadcast),
+                (["--will-topic", "state/dave"], .topic("state/dave")),
+            ]
+            for (arguments, kind) in wills {
+                let child = try await listener(arguments, of: broker)
+                child.signal(SIGKILL)
+                _ = try await child.exit()
+                let message = try await alice.nextMessage()
+                alice.acknowledge(message)
+                #expect(message.text == "lost")
+                #expect(message.from == "dave")
+                #expect(message.kind == kind)
+                #expect(message.grade == .once)
+                try await waitForCounter("wills/count", 0, of: broker)
+            }
+            #expect(try broker.counter("wills/sent") == 4)
+        }
+
+        @Test func `a client that leaves sends none, nor one that has cleared it`() async throws {
+            let broker = try await TestBroker()
+            let alice = try await broker.client("alice")
+            let dave = try await broker.client("dave")
+            try await dave.setWill(to: .user("alice"), .text("lost"))
+            try await dave.setWill(to: .user("alice"), .text("lost too"))
+            await dave.close()
+            #expect(try broker.counter("wills/count") == 0)
+            let listener = try await listener(["--will-to", "alice"], of: broker)
+            let back = try await broker.client("dave", device: "other")
+            try await back.setWill(to: .user("alice"), .text("third"), delaySeconds: 1)
+            try await back.clearWill()
+            await back.close()
+            listener.signal(SIGKILL)
+            #expect(try await alice.nextTexts(1) == ["lost"])
+            #expect(try broker.counter("wills/sent") == 1)
+        }
+
+        @Test func `a will waits for its delay, and is not sent to who comes back in time`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let alice = try await broker.client("alice")
+            let first = try await listener(
+                ["--will-to", "alice", "--will-delay", "2s"], of: broker)
+            first.signal(SIGKILL)
+            _ = try await first.exit()
+            let dave = try await broker.client("dave")
+            try await broker.waitForBrokerTime(seconds: 3)
+            #expect(try broker.counter("wills/sent") == 0)
+            #expect(try broker.counter("wills/count") == 1)
+            await dave.close()
+            let second = try await listener(
+                ["--will-to", "alice", "--will-delay", "1s"], of: broker)
+            second.signal(SIGKILL)
+            #expect(try await alice.nextTexts(1) == ["lost"])
+        }
+
+        @Test func `stopping or killing the broker sends none to who is back in time`() async throws
+        {
+            let broker = try await TestBroker()
+            let dave = try await broker.client("dave")
+            try await dave.setWill(to: .user("alice"), .text("lost"))
+            _ = try broker.token("alice")
+            for isKilled in [false, true] {
+                if isKilled { try await broker.killNow() } else { try await broker.stop() }
+                try await broker.start()
+                // The will is still there, and is not to be sent: dave comes back by himself.
+                #expect(try broker.counter("wills/count") == 1)
+                try await waitForCounter("clients/connected", 1, of: broker)
+                #expect(try broker.counter("wills/sent") == 0)
+            }
+            let alice = try await broker.client("alice")
+            try await dave.send(OutgoingMessage(to: .user("alice"), text: "here"))
+            #expect(try await alice.nextTexts(1) == ["here"])
+            await dave.close()
+            #expect(try broker.counter("wills/count") == 0)
+            try await broker.stop()
+            _ = try await broker.verifyStore()
+        }
+
+        @Test func `another login on the same device sends it, and stops the earlier one`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let alice = try await broker.client("alice")
+            let dave = try await broker.client("dave")
+            try await dave.setWill(to: .user("alice"), .text("lost"))
+            let second = try await broker.client("dave")
+            #expect(try await alice.nextTexts(1) == ["lost"])
+            for await event in dave.events {
+                if case .disconnected = event { Issue.record("it must not come back by itself") }
+            }
+            #expect(dave.stopReason == .sessionTakenOver)
+            try await second.send(OutgoingMessage(to: .user("alice"), text: "here"))
+            #expect(try await alice.nextTexts(1) == ["here"])
+        }
+
+        @Test func `a will that could never be sent is refused`() async throws {
+            let broker = try await TestBroker()
+            let dave = try await broker.client("dave")
+            await #expect(throws: MartletError.refused(.topicNameInvalid, "")) {
+                try await dave.setWill(to: .user("nobody"), .text("lost"))
+            }
+            let text = String(repeating: "x", count: 1_025)
+            await #expect(throws: MartletError.refused(.packetTooLarge, "")) {
+                try await dave.setWill(to: .everybody, .text(text))
+            }
+            #expect(try broker.counter("wills/count") == 0)
+        }
+    }
+}
