@@ -1,11 +1,12 @@
-// The client as a state machine: time, bytes and calls come in, bytes and events go out. It knows no
-// socket and no clock; what it keeps between calls stands in mrt_client.
+// The client as a state machine: time, bytes and calls come in, bytes and events go out. It knows
+// no socket and no clock; what it keeps between calls stands in mrt_client.
 //
 //     STOPPED   not started, left, or stopped by a reason that forbids another attempt
 //                 mrt_start -> OPENING
 //     WAITING   until the next attempt; time -> OPENING
 //     OPENING   the line comes up; up -> JOINING; failure, time -> WAITING
-//     JOINING   CONNECT is out; CONNACK -> JOINED; refusal -> WAITING, STOPPED; loss, time -> WAITING
+//     JOINING   CONNECT is out; CONNACK -> JOINED; refusal -> WAITING or STOPPED;
+//                 loss, time -> WAITING
 //     JOINED    loss -> WAITING; mrt_leave -> LEAVING
 //     LEAVING   DISCONNECT is out; the broker's answer, loss, time -> STOPPED
 
@@ -58,7 +59,8 @@ static bool is_open(const mrt_client *client)
 
 // MARK: The end of a connection
 
-// Section 10: the same attempt would fail again, or two devices would throw each other out for ever.
+// Section 10: the same attempt would fail again, or two devices would throw each other out for
+// ever.
 static bool forbids_retry(mrt_reason reason)
 {
     switch (reason) {
@@ -170,7 +172,9 @@ static mrt_status put_ack(mrt_client *client, bool is_quiet)
 {
     mrt_log *log = &client->log;
     mrt_ack ack = {0};
-    bool are_results_due = (log->seen - client->announced) * 2 >= client->send_window;
+    // A goodbye settles everything.
+    bool are_results_due = client->is_leave_due
+        || (log->seen - client->announced) * 2 >= client->send_window;
     bool is_inbox_due = client->is_ack_due
         && (is_quiet || client->unacknowledged * 2 >= client->inbox_window);
     if (!are_results_due && !is_inbox_due) {
@@ -225,7 +229,8 @@ static void copy_stored(mrt_client *client)
     }
 }
 
-// Fills the transmit buffer: the rest of a packet that was begun, what is owed, then what is stored.
+// Fills the transmit buffer: the rest of a packet that was begun, what is owed, then what is
+// stored.
 static mrt_status fill(mrt_client *client, bool is_quiet)
 {
     mrt_status status = MRT_IDLE;
@@ -234,14 +239,14 @@ static mrt_status fill(mrt_client *client, bool is_quiet)
     if (client->log.rest > 0 || client->phase < JOINED) {
         return status;
     }
-    if (client->config->transmit_size - client->waiting >= OWED_BYTES) {
-        if (client->is_leave_due) {
-            mrt_goodbye goodbye = {client->leave_reason, client->leave_expiry};
-            put_packet(client, MRT_TYPE_DISCONNECT << 4, mrt_body_goodbye, &goodbye);
-            client->is_leave_due = false;
-        } else if (client->phase == JOINED) {
-            status = put_ack(client, is_quiet);
-        }
+    if (client->config->transmit_size - client->waiting >= OWED_BYTES
+        && (client->phase == JOINED || client->is_leave_due)) {
+        status = put_ack(client, is_quiet);
+    }
+    if (client->is_leave_due) {
+        mrt_goodbye goodbye = {client->leave_reason, client->leave_expiry};
+        client->is_leave_due =
+            !put_packet(client, MRT_TYPE_DISCONNECT << 4, mrt_body_goodbye, &goodbye);
     }
     if (client->is_held && was_empty) {
         client->is_held = false;
@@ -316,7 +321,8 @@ static bool is_wanted(mrt_client *client, uint64_t number)
     return false;
 }
 
-// One packet from the broker, whose body begins at `head_count`; what of it is missing, is in `skip`.
+// One packet from the broker, whose body begins at `head_count`; what of it is missing, is in
+// `skip`.
 static void understand(mrt_client *client, const mrt_frame *frame, uint32_t count)
 {
     mrt_event event;
@@ -442,8 +448,9 @@ static void open_line(mrt_client *client)
     }
 }
 
-// Milliseconds until a ping is due, or its answer is overdue; not above 0 where that is now. Silence of
-// either side counts: a client that only sends would otherwise never learn that nobody listens.
+// Milliseconds until a ping is due, or its answer is overdue; not above 0 where that is now.
+// Silence of either side counts: a client that only sends would otherwise never learn that nobody
+// listens.
 static int32_t keep_alive_left(const mrt_client *client)
 {
     uint32_t limit = client->keep_alive_ms;
@@ -469,8 +476,8 @@ static void keep_alive(mrt_client *client)
         lose_line(client, MRT_KEEP_ALIVE_TIMEOUT);
         return;
     }
-    // Where the line is stuck and takes nothing, no ping fits, and none is needed: the clock runs all
-    // the same.
+    // Where the line is stuck and takes nothing, no ping fits, and none is needed: the clock runs
+    // all the same.
     if (client->log.rest == 0) {
         put_packet(client, MRT_TYPE_PINGREQ << 4, mrt_body_nothing, NULL);
     }

@@ -1,5 +1,5 @@
-// How unsent messages are kept. Everything is appended, so that flash is written strictly in order and
-// each sector is erased once per lap:
+// How unsent messages are kept. Everything is appended, so that flash is written strictly in order
+// and each sector is erased once per lap:
 //
 //     | HIGH | SEEN | START | SEND | SEND | SEEN | SEND | blank |     a sector
 //
@@ -10,8 +10,8 @@
 //     START    the sector is begun: `number` is the epoch, `count` the lap
 //
 // RAM is one endless sector without marks. Integers are little-endian, records are padded to whole
-// units. Checks begin with the epoch, but for START, so that neither an older life of the flash nor a
-// payload can pass for a record. A record that a loss of power cut short fails its check and is
+// units. Checks begin with the epoch, but for START, so that neither an older life of the flash nor
+// a payload can pass for a record. A record that a loss of power cut short fails its check and is
 // passed over.
 //
 // A message is not stored where it would take the last free sector: that one is for SEEN. A SEEN is
@@ -45,8 +45,8 @@ typedef struct log_record {
     bool is_blank;
 } log_record;
 
-// A firmware that keeps its messages in RAM only says so with MRT_VOLATILE_ONLY, and does not pay for
-// the rest.
+// A firmware that keeps its messages in RAM only says so with MRT_VOLATILE_ONLY, and does not pay
+// for the rest.
 static bool is_durable(const mrt_log *log)
 {
 #ifdef MRT_VOLATILE_ONLY
@@ -130,8 +130,8 @@ static bool read_record(const mrt_log *log, uint32_t offset, log_record *record)
     return is_read && head_check(log, head) == (uint32_t)get(head, CHECK_BYTES);
 }
 
-// The next record from `*offset` on, which moves behind it. False at `end`, and with what is cut short
-// or blank passed over.
+// The next record from `*offset` on, which moves behind it. False at `end`, and with what is cut
+// short or blank passed over.
 static bool next_record(const mrt_log *log, uint32_t *offset, uint32_t end, log_record *record)
 {
     bool is_found = false;
@@ -417,8 +417,8 @@ static bool read_start(mrt_log *log, uint32_t at, log_record *start)
         && start->kind == KIND_START && start->number != 0;
 }
 
-// Where the last sector, which the tail begins, goes on: behind its last record, and behind whatever
-// else is not blank. Reads its state on the way.
+// Where the last sector, which the tail begins, goes on: behind its last record, and behind
+// whatever else is not blank. Reads its state on the way.
 static void find_head(mrt_log *log)
 {
     uint32_t sector = log->storage->sector;

@@ -1,5 +1,6 @@
-// The store-and-forward log: numbered packets that have no result yet, in memory that survives a loss
-// of power where it can. It knows no connection, and of a packet only its number and its length.
+// The store-and-forward log: numbered packets that have no result yet, in memory that survives a
+// loss of power where it can. It knows no connection, and of a packet only its number and its
+// length.
 
 #ifndef MRT_LOG_H
 #define MRT_LOG_H

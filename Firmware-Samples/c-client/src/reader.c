@@ -1,5 +1,5 @@
-// How packets from the broker are understood. Every length is compared with what is left of the packet
-// before it is used, and every number with its range.
+// How packets from the broker are understood. Every length is compared with what is left of the
+// packet before it is used, and every number with its range.
 
 #include "wire.h"
 

@@ -1,5 +1,5 @@
-// How the requests of section 6 are spelled. Each function is small, and is left out of a firmware that
-// does not call it.
+// How the requests of section 6 are spelled. Each function is small, and is left out of a firmware
+// that does not call it.
 
 #include "mrt/requests.h"
 

@@ -1,5 +1,5 @@
-// Packets of MRT level 1 (docs/PROTOCOL.md) as bytes: a writer, and a decoder that trusts nothing it
-// is given. It knows no connection, no time and no storage.
+// Packets of MRT level 1 (docs/PROTOCOL.md) as bytes: a writer, and a decoder that trusts nothing
+// it is given. It knows no connection, no time and no storage.
 
 #ifndef MRT_WIRE_H
 #define MRT_WIRE_H
@@ -31,8 +31,8 @@ enum {
 #define MRT_APP_KEY_MAXIMUM 255u
 // Section 4: the least that a client may announce, and a CONNACK fits into it.
 #define MRT_PACKET_MINIMUM 128u
-// What a later CONNECT may have beyond the first: resume (8 + 9), cookie (8), two numbers that grew to
-// nine bytes (16), and a longer length (1).
+// What a later CONNECT may have beyond the first: resume (8 + 9), cookie (8), two numbers that grew
+// to nine bytes (16), and a longer length (1).
 #define MRT_CONNECT_GROWTH 42u
 
 // MARK: Writing
@@ -56,7 +56,8 @@ typedef struct mrt_writer {
 
 void mrt_write(mrt_writer *writer, const void *bytes, uint32_t count);
 
-// A whole packet: `body` writes its body, maybe several times, of which all but the last only count.
+// A whole packet: `body` writes its body, maybe several times, of which all but the last only
+// count.
 typedef void (*mrt_body)(mrt_writer *writer, const void *value);
 void mrt_write_packet(mrt_writer *writer, uint8_t header, mrt_body body, const void *value);
 
@@ -146,8 +147,8 @@ typedef struct mrt_frame {
 mrt_reason mrt_read_frame(const uint8_t *bytes, uint32_t count, mrt_frame *frame, uint32_t *needed);
 
 // A packet from the broker as an event. MRT_SUCCESS, MRT_MALFORMED_PACKET or MRT_PROTOCOL_ERROR.
-// `is_cut`: the end of the body is missing; then the fields that are there are read. A refused login
-// is MRT_EVENT_DISCONNECTED with the seconds of its advice as `retry_ms`.
+// `is_cut`: the end of the body is missing; then the fields that are there are read. A refused
+// login is MRT_EVENT_DISCONNECTED with the seconds of its advice as `retry_ms`.
 mrt_reason mrt_decode(
     uint8_t header, const uint8_t *body, uint32_t count, bool is_cut, mrt_event *event);
 

@@ -1,204 +1,7 @@
-// The state machine against a line and a broker that the test plays: bytes are compared, time is passed
-// in, and nothing is waited for.
+// The state machine against a line and a broker that the test plays: bytes are compared, time is
+// passed in, and nothing is waited for.
 
-#include "check.h"
-#include "mrt/requests.h"
-#include "wire.h"
-
-enum { LINE_BYTES = 16384, EVENTS = 64 };
-
-// MARK: The line
-
-typedef struct line {
-    // -1 refuses, 0 is on the way, 1 is up.
-    int32_t state;
-    bool is_up;
-    // From the broker, and to it.
-    uint8_t in[LINE_BYTES];
-    uint32_t in_start, in_end;
-    uint8_t out[LINE_BYTES];
-    uint32_t out_count;
-    // Bytes that one call takes or gives; 0 is a line that is stuck.
-    uint32_t piece;
-    bool is_dead;
-} line;
-
-static line wire;
-
-static int32_t line_link(void *context, bool wanted)
-{
-    line *line = context;
-    line->is_up = wanted && line->state > 0;
-    if (!wanted) {
-        line->in_start = line->in_end = line->out_count = 0;
-        line->is_dead = false;
-    }
-    return line->state;
-}
-
-static int32_t line_send(void *context, const uint8_t *bytes, uint32_t count)
-{
-    line *line = context;
-    CHECK(line->is_up && count > 0);
-    uint32_t part = count < line->piece ? count : line->piece;
-    if (line->is_dead) {
-        return -1;
-    }
-    CHECK(line->out_count + part <= LINE_BYTES);
-    memcpy(line->out + line->out_count, bytes, part);
-    line->out_count += part;
-    return (int32_t)part;
-}
-
-static int32_t line_receive(void *context, uint8_t *bytes, uint32_t count)
-{
-    line *line = context;
-    CHECK(line->is_up && count > 0);
-    uint32_t left = line->in_end - line->in_start;
-    uint32_t part = left < count ? left : count;
-    part = part < line->piece ? part : line->piece;
-    if (line->is_dead) {
-        return -1;
-    }
-    memcpy(bytes, line->in + line->in_start, part);
-    line->in_start += part;
-    return (int32_t)part;
-}
-
-static const mrt_transport transport = {&wire, line_link, line_send, line_receive};
-
-// MARK: The program
-
-// Events as the test looks at them: what they point to is gone when the callback returns.
-typedef struct seen {
-    mrt_event event;
-    char from[65];
-    char body[200];
-} seen;
-
-static seen events[EVENTS];
-static unsigned event_count;
-static mrt_client client;
-static mrt_storage storage;
-static uint8_t ram[600];
-static uint8_t receive[160];
-static uint8_t transmit[160];
-static uint32_t now;
-
-static void copy(char *to, size_t size, mrt_bytes bytes)
-{
-    snprintf(to, size, "%.*s", (int)bytes.count, (const char *)bytes.bytes);
-}
-
-static void happened(void *context, const mrt_event *event)
-{
-    (void)context;
-    CHECK(event_count < EVENTS);
-    seen *seen = &events[event_count++];
-    seen->event = *event;
-    seen->from[0] = seen->body[0] = '\0';
-    if (event->kind == MRT_EVENT_MESSAGE || event->kind == MRT_EVENT_OVERSIZE) {
-        copy(seen->from, sizeof seen->from, event->as.delivery.from);
-        copy(seen->body, sizeof seen->body, event->as.delivery.body);
-    }
-}
-
-static mrt_config config = {
-    .transport = &transport,
-    .storage = &storage,
-    .happened = happened,
-    .receive = receive,
-    .receive_size = sizeof receive,
-    .transmit = transmit,
-    .transmit_size = sizeof transmit,
-    .inbox_window = 16,
-    .keep_alive_seconds = 300,
-    .session_expiry_seconds = MRT_EXPIRY_DEFAULT,
-};
-
-static const uint8_t entropy[8] = {0, 0, 0, 0, 0, 0, 0, 0xFF};
-
-// MARK: The broker
-
-static void broker_says(const char *hex)
-{
-    for (; *hex != '\0'; hex += 2) {
-        char pair[3] = {hex[0], hex[1], '\0'};
-        CHECK(wire.in_end < LINE_BYTES);
-        wire.in[wire.in_end++] = (uint8_t)strtoul(pair, NULL, 16);
-    }
-}
-
-static void settle_down(void)
-{
-    // Bounded: a client that never comes to rest fails.
-    for (int i = 0; i < 100000; i++) {
-        if (mrt_poll(&client, now) <= 0) {
-            return;
-        }
-    }
-    CHECK(!"the client comes to rest");
-}
-
-static void expect_sent(const char *hex)
-{
-    static char found[2 * LINE_BYTES + 1];
-    for (uint32_t i = 0; i < wire.out_count; i++) {
-        snprintf(found + 2 * i, 3, "%02x", wire.out[i]);
-    }
-    found[2 * wire.out_count] = '\0';
-    wire.out_count = 0;
-    if (strcmp(found, hex) != 0) {
-        fprintf(stderr, "sent %s\ninstead of %s\n", found, hex);
-        exit(1);
-    }
-}
-
-static const mrt_event *last_event(mrt_event_kind kind)
-{
-    CHECK(event_count > 0);
-    CHECK(events[event_count - 1].event.kind == kind);
-    return &events[event_count - 1].event;
-}
-
-// Epoch 0123456789abcdef, send window 2, inbox window 4, keep-alive 300 s, packets up to 128.
-#define CONNACK "202405000123456789abcdeffedcba987654321080d8c1a28c34ac0200020480018008000161"
-
-static void init(uint64_t epoch, uint64_t number)
-{
-    mrt_record record = {epoch, number};
-    memset(&wire, 0, sizeof wire);
-    wire.state = 1;
-    wire.piece = LINE_BYTES;
-    event_count = 0;
-    storage = mrt_ram_storage(ram, sizeof ram);
-    CHECK(mrt_init(&client, &config, &record, entropy) == MRT_IDLE);
-}
-
-static void log_in(void)
-{
-    mrt_start(&client);
-    settle_down();
-    broker_says(CONNACK);
-    settle_down();
-    CHECK(mrt_is_connected(&client));
-    wire.out_count = 0;
-}
-
-static mrt_message hello(void)
-{
-    mrt_message message = {
-        .grade = MRT_DURABLE, .address = mrt_text("bob"), .body = mrt_text("hello")};
-    return message;
-}
-
-static uint64_t send_hello(void)
-{
-    mrt_message message = hello();
-    uint64_t number = 0;
-    CHECK(mrt_send(&client, &message, &number) == MRT_IDLE);
-    return number;
-}
+#include "line.h"
 
 // MARK: Logging in
 
@@ -383,7 +186,7 @@ static void a_message_that_does_not_fit_is_reported(void)
     settle_down();
     CHECK(events[event_count - 2].event.kind == MRT_EVENT_OVERSIZE);
     CHECK(events[event_count - 2].event.number == 1);
-    CHECK(events[event_count - 2].event.missing == 318 - sizeof receive);
+    CHECK(events[event_count - 2].event.missing == 318 - RECEIVE_BYTES);
     CHECK(strcmp(events[event_count - 2].from, "alice") == 0);
     CHECK(strlen(events[event_count - 2].body) > 100);
     CHECK(last_event(MRT_EVENT_MESSAGE)->number == 2);
@@ -480,7 +283,7 @@ static void a_full_store_refuses(void)
     while (mrt_send(&client, &message, &number) == MRT_IDLE) {
         count++;
     }
-    CHECK(count == sizeof ram / 34 && mrt_send(&client, &message, NULL) == MRT_ERROR_FULL);
+    CHECK(count == RAM_BYTES / 34 && mrt_send(&client, &message, NULL) == MRT_ERROR_FULL);
     CHECK(event_count == 0 && mrt_pending_count(&client) == count);
 }
 
@@ -488,7 +291,7 @@ static void a_full_store_drops_the_oldest_where_asked(void)
 {
     config.when_full = MRT_DROP_OLDEST;
     init(0, 0);
-    unsigned room = sizeof ram / 34;
+    unsigned room = RAM_BYTES / 34;
     for (unsigned i = 0; i < room + 3; i++) {
         CHECK(send_hello() == i + 1);
     }
@@ -675,6 +478,18 @@ static void after_a_goodbye_nothing_arrives(void)
     CHECK(mrt_poll(&client, now) == MRT_IDLE && !wire.is_up);
 }
 
+static void what_was_acknowledged_is_said_before_the_goodbye(void)
+{
+    init(0, 0);
+    log_in();
+    broker_says(DELIVER_1);
+    mrt_poll(&client, now);
+    mrt_acknowledge(&client, 1);
+    mrt_leave(&client, MRT_SUCCESS, MRT_EXPIRY_DEFAULT);
+    settle_down();
+    expect_sent("610101e000");
+}
+
 static void a_takeover_stops(void)
 {
     init(0, 0);
@@ -711,6 +526,7 @@ int main(void)
     RUN(silence_is_noticed_also_where_the_clock_wraps);
     RUN(a_good_connection_begins_the_waits_anew);
     RUN(after_a_goodbye_nothing_arrives);
+    RUN(what_was_acknowledged_is_said_before_the_goodbye);
     RUN(a_takeover_stops);
     return 0;
 }

@@ -1,5 +1,6 @@
-// The store-and-forward log on a flash that loses power in the middle of writes: whatever was stored is
-// found again, whatever was settled durably never comes back, and the log never locks itself up.
+// The store-and-forward log on a flash that loses power in the middle of writes: whatever was
+// stored is found again, whatever was settled durably never comes back, and the log never locks
+// itself up.
 
 #include "check.h"
 #include "log.h"

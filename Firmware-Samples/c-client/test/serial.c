@@ -1,5 +1,5 @@
-// The serial line: frames as bytes, and a stream between two ends while bytes are lost and flipped on the
-// wire. What arrives is always a beginning of what was sent, never anything else.
+// The serial line: frames as bytes, and a stream between two ends while bytes are lost and flipped
+// on the wire. What arrives is always a beginning of what was sent, never anything else.
 
 #include "check.h"
 #include "serial.h"

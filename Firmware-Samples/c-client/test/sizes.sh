@@ -67,6 +67,6 @@ echo '| processor | core | core, RAM store only | requests | texts | serial line
 echo '|---|---|---|---|---|---|---|---|'
 measure Cortex-M0+ arm-none-eabi-gcc -mcpu=cortex-m0plus -mthumb
 measure Cortex-M4 arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb
-measure RV32IMC riscv64-unknown-elf-gcc -march=rv32imac -mabi=ilp32 \
+measure RV32IMAC riscv64-unknown-elf-gcc -march=rv32imac -mabi=ilp32 \
     --specs=picolibc.specs
 exit $failed

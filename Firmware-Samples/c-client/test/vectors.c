@@ -1,6 +1,6 @@
 // Reads Tests/Vectors, the packets that all implementations are tested against: what comes from the
-// broker is decoded and its meaning compared, what a client sends is encoded from its meaning and its
-// bytes compared. Usage: vectors FILE...
+// broker is decoded and its meaning compared, what a client sends is encoded from its meaning and
+// its bytes compared. Usage: vectors FILE...
 
 #include "check.h"
 #include "wire.h"

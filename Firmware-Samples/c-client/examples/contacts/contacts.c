@@ -1,6 +1,7 @@
-// Contacts in firmware: three devices that know each other from the day they were built. The controller
-// makes a group for its siblings and invites each by name; a sibling joins, reports to the controller
-// alone, and talks to the group. Nobody types anything, and no address book is fetched.
+// Contacts in firmware: three devices that know each other from the day they were built. The
+// controller makes a group for its siblings and invites each by name; a sibling joins, reports to
+// the controller alone, and talks to the group. Nobody types anything, and no address book is
+// fetched.
 //
 // On a device SELF is compiled in, and the token comes from its flash; here both are arguments:
 //
@@ -97,12 +98,14 @@ static void keep_group(contact_device *device, mrt_bytes id)
     snprintf(device->group, sizeof device->group, "%.*s", (int)id.count, (const char *)id.bytes);
 }
 
-// The type says what a message means, the sender whether it may: an order counts from the controller.
+// The type says what a message means, the sender whether it may: an order counts from the
+// controller.
 static void message_arrived(contact_device *device, const mrt_event *event)
 {
     const mrt_delivery *delivery = &event->as.delivery;
     bool is_from_controller = is_contact(delivery->from, CONTROLLER);
-    if (delivery->kind == MRT_FROM_USER && delivery->type == TYPE_INVITATION && is_from_controller) {
+    bool is_invitation = delivery->kind == MRT_FROM_USER && delivery->type == TYPE_INVITATION;
+    if (is_invitation && is_from_controller) {
         keep_group(device, delivery->body);
         device->has_asked = false;
     } else if (delivery->type == TYPE_ORDER && is_from_controller) {

@@ -1,5 +1,6 @@
-// A node on a POSIX system: sends lines, prints what arrives, and survives being killed at any moment,
-// because the resume record and the unsent messages stand in files. See usage() for its options.
+// A node on a POSIX system: sends lines, prints what arrives, and survives being killed at any
+// moment, because the resume record and the unsent messages stand in files. See usage() for its
+// options.
 //
 // It shows the order that makes a power cut harmless: effect and record together, then acknowledge.
 

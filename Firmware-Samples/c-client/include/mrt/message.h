@@ -43,7 +43,8 @@ typedef struct mrt_message {
     // Only to a topic: the body is any bytes, without a type.
     bool is_raw;
     uint8_t type;
-    // UTF-8. The message counts as its JSON form of at most 1,024 bytes (docs/PROTOCOL.md section 5).
+    // UTF-8. The message counts as its JSON form of at most 1,024 bytes (docs/PROTOCOL.md section
+    // 5).
     mrt_bytes body;
     // Comes back in the result; 1 to 64 bytes, or none.
     mrt_bytes message_id;

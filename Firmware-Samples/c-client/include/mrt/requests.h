@@ -1,6 +1,6 @@
-// What a client can ask of the broker (docs/PROTOCOL.md section 6). Each call needs a connection and
-// gives the id under which MRT_EVENT_ANSWER comes; `id` may be null. A request whose connection ends
-// first gets no answer: ask again.
+// What a client can ask of the broker (docs/PROTOCOL.md section 6). Each call needs a connection
+// and gives the id under which MRT_EVENT_ANSWER comes; `id` may be null. A request whose connection
+// ends first gets no answer: ask again.
 
 #ifndef MRT_REQUESTS_H
 #define MRT_REQUESTS_H
@@ -21,16 +21,18 @@ mrt_status mrt_clear_will(mrt_client *client, uint64_t *id);
 // devices, that many strings.
 mrt_status mrt_ask_presence(mrt_client *client, mrt_bytes user, uint64_t *id);
 
-// Groups (section 6, "Groups"). Lists of users have at most 1,000; a null list with a count of 0 is an
-// empty list, which lets only the owner in. `is_open` lets everybody in, and the list is not looked at.
+// Groups (section 6, "Groups"). Lists of users have at most 1,000; a null list with a count of 0 is
+// an empty list, which lets only the owner in. `is_open` lets everybody in, and the list is not
+// looked at.
 typedef struct mrt_allow_list {
     bool is_open;
     const mrt_bytes *users;
     uint32_t count;
 } mrt_allow_list;
 
-// The answer is the new group's id. `key` is random and kept until the answer: asked again with the same
-// key, the broker answers with the group that exists. The title has at most 128 bytes, meta 5,120.
+// The answer is the new group's id. `key` is random and kept until the answer: asked again with the
+// same key, the broker answers with the group that exists. The title has at most 128 bytes, meta
+// 5,120.
 mrt_status mrt_create_group(mrt_client *client, const uint8_t key[8], mrt_bytes title,
     mrt_bytes meta, const mrt_allow_list *allowed, uint64_t *id);
 mrt_status mrt_join_group(mrt_client *client, mrt_bytes group, uint64_t *id);
@@ -38,8 +40,9 @@ mrt_status mrt_leave_group(mrt_client *client, mrt_bytes group, uint64_t *id);
 // Answered with MRT_KICKED_OUT.
 mrt_status mrt_kick(mrt_client *client, mrt_bytes group, mrt_bytes user, uint64_t *id);
 mrt_status mrt_ban(mrt_client *client, mrt_bytes group, mrt_bytes user, uint64_t *id);
-// In pages, each beginning behind `after`; empty asks for the first. Read the answer with mrt_take_byte
-// (1: more follow) and then, for each group, mrt_take_string twice (id, title) and mrt_take_byte (own).
+// In pages, each beginning behind `after`; empty asks for the first. Read the answer with
+// mrt_take_byte (1: more follow) and then, for each group, mrt_take_string twice (id, title) and
+// mrt_take_byte (own).
 mrt_status mrt_list_groups(mrt_client *client, mrt_bytes after, uint64_t *id);
 mrt_status mrt_describe_group(
     mrt_client *client, mrt_bytes group, mrt_bytes after, uint64_t *id);

@@ -14,10 +14,10 @@ typedef struct mrt_storage {
     // Bytes in all. With sectors: a multiple of `sector`, and at least three of them.
     uint32_t size;
 
-    // 0: volatile memory (RAM). Nothing is looked for at start.
-    // Otherwise it survives a loss of power: bytes that are erased together, a multiple of `unit`,
-    // at least 256. A message needs to fit one sector, with 72 bytes to spare. EEPROM and FRAM have
-    // no sectors of their own; a quarter of the size does well.
+    // 0: volatile memory (RAM). Nothing is looked for at start. Otherwise it survives a loss of
+    // power: bytes that are erased together, a multiple of `unit`, at least 256. A message needs to
+    // fit one sector, with 80 bytes to spare (150 where a unit has 32). EEPROM and FRAM have no
+    // sectors of their own; a quarter of the size does well.
     uint32_t sector;
 
     // Bytes that are programmed together: 1 for RAM, EEPROM and FRAM, 8 for most internal flash, at

@@ -1,5 +1,5 @@
-// TLS by mbedTLS, in steps: the library that fits into the flash of small devices. On one, the socket
-// functions are those of its network stack and the seed comes from its random generator.
+// TLS by mbedTLS, in steps: the library that fits into the flash of small devices. On one, the
+// socket functions are those of its network stack and the seed comes from its random generator.
 
 #define _POSIX_C_SOURCE 200809L
 

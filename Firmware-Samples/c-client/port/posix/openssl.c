@@ -1,5 +1,5 @@
-// TLS by OpenSSL 3, in steps. The last session ticket is kept in memory, so that a reconnect is a short
-// handshake; who the broker is, is checked each time all the same.
+// TLS by OpenSSL 3, in steps. The last session ticket is kept in memory, so that a reconnect is a
+// short handshake; who the broker is, is checked each time all the same.
 
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,5 +1,5 @@
-// What the client needs of a POSIX system: a line to the broker, a clock, random bytes, and files that
-// behave like flash. Everything but the line is for the examples; a device has its own.
+// What the client needs of a POSIX system: a line to the broker, a clock, random bytes, and files
+// that behave like flash. Everything but the line is for the examples; a device has its own.
 
 #ifndef MRT_POSIX_H
 #define MRT_POSIX_H
@@ -29,9 +29,10 @@ int32_t mrt_socket_link(void *context, bool wanted);
 int32_t mrt_socket_send(void *context, const uint8_t *bytes, uint32_t count);
 int32_t mrt_socket_receive(void *context, uint8_t *bytes, uint32_t count);
 
-// TLS over such a socket, by OpenSSL (openssl.c) or mbedTLS (mbedtls.c): a program links one of them,
-// and has one connection. The broker has to prove `host` by a certificate that `authority_file` (PEM)
-// signed. NULL, with a line on standard error, where the file cannot be read.
+// TLS over such a socket, by OpenSSL (openssl.c) or mbedTLS (mbedtls.c): a program links one of
+// them, and has one connection. The broker has to prove `host` by a certificate that
+// `authority_file` (PEM) signed. NULL, with a line on standard error, where the file cannot be
+// read.
 const mrt_transport *mrt_tls_transport(mrt_socket *socket, const char *authority_file);
 
 // The transport for "tls://HOST:PORT" or "tcp://HOST:PORT"; one per program. NULL, with a line on
@@ -48,8 +49,8 @@ bool mrt_random(uint8_t *bytes, uint32_t count);
 // Waits until the line has something, or so many milliseconds.
 void mrt_socket_wait(const mrt_socket *socket, uint32_t ms);
 
-// Flash in a file: of `sector_count` sectors of 4,096 bytes, programmed in units of 8 bytes, each once
-// between erasures. A file that is not there yet is made. False with errno.
+// Flash in a file: of `sector_count` sectors of 4,096 bytes, programmed in units of 8 bytes, each
+// once between erasures. A file that is not there yet is made. False with errno.
 bool mrt_file_storage(mrt_storage *storage, const char *path, uint32_t sector_count);
 
 #endif

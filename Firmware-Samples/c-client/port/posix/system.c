@@ -30,7 +30,7 @@ bool mrt_random(uint8_t *bytes, uint32_t count)
     return received == (ssize_t)count;
 }
 
-// The descriptor of the one file, as the context's own address space: files are opened once.
+// The descriptor of the one file; the storage's context points here.
 static int flash = -1;
 
 static bool file_read(void *context, uint32_t offset, uint8_t *bytes, uint32_t count)

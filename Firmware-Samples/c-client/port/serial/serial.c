@@ -102,8 +102,8 @@ static bool put(mrt_serial *serial, uint8_t kind, const uint8_t *payload, uint32
     return true;
 }
 
-// Looks at a frame that is whole. Frames of an earlier connection that still arrive while this one is
-// being opened are passed over.
+// Looks at a frame that is whole. Frames of an earlier connection that still arrive while this one
+// is being opened are passed over.
 static void understand(mrt_serial *serial)
 {
     uint32_t count = mrt_serial_decode(serial->in, serial->in_count);

@@ -1,14 +1,14 @@
-// A line to the broker over a UART, through a gateway that carries its bytes to a connection: frames on
-// the wire, a stream of bytes for the client. It knows no UART and no packet.
+// A line to the broker over a UART, through a gateway that carries its bytes to a connection:
+// frames on the wire, a stream of bytes for the client. It knows no UART and no packet.
 //
 //     frame   COBS( counter, kind, payload, CRC-32 of all before, little-endian ) 00
 //     kind    0 open, 1 opened, 2 data, 3 close
 //
 // The counter counts the frames of one direction from 0 at open, modulo 256. A frame that fails its
-// CRC, or a gap in the counter, is a lost connection: both sides close, the client connects anew and
-// resumes. Nothing is sent again on this layer and the gateway acknowledges nothing on its own: what
-// makes messages safe are the client's and the broker's numbers, end to end. A frame that is lost is
-// noticed by the gap before the next one, and where none follows, by keep-alive.
+// CRC, or a gap in the counter, is a lost connection: both sides close, the client connects anew
+// and resumes. Nothing is sent again on this layer and the gateway acknowledges nothing on its own:
+// what makes messages safe are the client's and the broker's numbers, end to end. A frame that is
+// lost is noticed by the gap before the next one, and where none follows, by keep-alive.
 //
 // COBS (Cheshire and Baker 1999) makes 00 occur only at the end of a frame.
 
@@ -68,8 +68,8 @@ enum { MRT_SERIAL_OPEN = 0, MRT_SERIAL_OPENED = 1, MRT_SERIAL_DATA = 2, MRT_SERI
 uint32_t mrt_serial_encode(uint8_t counter, uint8_t kind, const uint8_t *payload, uint32_t count,
     uint8_t encoded[MRT_SERIAL_ENCODED]);
 
-// Decodes a frame in place, without its 00: counter, kind and payload stand at the front then. Gives
-// the bytes of these, or 0 where the frame is damaged.
+// Decodes a frame in place, without its 00: counter, kind and payload stand at the front then.
+// Gives the bytes of these, or 0 where the frame is damaged.
 uint32_t mrt_serial_decode(uint8_t *bytes, uint32_t count);
 
 #endif
