@@ -131,7 +131,7 @@ private struct Walker {
         devices[index].isAccepted = false
         devices[index].sent = 0
         world.connect(
-            device.name, window: UInt16(1 + random.below(4)),
+            device.name, expiry: index % 2 == 0 ? 3600 : nil, window: UInt16(1 + random.below(4)),
             resume: device.epoch == 0 ? nil : (device.epoch, device.held),
             outbox: (epoch: 7, seen: lowest - 1, used: device.nextNumber - 1),
             lane: UInt8(random.below(2)))
