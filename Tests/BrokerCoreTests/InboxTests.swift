@@ -168,6 +168,24 @@ import Testing
         #expect(world.store.heldMessages == [])
     }
 
+    @Test func `whose load finds nothing any more takes what comes meanwhile once`() {
+        world.begin("bob/pc")
+        world.begin("ann/phone", expiry: 60)
+        send(1...1)
+        world.lose("ann/phone")
+        world.settle()
+        _ = world.lines()
+        // Let in with the commit that removes the last of the queue, it has asked for a load.
+        world.connect("ann/phone", expiry: 60, resume: (world.epochs["ann/phone"]!, 1))
+        world.commit()
+        world.send("bob/pc", 2, to: .user("ann"), "2")
+        world.settle()
+        #expect(delivered(to: "ann/phone") == ["2"])
+        world.acknowledge("ann/phone", through: 2)
+        world.settle()
+        #expect(world.store.heldMessages == [])
+    }
+
     @Test func `is resumed from the number its device holds`() {
         world.begin("bob/pc", "ann/phone")
         send(1...4)
