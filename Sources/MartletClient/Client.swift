@@ -43,11 +43,12 @@ public final class Client: Sendable {
     ///
     /// - Returns: what the broker granted, with the first login (reason 5).
     /// - Throws: ``MartletError/stopped(_:)``, ``MartletError/unreachable(_:)``,
-    ///   ``MartletError/closed``.
+    ///   ``MartletError/closed``; ``MartletError/cancelled``, after which the client still tries.
     @discardableResult
     public func connect() async throws(MartletError) -> ConnectionTerms {
-        let result = await withCheckedContinuation { continuation in
-            loop.post(.connect(identifier) { continuation.resume(returning: $0) })
+        let ticket = makeTicket()
+        let result = await cancellable(ticket) { [self] completion in
+            loop.post(.connect(identifier, ticket: ticket, completion))
         }
         return try result.get()
     }

@@ -87,7 +87,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
                 settle(session, &loop)
             }
             return
-        case .connect(let client, _), .send(let client, _), .request(let client, _),
+        case .connect(let client, _, _), .send(let client, _), .request(let client, _),
             .cancel(let client, _), .acknowledge(let client, _), .leave(let client, _, _):
             identifier = client
         }
@@ -96,7 +96,8 @@ struct ClientHandler: LoopHandler, ~Copyable {
             return
         }
         switch command {
-        case .connect(_, let completion): session.connect(completion, in: &loop)
+        case .connect(_, let ticket, let completion):
+            session.connect(ticket, completion, in: &loop)
         case .send(_, let pending): session.take(.send(pending), in: &loop)
         case .request(_, let pending): session.take(.request(pending), in: &loop)
         case .cancel(_, let ticket): session.cancel(ticket)

@@ -10,7 +10,7 @@ typealias Completion<Value: Sendable> = @Sendable (Result<Value, MartletError>) 
 /// What applications ask of the background thread; the first value names the client.
 enum ClientCommand: Sendable {
     case open(ClientBlueprint)
-    case connect(UInt64, Completion<ConnectionTerms>)
+    case connect(UInt64, ticket: UInt64, Completion<ConnectionTerms>)
     case send(UInt64, PendingSend)
     case request(UInt64, PendingRequest)
     case cancel(UInt64, ticket: UInt64)
@@ -23,7 +23,7 @@ enum ClientCommand: Sendable {
     func fail(_ error: MartletError) {
         switch self {
         case .open(let blueprint): blueprint.mailbox.finish()
-        case .connect(_, let completion): completion(.failure(error))
+        case .connect(_, _, let completion): completion(.failure(error))
         case .send(_, let pending): pending.completion(.failure(error))
         case .request(_, let pending): pending.completion(.failure(error))
         case .leave(_, _, let completion): completion()

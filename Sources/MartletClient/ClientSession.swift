@@ -53,7 +53,7 @@ final class ClientSession {
     private var failedAttempts = 0
 
     // Who waits.
-    private var connectWaiters: [Completion<ConnectionTerms>] = []
+    private var connectWaiters: [UInt64: Completion<ConnectionTerms>] = [:]
     private var leaveWaiters: [@Sendable () -> Void] = []
     private var calls = FIFO<Call>()
     private var sends: [UInt64: PendingSend] = [:]
@@ -99,13 +99,16 @@ final class ClientSession {
 
     // MARK: - Calls of the application
 
-    func connect(_ completion: @escaping Completion<ConnectionTerms>, in loop: inout EventLoop) {
+    func connect(
+        _ ticket: UInt64, _ completion: @escaping Completion<ConnectionTerms>,
+        in loop: inout EventLoop
+    ) {
         if let ending {
             completion(.failure(ending))
         } else if let terms, machine.isConnected {
             completion(.success(terms))
         } else {
-            connectWaiters.append(completion)
+            connectWaiters[ticket] = completion
             machine.start(now: loop.now)
             service(in: &loop)
         }
@@ -130,6 +133,8 @@ final class ClientSession {
         } else if let (number, pending) = requests.first(where: { $0.value.ticket == ticket }) {
             requests[number] = nil
             pending.completion(.failure(.cancelled))
+        } else if let completion = connectWaiters.removeValue(forKey: ticket) {
+            completion(.failure(.cancelled))
         }
     }
 
@@ -346,8 +351,8 @@ final class ClientSession {
         if let connection { ticket = loop.sessionTicket(of: connection) ?? ticket }
         failedAttempts = 0
         mailbox.put(.connected(terms))
-        for completion in connectWaiters { completion(.success(terms)) }
-        connectWaiters = []
+        for completion in connectWaiters.values { completion(.success(terms)) }
+        connectWaiters = [:]
         if !accepted.isSessionPresent { renewSubscriptions() }
         if !accepted.hasWill { renewWill() }
     }
@@ -487,8 +492,8 @@ final class ClientSession {
                 mailbox.finish()
             }
         }
-        for completion in connectWaiters { completion(.failure(error)) }
-        connectWaiters = []
+        for completion in connectWaiters.values { completion(.failure(error)) }
+        connectWaiters = [:]
         for pending in sends.values { pending.completion(.failure(error)) }
         sends = [:]
         for pending in requests.values { pending.completion(.failure(error)) }

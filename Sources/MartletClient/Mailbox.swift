@@ -98,9 +98,12 @@ extension Mailbox.State {
             guard transientCount < ClientBounds.transientBufferMaximum else { return }
             transientCount += 1
         case .connected, .disconnected:
-            // An application that does not look for so long asks for the state when it does.
-            guard connectionEventCount < ClientBounds.connectionEventsMaximum else { return }
-            connectionEventCount += 1
+            // The last one tells the state, so it is the oldest that is dropped.
+            if connectionEventCount == ClientBounds.connectionEventsMaximum {
+                _ = events.remove { $0.isOfConnection }
+            } else {
+                connectionEventCount += 1
+            }
         case .message, .subscriptionLost, .willLost: break
         }
         events.append(event)
@@ -124,6 +127,15 @@ extension Mailbox.State {
 
     mutating func noteTaken(_ event: Client.Event) {
         if case .message(let message) = event, let record = message.record { taken = record }
+    }
+}
+
+extension Client.Event {
+    fileprivate var isOfConnection: Bool {
+        switch self {
+        case .connected, .disconnected: true
+        case .message, .transientRefused, .transientDropped, .subscriptionLost, .willLost: false
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 // Who is let in, and what becomes of those who are not: TLS, logins, deadlines, and bytes that are
 // no protocol at all.
 
+import Administration
 import MartletClient
 import NetTransport
 import Primitives
@@ -72,6 +73,24 @@ extension EndToEndTests {
             }
             let line = try await broker.process.line(with: "event=auth_failed")
             #expect(line.contains("code=134") && !line.contains(token))
+        }
+
+        @Test func `a revoked token ends its connection and opens no other`() async throws {
+            let broker = try await TestBroker()
+            let settings = try broker.settings("alice")
+            let alice = try await connected(Client(settings))
+            let door = try AdministrationClient(dataDirectory: broker.directory)
+            let selection = TokenSelection(app: "demo", user: "alice")
+            #expect(try door.send(RevokeTokens(selection)).connectionCount == 1)
+            let reason = try await within(seconds: 20, "the end") {
+                for await _ in alice.events {}
+                return alice.stopReason
+            }
+            #expect(reason == .notAuthorized || reason == .badUserNameOrPassword)
+            let again = try Client(settings)
+            await #expect(throws: MartletError.stopped(.badUserNameOrPassword)) {
+                try await again.connect()
+            }
         }
 
         @Test func `an explicit login takes a session over, an automatic one does not`()

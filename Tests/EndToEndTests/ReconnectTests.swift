@@ -56,6 +56,26 @@ extension EndToEndTests {
             #expect(throws: MartletError.cancelled) { try result.get() }
         }
 
+        @Test func `a connect that is cancelled ends, and the client goes on trying`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let settings = try broker.settings("alice")
+            try await broker.stop()
+            let alice = try Client(settings)
+            let connect = Task { try await alice.connect() }
+            _ = try await alice.nextDisconnection()
+            connect.cancel()
+            let result = await connect.result
+            #expect(throws: MartletError.cancelled) { try result.get() }
+            try await broker.start()
+            try await within(seconds: 20, "a connection") {
+                for await event in alice.events {
+                    if case .connected = event { return }
+                }
+            }
+        }
+
         @Test func `closing ends what waits, and the events`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
