@@ -46,7 +46,8 @@ let package = Package(
             name: "QueueStore", dependencies: ["BrokerCore", "Primitives", "CLMDB"],
             swiftSettings: hot),
         .target(
-            name: "NetTransport", dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL"],
+            name: "NetTransport",
+            dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL"],
             swiftSettings: hot),
         .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
         .target(name: "Administration"),
@@ -81,8 +82,8 @@ let package = Package(
         .executableTarget(
             name: "martlet-bench",
             dependencies: [
-                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims",
-                "COpenSSL",
+                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Threads",
+                "CLinuxShims", "COpenSSL",
             ], swiftSettings: hot),
         .executableTarget(
             name: "martlet-micro", dependencies: ["BrokerCore", "WireFormat", "Primitives"],

@@ -2,8 +2,8 @@
 //
 //     LD_PRELOAD=libMallocCount.so MALLOC_COUNT_FILE=counts martletd …
 //
-// It changes nothing else: every call goes on to glibc. What the numbers are compared with stands in
-// Bench/Thresholds.
+// It changes nothing else: every call goes on to glibc. What the numbers are compared with stands
+// in Bench/Thresholds.
 #define _GNU_SOURCE
 #include "CMallocCount.h"
 

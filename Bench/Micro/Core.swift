@@ -1,5 +1,5 @@
-// The core on its own: a message to many who are online, and a durable one with its acknowledgements and
-// its batch. There is no store: its answers are made up here.
+// The core on its own: a message to many who are online, and a durable one with its
+// acknowledgements and its batch. There is no store: its answers are made up here.
 
 import BrokerCore
 import Primitives
@@ -120,8 +120,8 @@ func measureFanOut(receivers: Int, deliveries: Int) {
     }
 }
 
-/// Enqueue, deliver, acknowledge: the whole life of a durable message whose receivers are faster than
-/// the disk, so that only its sender's result is left for the batch.
+/// Enqueue, deliver, acknowledge: the whole life of a durable message whose receivers are faster
+/// than the disk, so that only its sender's result is left for the batch.
 func measureInboxes(receivers: Int, deliveries: Int) {
     var core = BenchCore(receivers: receivers, grade: .durable, expirySeconds: 3600)
     measure(

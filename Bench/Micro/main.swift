@@ -1,6 +1,7 @@
-// The broker's own share of a message, without sockets: decode, match, route, encode and enqueue, each by
-// itself, in nanoseconds of CPU time. For finding out where a change went; what a user pays is measured
-// by martlet-bench. `martlet-micro 100` repeats everything 100 times as often as a quick look needs.
+// The broker's own share of a message, without sockets: decode, match, route, encode and enqueue,
+// each by itself, in nanoseconds of CPU time. For finding out where a change went; what a user pays
+// is measured by martlet-bench. `martlet-micro 100` repeats everything 100 times as often as a
+// quick look needs.
 
 import BrokerCore
 import Glibc

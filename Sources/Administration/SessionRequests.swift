@@ -149,7 +149,8 @@ public struct SessionCount: Codable, Hashable, Sendable {
     }
 }
 
-/// Shows what waits for a user whom no session receives. What waits for sessions is listed with them.
+/// Shows what waits for a user whom no session receives. What waits for sessions is listed with
+/// them.
 public struct ShowMailbox: AdministrationRequest {
     public static let name = "queue.show"
     public var app: String
@@ -182,8 +183,8 @@ public struct PurgeQueues: AdministrationRequest {
     }
 }
 
-/// Copies the store, as it is after the last commit, into a directory on the broker's machine that is
-/// new or empty. The broker goes on; what it acknowledges waits until the copy is done.
+/// Copies the store, as it is after the last commit, into a directory on the broker's machine that
+/// is new or empty. The broker goes on; what it acknowledges waits until the copy is done.
 public struct BackUpStore: AdministrationRequest {
     public static let name = "store.backup"
     /// An absolute path.

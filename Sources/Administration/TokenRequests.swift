@@ -77,7 +77,8 @@ public struct ListTokens: AdministrationRequest {
 /// Takes tokens back. Nobody gets in with them any more; who is in is told 0x87 and leaves.
 public struct RevokeTokens: AdministrationRequest {
     public static let name = "token.revoke"
-    /// Must name more than the app: nobody takes a whole fleet's tokens back by forgetting an option.
+    /// Must name more than the app: nobody takes a whole fleet's tokens back by forgetting an
+    /// option.
     public var selection: TokenSelection
 
     public init(_ selection: TokenSelection) {

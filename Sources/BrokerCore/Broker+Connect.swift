@@ -161,8 +161,8 @@ extension Broker {
 
     /// A session of the store is used again.
     private mutating func noteReturn(_ session: UInt32, _ moment: Moment) {
-        // The row says since when nobody was there; now somebody is. A broker that dies before it is
-        // written would go on from then: the client waits where that could cost the session.
+        // The row says since when nobody was there; now somebody is. A broker that dies before it
+        // is written would go on from then: the client waits where that could cost the session.
         markDirty(session, .session, isUrgent: true)
         let margin = moment.instant.advanced(bySeconds: CoreLimits.safeExpirySeconds)
         if sessions[session].expirySeconds != .max && expiryDeadline(of: session) < margin {
@@ -223,8 +223,8 @@ extension Broker {
         if !isContinued || isFirst {
             // Whatever was sent up to here and is not remembered may have been delivered.
             sessions[session].doubtfulThrough = position.highestUsed
-            // Records of grade *once* survive the broker, but neither their session nor a sender with
-            // another numbering.
+            // Records of grade *once* survive the broker, but neither their session nor a sender
+            // with another numbering.
             let isForgotten = isNew || hadOther || !isFirst || isRestoredBackup
             sessions[session].forgottenThrough = isForgotten ? position.highestUsed : 0
         }

@@ -1,6 +1,6 @@
-// What users are told of groups: which ones they are in, what a group is and who is in it. Both lists
-// stand in the order of the bytes of their ids, and a page begins behind an id that need not be there
-// any more, so that paging loses nothing while members come and go.
+// What users are told of groups: which ones they are in, what a group is and who is in it. Both
+// lists stand in the order of the bytes of their ids, and a page begins behind an id that need not
+// be there any more, so that paging loses nothing while members come and go.
 
 import Primitives
 

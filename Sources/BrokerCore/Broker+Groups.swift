@@ -1,6 +1,6 @@
-// What users do with groups: create, join, leave, kick, ban, change. Every change is answered when it is
-// committed, and so is what was done before and is only asked for again; members are told by system
-// messages.
+// What users do with groups: create, join, leave, kick, ban, change. Every change is answered when
+// it is committed, and so is what was done before and is only asked for again; members are told by
+// system messages.
 
 import Primitives
 
@@ -143,7 +143,8 @@ extension Broker {
         return nil
     }
 
-    /// 13 digits of Crockford's base 32 for 64 random bits: no letters that are read for each other.
+    /// 13 digits of Crockford's base 32 for 64 random bits: no letters that are read for each
+    /// other.
     private func groupName(_ seed: UInt64) -> [UInt8] {
         let digits = Array("0123456789abcdefghjkmnpqrstvwxyz".utf8)
         return (0..<13).map { digits[Int(truncatingIfNeeded: seed >> ($0 * 5)) & 31] }
@@ -286,9 +287,9 @@ extension Broker {
 
     // MARK: - System messages
 
-    /// Tells the members what happened, but for the session that did it, which gets an answer. Past a
-    /// number of members joins and leaves are not told: each would cost a message for every member,
-    /// and all of them together the square.
+    /// Tells the members what happened, but for the session that did it, which gets an answer. Past
+    /// a number of members joins and leaves are not told: each would cost a message for every
+    /// member, and all of them together the square.
     private mutating func tell(
         _ group: UInt32, _ event: GroupEvent, _ data: [UInt8], by session: UInt32,
         _ moment: Moment, _ effects: inout Effects

@@ -38,8 +38,8 @@ extension Broker {
         }
     }
 
-    /// A message for a subscription that wants it at most once. What was sent as *once* may be taken
-    /// back by a full store, and is given to nobody before.
+    /// A message for a subscription that wants it at most once. What was sent as *once* may be
+    /// taken back by a full store, and is given to nobody before.
     mutating func deliverTransiently(
         _ message: UInt32, to connection: ConnectionID, _ effects: inout Effects
     ) {

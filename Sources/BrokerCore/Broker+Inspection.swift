@@ -1,5 +1,5 @@
-// What an operator may see of single things: apps, sessions, queues. Walks that take as long as there
-// is much to see, for people and not for messages.
+// What an operator may see of single things: apps, sessions, queues. Walks that take as long as
+// there is much to see, for people and not for messages.
 
 import Primitives
 

@@ -16,8 +16,8 @@ extension Broker {
         return indexes.count
     }
 
-    /// Ends sessions for good, connected ones with 0x98. It is as if each had expired: what waits for
-    /// its user goes on waiting when it was the last one, and its will is sent. Their number.
+    /// Ends sessions for good, connected ones with 0x98. It is as if each had expired: what waits
+    /// for its user goes on waiting when it was the last one, and its will is sent. Their number.
     public mutating func deleteSessions(
         matching filter: SessionFilter, at moment: Moment, effects: inout Effects
     ) -> Int {

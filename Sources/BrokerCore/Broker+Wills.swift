@@ -1,6 +1,6 @@
-// Wills: a message that is sent for a device that is lost. A will is committed before it is confirmed;
-// sending one deletes it and enqueues its message in one batch, so that it is sent exactly once,
-// whatever dies (design section 2).
+// Wills: a message that is sent for a device that is lost. A will is committed before it is
+// confirmed; sending one deletes it and enqueues its message in one batch, so that it is sent
+// exactly once, whatever dies (design section 2).
 //
 //     set ──lost──► delay runs ──over──► sent, with the batch under way ──committed──► gone
 //      ▲                │                          │
@@ -38,8 +38,8 @@ extension Broker {
             .respond(connection, requestIdentifier: requestIdentifier, .success, body: []))
     }
 
-    /// Forgets the will. Where there is none the answer waits for a commit all the same: the one that
-    /// was cleared before may still be in the store.
+    /// Forgets the will. Where there is none the answer waits for a commit all the same: the one
+    /// that was cleared before may still be in the store.
     mutating func clearWill(_ connection: ConnectionID, _ requestIdentifier: UInt64) {
         guard let session = session(of: connection) else { return }
         removeWill(of: session)
@@ -222,8 +222,8 @@ extension Broker {
         }
     }
 
-    /// Gives every device that had a will when the broker ended its time to come back: the longest of
-    /// the will's delay, 1.5 times its keep-alive and 60 s from now.
+    /// Gives every device that had a will when the broker ended its time to come back: the longest
+    /// of the will's delay, 1.5 times its keep-alive and 60 s from now.
     mutating func scheduleRestoredWills(_ moment: Moment) {
         for index in 0..<wills.endIndex where wills.contains(index) {
             let silence = UInt64(wills[index].keepAliveSeconds) * 3 / 2

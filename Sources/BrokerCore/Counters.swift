@@ -70,8 +70,8 @@ public struct Gauges: Hashable, Sendable {
     public var queuedMessages: UInt64
     public var queuedBytes: UInt64
     public var isStoreFull: Bool
-    /// Bytes of the store in use after the last commit, and the limit above which sends are refused; 0
-    /// before the first commit.
+    /// Bytes of the store in use after the last commit, and the limit above which sends are
+    /// refused; 0 before the first commit.
     public var storeUsedBytes: UInt64
     public var storeLimitBytes: UInt64
 }

@@ -7,8 +7,8 @@ public enum Grade: UInt8, Hashable, Comparable, Sendable, BitwiseCopyable {
     case transient = 0
     /// Never lost once acknowledged; delivered at once. MQTT QoS 1.
     case durable = 1
-    /// Delivered exactly once, whatever dies; delivered after the commit, to lower subscriptions too.
-    /// MQTT QoS 2.
+    /// Delivered exactly once, whatever dies; delivered after the commit, to lower subscriptions
+    /// too. MQTT QoS 2.
     case once = 2
 
     @inlinable

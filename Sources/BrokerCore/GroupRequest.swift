@@ -1,5 +1,5 @@
-// What clients ask about groups, as the core is told: plain data, with ranges in the buffer that comes
-// with the event.
+// What clients ask about groups, as the core is told: plain data, with ranges in the buffer that
+// comes with the event.
 
 import Primitives
 
@@ -11,8 +11,8 @@ public enum GroupRequest: Sendable {
     case kick(ByteRange, user: ByteRange)
     /// Takes the user off the allow list and kicks, in one step (D28).
     case ban(ByteRange, user: ByteRange)
-    /// A page of the user's groups: those behind `after`, which is empty for the first page, as far as
-    /// they fit into an answer of `byteCountMaximum`.
+    /// A page of the user's groups: those behind `after`, which is empty for the first page, as far
+    /// as they fit into an answer of `byteCountMaximum`.
     case list(after: ByteRange, byteCountMaximum: Int)
     /// What a group is, and a page of its members: those behind `after`, as in a list.
     case describe(ByteRange, after: ByteRange, byteCountMaximum: Int)

@@ -77,8 +77,8 @@ public struct CoreLimits: Sendable {
     /// Bytes of one answer about groups, so that it holds up nothing behind it; more is paged. A
     /// client that takes less is given less.
     public static let groupAnswerMaximum = 16_384
-    /// Bytes of a description beside owner, title, meta and members: flags, two lengths of one byte,
-    /// the number of members and the length of the meta, at most five and two.
+    /// Bytes of a description beside owner, title, meta and members: flags, two lengths of one
+    /// byte, the number of members and the length of the meta, at most five and two.
     static let groupAnswerOverhead = 10
     /// Members up to which joins and leaves are told to everybody: n joins cost n² / 2 messages.
     static let groupEventMembersMaximum = 1_000

@@ -1,5 +1,5 @@
-// Broker time: the one place that reads clocks. It goes on where the store's last commit left off and
-// adds only downtime that can be believed, so that a clock that is set ages nothing.
+// Broker time: the one place that reads clocks. It goes on where the store's last commit left off
+// and adds only downtime that can be believed, so that a clock that is set ages nothing.
 
 import BrokerCore
 import Glibc
@@ -13,9 +13,9 @@ struct BrokerClock: Sendable {
 
     /// Broker time that goes on from a store's last commit.
     ///
-    /// On the same boot of the machine the time since then is known exactly. After another boot only
-    /// the wall clock can tell: what it says is believed up to `downtimeMaximumSeconds`, and not at
-    /// all when it went back.
+    /// On the same boot of the machine the time since then is known exactly. After another boot
+    /// only the wall clock can tell: what it says is believed up to `downtimeMaximumSeconds`, and
+    /// not at all when it went back.
     init(after stamp: StoreStamp?, downtimeMaximumSeconds: Int) {
         let monotonic = Self.milliseconds(of: CLOCK_MONOTONIC)
         guard let stamp else {

@@ -87,8 +87,8 @@ extension BrokerServer {
 
     // MARK: - What runs out
 
-    /// Says once a day which certificates and revocation lists will soon be over, and renews the keys
-    /// of session tickets that are old.
+    /// Says once a day which certificates and revocation lists will soon be over, and renews the
+    /// keys of session tickets that are old.
     func keepDaily() {
         let moment = clock.moment()
         guard moment.instant >= nextDailyRound else { return }

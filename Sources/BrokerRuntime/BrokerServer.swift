@@ -108,8 +108,8 @@ public final class BrokerServer {
 
     /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
     private static let housekeepingMilliseconds = 500
-    /// How often files are looked at: a renewed certificate need not be in use at once, and a look is
-    /// a few system calls.
+    /// How often files are looked at: a renewed certificate need not be in use at once, and a look
+    /// is a few system calls.
     private static let fileWatchMilliseconds: UInt64 = 10_000
 
     /// Stops: nothing is taken in any more, what was taken in is stored and its senders hear so,

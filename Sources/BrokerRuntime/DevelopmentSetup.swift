@@ -109,9 +109,9 @@ public struct DevelopmentSetup: Sendable {
                 MARTLET_TOKEN=$MARTLET_TOKEN_BOB martlet listen &
                 MARTLET_TOKEN=$MARTLET_TOKEN_ALICE martlet send --to bob "hello from alice"
 
-            From another host: copy \(absolute(certificates.authorityCertificateFile)) and the martlet
-            program there, set MARTLET_SERVER=tls://\(host):\(port), MARTLET_CA to the copy, and
-            MARTLET_TOKEN to one of the tokens in \(absolute(file)).
+            From another host: copy \(absolute(certificates.authorityCertificateFile)) and
+            the martlet program there, set MARTLET_SERVER=tls://\(host):\(port),
+            MARTLET_CA to the copy, and MARTLET_TOKEN to one of the tokens in \(absolute(file)).
 
             """
     }

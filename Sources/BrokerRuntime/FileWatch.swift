@@ -1,5 +1,5 @@
-// Notices that files were exchanged, without a signal: whoever renews certificates rarely knows whom
-// to tell.
+// Notices that files were exchanged, without a signal: whoever renews certificates rarely knows
+// whom to tell.
 
 import Glibc
 

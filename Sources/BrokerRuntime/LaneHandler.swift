@@ -23,11 +23,11 @@ struct LaneHandler: LoopHandler, ~Copyable {
     private let packetMaximum: Int
     /// Whether another thread has left effects for this lane.
     private var isWoken = false
-    /// The broker is about to stop: what comes now stays unread, so that the last results can be told
-    /// before the goodbye.
+    /// The broker is about to stop: what comes now stays unread, so that the last results can be
+    /// told before the goodbye.
     private var isDrained = false
-    /// The loop has begun to stop. The core is not told of the connections that end with it, so that
-    /// no session ends and no will is sent because the broker is stopped.
+    /// The loop has begun to stop. The core is not told of the connections that end with it, so
+    /// that no session ends and no will is sent because the broker is stopped.
     private var isStopping = false
 
     init(

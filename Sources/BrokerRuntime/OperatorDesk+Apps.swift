@@ -150,7 +150,7 @@ extension RightsError: CustomStringConvertible {
                 + "publish:FILTER, subscribe:FILTER, presence:PATTERN, attach:PATTERN, "
                 + "group:create and broadcast"
         case .malformedPattern(let text):
-            "\"\(String(decoding: text, as: UTF8.self))\": + and # stand for whole levels, # for the "
+            "\"\(String(decoding: text, as: UTF8.self))\": + and # are whole levels, # for the "
                 + "last; %u is the user, %d the device, %% a percent sign"
         }
     }

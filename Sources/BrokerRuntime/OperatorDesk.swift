@@ -91,7 +91,7 @@ struct OperatorDesk {
         guard isValid else {
             throw AdministrationRefusal(
                 .clientIdentifierNotValid,
-                "the \(what) \"\(text)\" must have 1 to 64 bytes without / + # and control characters"
+                "the \(what) \"\(text)\" must have 1 to 64 bytes, no / + # and control characters"
             )
         }
     }

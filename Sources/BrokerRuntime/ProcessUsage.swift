@@ -16,7 +16,8 @@ struct ProcessUsage {
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         return ProcessUsage(
             residentBytes: residentPages() * UInt64(sysconf(Int32(_SC_PAGESIZE))),
-            descriptorCount: entryCount(of: "/proc/self/fd"), descriptorLimit: UInt64(limit.rlim_cur))
+            descriptorCount: entryCount(of: "/proc/self/fd"),
+            descriptorLimit: UInt64(limit.rlim_cur))
     }
 
     /// The second field of statm [proc(5)]; 0 where there is no /proc.

@@ -1,5 +1,5 @@
-// Signals as events of the main thread: blocked everywhere, waited for in one place, so that no code
-// ever runs inside a signal handler.
+// Signals as events of the main thread: blocked everywhere, waited for in one place, so that no
+// code ever runs inside a signal handler.
 
 import Glibc
 

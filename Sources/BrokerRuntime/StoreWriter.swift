@@ -1,5 +1,6 @@
-// The writer: the one thread that touches the store. It takes a batch whenever the core has one and it
-// is free, and brings the result back; the next batch gathers meanwhile. There is no timer in the way.
+// The writer: the one thread that touches the store. It takes a batch whenever the core has one and
+// it is free, and brings the result back; the next batch gathers meanwhile. There is no timer in
+// the way.
 
 import BrokerCore
 import QueueStore
@@ -25,8 +26,8 @@ struct StoreWriter: ~Copyable {
 
     /// Runs on its own thread. What is gathered when the stop comes is still stored.
     ///
-    /// - Throws: what makes the store unusable; the process must end, since nobody knows what the disk
-    ///   has of the last batch.
+    /// - Throws: what makes the store unusable; the process must end, since nobody knows what the
+    ///   disk has of the last batch.
     mutating func run() throws(StoreError) {
         var isRunning = true
         while isRunning {

@@ -15,8 +15,8 @@ public enum ClientEvent: Hashable, Sendable {
     /// it; if it has a number, store the inbox record with its effect and call
     /// ``ClientMachine/acknowledge(through:now:)``.
     case delivered(MRT.Deliver)
-    /// Something happened in a group, which is the delivery's address; process and acknowledge it as
-    /// a message. Events that this program does not know come as ``delivered(_:)``.
+    /// Something happened in a group, which is the delivery's address; process and acknowledge it
+    /// as a message. Events that this program does not know come as ``delivered(_:)``.
     case groupChanged(MRT.Deliver, MRT.GroupEvent)
     /// What became of a send: reason 1, or why it was refused. It is not sent again.
     case resolved(MRT.SendResult)

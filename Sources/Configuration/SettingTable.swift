@@ -28,7 +28,7 @@ public enum SettingTable {
                 + "`certificateFile=FILE` and `keyFile=FILE` take the place of those under `tls`; "
                 + "`clientCertificates=optional` or `required` asks clients for one. "
                 + "Plain text is for this machine only until somebody decides otherwise; 8883 and "
-                + "1883 are the ports of MQTT, and both carry both dialects. PORT 0 lets the system "
+                + "1883 are the ports of MQTT; both carry both dialects. PORT 0 lets the system "
                 + "choose; the log tells which."),
         .integer(
             "loops", \.loops, in: 0...64, unit: "threads", reload: .restart,

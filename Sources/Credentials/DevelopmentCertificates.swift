@@ -68,7 +68,8 @@ public struct DevelopmentCertificates: Sendable {
         return result(authorityFiles, serverFiles, .created)
     }
 
-    /// Where ``ensure(directory:hostName:unixSeconds:)`` puts the server certificate of a directory.
+    /// Where ``ensure(directory:hostName:unixSeconds:)`` puts the server certificate of a
+    /// directory.
     public static func serverCertificateFile(in directory: String) -> String {
         CertificateFiles(directory: directory, name: "server").certificateFile
     }

@@ -50,8 +50,8 @@ public struct ListenerTerms: Sendable {
 /// The conversations of one lane, by slot.
 public struct ConversationTable: ~Copyable {
     private var conversations: ContiguousArray<Conversation?> = []
-    /// The smallest packet maximum that any client of this lane has asked for: what is below it needs
-    /// no look at the client.
+    /// The smallest packet maximum that any client of this lane has asked for: what is below it
+    /// needs no look at the client.
     private(set) var clientPacketMaximumFloor = Int.max
 
     private let lane: UInt8

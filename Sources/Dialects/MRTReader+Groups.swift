@@ -1,5 +1,5 @@
-// Requests about groups and wills, as events. A request that breaks a rule of text is refused by itself,
-// in its place; whether it may be done is the core's decision.
+// Requests about groups and wills, as events. A request that breaks a rule of text is refused by
+// itself, in its place; whether it may be done is the core's decision.
 
 import BrokerCore
 import Primitives

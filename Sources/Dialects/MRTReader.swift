@@ -103,7 +103,8 @@ enum MRTReader {
 
     /// Appends what a packet says to the events of the turn.
     ///
-    /// - Parameter clientPacketMaximum: bytes of the largest packet that the client takes; 0 for any.
+    /// - Parameter clientPacketMaximum: bytes of the largest packet that the client takes; 0 for
+    ///   any.
     static func read(
         _ type: MRT.PacketType, _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, clientPacketMaximum: UInt32,

@@ -1,5 +1,6 @@
-// Groups: made, joined, left, kept in order. Every change is confirmed when the broker has stored it.
-// A call whose connection ends before the answer is asked again by the client; nothing is done twice by that.
+// Groups: made, joined, left, kept in order. Every change is confirmed when the broker has stored
+// it. A call whose connection ends before the answer is asked again by the client; nothing is done
+// twice by that.
 
 import Primitives
 import WireFormat

@@ -1,5 +1,5 @@
-// A piece of a buffer that somebody else owns, as plain numbers: it can be stored, compared, printed
-// and replayed, and it cannot dangle. Whoever holds the buffer turns it back into bytes.
+// A piece of a buffer that somebody else owns, as plain numbers: it can be stored, compared,
+// printed and replayed, and it cannot dangle. Whoever holds the buffer turns it back into bytes.
 
 /// `count` bytes that begin at `offset` of the buffer it was made for. 32 bits each: no buffer that
 /// ranges point into is larger than 4 GiB.
@@ -30,8 +30,8 @@ public struct ByteRange: Hashable, Sendable {
         ByteRange(offset: Int(offset) + base, count: Int(count))
     }
 
-    /// The bytes of this range in `buffer`. A range that does not fit traps: it was made for another
-    /// buffer.
+    /// The bytes of this range in `buffer`. A range that does not fit traps: it was made for
+    /// another buffer.
     @inlinable
     public func bytes(in buffer: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         precondition(endOffset <= buffer.count, "a byte range outside its buffer")

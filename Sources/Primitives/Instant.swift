@@ -3,8 +3,8 @@
 
 /// A point in broker time: milliseconds that only ever move forward, across restarts too.
 ///
-/// The runtime derives it from the monotonic clock plus a plausibly bounded downtime, so a wall clock
-/// that is set does not age a message. Deadlines in the store are instants.
+/// The runtime derives it from the monotonic clock plus a plausibly bounded downtime, so a wall
+/// clock that is set does not age a message. Deadlines in the store are instants.
 public struct Instant: Hashable, Comparable, Sendable {
     /// Milliseconds since the store was created.
     public var milliseconds: UInt64

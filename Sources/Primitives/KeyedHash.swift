@@ -1,5 +1,6 @@
-// SipHash-1-3, the function behind the standard library's Hasher, in a form that the compiler can put into
-// a look-up: Hasher's is seven calls into another library, which a broker pays several times per message.
+// SipHash-1-3, the function behind the standard library's Hasher, in a form that the compiler can
+// put into a look-up: Hasher's is seven calls into another library, which a broker pays several
+// times per message.
 
 /// A hash of byte strings that nobody can make collide who does not know its key (Aumasson and
 /// Bernstein, "SipHash: a fast short-input PRF", with one round per word and three at the end).

@@ -1,8 +1,8 @@
-// A hash table from 64-bit numbers to 32-bit indexes, for look-ups that every message makes: the standard
-// library's dictionary costs a call into its library and one more for each hash.
+// A hash table from 64-bit numbers to 32-bit indexes, for look-ups that every message makes: the
+// standard library's dictionary costs a call into its library and one more for each hash.
 
-/// Maps numbers to indexes. Open addressing with linear probing; a removal closes its gap, so that no
-/// marks of former keys collect.
+/// Maps numbers to indexes. Open addressing with linear probing; a removal closes its gap, so that
+/// no marks of former keys collect.
 ///
 /// Hashing is keyed, so that nobody who has a say in the numbers can make them collide. Nothing
 /// depends on the order of the table.

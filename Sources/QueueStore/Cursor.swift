@@ -1,5 +1,5 @@
-// A cursor of LMDB with the key and value it last stood on. Thin on purpose: one call each, the bytes
-// stay where LMDB has them, and nothing is allocated per step.
+// A cursor of LMDB with the key and value it last stood on. Thin on purpose: one call each, the
+// bytes stay where LMDB has them, and nothing is allocated per step.
 
 import CLMDB
 
@@ -54,8 +54,8 @@ struct Cursor {
         try found(mdb_cursor_get(handle, &keyValue, &dataValue, operation), "mdb_cursor_get")
     }
 
-    /// Puts a key and gives the place for its value, to be filled before anything else is done. False
-    /// where the key exists already (or, appending, is not behind all others).
+    /// Puts a key and gives the place for its value, to be filled before anything else is done.
+    /// False where the key exists already (or, appending, is not behind all others).
     @inline(__always)
     mutating func reserve(
         _ key: EntryKey, byteCount: Int, flags: Int32

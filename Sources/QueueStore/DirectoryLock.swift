@@ -1,13 +1,13 @@
-// The store's directory: private to the broker's user, and one broker at a time. It knows nothing of
-// what is in the files.
+// The store's directory: private to the broker's user, and one broker at a time. It knows nothing
+// of what is in the files.
 
 import Glibc
 
 /// Holds a directory for this process until it goes out of scope or the process dies.
 ///
-/// LMDB lets several processes share a file; two brokers would still hand out the same numbers twice.
-/// flock(2) is released by the kernel, so a crash leaves nothing to clean up, and it excludes a
-/// second opening within the same process too, which LMDB forbids.
+/// LMDB lets several processes share a file; two brokers would still hand out the same numbers
+/// twice. flock(2) is released by the kernel, so a crash leaves nothing to clean up, and it
+/// excludes a second opening within the same process too, which LMDB forbids.
 struct DirectoryLock: ~Copyable {
     private let descriptor: Int32
 

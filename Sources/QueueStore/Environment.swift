@@ -4,8 +4,8 @@
 import CLMDB
 import Glibc
 
-/// An open LMDB environment, closed when it goes out of scope. Every transaction in it must have ended
-/// by then.
+/// An open LMDB environment, closed when it goes out of scope. Every transaction in it must have
+/// ended by then.
 struct Environment: ~Copyable {
     /// LMDB's data file in the store's directory.
     static let dataFile = "data.mdb"
@@ -28,7 +28,8 @@ struct Environment: ~Copyable {
         do throws(StoreError) {
             try check(mdb_env_set_mapsize(handle, mapByteCount), "mdb_env_set_mapsize")
             try check(mdb_env_set_maxdbs(handle, Tables.count), "mdb_env_set_maxdbs")
-            // MDB_NOTLS: a read transaction belongs to its handle, not to the thread that opened it.
+            // MDB_NOTLS: a read transaction belongs to its handle, not to the thread that opened
+            // it.
             let flags = UInt32(MDB_NOTLS) | (isReadOnly ? UInt32(MDB_RDONLY) : 0)
             try check(mdb_env_open(handle, directory, flags, 0o600), "mdb_env_open")
             // A reader whose process died would pin old pages for ever, and the file would grow.
@@ -80,8 +81,8 @@ struct Tables {
     let doomed: MDB_dbi
     let damaged: MDB_dbi
 
-    /// Opens the databases, and makes them in a new store. In any other a missing one is damage: made
-    /// anew, it would hide what was lost.
+    /// Opens the databases, and makes them in a new store. In any other a missing one is damage:
+    /// made anew, it would hide what was lost.
     init(transaction: OpaquePointer, isNew: Bool = false) throws(StoreError) {
         func open(_ name: String) throws(StoreError) -> MDB_dbi {
             var table: MDB_dbi = 0

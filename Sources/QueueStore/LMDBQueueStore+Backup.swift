@@ -1,5 +1,5 @@
-// Backups: a consistent, compact copy of a store while it runs. It knows nothing of where copies are
-// kept or how often they are made.
+// Backups: a consistent, compact copy of a store while it runs. It knows nothing of where copies
+// are kept or how often they are made.
 
 import BrokerCore
 import CLMDB

@@ -1,5 +1,5 @@
-// The check of everything (martletd --verify-store): the form of every page, every checksum, and whether
-// bodies, entries and releases add up. It changes nothing.
+// The check of everything (martletd --verify-store): the form of every page, every checksum, and
+// whether bodies, entries and releases add up. It changes nothing.
 
 import BrokerCore
 import CLMDB

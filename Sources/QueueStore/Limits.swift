@@ -2,16 +2,16 @@
 
 /// Bounds that are not the operator's to set.
 enum StoreLimits {
-    /// Entries of deleted queues that one transaction removes, while every other commit waits: 2 ms of
-    /// work on the machine of docs/PERFORMANCE.md, whatever the length a queue was allowed.
+    /// Entries of deleted queues that one transaction removes, while every other commit waits: 2 ms
+    /// of work on the machine of docs/PERFORMANCE.md, whatever the length a queue was allowed.
     static let deletedEntryMaximum = 4_096
 
     /// The smallest step in which disk space is claimed: one call to fallocate for some
     /// hundred thousand small messages.
     static let claimStepByteCount = 16 << 20
 
-    /// Space that sends must leave claimed, for acknowledgements and drains: copy-on-write needs new
-    /// pages before it gives the old ones back. It covers 4,096 deletes that each dirty a page of
-    /// their own, twice, as LMDB reuses a page two transactions after it was freed.
+    /// Space that sends must leave claimed, for acknowledgements and drains: copy-on-write needs
+    /// new pages before it gives the old ones back. It covers 4,096 deletes that each dirty a page
+    /// of their own, twice, as LMDB reuses a page two transactions after it was freed.
     static let reserveByteCount = 32 << 20
 }

@@ -1,5 +1,5 @@
-// The store's own few values: which format it has, which store it is, and when it last committed. They
-// lie in LMDB's unnamed database, each behind a checksum.
+// The store's own few values: which format it has, which store it is, and when it last committed.
+// They lie in LMDB's unnamed database, each behind a checksum.
 
 import BrokerCore
 import CLMDB
@@ -25,8 +25,8 @@ enum StoreFormat {
 
 /// What each commit leaves behind about itself.
 ///
-/// 48 bytes: instant u64 | Unix milliseconds u64 | boot u64, u64 | boot milliseconds u64 | next message
-/// u64, little-endian.
+/// 48 bytes: instant u64 | Unix milliseconds u64 | boot u64, u64 | boot milliseconds u64 | next
+/// message u64, little-endian.
 struct MetaStamp {
     static let byteCount = 48
 

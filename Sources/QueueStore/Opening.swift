@@ -1,5 +1,5 @@
-// What is read and written when a store is opened, before the first batch: is it a store, of a format
-// we know, which one, and what did it leave unfinished.
+// What is read and written when a store is opened, before the first batch: is it a store, of a
+// format we know, which one, and what did it leave unfinished.
 
 import BrokerCore
 import CLMDB

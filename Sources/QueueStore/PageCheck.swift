@@ -1,5 +1,5 @@
-// Checks the form of every page of a data file before LMDB follows them: LMDB trusts its pages, and a
-// damaged pointer or length takes it out of the file or over the page of somebody else. It knows
+// Checks the form of every page of a data file before LMDB follows them: LMDB trusts its pages, and
+// a damaged pointer or length takes it out of the file or over the page of somebody else. It knows
 // the layout of LMDB 0.9 on 64-bit machines (data format 1) and nothing of what the values mean.
 //
 //   page      number u64 | pad u16 | flags u16 | lower u16 | upper u16 | offsets of nodes, u16 each
@@ -7,7 +7,7 @@
 //             leaf: low and high are the data's length; branch: with flags, the child's page number
 //   overflow  number u64 | pad u16 | flags u16 | count of pages u32 | data
 //   meta      page header | magic u32 | version u32 | address u64 | map size u64
-//             | tree of free pages (48 bytes) | unnamed tree (48 bytes) | last page u64 | commit u64
+//             | tree of free pages (48) | unnamed tree (48 bytes) | last page u64 | commit u64
 //   tree      pad u32 | flags u16 | depth u16 | branch, leaf and overflow pages u64 each
 //             | entries u64 | root u64
 
@@ -249,8 +249,8 @@ struct PageCheck {
 
     // MARK: Pages
 
-    /// Takes a page for the tree that points at it: it is there, says its own number and the kind that is
-    /// expected, and nothing else has it.
+    /// Takes a page for the tree that points at it: it is there, says its own number and the kind
+    /// that is expected, and nothing else has it.
     private mutating func take(_ number: UInt64, kind: UInt16) throws(StoreError) -> Int {
         try require(number <= UInt64(lastPage), nil, "a pointer leads to page \(number), outside")
         let page = Int(number)

@@ -1,6 +1,6 @@
-// How keys and values lie on disk. Keys are big-endian, so that the order of their bytes is the order
-// of their numbers; values are little-endian. Each value begins with a checksum over its key and
-// the rest of itself. It knows nothing of transactions.
+// How keys and values lie on disk. Keys are big-endian, so that the order of their bytes is the
+// order of their numbers; values are little-endian. Each value begins with a checksum over its key
+// and the rest of itself. It knows nothing of transactions.
 //
 //   messages   key: message u64
 //              checksum u64 | receiver count u32 | count check u32 | block
@@ -13,8 +13,8 @@
 //   damaged    key: queue u64 | number u64
 //              checksum u64 | cause u8 | value of the entry as it was found
 //
-// A body's own count of receivers has a check of its own: a release reads the count and need not sum
-// up a body it is about to delete.
+// A body's own count of receivers has a check of its own: a release reads the count and need not
+// sum up a body it is about to delete.
 
 import BrokerCore
 import CLMDB
@@ -195,7 +195,8 @@ enum StoredRelease {
     }
 }
 
-/// A value of any bytes behind its checksum: records, the store's own values, and what is set aside.
+/// A value of any bytes behind its checksum: records, the store's own values, and what is set
+/// aside.
 enum SealedValue {
     static let headByteCount = 8
 

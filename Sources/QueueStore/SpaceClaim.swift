@@ -18,8 +18,8 @@ struct SpaceClaim {
         self.descriptor = descriptor
     }
 
-    /// Claims the first `needed` bytes of the file, and a step more if there is room for it. False where
-    /// the disk or a quota has none. The file's length stays: LMDB alone decides that.
+    /// Claims the first `needed` bytes of the file, and a step more if there is room for it. False
+    /// where the disk or a quota has none. The file's length stays: LMDB alone decides that.
     mutating func extend(to needed: Int) -> Bool {
         if needed <= byteCount || !isSupported { return true }
         return claim(needed + StoreLimits.claimStepByteCount) || claim(needed)

@@ -25,8 +25,8 @@ public enum StoreError: Error, Hashable, Sendable {
     /// A page of the file is not what LMDB wrote.
     case damagedPage(number: UInt64, finding: String)
     /// A commit failed. Whether the disk has it is unknown, and a second sync may
-    /// report success for pages that the kernel has dropped: the process must end, and the next start
-    /// reads what the disk has.
+    /// report success for pages that the kernel has dropped: the process must end, and the next
+    /// start reads what the disk has.
     case syncFailed(code: Int32)
 
     /// Whether a transaction that failed so found no room, and may be tried again with less in it.
@@ -50,7 +50,7 @@ extension StoreError: CustomStringConvertible {
             return "\(directory) holds an LMDB file that is not a Martlet store"
         case .newerFormat(let found, let known):
             return
-                "the store has format \(found), this broker knows up to \(known): use a newer broker"
+                "the store has format \(found), this broker knows \(known) at most: use a newer one"
         case .damagedRecord(let table, let key):
             let name = table.map { "\($0)" } ?? "unknown"
             return

@@ -2,11 +2,11 @@
 
 /// Options of ``LMDBQueueStore``.
 public struct StoreOptions: Hashable, Sendable {
-    /// Address space for the store, in bytes; rounded up to whole pages. It costs neither memory nor
-    /// disk, but LMDB cannot go beyond it without stopping, so it is large from the start. 128 GiB
-    /// fits beside everything else in the 512 GiB of a 39-bit ARM kernel, the smallest of the
-    /// 64-bit address spaces in use. At least twice the soft limit, so that what sends may
-    /// fill leaves deletes their room.
+    /// Address space for the store, in bytes; rounded up to whole pages. It costs neither memory
+    /// nor disk, but LMDB cannot go beyond it without stopping, so it is large from the start. 128
+    /// GiB fits beside everything else in the 512 GiB of a 39-bit ARM kernel, the smallest of the
+    /// 64-bit address spaces in use. At least twice the soft limit, so that what sends may fill
+    /// leaves deletes their room.
     public var mapByteCount: Int
     /// Bytes in use above which sends are refused, while acknowledgements, drains and state go on.
     public var softLimitByteCount: Int

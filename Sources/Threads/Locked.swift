@@ -1,6 +1,6 @@
-// A value behind a lock of the operating system. The standard library's Mutex would do the same, but
-// its futex is hidden from the thread sanitizer (Swift 6.3.1 on Linux), which then reports every
-// protected access as a race: a lock that cannot be checked is not worth a few nanoseconds.
+// A value behind a lock of the operating system. The standard library's Mutex would do the same,
+// but its futex is hidden from the thread sanitizer (Swift 6.3.1 on Linux), which then reports
+// every protected access as a race: a lock that cannot be checked is not worth a few nanoseconds.
 
 import Glibc
 

@@ -48,6 +48,14 @@ public final class Thread {
         return nil
     }
 
+    /// The clock of the thread's CPU time, until it is joined.
+    public var cpuClock: clockid_t {
+        var clock = clockid_t()
+        let code = pthread_getcpuclockid(identifier, &clock)
+        precondition(code == 0, "the clock of a thread that is gone")
+        return clock
+    }
+
     /// Returns when the thread has ended. Called once.
     public func join() {
         pthread_join(identifier, nil)

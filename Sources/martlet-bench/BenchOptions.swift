@@ -1,5 +1,5 @@
-// The command line of the load harness. Letters and meanings follow emqtt_bench, so that results can be
-// put side by side; long names say what they are.
+// The command line of the load harness. Letters and meanings follow emqtt_bench, so that results
+// can be put side by side; long names say what they are.
 
 import CommandLineOptions
 
@@ -100,8 +100,8 @@ enum BenchOption: String, OptionRules {
           -p, --port PORT          its port (1883; 8883 with --tls)
           -V, --dialect NAME       mrt, or 311 for MQTT 3.1.1 (mrt)
           -c, --count N            receivers, pairs or connections (100)
-          --publishers N           publishers of fanout and fanin (1; fanin 100); offline has one for
-                                   all, or, when there are as many as receivers, pairs
+          --publishers N           publishers of fanout and fanin (1; fanin 100); offline has one
+                                   for all, or, when there are as many as receivers, pairs
           -t, --topic TOPIC        plain topic; %i is the number of the pair (bench/f, bench/%i);
                                    unicast in mrt sends to users and uses none
           -q, --qos N              0, 1 or, in mrt, 2: transient, durable, once (0)
@@ -134,7 +134,7 @@ enum BenchOption: String, OptionRules {
           --quiet                  no line per second
           --help                   show this page
 
-        The bytes of floor are those of MQTT 3.1.1. Exit codes: 0 all was delivered once and in order,
-        1 command line, 2 anything else, 5 no broker.
+        The bytes of floor are those of MQTT 3.1.1. Exit codes: 0 all was delivered once and in
+        order, 1 command line, 2 anything else, 5 no broker.
         """
 }

@@ -66,7 +66,7 @@ enum BenchProgram {
         own.port = server.value.port
         // Nobody else can be on the other end of a port of our own.
         own.tls?.isInsecure = true
-        let thread = BenchThread { thread in server.value.run(thread) }
+        let thread = StoppableThread(name: "floor") { server.value.run($0) }
         defer { thread.stop() }
         var target = try target(of: own)
         target.cost = .thread(thread.clock)
@@ -134,10 +134,10 @@ private final class FloorBox: @unchecked Sendable {
 private enum Pacer {
     static let periodNanoseconds = 100_000
 
-    static func start(_ handle: LoopHandle) -> BenchThread {
-        BenchThread { thread in
+    static func start(_ handle: LoopHandle) -> StoppableThread {
+        StoppableThread(name: "pacer") { stopWord in
             var period = timespec(tv_sec: 0, tv_nsec: periodNanoseconds)
-            while !thread.shouldStop {
+            while !stopWord.isSaid {
                 clock_nanosleep(CLOCK_MONOTONIC, 0, &period, nil)
                 handle.wake()
             }

@@ -1,6 +1,7 @@
-// The floor: the least that anybody has to do for a fan-out. What a publisher sends in one turn goes to
-// every subscriber in one write, unchanged; there are no sessions, topics, limits or checks. It speaks
-// just enough MQTT 3.1.1 for the load to run against it, and it trusts its peers completely.
+// The floor: the least that anybody has to do for a fan-out. What a publisher sends in one turn
+// goes to every subscriber in one write, unchanged; there are no sessions, topics, limits or
+// checks. It speaks just enough MQTT 3.1.1 for the load to run against it, and it trusts its peers
+// completely.
 
 import CLinuxShims
 import COpenSSL
@@ -79,15 +80,15 @@ struct FloorServer: ~Copyable {
         return UInt16(bigEndian: address.sin_port)
     }
 
-    /// Serves until the thread is told to stop.
-    mutating func run(_ thread: BenchThread) {
+    /// Serves until the stop word is said.
+    mutating func run(_ stopWord: StopWord) {
         var signals = sigset_t()
         sigemptyset(&signals)
         sigaddset(&signals, SIGPIPE)
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: 1024)
         defer { events.deallocate() }
-        while !thread.shouldStop {
+        while !stopWord.isSaid {
             let count = epoll_wait(epoll, events, 1024, FloorServer.waitMilliseconds)
             for index in 0..<max(0, Int(count)) {
                 let descriptor = Int32(events[index].data.u64)

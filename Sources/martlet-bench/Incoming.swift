@@ -35,8 +35,8 @@ struct ClientIdentity {
 }
 
 extension EventLoop {
-    /// Writes one packet of exactly `byteCount` bytes, to leave with this turn. A connection that is
-    /// gone takes nothing.
+    /// Writes one packet of exactly `byteCount` bytes, to leave with this turn. A connection that
+    /// is gone takes nothing.
     @inline(__always)
     mutating func write(
         _ byteCount: Int, to connection: ConnectionID, _ body: (inout PacketWriter) -> Void

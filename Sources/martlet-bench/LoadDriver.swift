@@ -1,5 +1,6 @@
-// The load: all clients of a run on one event loop, as a state machine. This file holds the state, the
-// way in from the loop and the stages of a run; connecting and publishing have files of their own.
+// The load: all clients of a run on one event loop, as a state machine. This file holds the state,
+// the way in from the loop and the stages of a run; connecting and publishing have files of their
+// own.
 
 import Glibc
 import NetTransport
@@ -46,8 +47,8 @@ struct LoadDriver: LoopHandler, ~Copyable {
         /// Messages that are not delivered to all, and confirmed, yet.
         var inFlight = 0
         var isListed = false
-        /// Sends up to this number are confirmed, and those of `confirmedBeyond` behind it: bit 0 is
-        /// the next number.
+        /// Sends up to this number are confirmed, and those of `confirmedBeyond` behind it: bit 0
+        /// is the next number.
         var confirmedThrough: UInt64 = 0
         var confirmedBeyond: UInt64 = 0
     }

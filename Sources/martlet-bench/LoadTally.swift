@@ -1,4 +1,5 @@
-// What is counted during a run and at its marks. Plain numbers; who counts what stands in LoadDriver.
+// What is counted during a run and at its marks. Plain numbers; who counts what stands in
+// LoadDriver.
 
 /// Totals since the run began.
 struct LoadTally {

@@ -1,5 +1,5 @@
-// The client's half of MQTT 3.1.1, as little of it as a load needs, so that other brokers can be given
-// the same load. It checks nothing that its own accounting would not notice.
+// The client's half of MQTT 3.1.1, as little of it as a load needs, so that other brokers can be
+// given the same load. It checks nothing that its own accounting would not notice.
 
 import NetTransport
 import Primitives

@@ -1,4 +1,5 @@
-// The client's half of MRT, as little of it as a load needs. The packets themselves are WireFormat's.
+// The client's half of MRT, as little of it as a load needs. The packets themselves are
+// WireFormat's.
 
 import NetTransport
 import Primitives
@@ -112,6 +113,7 @@ enum MRTCodec {
     private static func payload(of packet: MRT.Deliver) -> ByteRange {
         packet.isRaw
             ? packet.payload
-            : ByteRange(offset: Int(packet.payload.offset) + 1, count: Int(packet.payload.count) - 1)
+            : ByteRange(
+                offset: Int(packet.payload.offset) + 1, count: Int(packet.payload.count) - 1)
     }
 }

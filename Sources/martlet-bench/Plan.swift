@@ -1,5 +1,5 @@
-// What one run is to do, as plain values: the command line after all defaults and checks. Nothing here
-// opens or measures anything.
+// What one run is to do, as plain values: the command line after all defaults and checks. Nothing
+// here opens or measures anything.
 
 import CommandLineOptions
 

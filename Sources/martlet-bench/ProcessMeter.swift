@@ -1,5 +1,5 @@
-// What a process has used, read from /proc, and the clocks of this one. It measures nothing by itself:
-// two readings and a subtraction do.
+// What a process has used, read from /proc, and the clocks of this one. It measures nothing by
+// itself: two readings and a subtraction do.
 
 import CommandLineOptions
 import Glibc

@@ -1,5 +1,5 @@
-// What each receiver has got of each publisher: counts what is missing, what came twice and what came
-// late, from nothing but the sequence numbers in the payloads.
+// What each receiver has got of each publisher: counts what is missing, what came twice and what
+// came late, from nothing but the sequence numbers in the payloads.
 
 /// One row per receiver and publisher who have to do with each other.
 struct ReceiverLedger {

@@ -65,8 +65,9 @@ struct Report {
     private var lines: [String] {
         var lines = [heading]
         if let tls {
-            let resumed = tls.isResumed ? ", resumed" : ""
-            lines.append("tls        \(tls.version) \(tls.cipher)\(resumed)")
+            lines.append(
+                "tls        \(tls.version) \(tls.cipher), \(loop.handshakesCompleted) handshakes,"
+                    + " \(loop.handshakesResumed) resumed")
         }
         for interval in intervals { lines += text(of: interval) }
         if latencies.count > 0 {
@@ -114,9 +115,10 @@ struct Report {
                 lines.append("\(name) broker \(bytes / Int64(interval.count)) bytes/connection")
             }
         } else {
+            let rate = Report.decimal(interval.perSecond, 0)
             lines.append(
                 "\(name) \(interval.count) in \(Report.decimal(interval.seconds, 2)) s,"
-                    + " \(Report.decimal(interval.perSecond, 0))/s of \(interval.operation.rawValue)")
+                    + " \(rate)/s of \(interval.operation.rawValue)")
         }
         let broker = interval.brokerSecondsPerMillion.map { Report.decimal($0, 3) }
         if interval.name != "idle" {

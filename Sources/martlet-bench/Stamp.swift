@@ -1,6 +1,6 @@
-// What the harness writes into the first bytes of every payload, and reads back at the receiver: whose
-// message it is, which one, and when it should have been sent. Printable ASCII, because a message of
-// MRT is text.
+// What the harness writes into the first bytes of every payload, and reads back at the receiver:
+// whose message it is, which one, and when it should have been sent. Printable ASCII, because a
+// message of MRT is text.
 
 /// The first 20 bytes of a payload: numbers in digits of six bits, least significant first, each a
 /// byte from `0` (0x30) to `o` (0x6F).

@@ -1,5 +1,5 @@
-// The last words of a run that traps: a precondition of the core ends the process, and the line that
-// repeats the run must be printed all the same.
+// The last words of a run that traps: a precondition of the core ends the process, and the line
+// that repeats the run must be printed all the same.
 
 import Glibc
 

@@ -1,5 +1,5 @@
-// `martlet group`: groups from the command line. Each command logs in, asks once and leaves; it is the
-// user who is a member, whatever the device.
+// `martlet group`: groups from the command line. Each command logs in, asks once and leaves; it is
+// the user who is a member, whatever the device.
 
 import CommandLineOptions
 import Glibc
@@ -87,7 +87,8 @@ enum GroupCommand {
                 } else {
                     self = .setAllowed(group, names(try word(1, "users, or --everybody")))
                 }
-            default: preconditionFailure("not about groups")
+            default:
+                preconditionFailure("not about groups")
             }
         }
 

@@ -196,8 +196,8 @@ enum MartletProgram {
           --device NAME        binds the tokens to this device
           --expiry TIME        such as 30d or 10y; for ever if absent
           --batch LABEL        to find them by, such as a production lot
-          --right RIGHT        what their bearers may do, instead of what the app's users may; may be
-                               repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
+          --right RIGHT        what their bearers may do, instead of what the app's users may; may
+                               be repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
                                presence:PATTERN, attach:PATTERN, group:create or broadcast
           --json               one JSON object per token
 

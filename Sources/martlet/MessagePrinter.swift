@@ -109,7 +109,8 @@ extension MessagePrinter {
         case .kicked(let user): #""event":"user.kicked","userId":\#(quoted(user))"#
         case .allowListUpdated(nil): #""event":"whiteList.updated","whiteList":null"#
         case .allowListUpdated(let users?):
-            #""event":"whiteList.updated","whiteList":[\#(users.map(quoted).joined(separator: ","))]"#
+            #""event":"whiteList.updated","whiteList":"#
+                + "[\(users.map(quoted).joined(separator: ","))]"
         case .metaUpdated(let meta): #""event":"meta.updated","meta":\#(quoted(meta))"#
         case .other(let event): #""event":\#(event)"#
         }

@@ -70,7 +70,7 @@ enum ExplainCommand {
         return """
             \(reply.right.map { "allowed by \($0)" } ?? "refused: no right allows it")
             the rights of \(reply.origin): \(rights)
-            \(reply.isConnected ? "it is connected" : "it is not connected; this holds at its login")
+            \(reply.isConnected ? "it is connected" : "not connected; this holds at its login")
             """
     }
 }

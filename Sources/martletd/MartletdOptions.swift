@@ -1,5 +1,5 @@
-// The command line of the broker. Everything else is configuration: these options say where it is, or
-// overrule it for one start.
+// The command line of the broker. Everything else is configuration: these options say where it is,
+// or overrule it for one start.
 
 import BrokerRuntime
 import CommandLineOptions
@@ -42,9 +42,10 @@ enum MartletdOption: String, OptionRules {
           -c, --config FILE    read this JSON5 file
           --set KEY=VALUE      overrule one key, such as limits.connections=500; may be repeated
           --data DIR           where the store is kept: overrules dataDirectory
-          --listen URL         tls://HOST:PORT or tcp://HOST:PORT, may be repeated: overrules listeners;
-                               HOST may be * or localhost; tcp://localhost:1883?anonymous lets clients
-                               in without credentials, for development
+          --listen URL         tls://HOST:PORT or tcp://HOST:PORT, may be repeated: overrules
+                               listeners;
+                               HOST may be * or localhost; tcp://localhost:1883?anonymous lets
+                               clients in without credentials, for development
           --dev                make certificates, a demo app and two tokens in the data directory,
                                and write DIR/dev.env for shells
           --check-config       check the configuration and stop

@@ -1,6 +1,6 @@
-// Allocations of a running broker against Bench/Thresholds. The same script measures the release build in
-// `make bench`; here it is the debug build, whose limits are wider, so that a regression shows before it
-// is merged.
+// Allocations of a running broker against Bench/Thresholds. The same script measures the release
+// build in `make bench`; here it is the debug build, whose limits are wider, so that a regression
+// shows before it is merged.
 import Foundation
 import Testing
 

@@ -1,5 +1,5 @@
-// What the core does by itself, now and then: expired messages leave the store, rows are written, and a
-// store that was put back from a backup gets new epochs.
+// What the core does by itself, now and then: expired messages leave the store, rows are written,
+// and a store that was put back from a backup gets new epochs.
 
 import BrokerSimulation
 import Primitives

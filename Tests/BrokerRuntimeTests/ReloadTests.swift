@@ -1,5 +1,5 @@
-// A broker that takes new files and settings while clients are connected: what is valid stays, what is
-// not any more leaves, and what is bad changes nothing.
+// A broker that takes new files and settings while clients are connected: what is valid stays, what
+// is not any more leaves, and what is bad changes nothing.
 import Administration
 import Configuration
 import Foundation

@@ -1,5 +1,5 @@
-// What a client does about groups and wills: requests that are repeated as they were, answers that can
-// be read, events as values.
+// What a client does about groups and wills: requests that are repeated as they were, answers that
+// can be read, events as values.
 
 import Primitives
 import Testing

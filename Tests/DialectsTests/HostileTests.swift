@@ -1,5 +1,5 @@
-// Bytes from somebody who means harm, or whose memory is broken: whatever they are, they are events, a
-// refusal or the end of the connection, and never the end of the broker.
+// Bytes from somebody who means harm, or whose memory is broken: whatever they are, they are
+// events, a refusal or the end of the connection, and never the end of the broker.
 
 import BrokerCore
 import Primitives

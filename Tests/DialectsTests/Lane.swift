@@ -1,5 +1,5 @@
-// A lane without a loop: the real desk and the real carrier between bytes and lines. The test plays the
-// sockets and the core.
+// A lane without a loop: the real desk and the real carrier between bytes and lines. The test plays
+// the sockets and the core.
 
 import Primitives
 import WireFormat

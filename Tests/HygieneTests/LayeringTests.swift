@@ -17,7 +17,9 @@ private let allowedImports: [String: Set<String>] = [
     "Credentials": ["BrokerCore", "Primitives", "COpenSSL", "Glibc", "FoundationEssentials"],
     "QueueStore": ["BrokerCore", "Primitives", "CLMDB", "Glibc", "Synchronization"],
     "Threads": ["CLinuxShims", "Glibc", "Synchronization"],
-    "NetTransport": ["Primitives", "Threads", "CLinuxShims", "COpenSSL", "Glibc", "Synchronization"],
+    "NetTransport": [
+        "Primitives", "Threads", "CLinuxShims", "COpenSSL", "Glibc", "Synchronization",
+    ],
     "CommandLineOptions": ["Glibc"],
     "Configuration": ["CommandLineOptions", "Glibc"],
     "Administration": ["FoundationEssentials", "Glibc"],
@@ -38,8 +40,8 @@ private let allowedImports: [String: Set<String>] = [
         "Synchronization",
     ],
     "martlet-bench": [
-        "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "CLinuxShims", "COpenSSL",
-        "Glibc", "Synchronization",
+        "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Threads", "CLinuxShims",
+        "COpenSSL", "Glibc", "Synchronization",
     ],
     "martlet-micro": ["BrokerCore", "WireFormat", "Primitives", "Glibc"],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],

@@ -1,5 +1,5 @@
-// SipHash-1-3 against values of the reference implementation, for the key 00 01 … 0F and the messages
-// 00 01 … of each length.
+// SipHash-1-3 against values of the reference implementation, for the key 00 01 … 0F and the
+// messages 00 01 … of each length.
 import Testing
 
 @testable import Primitives

@@ -1,4 +1,5 @@
-// The timing wheel against hand-made cases and against a sorted list that is too simple to be wrong.
+// The timing wheel against hand-made cases and against a sorted list that is too simple to be
+// wrong.
 import Primitives
 import Testing
 

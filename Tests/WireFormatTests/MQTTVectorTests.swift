@@ -98,8 +98,8 @@ struct MQTTDecoderTests {
         }
     }
 
-    /// Every property in every packet: what the table of the specification allows is understood, and
-    /// nothing else is.
+    /// Every property in every packet: what the table of the specification allows is understood,
+    /// and nothing else is.
     @Test(arguments: MQTT.PropertyIdentifier.allCases)
     func `knows which packets may carry a property`(identifier: MQTT.PropertyIdentifier) {
         let name = "property-\(identifier.rawValue)-"

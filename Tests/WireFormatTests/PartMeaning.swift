@@ -1,5 +1,5 @@
-// Says what parameters, results and group events mean in the words of Tests/Vectors/mrt-parts.txt, and
-// encodes what was understood again.
+// Says what parameters, results and group events mean in the words of Tests/Vectors/mrt-parts.txt,
+// and encodes what was understood again.
 
 import Primitives
 

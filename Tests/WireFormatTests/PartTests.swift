@@ -1,5 +1,5 @@
-// Parameters, results and group events: the vectors of parts, and what must hold for bytes that nobody
-// chose.
+// Parameters, results and group events: the vectors of parts, and what must hold for bytes that
+// nobody chose.
 
 import Primitives
 import Testing

@@ -94,8 +94,8 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
             + (isGroup ? #","groupid":"fleet-7"}"# : "}")
     }
 
-    /// CONNECT with client id, user name and password, keep-alive 300; CONNACK. In 5.0 with a session
-    /// expiry asked for and a receive maximum granted.
+    /// CONNECT with client id, user name and password, keep-alive 300; CONNACK. In 5.0 with a
+    /// session expiry asked for and a receive maximum granted.
     private static func connect(_ version: MQTT.Version) -> [[UInt8]] {
         var connect = MQTT.Connect(version)
         connect.keepAliveSeconds = 300

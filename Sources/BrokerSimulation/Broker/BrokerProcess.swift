@@ -1,5 +1,5 @@
-// One life of the broker's process: the real core with its lanes, from a start to a stop or a crash. What
-// it has not committed dies with it.
+// One life of the broker's process: the real core with its lanes, from a start to a stop or a
+// crash. What it has not committed dies with it.
 
 import BrokerCore
 import Primitives
@@ -118,8 +118,8 @@ final class BrokerProcess {
         lookAround()
     }
 
-    /// After every entry into the core: wakes the lanes it has left something for, and the writer, and
-    /// sets the clock.
+    /// After every entry into the core: wakes the lanes it has left something for, and the writer,
+    /// and sets the clock.
     private func lookAround() {
         for lane in 0..<laneCount where !effects[UInt8(lane)].isEmpty { askForTurn(lane) }
         if broker.hasBatch, !isStoreAsked {

@@ -1,5 +1,5 @@
-// The store of the simulated machine: the naive one, with commits that take time, with crashes in the
-// middle of them, and with the planted bugs that belong to a store. It outlives the process.
+// The store of the simulated machine: the naive one, with commits that take time, with crashes in
+// the middle of them, and with the planted bugs that belong to a store. It outlives the process.
 
 import BrokerCore
 import Primitives

@@ -1,5 +1,5 @@
-// One lane as the real runtime runs it: bytes become events as they arrive, once per turn the core is
-// entered with all of them, and what it wants done is carried out. The desk, the carrier and the
+// One lane as the real runtime runs it: bytes become events as they arrive, once per turn the core
+// is entered with all of them, and what it wants done is carried out. The desk, the carrier and the
 // core are the real ones; the sockets are not.
 
 import BrokerCore
@@ -66,8 +66,8 @@ struct SimulatedLane: ~Copyable {
         desk.events.append(.connectionClosed(connection, cause))
     }
 
-    /// Whether a client has been silent for too long. Nil when its connection is gone, otherwise the
-    /// milliseconds until it is worth looking again.
+    /// Whether a client has been silent for too long. Nil when its connection is gone, otherwise
+    /// the milliseconds until it is worth looking again.
     mutating func checkSilence(_ connection: ConnectionID) -> UInt64? {
         guard let quiet = host[connection], quiet.name == connection, !quiet.isClosing else {
             return nil

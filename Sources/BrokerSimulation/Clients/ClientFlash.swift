@@ -1,5 +1,5 @@
-// What a simulated device keeps without power: the records of PROTOCOL.md section 8, each written as one
-// piece.
+// What a simulated device keeps without power: the records of PROTOCOL.md section 8, each written
+// as one piece.
 
 import WireFormat
 

@@ -1,5 +1,5 @@
-// What a device does with what it is sent: the wire is read along, each message is processed together with
-// its record, and only then acknowledged.
+// What a device does with what it is sent: the wire is read along, each message is processed
+// together with its record, and only then acknowledged.
 
 import ClientCore
 import Primitives

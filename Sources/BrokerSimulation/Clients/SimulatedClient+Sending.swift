@@ -1,5 +1,5 @@
-// What a device sends: messages that are in its flash before they are on the wire, requests, and the bytes
-// of its machine.
+// What a device sends: messages that are in its flash before they are on the wire, requests, and
+// the bytes of its machine.
 
 import ClientCore
 import Primitives

@@ -1,8 +1,8 @@
-// A device with the real client machine: it connects, keeps its records in flash, processes what it is
-// sent, and can lose its power between any two of its own steps.
+// A device with the real client machine: it connects, keeps its records in flash, processes what it
+// is sent, and can lose its power between any two of its own steps.
 //
-// This file holds its life; what it receives stands in SimulatedClient+Receiving.swift, what it sends in
-// SimulatedClient+Sending.swift.
+// This file holds its life; what it receives stands in SimulatedClient+Receiving.swift, what it
+// sends in SimulatedClient+Sending.swift.
 
 import ClientCore
 import Primitives

@@ -1,5 +1,5 @@
-// Reads along at a client: what a device that understands PROTOCOL.md and nothing else can see on its
-// wire. It is no part of the client and changes nothing.
+// Reads along at a client: what a device that understands PROTOCOL.md and nothing else can see on
+// its wire. It is no part of the client and changes nothing.
 
 import Primitives
 import WireFormat

@@ -1,5 +1,5 @@
-// What the book of promises knows of sends, sessions and devices: only what a client can see, and when
-// the broker died.
+// What the book of promises knows of sends, sessions and devices: only what a client can see, and
+// when the broker died.
 
 import Primitives
 import WireFormat
@@ -88,14 +88,14 @@ struct FilterFact {
 struct DeviceFact {
     let user: Int
     var session: Int?
-    /// The earliest moment at which the connection that was let in last can have ended; nil while it
-    /// stands. Where there are rivals it may have been another's.
+    /// The earliest moment at which the connection that was let in last can have ended; nil while
+    /// it stands. Where there are rivals it may have been another's.
     var lastEnd: Instant?
     var expirySeconds: UInt32 = 0
     /// The client has asked for something that ends the session.
     var mayEnd = false
-    /// Clients that asked to begin anew and have not seen CONNACK since: that may happen late, after
-    /// a rival has seen its own.
+    /// Clients that asked to begin anew and have not seen CONNACK since: that may happen late,
+    /// after a rival has seen its own.
     var cleanStarters: Set<Int> = []
     /// A rival has logged in since the holder did: the broker has forgotten the holder's sends.
     var hasRival = false

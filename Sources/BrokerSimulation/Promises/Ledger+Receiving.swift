@@ -127,8 +127,8 @@ extension Ledger {
     private func checkTransient(
         _ fact: ReceiptFact, _ send: SendFact, _ message: Int, _ client: Int
     ) {
-        // What was delivered to a subscription that wants it at most once, before the broker forgot the
-        // send or took it back, is not known.
+        // What was delivered to a subscription that wants it at most once, before the broker forgot
+        // the send or took it back, is not known.
         let isResend =
             send.grade != .transient
             && (deaths > send.deathsBefore || send.forgetfulness > 0 || mayHaveLackedRoom(send))
@@ -143,8 +143,8 @@ extension Ledger {
         _ fact: ReceiptFact, _ send: SendFact, _ received: ReceivedMessage, _ message: Int,
         _ client: Int
     ) {
-        // A store that is full refuses what was delivered and not acknowledged when its connection was
-        // lost; sent again, it is marked.
+        // A store that is full refuses what was delivered and not acknowledged when its connection
+        // was lost; sent again, it is marked.
         let fillings = max(fullTimes - send.fullTimesBefore, isStoreFull ? 1 : 0)
         let reasons = deaths - send.deathsBefore + send.forgetfulness + fillings
         if fact.count > 1 + reasons {
@@ -185,9 +185,9 @@ extension Ledger {
         routes[route] = send.number
     }
 
-    /// A send that comes again and is not known, because the broker has forgotten it or had refused it, is
-    /// a new send: it is accepted after others that followed it the first time, and its receivers are
-    /// those of now.
+    /// A send that comes again and is not known, because the broker has forgotten it or had refused
+    /// it, is a new send: it is accepted after others that followed it the first time, and its
+    /// receivers are those of now.
     private func isResend(_ received: ReceivedMessage, _ send: SendFact) -> Bool {
         send.forgetfulness > 0 || (received.isMarked && deaths > send.deathsBefore)
             || mayHaveLackedRoom(send)

@@ -1,5 +1,5 @@
-// The settlement at the end of a run, when everything has come to rest: every acknowledged message has to be
-// with everybody who was promised it.
+// The settlement at the end of a run, when everything has come to rest: every acknowledged message
+// has to be with everybody who was promised it.
 
 import Primitives
 import WireFormat
@@ -46,9 +46,9 @@ extension Ledger {
         settleMail(message, send, outcome)
     }
 
-    /// Whether a session should have a message and has not. What a session had not acknowledged when it
-    /// expired waits for the user, and has to be in a later session of a user with one device; where
-    /// there are more devices, the others had copies of their own.
+    /// Whether a session should have a message and has not. What a session had not acknowledged
+    /// when it expired waits for the user, and has to be in a later session of a user with one
+    /// device; where there are more devices, the others had copies of their own.
     private func isMissing(_ message: Int, from index: Int) -> Bool {
         let session = sessions[index]
         if session.received.contains(message) { return false }
@@ -89,8 +89,8 @@ extension Ledger {
         }
     }
 
-    /// Mail for a user outlives sessions: what was acknowledged reaches a user with one device even if
-    /// there was no session, or it expired meanwhile.
+    /// Mail for a user outlives sessions: what was acknowledged reaches a user with one device even
+    /// if there was no session, or it expired meanwhile.
     private func settleMail(_ message: Int, _ send: SendFact, _ outcome: SendFact.Outcome) {
         guard case .users(let users, let isList) = send.receivers, send.expirySeconds == 0 else {
             return

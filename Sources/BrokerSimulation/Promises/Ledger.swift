@@ -1,6 +1,6 @@
-// The book of promises: it hears what every client asked for, was told and received, knows nothing of how
-// the broker works, and compares. This file keeps the facts of sends and sessions; what is received
-// stands in Ledger+Receiving.swift, the settlement at the end in Ledger+Settlement.swift.
+// The book of promises: it hears what every client asked for, was told and received, knows nothing
+// of how the broker works, and compares. This file keeps the facts of sends and sessions; what is
+// received stands in Ledger+Receiving.swift, the settlement at the end in Ledger+Settlement.swift.
 
 import Primitives
 import WireFormat
@@ -70,7 +70,9 @@ final class Ledger {
     /// An application hands a message over. Returns its name.
     func issue(_ send: SendFact) -> Int {
         var send = send
-        if let session = send.session { send.wasReachable = sessions[session].deathsBefore == deaths }
+        if let session = send.session {
+            send.wasReachable = sessions[session].deathsBefore == deaths
+        }
         sends.append(send)
         let message = sends.count - 1
         if send.grade != .transient { openSends[send.client].append(message) }
@@ -96,8 +98,8 @@ final class Ledger {
         history.note(.message(message), "its sender has forgotten it")
     }
 
-    /// A client will not send a message again: it has written down what became of it, or has forgotten
-    /// it.
+    /// A client will not send a message again: it has written down what became of it, or has
+    /// forgotten it.
     func close(_ message: Int) {
         openSends[sends[message].client].removeAll { $0 == message }
     }
@@ -192,10 +194,10 @@ final class Ledger {
         fullTimes > send.fullTimesBefore || isStoreFull || profile.hasSmallQueues
     }
 
-    /// A refused send was received. Only grade *durable*, and what a subscription wants at most once, is
-    /// delivered before it is stored, so only there can a broker that dies, or a store that turns out
-    /// to be full, refuse what has arrived; and what a broker may forget can be refused when it comes
-    /// again.
+    /// A refused send was received. Only grade *durable*, and what a subscription wants at most
+    /// once, is delivered before it is stored, so only there can a broker that dies, or a store
+    /// that turns out to be full, refuse what has arrived; and what a broker may forget can be
+    /// refused when it comes again.
     func checkRefusedDelivery(_ message: Int) {
         let send = sends[message]
         let isExcused =

@@ -1,5 +1,5 @@
-// What will happen when: a queue of occurrences in the order of their times, and for equal times in the
-// order in which they were entered, so that a run can be repeated.
+// What will happen when: a queue of occurrences in the order of their times, and for equal times in
+// the order in which they were entered, so that a run can be repeated.
 
 import Primitives
 
@@ -9,8 +9,8 @@ enum End: Hashable {
     case client
 }
 
-/// One thing that will happen. Links and clients are named by their index; what belongs to one life of
-/// the broker names it, and falls away when that life is over.
+/// One thing that will happen. Links and clients are named by their index; what belongs to one life
+/// of the broker names it, and falls away when that life is over.
 enum Occurrence: Hashable {
     /// A lane looks at what has arrived and at what the core left for it.
     case laneTurn(lane: Int, life: Int)

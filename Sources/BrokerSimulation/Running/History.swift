@@ -1,5 +1,5 @@
-// What happened, in words for people: kept only when somebody is going to read it, since a run can always
-// be repeated.
+// What happened, in words for people: kept only when somebody is going to read it, since a run can
+// always be repeated.
 
 import Primitives
 

@@ -1,5 +1,5 @@
-// Planted bugs. A simulation that has never found a bug proves nothing: each of these is one that the
-// promises forbid, and the tests hold that it is found within a stated number of seeds.
+// Planted bugs. A simulation that has never found a bug proves nothing: each of these is one that
+// the promises forbid, and the tests hold that it is found within a stated number of seeds.
 
 /// A bug that is put into a run on purpose. The names are those of the command line.
 public enum Mutation: String, CaseIterable, Sendable {

@@ -1,6 +1,6 @@
-// How one run's world is made: drawn from the seed, so that some runs have one user with tiny windows
-// and others a crowd, some lose power all the time and others never. Runs that differ find more
-// than runs that are all alike.
+// How one run's world is made: drawn from the seed, so that some runs have one user with tiny
+// windows and others a crowd, some lose power all the time and others never. Runs that differ find
+// more than runs that are all alike.
 
 import BrokerCore
 import Primitives

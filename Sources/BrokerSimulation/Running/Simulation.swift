@@ -1,6 +1,6 @@
-// One run: a broker, its store, a network and clients in one process and one thread, with one agenda. First
-// a storm of use and troubles, for as many steps as asked for; then healing, until everything has come
-// to rest; then the settlement. The same options give the same run.
+// One run: a broker, its store, a network and clients in one process and one thread, with one
+// agenda. First a storm of use and troubles, for as many steps as asked for; then healing, until
+// everything has come to rest; then the settlement. The same options give the same run.
 
 import BrokerCore
 import Primitives

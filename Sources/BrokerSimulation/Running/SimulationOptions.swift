@@ -3,8 +3,8 @@
 /// The options of one run.
 public struct SimulationOptions: Hashable, Sendable {
     public var seed: UInt64
-    /// Occurrences until the troubles end and everything has to come to rest. A run with fewer steps is
-    /// the beginning of one with more.
+    /// Occurrences until the troubles end and everything has to come to rest. A run with fewer
+    /// steps is the beginning of one with more.
     public var stepMaximum: Int
     /// Troubles that may happen.
     public var troubles: Troubles

@@ -1,8 +1,8 @@
-// The only source of chance in a simulation: a generator that gives the same numbers for the same seed
-// on every machine and in every version of the standard library.
+// The only source of chance in a simulation: a generator that gives the same numbers for the same
+// seed on every machine and in every version of the standard library.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): a counter and a mix. Each part of a simulation has a generator
-/// of its own, so that one part's choices do not shift another's.
+/// SplitMix64 (Steele, Lea, Flood 2014): a counter and a mix. Each part of a simulation has a
+/// generator of its own, so that one part's choices do not shift another's.
 struct SimulationRandom {
     private var state: UInt64
 

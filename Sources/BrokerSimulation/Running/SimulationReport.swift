@@ -38,8 +38,8 @@ public struct SimulationReport: Sendable {
         fingerprint = mix.next()
     }
 
-    /// What a person needs to find the bug: the promise, the line to paste, and what happened to the
-    /// message. Nil when every promise was kept.
+    /// What a person needs to find the bug: the promise, the line to paste, and what happened to
+    /// the message. Nil when every promise was kept.
     ///
     /// - Parameter revision: of the sources, for the line.
     public func failureText(revision: String) -> String? {

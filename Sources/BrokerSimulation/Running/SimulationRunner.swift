@@ -2,10 +2,11 @@
 
 /// Runs, and repeats failing runs with less in them.
 public enum SimulationRunner {
-    /// The shortest and calmest run found that breaks a promise where this one does, with its history.
+    /// The shortest and calmest run found that breaks a promise where this one does, with its
+    /// history.
     ///
-    /// A run with fewer steps is the beginning of the same run, so that the number of steps is found
-    /// by halving; then each kind of trouble is left out where the run fails without it.
+    /// A run with fewer steps is the beginning of the same run, so that the number of steps is
+    /// found by halving; then each kind of trouble is left out where the run fails without it.
     ///
     /// - Parameter runMaximum: how many runs it may cost.
     public static func shrink(

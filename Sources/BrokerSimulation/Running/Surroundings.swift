@@ -1,4 +1,5 @@
-// What everything in a run shares: the time, chance, what is to come, and the book of what was promised.
+// What everything in a run shares: the time, chance, what is to come, and the book of what was
+// promised.
 
 import BrokerCore
 import Primitives
@@ -9,15 +10,15 @@ final class Surroundings {
     let ledger: Ledger
     let history: History
 
-    /// Broker time, which is the true time here. It does not begin at 0, so that a forgotten instant
-    /// is noticed.
+    /// Broker time, which is the true time here. It does not begin at 0, so that a forgotten
+    /// instant is noticed.
     private(set) var now = Instant(milliseconds: 1_000_000)
     var agenda = Agenda()
     /// The troubles are over: nothing is lost any more, and everything has to come to rest.
     var isHealing = false
 
-    /// Chance of the network, of clients' power, of what clients do, of troubles, and of the broker's
-    /// epochs and cookies.
+    /// Chance of the network, of clients' power, of what clients do, of troubles, and of the
+    /// broker's epochs and cookies.
     var networkRandom: SimulationRandom
     var powerRandom: SimulationRandom
     var useRandom: SimulationRandom

@@ -134,7 +134,8 @@ extension MQTT.PropertyIdentifier {
         self == .userProperty || (self == .subscriptionIdentifier && owner == .publish)
     }
 
-    /// Whether it has no field in its packet's struct and is carried in the ``MQTT/PropertySection``.
+    /// Whether it has no field in its packet's struct and is carried in the
+    /// ``MQTT/PropertySection``.
     func isCarried(in owner: MQTT.PropertyOwner) -> Bool {
         switch self {
         case .payloadFormatIndicator, .contentType, .responseTopic, .correlationData,

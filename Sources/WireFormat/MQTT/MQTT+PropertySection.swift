@@ -63,8 +63,8 @@ extension MQTT {
         }
     }
 
-    /// Walks over the properties of one section and checks each: its identifier, its owner, its form
-    /// and range, and that it stands there once.
+    /// Walks over the properties of one section and checks each: its identifier, its owner, its
+    /// form and range, and that it stands there once.
     public struct PropertyReader {
         private var reader: PacketReader
         private let owner: PropertyOwner

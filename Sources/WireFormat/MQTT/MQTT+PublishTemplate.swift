@@ -3,7 +3,8 @@
 // topic alias, subscription identifier.
 //
 //     the template   | topic | varint property length | properties | payload |
-//     a receiver's   | topic or alias only | packet id | varint length | alias | id | properties | payload |
+//     a receiver's   | topic or alias only | packet id | varint length | alias | id |
+//                    | properties | payload |
 
 import Primitives
 

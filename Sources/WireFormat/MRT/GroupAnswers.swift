@@ -1,8 +1,9 @@
-// What the broker tells of groups: the results of list and describe, and the events that members get
-// in a DELIVER of kind 7. Ranges are relative to the content, or the payload, that was decoded.
+// What the broker tells of groups: the results of list and describe, and the events that members
+// get in a DELIVER of kind 7. Ranges are relative to the content, or the payload, that was decoded.
 //
 //     21 list      | u8 more | run of: string8 group, string8 title, u8 own |
-//     22 describe  | u8 flags | string8 owner | string8 title | varint members in all | stringv meta |
+//     22 describe  | u8 flags | string8 owner | string8 title | varint members in all |
+//                  | stringv meta |
 //                  | run of string8 member |
 //        flags     4: more members follow   2: the asking user owns it   1: has an allow list
 //     event        | 1 joined, 2 left, 3 kicked | rest: user |
@@ -161,7 +162,8 @@ extension MRT {
         case allowListUpdated(AllowList)
         case metaUpdated(ByteRange)
 
-        /// Reads a payload; nil for an event that this program does not know, which is not an error.
+        /// Reads a payload; nil for an event that this program does not know, which is not an
+        /// error.
         public init?(_ payload: UnsafeRawBufferPointer) throws(WireError) {
             try self.init(ByteRange(offset: 0, count: payload.count), in: payload)
         }

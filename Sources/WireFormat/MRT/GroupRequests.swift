@@ -1,4 +1,5 @@
-// What the operations 16 to 24 ask of groups. Ranges are relative to the parameters that were decoded.
+// What the operations 16 to 24 ask of groups. Ranges are relative to the parameters that were
+// decoded.
 //
 //     16 create          | fixed8 key | string8 title | stringv meta | allow list |
 //     17 join, 18 leave  | string8 group |
@@ -136,7 +137,8 @@ extension MRT {
     /// The parameters of ``Operation/groupList``: a page of the user's groups, in the order of the
     /// bytes of their ids.
     public struct GroupListQuery: Hashable, Sendable, RequestPart {
-        /// The page begins behind this id, whether or not it still exists; empty for the first page.
+        /// The page begins behind this id, whether or not it still exists; empty for the first
+        /// page.
         public var after: ByteRange
 
         public init(after: ByteRange = .empty) {
@@ -204,7 +206,8 @@ extension MRT {
         }
     }
 
-    /// The parameters of ``Operation/groupSetAllowList``: all of the new list (requirement row D27).
+    /// The parameters of ``Operation/groupSetAllowList``: all of the new list (requirement row
+    /// D27).
     public struct GroupSetAllowList: Hashable, Sendable, RequestPart {
         public var group: ByteRange
         public var allowList: AllowList

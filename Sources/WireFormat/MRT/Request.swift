@@ -92,8 +92,8 @@ extension MRT {
         /// The operation's result on success, UTF-8 text for people on failure.
         public var content: ByteRange
 
-        /// Bytes of content that fit into a packet of `byteCount`, whatever the identifier; 0 stands
-        /// for a packet of any size.
+        /// Bytes of content that fit into a packet of `byteCount`, whatever the identifier; 0
+        /// stands for a packet of any size.
         public static func contentByteCount(ofPacket byteCount: UInt32) -> Int {
             byteCount == 0
                 ? .max
