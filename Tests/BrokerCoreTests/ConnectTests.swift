@@ -22,24 +22,31 @@ import Testing
         #expect(world.lines() == ["ann/phone: accepted, new"])
     }
 
-    @Test func `finds the session that an earlier one left, once its return is committed`() {
+    @Test func `finds the session that an earlier one left, without waiting for a commit`() {
         world.begin("ann/phone")
         world.lose("ann/phone")
         world.settle()
         world.connect("ann/phone")
+        #expect(world.lines() == ["ann/phone: accepted, present"])
+    }
+
+    @Test func `waits for the commit of its return where the session would soon have ended`() {
+        world.begin("ann/phone", expiry: 3600)
+        world.lose("ann/phone")
+        world.settle()
+        world.connect("ann/phone", expiry: 3600)
         #expect(world.lines() == [])
         world.commit()
         #expect(world.lines() == ["ann/phone: accepted, present"])
     }
 
-    @Test func `that comes while its session is being created waits for its own commit`() {
+    @Test func `that comes while its session is being created waits for the same commit`() {
         world.connect("ann/phone")
         world.beginCommit()
         world.lose("ann/phone")
         world.connect("ann/phone")
-        world.finishCommit()
         #expect(world.lines() == [])
-        world.commit()
+        world.finishCommit()
         #expect(world.lines() == ["ann/phone: accepted, present"])
     }
 

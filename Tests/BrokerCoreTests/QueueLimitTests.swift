@@ -186,7 +186,6 @@ import Testing
         world.lose("ann/phone")
         send(1...4)
         world.connect("ann/phone")
-        world.commit()
         world.beginCommit()
         // The load is under way; what it brings is delivered before the trim is carried out.
         world.send("bob/pc", 5, to: .user("ann"), "5")

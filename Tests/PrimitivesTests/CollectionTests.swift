@@ -1,0 +1,174 @@
+// The ground the core stands on: slab, ring, arena and table, each against what the standard library
+// would do.
+
+import Testing
+
+@testable import Primitives
+
+@Suite struct `A slab` {
+    @Test func `keeps objects where they are, and gives places again`() {
+        var slab = Slab<String>(minimumCapacity: 1)
+        let handles = (0..<100).map { slab.insert("object \($0)") }
+        #expect(handles.map(\.index) == Array(0..<100))
+        for index in stride(from: 0, to: 100, by: 2) as StrideTo<UInt32> { slab.remove(index) }
+        let count = slab.count
+        #expect(count == 50)
+        let again = slab.insert("again")
+        #expect(again.index == 98, "the place that was left last is taken first")
+        let texts = [slab[1], slab[98], slab[99]]
+        #expect(texts == ["object 1", "again", "object 99"])
+        let end = slab.endIndex
+        #expect(end == 100)
+    }
+
+    @Test func `knows a handle whose place is another's`() {
+        var slab = Slab<Int>()
+        let first = slab.insert(1)
+        let removed = slab.remove(first.index)
+        let isThere = [slab.contains(first), slab.contains(first.index)]
+        #expect(removed == 1 && isThere == [false, false])
+        let second = slab.insert(2)
+        #expect(second.index == first.index)
+        let known = [
+            slab.contains(first), slab.contains(second), slab.contains(Slab<Int>.none),
+            slab.contains(Handle(index: 77, generation: 1)),
+        ]
+        #expect(known == [false, true, false, false])
+        let handle = slab.handle(second.index)
+        #expect(handle == second)
+    }
+
+    @Test func `ends the objects it still holds, each once`() {
+        final class Ends { var count = 0 }
+        struct Guest: ~Copyable {
+            let ends: Ends
+            deinit { ends.count += 1 }
+        }
+        let ends = Ends()
+        do {
+            var slab = Slab<Guest>(minimumCapacity: 2)
+            for _ in 0..<10 { _ = slab.insert(Guest(ends: ends)) }
+            slab.remove(3)
+            slab.remove(4)
+            #expect(ends.count == 2)
+        }
+        #expect(ends.count == 10)
+    }
+}
+
+@Suite struct `A ring` {
+    @Test(arguments: 1...6 as ClosedRange<UInt64>)
+    func `does what an array does`(seed: UInt64) {
+        var random = Draw(state: seed)
+        var ring = Ring<UInt64>()
+        var model: [UInt64] = []
+        for step in 0..<2_000 as Range<UInt64> {
+            switch random.below(10) {
+            case 0..<5:
+                ring.append(step)
+                model.append(step)
+            case 5..<8 where !model.isEmpty:
+                let first = ring.removeFirst()
+                #expect(first == model.removeFirst())
+            case 8 where !model.isEmpty:
+                let position = Int(random.below(UInt64(model.count)))
+                let removed = ring.remove(at: position)
+                #expect(removed == model.remove(at: position))
+            case 9 where random.below(20) == 0:
+                ring.removeAll()
+                model.removeAll()
+            default: break
+            }
+            let (contents, isEmpty) = ((0..<ring.count).map { ring[$0] }, ring.isEmpty)
+            #expect(contents == model)
+            #expect(isEmpty == model.isEmpty)
+        }
+    }
+
+    @Test func `takes elements at a position`() {
+        var ring = Ring<Int>()
+        for number in 0..<20 { ring.append(number) }
+        for _ in 0..<15 { ring.removeFirst() }
+        for number in 20..<30 { ring.append(number) }
+        ring[0] += 100
+        let ends = [ring[0], ring[14]]
+        #expect(ends == [115, 29])
+    }
+}
+
+@Suite struct `A byte arena` {
+    @Test func `gives ranges that stay right while it grows`() {
+        var arena = ByteArena(capacity: 1)
+        let texts = (0..<200).map { String(repeating: "x\($0)", count: $0 % 7) }
+        let ranges = texts.map { text in Array(text.utf8).withUnsafeBytes { arena.append($0) } }
+        for (text, range) in zip(texts, ranges) {
+            let found = String(decoding: range.bytes(in: arena.bytes), as: UTF8.self)
+            #expect(found == text)
+        }
+        let count = arena.count
+        #expect(count == texts.reduce(0) { $0 + $1.utf8.count })
+    }
+
+    @Test func `is filled in place, emptied, and gives back what one huge message took`() {
+        var arena = ByteArena(capacity: 64)
+        let range = arena.reserve(10_000)
+        for index in 0..<10_000 { arena.mutableBytes(range)[index] = UInt8(index & 255) }
+        let byte = range.bytes(in: arena.bytes)[513]
+        #expect(byte == 1)
+        arena.removeAll(retainingAtMost: 100)
+        let (count, capacity) = (arena.count, arena.capacity)
+        #expect(count == 0 && capacity == 100)
+        let nothing = arena.reserve(0)
+        #expect(nothing == ByteRange(offset: 0, count: 0))
+    }
+}
+
+@Suite struct `A byte key table` {
+    @Test(arguments: 1...6 as ClosedRange<UInt64>)
+    func `does what a dictionary does`(seed: UInt64) {
+        var random = Draw(state: seed)
+        var table = ByteKeyTable()
+        var model: [String: UInt32] = [:]
+        for step in 0..<6_000 as Range<UInt32> {
+            let name = "key \(random.below(500))"
+            Array(name.utf8).withUnsafeBytes { key in
+                let value = table.value(for: key)
+                #expect(value == model[name])
+                if model[name] == nil {
+                    table.insert(step, for: key)
+                    model[name] = step
+                } else if random.below(3) > 0 {
+                    let removed = table.remove(key)
+                    #expect(removed == model.removeValue(forKey: name))
+                }
+            }
+            let count = table.count
+            #expect(count == model.count)
+        }
+    }
+
+    @Test func `tells apart keys that begin alike, and knows the empty one`() {
+        var table = ByteKeyTable()
+        let names = ["", "a", "aa", "aaa", "aab"]
+        for (value, name) in names.enumerated() {
+            Array(name.utf8).withUnsafeBytes { table.insert(UInt32(value), for: $0) }
+        }
+        for (value, name) in names.enumerated() {
+            let found = Array(name.utf8).withUnsafeBytes { table.value(for: $0) }
+            #expect(found == UInt32(value))
+        }
+        let removed = Array("ab".utf8).withUnsafeBytes { table.remove($0) }
+        let count = table.count
+        #expect(removed == nil && count == 5)
+    }
+}
+
+/// Random numbers that a seed repeats.
+private struct Draw {
+    var state: UInt64
+
+    mutating func below(_ bound: UInt64) -> UInt64 {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return (state >> 33) % bound
+    }
+}
