@@ -116,6 +116,9 @@ let package = Package(
             ]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
+        .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),
+        .testTarget(
+            name: "MartletToolTests", dependencies: ["martlet", "MartletClient", "CommandLineOptions"]),
         .testTarget(
             name: "EndToEndTests",
             dependencies: [

@@ -45,6 +45,20 @@ public struct IncomingMessage: Hashable, Sendable {
     /// To be stored with the message's effect, then acknowledged; nil for a transient message.
     public var record: InboxRecord?
 
+    /// A message as if it had come, for an application's own tests.
+    public init(
+        kind: Kind, from: String, time: UInt64, content: MessageContent, grade: Grade = .durable,
+        isPossibleDuplicate: Bool = false, record: InboxRecord? = nil
+    ) {
+        self.kind = kind
+        self.from = from
+        self.time = time
+        self.content = content
+        self.grade = grade
+        self.isPossibleDuplicate = isPossibleDuplicate
+        self.record = record
+    }
+
     /// The JSON of the catalogue (S13, S16, S19):
     /// `{"msg":{"t":"0","b":"…"},"from":"…","time":"…"}`, with `groupid` for group messages; nil
     /// for bytes and events, which have none.
