@@ -13,6 +13,7 @@ import Testing
         #expect(missing(SendOption.self) == [])
         #expect(missing(ListenOption.self) == [])
         #expect(missing(PresenceOption.self) == [])
+        #expect(missing(GroupOption.self) == [])
         #expect(missing(TokenMintOption.self) == [])
         #expect(missing(UserAddOption.self) == [])
         #expect(missing(AppOption.self) == [])
