@@ -193,6 +193,7 @@ enum MartletProgram {
           join, leave          puts you in, takes you out
           kick, ban            takes a member out; ban keeps them out. The owner's alone, as are
           meta, allow          which replace the group's data, and who may join
+          --everybody          allow: everybody may join again
           list, show           your groups; one group and its members
           --json               list and show: one JSON object per line
 
