@@ -200,6 +200,9 @@ public struct PacketDesk: ~Copyable {
             case .pingRequest:
                 _ = try MRT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
                 host.write(MRT.Ping(isResponse: true), to: connection)
+            case .channel:
+                // There are no gateways here (docs/PROTOCOL.md section 7).
+                fail(connection, .implementationSpecificError, &host, &notes)
             case let type:
                 try MRTReader.read(
                     type, frame, bytes, connection,

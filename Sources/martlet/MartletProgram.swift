@@ -120,9 +120,12 @@ enum MartletProgram {
           martlet listen [--topic FILTER]... [--json] [--count N]
           martlet presence USER
           martlet group create --name NAME [--allow USER[,USER...]] [--meta JSON]
-          martlet group (join | leave | show) GROUP
-          martlet group (kick | ban) GROUP USER
+          martlet group join GROUP
+          martlet group leave GROUP
           martlet group list
+          martlet group show GROUP
+          martlet group kick GROUP USER
+          martlet group ban GROUP USER
           martlet group meta GROUP JSON
           martlet group allow GROUP (USER[,USER...] | --everybody)
           martlet token mint --user USER [--user USER]... [--expiry 10y]
@@ -175,10 +178,12 @@ enum MartletProgram {
                                exactly after what was printed
           --expiry TIME        how long mail is kept while nobody listens
           --transient-session  leave no session behind: only what arrives meanwhile is seen
-          --will TEXT          is sent for you when this command is lost, though not when it ends,
-          --will-to USER       to a user, or one of --will-group GROUP, --will-topic TOPIC and
-                               --will-broadcast
-          --will-delay TIME    unless it is back within this time
+          --will TEXT          sent for you when this command is lost, not when it ends; to whom:
+          --will-to USER       one of these four
+          --will-group GROUP
+          --will-topic TOPIC
+          --will-broadcast
+          --will-delay TIME    not sent if it is back within this time
 
         group
           create               makes a group that you own, and prints its id
@@ -188,6 +193,7 @@ enum MartletProgram {
           join, leave          puts you in, takes you out
           kick, ban            takes a member out; ban keeps them out. The owner's alone, as are
           meta, allow          which replace the group's data, and who may join
+          --everybody          allow: everybody may join again
           list, show           your groups; one group and its members
           --json               list and show: one JSON object per line
 
