@@ -4,8 +4,8 @@ import Testing
 
 @Suite struct StyleTests {
     /// More does not fit one sitting: the style asks for about 500, and this is where it insists.
-    private let lineCountMaximum = 720
-    /// As in .swift-format, which does not see C; that is held to the same width by its authors.
+    private let lineCountMaximum = 700
+    /// As in .swift-format, which sees neither C nor comments.
     private let columnMaximum = 100
 
     @Test func `the top level is exactly the known list`() throws {
@@ -48,7 +48,7 @@ import Testing
         let wide = places { [columnMaximum] in $0.count > columnMaximum }
         expectNone(
             try wide(
-                Repository.code().filter { $0.path.hasSuffix(".swift") } + [
+                Repository.code() + [
                     Repository.file("Makefile"), Repository.file(".ci/run"),
                 ]),
             remedy:

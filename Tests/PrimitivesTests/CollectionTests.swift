@@ -1,5 +1,5 @@
-// The ground the core stands on: slab, ring, arena and table, each against what the standard library
-// would do.
+// The ground the core stands on: slab, ring, arena and table, each against what the standard
+// library would do.
 
 import Testing
 

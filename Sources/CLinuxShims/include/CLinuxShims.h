@@ -3,7 +3,7 @@
 #ifndef CLINUXSHIMS_H
 #define CLINUXSHIMS_H
 
-// No _GNU_SOURCE in this header: it would change types that Swift's Glibc module defines without it.
+// No _GNU_SOURCE here: it would change types that Swift's Glibc module defines without it.
 #include <errno.h>
 #include <malloc.h>
 #include <netinet/in.h>
