@@ -71,10 +71,9 @@ enum MartletProgram {
             try await run(command, rest)
             return .success
         } catch let error as UsageError {
-            let topic = arguments.first.flatMap(HelpTopic.init(rawValue:))
+            let topic = arguments.first.flatMap(HelpTopic.init(rawValue:))?.rawValue
             StandardStream.error.print(
-                "martlet: \(error.message)\nSee martlet help\(topic.map { " \($0.rawValue)" } ?? "")"
-            )
+                "martlet: \(error.message)\nSee martlet help" + (topic.map { " \($0)" } ?? ""))
             return .usage
         } catch let failure as CommandFailure {
             StandardStream.error.print("martlet: \(failure.message)")
@@ -146,7 +145,9 @@ extension CommandFailure {
         case .invalid(let text): self.init(text, .usage)
         case .refused(let reason, _), .stopped(let reason):
             let code = reason.isFailure ? ExitCode.refused(reason: reason.rawValue) : .failure
-            self.init("\(error)\(Self.advice(reason))", code)
+            var advice = Self.advice(reason)
+            if case .stopped(.notAuthorized) = error { advice = "; its token was taken back" }
+            self.init("\(error)\(advice)", code)
         case .unreachable(let text):
             let advice =
                 text.contains("certificate")

@@ -113,8 +113,8 @@ extension String {
     }
 }
 
-/// A file of tokens as comma-separated values, quoted as in RFC 4180 but with the line ends of Unix,
-/// for shells; readable by its owner only.
+/// A file of tokens as comma-separated values, quoted as in RFC 4180 but with the line ends of
+/// Unix, for shells; readable by its owner only.
 final class TokenFile {
     let path: String
     private let descriptor: Int32

@@ -63,6 +63,16 @@ extension EndToEndTests {
             #expect(texts.map(String.init) == lines.map { "alice (unicast): \($0)" })
         }
 
+        @Test func `a line that is refused ends the command, though many are left`() async throws {
+            let broker = try await TestBroker("queues.messages=10")
+            try broker.addUsers("bob")
+            let lines = (0..<3_000).map { "line \($0)" }
+            let sent = try await martlet(
+                "send", "--to=bob", of: broker, input: lines.joined(separator: "\n"))
+            #expect(sent.exit == .code(0x97), "\(sent.text)")
+            #expect(try broker.counter("messages/received") == 10)
+        }
+
         @Test func `listen goes on exactly where its state file says`() async throws {
             let broker = try await TestBroker()
             try broker.addUsers("bob")
