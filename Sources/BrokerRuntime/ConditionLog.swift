@@ -1,5 +1,5 @@
-// Says in the log when the broker as a whole is in trouble, which no client's line tells: no room in
-// the store, messages dropped, nobody let in. It is told counters and states, and asks nobody.
+// Says in the log when the broker as a whole is in trouble, which no client's line tells: no room
+// in the store, messages dropped, nobody let in. It is told counters and states, and asks nobody.
 
 /// What was last said of each condition.
 struct ConditionLog {

@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test func `pages name configuration keys that there are`() throws {
-        let reference = Set(try found(#"^\| `([a-zA-Z.]+)` \|"#, in: page("configuration")))
+        let reference = Set(try found(#"^\| `([a-zA-Z0-9.]+)` \|"#, in: page("configuration")))
         let files =
             try Repository.files(in: ["docs/operating"], endings: [".md"])
             + [Repository.file("README.md")]
