@@ -127,7 +127,11 @@ let package = Package(
                 "martletd", "martlet",
             ]),
         .testTarget(
-            name: "BenchTests", dependencies: ["martlet-bench", "martletd", "CommandLineOptions"]),
+            name: "BenchTests",
+            dependencies: [
+                "martlet-bench", "martletd", "CommandLineOptions", "NetTransport", "WireFormat",
+                "Primitives",
+            ]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]
