@@ -91,6 +91,8 @@ enum BenchOption: String, OptionRules {
           martlet-bench sleepy  -c 1000 --sleep 5    a fleet that wakes, drains and sleeps
           martlet-bench slow    -c 1000              fanout; one reader in a hundred stalls
           martlet-bench floor   -c 1000 -F 16        the fan-out without any broker
+          martlet-bench compare FILE...              scenario files, several brokers in turn;
+                                                     martlet-bench compare --help tells more
 
           -h, --host HOST          the broker (localhost)
           -p, --port PORT          its port (1883; 8883 with --tls)

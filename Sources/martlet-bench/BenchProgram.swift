@@ -20,6 +20,7 @@ enum BenchProgram {
             return arguments.isEmpty ? .usage : .success
         }
         do throws(UsageError) {
+            if arguments.first == "compare" { return try CompareCommand.run(arguments.dropFirst()) }
             switch try plan(for: arguments) {
             case .help:
                 StandardStream.output.print(BenchOption.helpPage)

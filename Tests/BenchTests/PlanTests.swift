@@ -92,5 +92,7 @@ import Testing
     @Test func `the help page names every option`() {
         #expect(
             OptionParser<BenchOption>.namesMissing(inHelp: BenchOption.helpPage) == [])
+        #expect(
+            OptionParser<CompareOption>.namesMissing(inHelp: CompareOption.helpPage) == [])
     }
 }
