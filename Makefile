@@ -4,7 +4,7 @@
 #   make test    all tests                        make format  put the style right
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
-#   make firmware, firmware-test: the samples for devices
+#   make fuzz    bytes from strangers             make firmware, firmware-test: device samples
 
 # Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
 SWIFT ?= swift
@@ -46,6 +46,11 @@ run: deps
 sim: deps
 	$(SWIFT) build -c release --product martlet-sim
 	.build/release/martlet-sim $(ARGS)
+
+# Each target for a minute; ARGS='--seconds 600 connection' for one of them and longer.
+.PHONY: fuzz
+fuzz: deps
+	SWIFT=$(SWIFT) Tests/Fuzzing/fuzz $(ARGS)
 
 # Allocations against their thresholds, which must hold anywhere; then CPU time as ratios. Other
 # brokers are measured where they are installed. ARGS names scenarios: make bench ARGS=fanout-w16

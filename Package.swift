@@ -91,7 +91,11 @@ let package = Package(
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
-        .testTarget(name: "WireFormatTests", dependencies: ["WireFormat", "Primitives"]),
+        .target(
+            name: "PacketMeanings", dependencies: ["WireFormat", "Primitives"],
+            path: "Tests/PacketMeanings"),
+        .testTarget(
+            name: "WireFormatTests", dependencies: ["WireFormat", "PacketMeanings", "Primitives"]),
         .testTarget(
             name: "BrokerCoreTests",
             dependencies: ["BrokerCore", "BrokerSimulation", "Primitives"]),
@@ -128,6 +132,15 @@ let package = Package(
             ]),
         .testTarget(
             name: "BenchTests", dependencies: ["martlet-bench", "martletd", "CommandLineOptions"]),
+        // libFuzzer links the entry by itself (`make fuzz`); the tests run the targets without it.
+        .target(
+            name: "Fuzzing",
+            dependencies: [
+                "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation",
+                "Credentials", "Configuration", "QueueStore", "Primitives",
+            ], path: "Tests/Fuzzing/Targets"),
+        .target(name: "FuzzingEntry", dependencies: ["Fuzzing"], path: "Tests/Fuzzing/Entry"),
+        .testTarget(name: "FuzzingTests", dependencies: ["Fuzzing", "PacketMeanings"]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]

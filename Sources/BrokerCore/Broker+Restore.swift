@@ -132,7 +132,7 @@ extension Broker: StoreVisitor {
         var row = try RecordReader(value, version: 1, table: .counters, key: key)
         switch key.first.flatMap(CounterName.init) {
         case .identifiers:
-            identifiersReservedThrough = try row.read(UInt64.self)
+            identifiersReservedThrough = try row.readCounter()
             nextIdentifier = identifiersReservedThrough + 1
         case .storeIdentity:
             restoration!.identity = StoreIdentity(
@@ -166,7 +166,7 @@ extension Broker: StoreVisitor {
         else { throw .unreadableRecord(.sessions, key: key) }
         let epoch = try row.read(UInt64.self)
         var inbox = Inbox(queue: QueueID(raw: try row.read(UInt64.self)))
-        let reserved = try row.read(UInt64.self)
+        let reserved = try row.readCounter()
         // Numbers up to the reservation may have been seen: they are not used again.
         inbox.nextNumber = reserved + 1
         let expirySeconds = try row.read(UInt32.self)

@@ -45,6 +45,13 @@ private let allowedImports: [String: Set<String>] = [
     ],
     "martlet-micro": ["BrokerCore", "WireFormat", "Primitives", "Glibc"],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
+    // Shared by tests, and by the fuzzer.
+    "PacketMeanings": ["WireFormat", "Primitives", "Foundation"],
+    "Fuzzing": [
+        "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation", "Credentials",
+        "Configuration", "QueueStore", "Primitives", "Glibc",
+    ],
+    "FuzzingEntry": ["Fuzzing", "Glibc"],
 ]
 
 @Suite struct LayeringTests {
