@@ -74,22 +74,24 @@ private struct FuzzedBroker: ~Copyable {
 
     private mutating func read(_ peer: Int) {
         guard let connection = host.peers[peer].connection else { return }
-        let arena = host.peers[peer].unread
-        arena.withUnsafeBytes { arena in
-            let outcome = desk.receive(
-                ByteRange(offset: 0, count: arena.count), of: arena, from: connection,
-                host: &host, doorkeeper: &doorkeeper, notes: &notes)
-            precondition(outcome.consumed <= arena.count)
-            host.peers[peer].unread.removeFirst(outcome.consumed)
-            enterCore(arena)
+        let count = host.peers[peer].unread.count
+        host.peers[peer].unread.withUnsafeBytes {
+            UnsafeMutableRawBufferPointer(rebasing: host.arena[..<count]).copyMemory(from: $0)
         }
+        host.incomingCount = count
+        let arena = UnsafeRawBufferPointer(host.arena)
+        let outcome = desk.receive(
+            ByteRange(offset: 0, count: count), of: arena, from: connection, host: &host,
+            doorkeeper: &doorkeeper, notes: &notes)
+        precondition(outcome.consumed <= count)
+        host.peers[peer].unread.removeFirst(outcome.consumed)
+        enterCore(arena)
     }
 
     mutating func lose(_ peer: Int) {
         guard let connection = host.peers[peer].connection else { return }
         host.peers[peer] = Peer()
-        desk.conversations.close(connection)
-        desk.events.append(.connectionClosed(connection, .lost))
+        desk.closed(connection, .lost)
         enterCore(UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
@@ -114,7 +116,7 @@ private struct FuzzedBroker: ~Copyable {
     mutating func restart() {
         for peer in 0..<Self.peerCount {
             guard let connection = host.peers[peer].connection else { continue }
-            desk.conversations.close(connection)
+            desk.closed(connection, .lost, isTold: false)
             host.peers[peer] = Peer()
         }
         desk.events.removeAll()
@@ -179,10 +181,27 @@ private struct PeerTable: ConnectionHost {
     /// Of exactly the size of the packet, so that a sanitizer sees a byte too many.
     private var room = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
 
-    func free() { room.deallocate() }
+    /// The turn's incoming bytes, with room for what aliases stand for.
+    let arena = UnsafeMutableRawBufferPointer.allocate(
+        byteCount: unreadMaximum + TopicAliasLimits.burstByteCountMaximum, alignment: 1)
+    var incomingCount = 0
+    static let unreadMaximum = 1 << 18
+
+    func free() {
+        room.deallocate()
+        arena.deallocate()
+    }
+
+    mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
+        let range = ByteRange(offset: incomingCount, count: bytes.count)
+        UnsafeMutableRawBufferPointer(rebasing: arena[incomingCount...]).copyMemory(from: bytes)
+        incomingCount += bytes.count
+        return range
+    }
 
     private func has(_ connection: ConnectionID) -> Bool {
-        peers[connection.slot].connection == connection && !peers[connection.slot].isClosing
+        connection.slot < peers.count && peers[connection.slot].connection == connection
+            && !peers[connection.slot].isClosing
     }
 
     mutating func reservePacket(
