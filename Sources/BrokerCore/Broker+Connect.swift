@@ -257,11 +257,22 @@ extension Broker {
             sessions[session].doubtfulThrough = position.highestUsed
             // Records of grade *once* survive the broker, but neither their session nor a sender
             // with another numbering.
-            let isForgotten = isNew || hadOther || !isFirst || isRestoredBackup
-            sessions[session].forgottenThrough = isForgotten ? position.highestUsed : 0
+            if isNew || hadOther || !isFirst || isRestoredBackup {
+                forget(session, through: position.highestUsed)
+            } else if !isContinued {
+                forget(session, through: 0)
+            }
         }
         sessions[session].hasConnectedSinceStart = true
         _ = forgetResults(session, completeThrough(session, position.resultsSeen))
+    }
+
+    /// Notes up to which number a send of grade *once* may have been accepted without a record of
+    /// it. That must outlive a crash: the record that it stands for does not come back.
+    private mutating func forget(_ session: UInt32, through number: UInt64) {
+        guard number != sessions[session].forgottenThrough else { return }
+        sessions[session].forgottenThrough = number
+        if sessions[session].isPersistent { markDirty(session, .outbox, isUrgent: true) }
     }
 
     /// A reconnecting sender can only have seen results that were given.

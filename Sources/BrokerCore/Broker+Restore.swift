@@ -199,7 +199,6 @@ extension Broker: StoreVisitor {
     }
 
     private mutating func restoreOutbox(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        var row = try RecordReader(value, version: 1, table: .outboxes, key: key)
         guard key.count == 8 || key.count == 10,
             let session = restoration!.sessions[RecordKey.readNumber(key)]
         else { throw .danglingRecord(.outboxes, key: key) }
@@ -207,8 +206,12 @@ extension Broker: StoreVisitor {
             try restoreSend(session, key, value)
             return
         }
+        // Rows of version 1 have no number up to which sends are forgotten.
+        let version: UInt8 = value.first == 1 ? 1 : 2
+        var row = try RecordReader(value, version: version, table: .outboxes, key: key)
         sessions[session].outboxEpoch = try row.read(UInt64.self)
         sessions[session].resultsSeenThrough = try row.read(UInt64.self)
+        if version > 1 { sessions[session].forgottenThrough = try row.read(UInt64.self) }
         for _ in 0..<(try row.read(UInt16.self)) {
             var entry = OutboxEntry(number: try row.read(UInt64.self), stamp: 0, grade: .once)
             entry.isComplete = true
