@@ -25,6 +25,7 @@ let package = Package(
         .systemLibrary(name: "CLMDB", pkgConfig: "lmdb", providers: [.apt(["liblmdb-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(name: "CLinuxShims"),
+        .target(name: "CTLSMemory"),
         .target(name: "CMallocCount", path: "Bench/CMallocCount"),
 
         // Ground and bytes: the standard library only.
@@ -47,7 +48,7 @@ let package = Package(
             swiftSettings: hot),
         .target(
             name: "NetTransport",
-            dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL"],
+            dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory"],
             swiftSettings: hot),
         .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
         .target(name: "Administration"),
@@ -86,7 +87,8 @@ let package = Package(
                 "CLinuxShims", "COpenSSL",
             ], swiftSettings: hot),
         .executableTarget(
-            name: "martlet-micro", dependencies: ["BrokerCore", "WireFormat", "Primitives"],
+            name: "martlet-micro",
+            dependencies: ["BrokerCore", "WireFormat", "Primitives", "CLinuxShims"],
             path: "Bench/Micro", swiftSettings: hot),
 
         // Tests.
@@ -127,7 +129,8 @@ let package = Package(
                 "martletd", "martlet",
             ]),
         .testTarget(
-            name: "BenchTests", dependencies: ["martlet-bench", "martletd", "CommandLineOptions"]),
+            name: "BenchTests",
+            dependencies: ["martlet-bench", "martlet-micro", "martletd", "CommandLineOptions"]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]

@@ -156,7 +156,7 @@ extension Broker {
         let user = sessions[session].user
         if membership(of: user, in: group) != nil { return .done(.success) }
         if let allowed = groups[group].allowed, groups[group].owner != user,
-            !allowed.contains(users[user].name)
+            !allowed.contains(where: { users[user].name == $0 })
         {
             return .refused(.notAuthorized)
         }
@@ -165,7 +165,7 @@ extension Broker {
         else { return .refused(.quotaExceeded) }
         addMember(user, to: group)
         writeMember(user, group, isMember: true)
-        tell(group, .joined, users[user].name, by: session, moment, &effects)
+        tell(group, .joined, Array(users[user].name), by: session, moment, &effects)
         return .done(.success)
     }
 
@@ -177,7 +177,7 @@ extension Broker {
             return .done(.noSubscriptionExisted)
         }
         // While it is still a member, so that its other devices hear of it.
-        tell(group, .left, users[user].name, by: session, moment, &effects)
+        tell(group, .left, Array(users[user].name), by: session, moment, &effects)
         remove(membership)
         return .done(.success)
     }
@@ -202,7 +202,7 @@ extension Broker {
         _ effects: inout Effects
     ) -> GroupOutcome {
         let app = groups[group].app
-        guard let user = name.withUnsafeBytes({ apps[app].users.value(for: $0) }) else {
+        guard let user = self.user(named: name, app: app) else {
             return .refused(.topicNameInvalid)
         }
         guard user != groups[group].owner else { return .refused(.notAuthorized) }
@@ -212,8 +212,8 @@ extension Broker {
         let groupName = groups[group].name
         remove(membership)
         sendSystemMessage(
-            .kicked, about: groupName, payload: [], from: users[sessions[session].user].name,
-            moment
+            .kicked, about: groupName, payload: [],
+            from: Array(users[sessions[session].user].name), moment
         ) { broker, message, tally in
             if !broker.hasListener(user) {
                 broker.enqueue(message, mailboxOf: user, &tally)
@@ -231,7 +231,7 @@ extension Broker {
         _ group: UInt32, _ name: [UInt8], _ session: UInt32, _ moment: Moment,
         _ effects: inout Effects
     ) -> GroupOutcome {
-        guard users[groups[group].owner].name != name else { return .refused(.notAuthorized) }
+        if users[groups[group].owner].name == name { return .refused(.notAuthorized) }
         var allowed: [[UInt8]]
         if let list = groups[group].allowed {
             allowed = list
@@ -239,7 +239,9 @@ extension Broker {
             guard groups[group].memberships.count <= CoreLimits.groupAllowedMaximum else {
                 return .refused(.quotaExceeded)
             }
-            allowed = groups[group].memberships.map { users[memberships[$0].user].name }
+            allowed = groups[group].memberships.map {
+                Array(users[memberships[$0].user].name)
+            }
         }
         allowed.removeAll { $0 == name }
         replaceAllowed(group, allowed, session, moment, &effects)
@@ -302,7 +304,7 @@ extension Broker {
         }
         sendSystemMessage(
             .groupEvent, about: groups[group].name, payload: [event.rawValue] + data,
-            from: users[sessions[session].user].name, moment
+            from: Array(users[sessions[session].user].name), moment
         ) { broker, message, tally in
             broker.enqueue(message, group: group, excluding: session, &tally, moment, &effects)
         }

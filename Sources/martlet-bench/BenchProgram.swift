@@ -41,6 +41,8 @@ enum BenchProgram {
     }
 
     private static func measure(_ plan: Plan) -> ExitCode {
+        // As the broker has it: the floor is to show what TLS costs at its best.
+        TLSMemory.install()
         do throws(BenchFailure) {
             let report: Report
             if plan.scenario == .floor {
