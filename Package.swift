@@ -83,8 +83,8 @@ let package = Package(
         .executableTarget(
             name: "martlet-bench",
             dependencies: [
-                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Threads",
-                "CLinuxShims", "COpenSSL",
+                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Configuration",
+                "Threads", "CLinuxShims", "COpenSSL",
             ], swiftSettings: hot),
         .executableTarget(
             name: "martlet-micro",
@@ -130,7 +130,10 @@ let package = Package(
             ]),
         .testTarget(
             name: "BenchTests",
-            dependencies: ["martlet-bench", "martlet-micro", "martletd", "CommandLineOptions"]),
+            dependencies: [
+                "martlet-bench", "martlet-micro", "martletd", "CommandLineOptions", "NetTransport",
+                "WireFormat", "Primitives",
+            ]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]
