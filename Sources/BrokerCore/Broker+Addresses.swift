@@ -48,7 +48,9 @@ enum ReservedTopic {
 
 extension Broker {
     /// Those MQTT sessions that subscribe to an address; nil for none.
-    func audience(ofAddress kind: AddressKind, _ name: [UInt8], app: UInt32) -> UInt32? {
+    func audience(
+        ofAddress kind: AddressKind, _ name: some Collection<UInt8>, app: UInt32
+    ) -> UInt32? {
         guard apps[app].addressCount > 0 else { return nil }
         let prefix = kind.prefix
         return withUnsafeTemporaryAllocation(
@@ -57,10 +59,8 @@ extension Broker {
             filter.copyMemory(
                 from: UnsafeRawBufferPointer(
                     start: prefix.utf8Start, count: prefix.utf8CodeUnitCount))
-            name.withUnsafeBytes {
-                UnsafeMutableRawBufferPointer(rebasing: filter[prefix.utf8CodeUnitCount...])
-                    .copyMemory(from: $0)
-            }
+            UnsafeMutableRawBufferPointer(rebasing: filter[prefix.utf8CodeUnitCount...])
+                .copyBytes(from: name)
             return apps[app].topics.audience(of: UnsafeRawBufferPointer(filter))
         }
     }

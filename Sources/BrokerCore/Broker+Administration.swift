@@ -114,7 +114,8 @@ extension Broker {
             apps: apps.count, users: users.count, sessions: sessions.count,
             groups: groups.count, wills: wills.count,
             connections: connections.count, subscriptions: subscriptions, tokens: tokens.count,
-            messagesInMemory: messages.count, queuedMessages: queuedMessages,
+            messagesInMemory: messages.count, spareBytes: blocks.byteCount,
+            queuedMessages: queuedMessages,
             queuedBytes: queuedBytes, isStoreFull: isStoreFull, storeUsedBytes: storeUsedBytes,
             storeLimitBytes: storeLimitBytes)
     }

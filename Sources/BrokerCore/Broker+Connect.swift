@@ -14,15 +14,17 @@ extension Broker {
         _ moment: Moment, _ effects: inout Effects
     ) {
         do throws(ConnectRefusal) {
-            var device = Array(request.device.bytes(in: bytes))
-            if request.assignsDevice { device = deviceName(request.newEpoch) }
+            let deviceName =
+                request.assignsDevice
+                ? assignedName(request.newEpoch) : Array(request.device.bytes(in: bytes))
             var identity = try authenticate(
-                request.claim, from: connection, device: device, bytes, moment)
+                request.claim, from: connection, device: deviceName, bytes, moment)
             if identity.user.isEmpty {
                 // The listener vouches for a client without a name: it is known by the broker's.
-                identity.user = device
+                identity.user = deviceName
             }
-            let known = identity.user.withUnsafeBytes { apps[identity.app].users.value(for: $0) }
+            let device = Name(deviceName)
+            let known = user(named: identity.user, app: identity.app)
             let existing = known.flatMap { session(of: $0, device: device) }
             try checkRoom(app: identity.app, user: known, existing: existing, request)
             var takeovers = TakeoverCount()
@@ -137,7 +139,7 @@ extension Broker {
 
     /// Binds a connection to its session, old or new.
     private mutating func attach(
-        _ connection: ConnectionID, _ request: ConnectRequest, user: UInt32, device: [UInt8],
+        _ connection: ConnectionID, _ request: ConnectRequest, user: UInt32, device: Name,
         _ takeovers: TakeoverCount, _ moment: Moment, _ effects: inout Effects
     ) -> UInt32 {
         let expiry = min(
@@ -284,7 +286,7 @@ extension Broker {
     }
 
     private mutating func create(
-        _ request: ConnectRequest, user: UInt32, device: [UInt8], _ expiry: UInt32
+        _ request: ConnectRequest, user: UInt32, device: Name, _ expiry: UInt32
     ) -> UInt32 {
         let isPersistent = expiry > 0
         let identifier = isPersistent ? makeIdentifier() : 0
@@ -321,7 +323,7 @@ extension Broker {
         } else {
             sessions[last].nextOfUser = session
         }
-        if isPersistent { queueOwners[queue.raw] = .session(session) }
+        if isPersistent { sessionQueues.insert(session, hash: sessionQueues.hash(queue.raw)) }
         apps[users[user].app].sessionCount += 1
         // An MRT session hears broadcasts and its user's groups without asking; an MQTT session
         // subscribes to them.
@@ -355,7 +357,7 @@ extension Broker {
     }
 
     /// A device name that nobody else has, from an unpredictable number.
-    private func deviceName(_ seed: UInt64) -> [UInt8] {
+    private func assignedName(_ seed: UInt64) -> [UInt8] {
         Array("auto-".utf8) + unpredictableName(seed)
     }
 

@@ -35,8 +35,8 @@ extension Broker {
         let user = sessions[session].user
         var row = RecordWriter(version: 1)
         row.write(apps[users[user].app].name)
-        row.write(users[user].name)
-        row.write(sessions[session].device)
+        row.write(Array(users[user].name))
+        row.write(Array(sessions[session].device))
         row.write(sessions[session].dialect.rawValue)
         row.write(sessions[session].epoch)
         row.write(sessions[session].inbox.queue.raw)

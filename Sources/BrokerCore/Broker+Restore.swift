@@ -158,7 +158,7 @@ extension Broker: StoreVisitor {
         let appName = try row.readString()
         let userName = try row.readString()
         guard key.count == 8, let app = app(named: appName),
-            let user = userName.withUnsafeBytes({ apps[app].users.value(for: $0) })
+            let user = self.user(named: userName, app: app)
         else { throw .danglingRecord(.sessions, key: key) }
         let device = try row.readString()
         let identifier = RecordKey.readNumber(key)
@@ -172,7 +172,7 @@ extension Broker: StoreVisitor {
         let expirySeconds = try row.read(UInt32.self)
         let session = insertSession(
             Session(
-                identifier: identifier, user: user, device: device, dialect: dialect,
+                identifier: identifier, user: user, device: Name(device), dialect: dialect,
                 epoch: epoch, inbox: inbox, expirySeconds: expirySeconds))
         sessions[session].disconnected = Instant(milliseconds: try row.read(UInt64.self))
         // Of one that was connected nobody knows what it was sent last.

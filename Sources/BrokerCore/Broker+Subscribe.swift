@@ -207,7 +207,7 @@ extension Broker {
             return
         }
         let app = users[sessions[asking].user].app
-        guard let user = apps[app].users.value(for: name) else {
+        guard let user = self.user(named: name, app: app) else {
             effects[connection.lane].respond(
                 connection, requestIdentifier, .topicNameInvalid)
             return

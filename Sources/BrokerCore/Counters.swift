@@ -67,6 +67,8 @@ public struct Gauges: Hashable, Sendable {
     public var subscriptions: Int
     public var tokens: Int
     public var messagesInMemory: Int
+    /// Memory of former messages that is kept for the next ones.
+    public var spareBytes: Int
     public var queuedMessages: UInt64
     public var queuedBytes: UInt64
     public var isStoreFull: Bool

@@ -54,6 +54,7 @@ enum StatisticsNames {
             "wills/count": UInt64(gauges.wills),
             "wills/sent": counters.willsSent,
             "messages/memory": UInt64(gauges.messagesInMemory),
+            "messages/memory/spare/bytes": UInt64(gauges.spareBytes),
             "apps/total": UInt64(gauges.apps),
             "users/total": UInt64(gauges.users),
             "tokens/total": UInt64(gauges.tokens),
