@@ -5,7 +5,7 @@
 import Primitives
 
 /// How a request to change something ended.
-private enum GroupOutcome {
+enum GroupOutcome {
     /// It is so, now or already: answered when everything up to here is committed.
     case done(ReasonCode, body: [UInt8] = [])
     case refused(ReasonCode)
@@ -150,7 +150,7 @@ extension Broker {
         return (0..<13).map { digits[Int(truncatingIfNeeded: seed >> ($0 * 5)) & 31] }
     }
 
-    private mutating func joinGroup(
+    mutating func joinGroup(
         _ group: UInt32, _ session: UInt32, _ moment: Moment, _ effects: inout Effects
     ) -> GroupOutcome {
         let user = sessions[session].user
