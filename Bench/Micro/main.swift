@@ -45,3 +45,7 @@ for receivers in [10, 100, 1000, 10_000, 100_000] {
 for receivers in [1, 100, 10_000] {
     measureInboxes(receivers: receivers, deliveries: 300_000 * scale)
 }
+// A million filters take half a gigabyte and some time to make.
+for filters in scale >= 10 ? [10, 1000, 100_000, 1_000_000] : [10, 1000] {
+    measureMatching(filters: filters, messages: 20_000 * scale)
+}

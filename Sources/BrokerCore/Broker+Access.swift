@@ -255,6 +255,17 @@ extension Broker {
         return false
     }
 
+    /// Whether a connected session may subscribe to a filter that begins with `$`, which no right
+    /// covers that begins with a wildcard; a refusal is counted.
+    mutating func allowsByName(
+        subscribe filter: UnsafeRawBufferPointer, _ session: UInt32
+    ) -> Bool {
+        let rights = accesses[access(of: session)].rights
+        if rights.allowsByName(.subscribe(filter: filter), bearer(session)) { return true }
+        counters.rightsRefusals += 1
+        return false
+    }
+
     /// Why a send's target as a whole is not allowed. Each receiver of a list is asked for by
     /// itself, and members of a group by their membership.
     @inline(__always)

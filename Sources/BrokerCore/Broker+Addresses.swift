@@ -90,6 +90,34 @@ extension Broker {
         return name(of: .everybody, in: filter)?.isEmpty == true
     }
 
+    /// The group that a filter is the address of.
+    private func group(_ session: UInt32, of filter: UnsafeRawBufferPointer) -> UInt32? {
+        guard sessions[session].dialect.isMQTT, let name = name(of: .group, in: filter) else {
+            return nil
+        }
+        return apps[users[sessions[session].user].app].groups.value(for: name)
+    }
+
+    /// Whether to subscribe to a filter is to ask for being let into its group.
+    func mayJoin(_ session: UInt32, by filter: UnsafeRawBufferPointer) -> Bool {
+        limits.joinsGroupsBySubscribing && group(session, of: filter) != nil
+    }
+
+    /// Joins a group for a subscription to it; why not, where its owner or a limit does not allow
+    /// it.
+    mutating func join(
+        _ session: UInt32, by filter: UnsafeRawBufferPointer, _ moment: Moment,
+        _ effects: inout Effects
+    ) -> ReasonCode? {
+        guard let group = group(session, of: filter) else { return .notAuthorized }
+        let actor = GroupActor(user: sessions[session].user, session: session)
+        guard mayJoin(group, actor.user) else { return .notAuthorized }
+        switch joinGroup(group, actor, moment, &effects) {
+        case .done: return nil
+        case .refused(let reason): return reason
+        }
+    }
+
     /// A session has begun, or ceased, to subscribe to an address.
     mutating func addressChanged(_ session: UInt32, filter: [UInt8], isHeard: Bool) {
         guard filter.withUnsafeBytes({ ReservedTopic($0) == .address }) else { return }

@@ -110,10 +110,18 @@ extension Broker {
             queuedMessages += UInt64(mailboxes[index].count)
             queuedBytes += mailboxes[index].byteCount
         }
+        var sharedSubscriptions = 0
+        var retainedBytes = 0
+        for app in 0..<apps.endIndex where apps.contains(app) {
+            sharedSubscriptions += apps[app].shareCount
+            retainedBytes += apps[app].retainedByteCount
+        }
         return Gauges(
             apps: apps.count, users: users.count, sessions: sessions.count,
             groups: groups.count, wills: wills.count,
-            connections: connections.count, subscriptions: subscriptions, tokens: tokens.count,
+            connections: connections.count, subscriptions: subscriptions,
+            sharedSubscriptions: sharedSubscriptions, retainedMessages: retained.count,
+            retainedBytes: retainedBytes, tokens: tokens.count,
             messagesInMemory: messages.count, spareBytes: blocks.byteCount,
             queuedMessages: queuedMessages,
             queuedBytes: queuedBytes, isStoreFull: isStoreFull, storeUsedBytes: storeUsedBytes,

@@ -63,6 +63,7 @@ extension Broker {
         settleMessages(isStored: result.refusal == nil, &effects)
         settleWills(isStored: result.refusal == nil, moment)
         if !committing.repeats.isEmpty { completeRepeats(&effects) }
+        completeHandovers(isStored: result.refusal == nil, moment, &effects)
         for reservation in committing.reservations
         where sessions.contains(reservation.session) {
             let session = reservation.session.index

@@ -94,6 +94,8 @@ extension Broker {
         sessions[session].sentThrough = max(
             sessions[session].sentThrough, attachments[attachment].sentThrough)
         if sessions[session].dialect.isMQTT { forgetUnfinishedSends(of: session) }
+        let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
+        handOverShares(of: session, endsSession: endsSession, moment, &effects)
         connections.remove(attachments[attachment].connection)
         emptyWindow(session, &effects)
         withdrawAccess(of: session)
@@ -105,7 +107,7 @@ extension Broker {
         }
         // Most sessions never send again what they have seen answered: give the memory back.
         if sessions[session].outbox.isEmpty { sessions[session].outbox = [] }
-        if !sessions[session].isPersistent || sessions[session].expirySeconds == 0 {
+        if endsSession {
             // A session that ends here sends its will itself.
             if willFate != .starts { removeWill(of: session) }
             destroy(session, returnsMail: true, moment, &effects)

@@ -170,7 +170,7 @@ extension Broker {
     }
 
     /// Whether the group's policy lets a user in, who may be in it already.
-    private func mayJoin(_ group: UInt32, _ user: UInt32) -> Bool {
+    func mayJoin(_ group: UInt32, _ user: UInt32) -> Bool {
         guard let allowed = groups[group].allowed, groups[group].owner != user else { return true }
         return allowed.contains { users[user].name == $0 } || membership(of: user, in: group) != nil
     }

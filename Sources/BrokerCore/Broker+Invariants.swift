@@ -291,6 +291,9 @@ extension Broker {
                 messages[message].batch == batch.sequence, "a message knows its batch")
             mentions[message, default: Mentions()].references += 1
         }
+        for (_, entry) in batch.handovers {
+            mentions[entry.message, default: Mentions()].references += 1
+        }
         for entry in batch.entries where !entry.isSettled {
             mentions[entry.message, default: Mentions()].unsettled += 1
             if isGathering { mentions[entry.message]!.gatheringEntries += 1 }

@@ -10,7 +10,7 @@ extension Broker {
         guard let session = session(of: connection) else { return }
         let filter = request.filter.bytes(in: bytes)
         if let reason = request.isFilterValid
-            ? subscribeRefusal(session, filter) : .topicFilterInvalid
+            ? subscribeRefusal(session, filter, moment, &effects) : .topicFilterInvalid
         {
             note(.subscribeRefused, session, reason, subject: filter, &effects)
             answer(
@@ -83,19 +83,23 @@ extension Broker {
     }
 
     private mutating func subscribeRefusal(
-        _ session: UInt32, _ filter: UnsafeRawBufferPointer
+        _ session: UInt32, _ filter: UnsafeRawBufferPointer, _ moment: Moment,
+        _ effects: inout Effects
     ) -> ReasonCode? {
         var levels = 1
         for byte in filter where byte == UInt8(ascii: "/") { levels += 1 }
-        if levels > limits.topicLevelsMaximum { return .topicFilterInvalid }
-        if !maySubscribe(session, to: filter) { return .notAuthorized }
+        if levels > limits.topicLevelsMaximum || filter.count > limits.filterBytesMaximum {
+            return .topicFilterInvalid
+        }
+        let isAllowed = maySubscribe(session, to: filter)
+        if !isAllowed && !mayJoin(session, by: filter) { return .notAuthorized }
         let isFull =
             sessions[session].filterCount >= limits.subscriptionsMaximum
             || (isStoreFull && sessions[session].isPersistent)
         if isFull && subscription(of: session, filter) == nil {
             return .quotaExceeded
         }
-        return nil
+        return isAllowed ? nil : join(session, by: filter, moment, &effects)
     }
 
     /// Whether a session may have a filter. Rights are about plain topics; what is sent to a
@@ -105,7 +109,8 @@ extension Broker {
     ) -> Bool {
         switch ReservedTopic(filter) {
         case .address?: return mayHear(session, address: filter)
-        case .system?: return false
+        case .system?:
+            return sessions[session].dialect.isMQTT && allowsByName(subscribe: filter, session)
         case .share?:
             guard sessions[session].dialect.isMQTT, let shared = SharedFilter(filter),
                 ReservedTopic(shared.pattern) == nil
@@ -144,7 +149,8 @@ extension Broker {
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: apps[app].addressCount += 1
             case .share?: addShare(new, filter: filter, app: app)
-            case .system?, nil: break
+            case .system?: apps[app].systemCount += 1
+            case nil: break
             }
         }
         sessions[session].filterCount += 1
@@ -189,7 +195,8 @@ extension Broker {
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: apps[app].addressCount -= 1
             case .share?: removeShare(subscription.audience, filter: filter, app: app)
-            case .system?, nil: break
+            case .system?: apps[app].systemCount -= 1
+            case nil: break
             }
         }
         addressChanged(session, filter: filter, isHeard: false)

@@ -41,6 +41,8 @@ public struct Broker: ~Copyable, Sendable {
     var orphanWills: [WillOwner: UInt32] = [:]
     /// The last messages of topics.
     var retained = Slab<Retained>()
+    /// What the broker tells of itself.
+    var systemTopics = SystemTopics()
     var connections: ConnectionTable
 
     // Who receives what.

@@ -26,6 +26,8 @@ public struct Counters: Hashable, Sendable {
     /// Joins and leaves that were not told since the group is large.
     public var groupEventsSkipped: UInt64 = 0
     public var willsSent: UInt64 = 0
+    /// Messages of shared subscriptions that moved from a session that left to another one.
+    public var sharesHandedOver: UInt64 = 0
     public var acknowledgements: UInt64 = 0
     /// Stored deliveries that expired before their receiver took them.
     public var expired: UInt64 = 0
@@ -65,6 +67,11 @@ public struct Gauges: Hashable, Sendable {
     public var connections: Int
     /// Filters of all sessions; what every session receives by itself is not counted.
     public var subscriptions: Int
+    /// Filters that are shared, each counted once for each name.
+    public var sharedSubscriptions: Int
+    /// Retained messages of all apps.
+    public var retainedMessages: Int
+    public var retainedBytes: Int
     public var tokens: Int
     public var messagesInMemory: Int
     /// Memory of former messages that is kept for the next ones.

@@ -52,8 +52,15 @@ public struct CoreLimits: Sendable {
     /// Users of all apps who are known: by a token, a registration or a login. Where logins name
     /// users freely, this is what a client that makes up names comes up against.
     public var usersMaximum = 2_000_000
+    /// Bytes of a filter, which is kept for as long as its subscription: 1,000 of them are 1 MB of
+    /// memory for one session. Filters in the field are below 200.
+    public var filterBytesMaximum = 1_024
     /// Retained messages of one app. They are all in memory.
     public var retainedPerAppMaximum = 100_000
+    /// Bytes of the retained messages of one app, topics included.
+    public var retainedBytesPerAppMaximum = 64 << 20
+    /// Whether an MQTT client joins a group, where its owner lets it, by subscribing to it.
+    public var joinsGroupsBySubscribing = true
     /// Sessions of one user: each is one more copy of everything sent to that user.
     public var sessionsPerUserMaximum = 64
     /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly

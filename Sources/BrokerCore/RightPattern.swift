@@ -82,6 +82,12 @@ enum RightPattern: Hashable, Sendable {
         return parts
     }
 
+    /// Whether it is a filter whose first level is a text.
+    var beginsWithText: Bool {
+        if case .filter(let levels) = self, case .text? = levels.first { return true }
+        return false
+    }
+
     // MARK: - Checks
 
     /// Whether the pattern allows a subject: a name, a topic, or a filter of which every topic has

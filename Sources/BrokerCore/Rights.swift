@@ -2,7 +2,7 @@
 //
 //     send:PATTERN        send to users whose id matches     send:*   send:pump-*   send:%u
 //     publish:FILTER      publish on topics that match       publish:site/%u/#
-//     subscribe:FILTER    subscribe to filters that FILTER covers
+//     subscribe:FILTER    subscribe to filters that FILTER covers; `$SYS` only by name
 //     presence:PATTERN    ask whether users are online
 //     attach:PATTERN      attach users whose id matches, as a gateway does with its sensors
 //     group:create        make groups
@@ -80,9 +80,12 @@ public struct Rights: Hashable, Sendable {
     /// waking the whole fleet at once.
     public static let ordinary = known(
         ["send:*", "publish:#", "subscribe:#", "presence:*", "group:create"])
-    /// ``ordinary`` and broadcasts, for the demo app.
+    /// ``ordinary``, broadcasts and the broker's own topics, for the demo app.
     public static let everything = known(
-        ["send:*", "publish:#", "subscribe:#", "presence:*", "group:create", "broadcast"])
+        [
+            "send:*", "publish:#", "subscribe:#", "subscribe:$SYS/#", "presence:*",
+            "group:create", "broadcast",
+        ])
 
     /// Nothing at all.
     public init() {
@@ -116,6 +119,14 @@ public struct Rights: Hashable, Sendable {
     /// Whether the bearer may do it.
     func allows(_ action: RightsAction, _ bearer: RightsBearer) -> Bool {
         allowsAll(action.kind) || deciding(action, bearer) != nil
+    }
+
+    /// Whether a right allows it that does not begin with a wildcard: for what begins with `$`.
+    func allowsByName(_ action: RightsAction, _ bearer: RightsBearer) -> Bool {
+        list.contains {
+            $0.kind == action.kind && $0.pattern.beginsWithText
+                && $0.pattern.covers(action.subject, bearer)
+        }
     }
 
     /// The first right that allows it, as it was written; nil where none does.

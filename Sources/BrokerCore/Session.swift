@@ -214,7 +214,11 @@ struct App: ~Copyable {
     var topics: TopicTree
     /// Filters in the tree that begin with `$`: without any, no send looks for them.
     var addressCount = 0
+    /// Filters that begin with `$SYS`.
+    var systemCount = 0
     var retained = RetainedTree()
+    /// Bytes of its retained messages.
+    var retainedByteCount = 0
     /// Filters of shared subscriptions, each leading to its shares.
     var shares = TopicTree()
     var shareCount = 0

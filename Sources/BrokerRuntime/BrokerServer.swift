@@ -276,8 +276,11 @@ public final class BrokerServer {
                 desk: OperatorDesk(
                     shared: shared, clock: clock, log: log, backups: backups,
                     listeners: listenerSet, trust: trust, rates: rates,
-                    version: MartletVersion.text)))
+                    version: MartletVersion.text),
+                systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
         door = runLoop("door", configuration, doorHandle, [listener], handler)
+        // The first round of statistics is due.
+        doorHandle.wake()
     }
 
     /// People and scripts who administrate at the same time.

@@ -18,6 +18,10 @@ extension CoreLimits {
         sessionsPerUserMaximum = settings.limits.sessionsPerUser
         subscriptionsMaximum = UInt32(settings.limits.subscriptionsPerSession)
         topicLevelsMaximum = settings.limits.topicLevels
+        filterBytesMaximum = settings.limits.filterBytes
+        retainedPerAppMaximum = settings.limits.retainedPerApp
+        retainedBytesPerAppMaximum = settings.limits.retainedBytesPerApp
+        joinsGroupsBySubscribing = settings.mqtt.joinsGroups
         keepAliveSecondsMaximum = UInt32(settings.limits.keepAliveMaximumSeconds)
         inboxWindowMaximum = UInt16(settings.limits.inboxWindow)
         inboxWindowBytesMaximum = settings.limits.inboxWindowBytes

@@ -53,6 +53,9 @@ public struct BrokerSettings: Hashable, Sendable {
         public var sessionsPerUser = 64
         public var subscriptionsPerSession = 1_000
         public var topicLevels = 64
+        public var filterBytes = 1_024
+        public var retainedPerApp = 100_000
+        public var retainedBytesPerApp = 64 << 20
         public var inboxWindow = 64
         public var inboxWindowBytes = 262_144
         public var sendWindow = 64
@@ -71,6 +74,8 @@ public struct BrokerSettings: Hashable, Sendable {
 
     public struct MQTT: Hashable, Sendable {
         public var refusedPublish = RefusedPublish.close
+        public var joinsGroups = true
+        public var sysIntervalSeconds = 10
     }
 
     public struct Store: Hashable, Sendable {

@@ -154,6 +154,19 @@ public enum SettingTable {
             reload: .atOnce,
             "Levels of a topic or filter, which bound the cost of matching one."),
         .integer(
+            "limits.filterBytes", \.limits.filterBytes, in: 16...65_535, unit: "bytes",
+            reload: .atOnce,
+            "Bytes of a filter, which is kept for as long as its subscription. Those in the field "
+                + "are below 200."),
+        .integer(
+            "limits.retainedPerApp", \.limits.retainedPerApp, in: 0...100_000_000,
+            unit: "messages", reload: .atOnce,
+            "Retained messages of one app, all of which are in memory; one more is refused with "
+                + "0x97."),
+        .integer(
+            "limits.retainedBytesPerApp", \.limits.retainedBytesPerApp, in: 0...1_099_511_627_776,
+            unit: "bytes", reload: .atOnce, "The same in bytes, topics included."),
+        .integer(
             "limits.inboxWindow", \.limits.inboxWindow, in: 1...65_535, unit: "messages",
             reload: .newConnections,
             "Deliveries on their way to one session and not yet acknowledged. 64 fill a link of "
@@ -211,7 +224,16 @@ public enum SettingTable {
             "mqtt.refusedPublish", \.mqtt.refusedPublish, reload: .restart,
             "A publication that is refused and has no negative answer, which is any of MQTT 3.1 "
                 + "and 3.1.1, and QoS 0 of 5.0: `close` ends the connection, `count` acknowledges "
-                + "it as if it had been taken. Either is counted and logged.")
+                + "it as if it had been taken. Either is counted and logged."),
+        .boolean(
+            "mqtt.joinsGroups", \.mqtt.joinsGroups, reload: .atOnce,
+            "Whether a client joins a group by subscribing to `$g/GROUP`, where the group's owner "
+                + "lets it in. Without it, only members may subscribe."),
+        .integer(
+            "mqtt.sysIntervalSeconds", \.mqtt.sysIntervalSeconds, in: 0...86_400, unit: "seconds",
+            reload: .restart,
+            "How often the statistics are published on `$SYS/broker/…`, 0 for never. A client "
+                + "needs the right `subscribe:$SYS/#` to hear them; `subscribe:#` is not enough."),
     ]
 
     private static let store: [Setting] = [

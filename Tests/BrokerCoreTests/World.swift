@@ -252,6 +252,15 @@ final class World {
         collect()
     }
 
+    var hasSystemSubscribers: Bool { broker.hasSystemSubscribers }
+
+    /// The broker tells a value of its own.
+    func publishSystem(_ topic: String, _ payload: String) {
+        let value = SystemValue(topic: Array(topic.utf8), payload: Array(payload.utf8))
+        broker.publishSystem([value], at: now, effects: &effects)
+        collect()
+    }
+
     func pass(seconds: UInt64) { pass(milliseconds: seconds * 1000) }
 
     // MARK: - What there is
