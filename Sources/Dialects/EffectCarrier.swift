@@ -108,7 +108,7 @@ public struct EffectCarrier: ~Copyable {
     ) {
         conversations.forEachEstablished { connection, version in
             if let version {
-                MQTTCarrier.sayGoodbye(to: connection, version, &host)
+                MQTTCarrier.sayGoodbye(to: connection, version, conversations, &host)
             } else {
                 host.write(MRT.BrokerDisconnect(reason: .serverShuttingDown), to: connection)
             }
