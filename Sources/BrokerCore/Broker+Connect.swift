@@ -113,6 +113,8 @@ extension Broker {
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         counters.connectsRefused += 1
+        if refusal.reason == .quotaExceeded { counters.connectsOverQuota += 1 }
+        if refusal.reason == .connectionRateExceeded { counters.connectsDamped += 1 }
         let lane = connection.lane
         let claimed: UnsafeRawBufferPointer
         switch request.claim {

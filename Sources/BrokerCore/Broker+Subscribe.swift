@@ -12,6 +12,8 @@ extension Broker {
         if let reason = request.isFilterValid
             ? subscribeRefusal(session, filter) : .topicFilterInvalid
         {
+            counters.subscriptionsRefused += 1
+            if reason == .quotaExceeded { counters.subscriptionsOverQuota += 1 }
             note(.subscribeRefused, session, reason, subject: filter, &effects)
             answer(
                 session, request.requestIdentifier, reason, body: [],

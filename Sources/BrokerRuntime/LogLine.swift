@@ -20,16 +20,21 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case authenticationFailed = "auth_failed"
     /// A connection ended below the protocol: TLS, a reset, a packet that was too large.
     case connectionFailed = "connection_failed"
+    /// A connection was closed at once: its address has enough (`cause=address`), there are enough
+    /// in all (`total`), or there is no memory.
+    case connectionRefused = "connection_refused"
     case sendRefused = "send_refused"
     case subscribeRefused = "subscribe_refused"
     case presenceRefused = "presence_refused"
     case sessionTakenOver = "session_taken_over"
-    /// Two devices bear one name; the second was not let in.
+    /// Two devices bear one name; the second, at `other`, was not let in.
     case duplicateLogin = "duplicate_login"
     case sessionExpired = "session_expired"
-    case queueFull = "queue_full"
     case storeFull = "store_full"
+    case storeHasRoom = "store_has_room"
     case storeFailed = "store_failed"
+    /// Others wait: too many have yet to log in (`cause=crowded`), or the process is out of
+    /// descriptors or memory (`exhausted`).
     case acceptPaused = "accept_paused"
     case administration
     /// Lines of one kind that were left out because there were too many: `of`, `count`.
