@@ -36,7 +36,8 @@ struct LaneHandler: LoopHandler, ~Copyable {
 
     init(
         lane: UInt8, shared: SharedBroker, clock: BrokerClock, listeners: ListenerSet,
-        trust: ClientTrust, rates: ClientRates, packetMaximum: Int, notes: consuming LaneLog
+        trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
+        refusedPublish: RefusedPublishPolicy, notes: consuming LaneLog
     ) {
         self.rates = rates
         paused = TimerWheel(start: clock.moment().instant)
@@ -48,7 +49,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
         desk = PacketDesk(lane: lane, terms: listeners.terms, packetMaximum: packetMaximum)
         doorkeeper = CredentialDesk(trust: trust, clock: clock)
         provesIdentity = listeners.provesIdentity
-        carrier = EffectCarrier(packetMaximum: packetMaximum)
+        carrier = EffectCarrier(packetMaximum: packetMaximum, refusedPublish: refusedPublish)
     }
 
     // MARK: - Connections
@@ -264,5 +265,9 @@ extension EventLoop: ConnectionHost {
 
     public mutating func holdConnection(_ connection: ConnectionID) {
         pauseReading(connection)
+    }
+
+    public mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
+        appendToArena(bytes)
     }
 }

@@ -35,6 +35,16 @@ public struct Conversation: Sendable {
     let terms: UInt8
     /// The largest packet the client takes; 0 for any.
     var clientPacketMaximum: UInt32 = 0
+    var traits: Traits = []
+
+    /// What an MQTT 5.0 client asked for beside numbers.
+    struct Traits: OptionSet {
+        var rawValue: UInt8
+        /// Refusals may come with a text and user properties [MQTT-3.1.2-29].
+        static let wantsProblemInformation = Traits(rawValue: 1 << 0)
+        /// It named an authentication method, and may authenticate again with it.
+        static let authenticates = Traits(rawValue: 1 << 1)
+    }
 
     init(generation: UInt32, terms: UInt8) {
         self.generation = generation
@@ -57,6 +67,9 @@ public struct ConversationTable: ~Copyable {
     private var conversations: ContiguousArray<Conversation?> = []
     /// The users of MQTT conversations, by slot: their names are in the topics of their mail.
     private var users: ContiguousArray<[UInt8]> = []
+    /// Topic aliases, by slot; empty until a client uses some.
+    private var incomingAliases: ContiguousArray<IncomingAliases> = []
+    private var outgoingAliases: ContiguousArray<OutgoingAliases> = []
     /// The smallest packet maximum that any client of this lane has asked for: what is below it
     /// needs no look at the client.
     private(set) var clientPacketMaximumFloor = Int.max
@@ -82,7 +95,69 @@ public struct ConversationTable: ~Copyable {
         guard self[connection] != nil else { return }
         conversations[connection.slot] = nil
         if connection.slot < users.count { users[connection.slot] = [] }
+        if connection.slot < incomingAliases.count {
+            incomingAliases[connection.slot] = IncomingAliases()
+        }
+        if connection.slot < outgoingAliases.count {
+            outgoingAliases[connection.slot] = OutgoingAliases(maximum: 0)
+        }
     }
+
+    // MARK: - Topic aliases
+
+    /// The aliases that a client has given.
+    func aliases(from connection: ConnectionID) -> IncomingAliases? {
+        connection.slot < incomingAliases.count ? incomingAliases[connection.slot] : nil
+    }
+
+    /// A burst of a client's packets is read: where its topics lay is over.
+    @inline(__always)
+    mutating func beginBurst(of connection: ConnectionID) {
+        if connection.slot < incomingAliases.count {
+            incomingAliases[connection.slot].forgetPlaces()
+        }
+    }
+
+    /// Changes the aliases that a client has given.
+    mutating func withAliases<Result>(
+        from connection: ConnectionID, _ body: (inout IncomingAliases) -> Result
+    ) -> Result {
+        while incomingAliases.count <= connection.slot { incomingAliases.append(IncomingAliases()) }
+        return body(&incomingAliases[connection.slot])
+    }
+
+    /// Notes how many aliases a client takes.
+    mutating func setAliasMaximum(_ maximum: UInt16, for connection: ConnectionID) {
+        guard maximum > 0 else { return }
+        while outgoingAliases.count <= connection.slot {
+            outgoingAliases.append(OutgoingAliases(maximum: 0))
+        }
+        outgoingAliases[connection.slot] = OutgoingAliases(maximum: maximum)
+    }
+
+    /// Whether a client takes aliases.
+    @inline(__always)
+    func takesAliases(_ connection: ConnectionID) -> Bool {
+        connection.slot < outgoingAliases.count && outgoingAliases[connection.slot].maximum > 0
+    }
+
+    /// The alias of a topic for a client, and whether the client knows it already; nil for none.
+    func alias(
+        of topic: UnsafeRawBufferPointer, hash: UInt64, for connection: ConnectionID
+    ) -> (alias: UInt16, isKnown: Bool)? {
+        let aliases = outgoingAliases[connection.slot]
+        if let alias = aliases.alias(of: topic, hash: hash) { return (alias, true) }
+        return aliases.nextAlias(for: topic).map { ($0, false) }
+    }
+
+    /// A client has been told of the next alias.
+    mutating func appendAlias(
+        _ topic: UnsafeRawBufferPointer, hash: UInt64, for connection: ConnectionID
+    ) {
+        outgoingAliases[connection.slot].append(topic, hash: hash)
+    }
+
+    // MARK: - Users
 
     /// Notes who an MQTT client turned out to be.
     mutating func setUser(_ name: [UInt8], of connection: ConnectionID) {

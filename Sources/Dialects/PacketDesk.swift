@@ -74,6 +74,7 @@ public struct PacketDesk: ~Copyable {
         _ notes: inout some NoteTaker & ~Copyable
     ) -> Outcome {
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<range.endOffset])
+        conversations.beginBurst(of: connection)
         var offset = Int(range.offset)
         var packetsLeft = packetCountMaximum
         while packetsLeft > 0 {
@@ -167,53 +168,20 @@ public struct PacketDesk: ~Copyable {
         }
     }
 
-    private mutating func beginMQTT(
-        _ frame: PacketFrame, _ version: MQTT.Version, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
-    ) {
-        do throws(WireError) {
-            _ = try MQTT.PacketType(frame, version, from: .client)
-            let connect = try MQTT.Connect(body: frame.body.bytes(in: bytes))
-            let listener = terms[Int(conversations[connection]!.terms)]
-            do throws(DialectRefusal) {
-                try MQTTReader.read(
-                    connect, Int(frame.body.offset), bytes, connection, listener, &doorkeeper,
-                    into: &events)
-            } catch {
-                refuse(connection, error.reason, &host, &notes)
-                return
-            }
-            conversations[connection]!.phase = .awaitingAnswer
-            conversations[connection]!.keepAliveRequested = connect.keepAliveSeconds
-            conversations[connection]!.sessionExpiryRequested = connect.sessionExpirySeconds
-            conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
-            host.holdConnection(connection)
-        } catch {
-            // What 3.1.1 has no return code for gets no answer [MQTT-3.1.4-1 of 3.1.1].
-            if version == .v5 || error == .clientIdentifierNotValid {
-                refuse(connection, error.reason, &host, &notes)
-            } else {
-                leave(connection, error.reason, &host, &notes)
-            }
-        }
-    }
-
     /// Sends a client away in its dialect, before the core has heard of it.
-    private mutating func refuse(
+    mutating func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode,
         _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
     ) {
         if let version = conversations[connection]!.version {
-            host.write(MQTT.Connack(version, reason), to: connection)
+            MQTTCarrier.refuse(connection, reason, version, conversations, &host)
         } else {
             host.write(MRT.ConnectRefused(reason: reason), to: connection)
         }
         leave(connection, reason, &host, &notes)
     }
 
-    private mutating func leave(
+    mutating func leave(
         _ connection: ConnectionID, _ reason: ReasonCode,
         _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
     ) {
@@ -232,7 +200,7 @@ public struct PacketDesk: ~Copyable {
     ) {
         do throws(WireError) {
             if let version = conversations[connection]!.version {
-                try readMQTT(frame, version, bytes, connection, &host)
+                try readMQTT(frame, version, bytes, connection, &host, &doorkeeper)
                 return
             }
             switch try MRT.PacketType(frame, from: .client) {
@@ -256,21 +224,6 @@ public struct PacketDesk: ~Copyable {
         } catch {
             fail(connection, error.reason, &host, &notes)
         }
-    }
-
-    private mutating func readMQTT(
-        _ frame: PacketFrame, _ version: MQTT.Version, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, _ host: inout some ConnectionHost & ~Copyable
-    ) throws(WireError) {
-        let type = try MQTT.PacketType(frame, version, from: .client)
-        guard type == .pingreq else {
-            try MQTTReader.read(type, version, frame, bytes, connection, into: &events)
-            // Nothing follows a DISCONNECT [MQTT-3.14.4-1].
-            if type == .disconnect { conversations[connection]!.phase = .closing }
-            return
-        }
-        _ = try MQTT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
-        host.write(MQTT.Ping(isResponse: true), to: connection)
     }
 
     /// Ends a connection for a fault of its peer's.
