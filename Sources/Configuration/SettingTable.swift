@@ -167,7 +167,8 @@ public enum SettingTable {
         .integer(
             "limits.groupsPerUser", \.limits.groupsPerUser, in: 0...100_000, unit: "groups",
             reload: .atOnce,
-            "Groups that a user is in, own ones included: each is looked at when the user logs in."),
+            "Groups that a user is in, own ones included: each is looked at when the user logs "
+                + "in."),
         .integer(
             "limits.membersPerGroup", \.limits.membersPerGroup, in: 1...10_000_000,
             unit: "users", reload: .atOnce,

@@ -24,9 +24,9 @@ public enum TransportLimits {
     /// something to say as soon as it is connected.
     public static let crowdedSilenceMilliseconds: UInt64 = 3_000
 
-    /// A connection without a keep-alive, whose peer may be silent for ever, is probed by the kernel
-    /// after an hour and a half of silence (the default of `limits.keepAliveMaximumSeconds`), and is
-    /// dead when five probes in five minutes go unanswered.
+    /// A connection without a keep-alive, whose peer may be silent for ever, is probed by the
+    /// kernel after an hour and a half of silence (the default of `limits.keepAliveMaximumSeconds`),
+    /// and is dead when five probes in five minutes go unanswered.
     static let probeIdleSeconds: Int32 = 5_400
     static let probeIntervalSeconds: Int32 = 60
     static let probeCount: Int32 = 5

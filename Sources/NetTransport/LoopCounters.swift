@@ -2,7 +2,8 @@
 // read. No lock: a reader may see numbers of two neighbouring turns side by side.
 import Synchronization
 
-/// Totals since the loop was made, and a few numbers of now. Every field is a `UInt64`: that is how they are published.
+/// Totals since the loop was made, and a few numbers of now. Every field is a `UInt64`: that is how
+/// they are published.
 public struct LoopCounters: Sendable, Equatable {
     public var turns: UInt64 = 0
     /// Connections taken from listeners.
