@@ -389,6 +389,7 @@ extension Broker {
                     assignedDevice: attachments[attachment].hasAssignedDevice
                         ? effects[lane].bytes.append(sessions[session].device) : .empty)))
         note(.connected, session, .connected, &effects)
+        announcePresence(of: session, isOnline: true, moment, &effects)
         pump(session, moment, &effects)
     }
 }

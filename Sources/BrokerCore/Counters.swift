@@ -35,6 +35,8 @@ public struct Counters: Hashable, Sendable {
     /// Joins and leaves that were not told since the group is large.
     public var groupEventsSkipped: UInt64 = 0
     public var willsSent: UInt64 = 0
+    /// Devices that came or went and were told to who subscribes to it.
+    public var presenceEvents: UInt64 = 0
     public var acknowledgements: UInt64 = 0
     /// Stored deliveries that expired before their receiver took them.
     public var expired: UInt64 = 0

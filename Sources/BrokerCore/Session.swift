@@ -211,6 +211,8 @@ struct App: ~Copyable {
     var topics: TopicTree
     /// Filters in the tree that begin with `$`: without any, no send looks for them.
     var addressCount = 0
+    /// Filters that hear of presence: without any, no login is told to anybody.
+    var presenceFilterCount = 0
     var retained = RetainedTree()
     /// Filters of shared subscriptions, each leading to its shares.
     var shares = TopicTree()

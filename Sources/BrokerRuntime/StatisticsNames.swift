@@ -56,6 +56,7 @@ enum StatisticsNames {
             "requests/refused/quota": counters.requestsOverQuota,
             "groups/count": UInt64(gauges.groups),
             "groups/events_skipped": counters.groupEventsSkipped,
+            "presence/events": counters.presenceEvents,
             "wills/count": UInt64(gauges.wills),
             "wills/sent": counters.willsSent,
             "messages/memory": UInt64(gauges.messagesInMemory),

@@ -65,9 +65,7 @@ public struct EffectCarrier: ~Copyable {
         case .accept(let connection, let acceptance):
             accept(connection, acceptance, lane, &conversations, &host)
         case .refuse(let connection, let reason, let retryAfterSeconds):
-            host.write(
-                MRT.ConnectRefused(reason: reason, retryAfterSeconds: retryAfterSeconds),
-                to: connection)
+            refuse(connection, reason, retryAfterSeconds: retryAfterSeconds, &host)
             close(connection, &conversations, &host)
         case .respond(let connection, let identifier, let reason, let body):
             respond(
@@ -263,11 +261,26 @@ public struct EffectCarrier: ~Copyable {
         _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
     ) {
         if conversations[connection]?.phase == .awaitingAnswer {
-            host.write(MRT.ConnectRefused(reason: reason), to: connection)
+            refuse(connection, reason, retryAfterSeconds: 0, &host)
         } else {
-            host.write(MRT.BrokerDisconnect(reason: reason), to: connection)
+            let words = reason.text.utf8Bytes
+            let text = ByteRange(offset: 0, count: words.count)
+            host.write(
+                MRT.BrokerDisconnect(reason: reason, text: text), to: connection, from: words)
         }
         close(connection, &conversations, &host)
+    }
+
+    /// By number for the client, and in words for the person who looks for the fault.
+    private func refuse(
+        _ connection: ConnectionID, _ reason: ReasonCode, retryAfterSeconds: UInt32,
+        _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        let words = reason.text.utf8Bytes
+        let packet = MRT.ConnectRefused(
+            reason: reason, retryAfterSeconds: retryAfterSeconds,
+            text: ByteRange(offset: 0, count: words.count))
+        host.write(packet, to: connection, from: words)
     }
 
     private func close(

@@ -237,6 +237,13 @@ final class World {
     var counters: Counters { broker.counters }
     var hasBatch: Bool { broker.hasBatch }
 
+    /// What the app's users may do from now on, connected ones included.
+    func setRights(_ texts: String...) throws {
+        let rights = try Rights(texts.map { Array($0.utf8) })
+        _ = broker.setAppRights(World.app, rights: rights, effects: &effects)
+        collect()
+    }
+
     func addUser(_ name: String) { _ = broker.addUser(Array(name.utf8), app: World.app) }
     func addToken(_ token: Token) -> Bool { broker.addToken(token) }
 
