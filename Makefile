@@ -47,15 +47,18 @@ sim: deps
 	$(SWIFT) build -c release --product martlet-sim
 	.build/release/martlet-sim $(ARGS)
 
-# Allocations against their thresholds, which must hold anywhere; then CPU time as ratios. Other
-# brokers are measured where they are installed. ARGS names scenarios: make bench ARGS=fanout-w16
+# Allocations against their thresholds, which must hold anywhere; then ratios to the floor and to
+# other brokers, where they are installed, into the tables of docs/PERFORMANCE.md. ARGS narrows it
+# down: make bench ARGS='--only fan-in --rounds 1'
+SCENARIOS := deliveries connections durable lives
 .PHONY: bench
 bench: deps
 	$(SWIFT) build -c release --product martletd
 	$(SWIFT) build -c release --product martlet-bench
 	$(SWIFT) build -c release --product MallocCount
 	Bench/Scenarios/allocations release
-	Bench/Scenarios/compare $(ARGS)
+	.build/release/martlet-bench compare --write docs/PERFORMANCE.md $(ARGS) \
+	    $(SCENARIOS:%=Bench/Scenarios/%.json5)
 
 .PHONY: lint
 lint: toolchain

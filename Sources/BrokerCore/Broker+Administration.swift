@@ -38,7 +38,7 @@ extension Broker {
     /// Replaces the rights of an app's users, connected ones included; false when there is no such
     /// app.
     public mutating func setAppRights(
-        _ name: [UInt8], rights: Rights, effects: inout Effects
+        _ name: [UInt8], rights: Rights, at moment: Moment, effects: inout Effects
     ) -> Bool {
         guard let app = app(named: name) else { return false }
         apps[app].rights = rights
@@ -46,9 +46,12 @@ extension Broker {
         for access in 0..<accesses.endIndex where accesses.contains(access) {
             let session = accesses[access].session
             guard users[sessions[session].user].app == app else { continue }
+            // What a gateway's sensors may do follows from what the gateway may do, below.
+            if case .gateway = accesses[access].source { continue }
             accesses[access].rights = ownRights(of: accesses[access].source) ?? rights
             dropForbiddenSubscriptions(session, &effects)
         }
+        refreshSensors(of: nil, moment, &effects)
         return true
     }
 
@@ -57,7 +60,7 @@ extension Broker {
         switch source {
         case .token(let handle): tokens[handle]?.rights
         case .verified(let identity): identity.rights
-        case .appKey, .anonymous: nil
+        case .appKey, .anonymous, .gateway: nil
         }
     }
 

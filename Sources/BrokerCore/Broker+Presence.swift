@@ -1,8 +1,8 @@
 // Who is online: asked by name, and told to those who subscribe to it.
 //
 // What is told goes to `$presence/USER`, as `online` or `offline` and, behind a space, the device's
-// name where it has one. It is sent to who is there to hear it and never stored: whoever comes later
-// asks. Nobody can publish on such a topic, so what is heard there is true.
+// name where it has one. It is sent to who is there to hear it and never stored: whoever comes
+// later asks. Nobody can publish on such a topic, so what is heard there is true.
 
 import Primitives
 
@@ -61,8 +61,8 @@ extension Broker {
         return allows(.presence(user: name), session)
     }
 
-    /// Tells whoever subscribes to it that a device has come or gone. Costs one comparison in an app
-    /// where nobody does.
+    /// Tells whoever subscribes to it that a device has come or gone. Costs one comparison in an
+    /// app where nobody does.
     mutating func announcePresence(
         of session: UInt32, isOnline: Bool, _ moment: Moment, _ effects: inout Effects
     ) {

@@ -73,19 +73,25 @@ final class World {
         resume: (epoch: UInt64, number: UInt64)? = nil,
         outbox: (epoch: UInt64, seen: UInt64, used: UInt64)? = nil, isReconnect: Bool = false,
         cookie: UInt64? = nil, lane: UInt8 = 0, dialect: SessionDialect = .mrt,
-        claim: ((inout [UInt8]) -> Claim)? = nil,
+        gateway: String? = nil, claim: ((inout [UInt8]) -> Claim)? = nil,
         adjust: (inout ConnectRequest) -> Void = { _ in }
     ) -> ConnectionID {
         let (user, device) = World.split(name)
         var bytes: [UInt8] = []
         let deviceRange = bytes.appendRange(device)
-        let identity =
-            claim?(&bytes)
-            ?? .appKey(
-                app: bytes.appendRange("app"), digest: World.keyDigest,
-                user: bytes.appendRange(user))
+        let identity: Claim
+        if let gateway {
+            identity = .attached(gateway: connections[gateway]!, user: bytes.appendRange(user))
+        } else {
+            identity =
+                claim?(&bytes)
+                ?? .appKey(
+                    app: bytes.appendRange("app"), digest: World.keyDigest,
+                    user: bytes.appendRange(user))
+        }
         nextSlot += 1
-        let connection = ConnectionID(lane: lane, slot: nextSlot, generation: 1)
+        let start = gateway == nil ? 0 : ConnectionID.channelSlotsStart
+        let connection = ConnectionID(lane: lane, slot: start + nextSlot, generation: 1)
         names[connection] = name
         connections[name] = connection
         var request = ConnectRequest(
@@ -237,10 +243,10 @@ final class World {
     var counters: Counters { broker.counters }
     var hasBatch: Bool { broker.hasBatch }
 
-    /// What the app's users may do from now on, connected ones included.
-    func setRights(_ texts: String...) throws {
-        let rights = try Rights(texts.map { Array($0.utf8) })
-        _ = broker.setAppRights(World.app, rights: rights, effects: &effects)
+    /// Replaces what the app's users may do.
+    func setRights(_ texts: String...) {
+        let rights = try! Rights(texts.map { Array($0.utf8) })
+        _ = broker.setAppRights(World.app, rights: rights, at: now, effects: &effects)
         collect()
     }
 

@@ -1,4 +1,5 @@
-// A fleet of clients on one loop, which all connect at once, and the order in which they are let in.
+// A fleet of clients on one loop, which all connect at once, and the order in which they are let
+// in.
 
 import MartletClient
 import NetTransport
