@@ -29,6 +29,8 @@ enum ReservedTopic {
     case address
     /// A shared subscription.
     case share
+    /// Who is online.
+    case presence
     /// What the broker tells of itself.
     case system
 
@@ -41,6 +43,7 @@ enum ReservedTopic {
         case 1 where "ugb".utf8.contains(level[0]): self = .address
         case 3 where level.elementsEqual("SYS".utf8): self = .system
         case 5 where level.elementsEqual("share".utf8): self = .share
+        case 8 where level.elementsEqual("presence".utf8): self = .presence
         default: return nil
         }
     }

@@ -115,6 +115,8 @@ extension Broker {
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         counters.connectsRefused += 1
+        if refusal.reason == .quotaExceeded { counters.connectsOverQuota += 1 }
+        if refusal.reason == .connectionRateExceeded { counters.connectsDamped += 1 }
         let lane = connection.lane
         let claimed: UnsafeRawBufferPointer
         switch request.claim {
@@ -401,6 +403,7 @@ extension Broker {
                     assignedDevice: attachments[attachment].hasAssignedDevice
                         ? effects[lane].bytes.append(sessions[session].device) : .empty)))
         note(.connected, session, .connected, &effects)
+        announcePresence(of: session, isOnline: true, moment, &effects)
         pump(session, moment, &effects)
     }
 }

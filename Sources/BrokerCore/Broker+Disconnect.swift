@@ -104,6 +104,10 @@ extension Broker {
         if wasConfirmed {
             users[sessions[session].user].lastSeenUnixMilliseconds = moment.unixMilliseconds
             announceConnection(of: session)
+            // Where it is back already, it was never away.
+            if willFate != .kept {
+                announcePresence(of: session, isOnline: false, moment, &effects)
+            }
         }
         // Most sessions never send again what they have seen answered: give the memory back.
         if sessions[session].outbox.isEmpty { sessions[session].outbox = [] }

@@ -55,6 +55,7 @@ extension Broker {
                 .respond(connection, requestIdentifier: requestIdentifier, reason, body: body))
         case .refused(let reason):
             counters.requestsRefused += 1
+            if reason == .quotaExceeded { counters.requestsOverQuota += 1 }
             effects[connection.lane].respond(connection, requestIdentifier, reason)
         }
     }

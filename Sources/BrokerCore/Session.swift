@@ -216,6 +216,8 @@ struct App: ~Copyable {
     var addressCount = 0
     /// Filters that begin with `$SYS`.
     var systemCount = 0
+    /// Filters that hear of presence: without any, no login is told to anybody.
+    var presenceFilterCount = 0
     var retained = RetainedTree()
     /// Bytes of its retained messages.
     var retainedByteCount = 0

@@ -24,6 +24,7 @@ public final class BrokerServer {
     var settings: BrokerSettings
     var files: FileWatch
     var nextDailyRound = Instant(milliseconds: 0)
+    private var wasStoreFull = false
     let rates: ClientRates
     let census: AddressCensus
     private let backups = BackupHandover()
@@ -45,7 +46,9 @@ public final class BrokerServer {
         self.settings = settings
         files = FileWatch(settings.files)
         rates = ClientRates(ClientRates.Values(settings))
-        census = AddressCensus(maximum: settings.limits.connectionsPerAddress)
+        census = AddressCensus(
+            maximumPerAddress: settings.limits.connectionsPerAddress,
+            totalMaximum: settings.limits.connections)
         trust = ClientTrust(try TrustMaterial(settings))
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         var store = try Self.openStore(settings)
@@ -116,12 +119,23 @@ public final class BrokerServer {
                 nextLook = now.advanced(byMilliseconds: Self.fileWatchMilliseconds)
                 renewChangedFiles()
                 keepDaily()
+                reportStore()
             }
             if notifier.watchdogMilliseconds != nil, watch.haveTurned() { notifier.alive() }
             log.reportSuppressed()
         }
         notifier.stopping()
         stop()
+    }
+
+    /// Says when sends begin to be refused because the store is full, and when that ends.
+    private func reportStore() {
+        let room = shared.enter { $0.broker.storeRoom() }
+        guard room.isFull != wasStoreFull else { return }
+        wasStoreFull = room.isFull
+        log.write(
+            room.isFull ? .error : .info, room.isFull ? .storeFull : .storeHasRoom,
+            ["used": .number(room.usedBytes), "limit": .number(room.limitBytes)])
     }
 
     /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
@@ -240,7 +254,11 @@ public final class BrokerServer {
         var configuration = EventLoop.Configuration()
         configuration.lane = lane
         configuration.connectionsMaximum = settings.limits.connections
-        configuration.pendingMaximum = settings.limits.pendingLogins
+        // Each lane has its share; who is beyond it waits, and is not sent away.
+        let laneCount = shared.laneHandles.count
+        configuration.pendingMaximum =
+            (settings.limits.pendingLogins + laneCount - 1) / laneCount
+        configuration.handshakesMaximum = (settings.limits.handshakes + laneCount - 1) / laneCount
         configuration.census = census
         configuration.packetMaximum = settings.limits.packetMaximum
         configuration.authenticationMilliseconds =
