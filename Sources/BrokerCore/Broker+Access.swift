@@ -183,9 +183,9 @@ extension Broker {
         }
         do throws(ConnectRefusal) {
             let identity = try authenticate(
-                claim, from: connection, device: sessions[session].device, bytes, moment)
+                claim, from: connection, device: Array(sessions[session].device), bytes, moment)
             let user = sessions[session].user
-            guard identity.app == users[user].app, identity.user == users[user].name else {
+            guard identity.app == users[user].app, users[user].name == identity.user else {
                 throw ConnectRefusal(reason: .notAuthorized)
             }
             withdrawAccess(of: session)
@@ -251,6 +251,17 @@ extension Broker {
     @inline(never)
     private mutating func allowsByList(_ action: RightsAction, _ session: UInt32) -> Bool {
         if accesses[access(of: session)].rights.allows(action, bearer(session)) { return true }
+        counters.rightsRefusals += 1
+        return false
+    }
+
+    /// Whether a connected session may subscribe to a filter that begins with `$`, which no right
+    /// covers that begins with a wildcard; a refusal is counted.
+    mutating func allowsByName(
+        subscribe filter: UnsafeRawBufferPointer, _ session: UInt32
+    ) -> Bool {
+        let rights = accesses[access(of: session)].rights
+        if rights.allowsByName(.subscribe(filter: filter), bearer(session)) { return true }
         counters.rightsRefusals += 1
         return false
     }

@@ -29,6 +29,8 @@ enum ReservedTopic {
     case address
     /// A shared subscription.
     case share
+    /// Who is online.
+    case presence
     /// What the broker tells of itself.
     case system
 
@@ -41,6 +43,7 @@ enum ReservedTopic {
         case 1 where "ugb".utf8.contains(level[0]): self = .address
         case 3 where level.elementsEqual("SYS".utf8): self = .system
         case 5 where level.elementsEqual("share".utf8): self = .share
+        case 8 where level.elementsEqual("presence".utf8): self = .presence
         default: return nil
         }
     }
@@ -48,7 +51,9 @@ enum ReservedTopic {
 
 extension Broker {
     /// Those MQTT sessions that subscribe to an address; nil for none.
-    func audience(ofAddress kind: AddressKind, _ name: [UInt8], app: UInt32) -> UInt32? {
+    func audience(
+        ofAddress kind: AddressKind, _ name: some Collection<UInt8>, app: UInt32
+    ) -> UInt32? {
         guard apps[app].addressCount > 0 else { return nil }
         let prefix = kind.prefix
         return withUnsafeTemporaryAllocation(
@@ -57,10 +62,8 @@ extension Broker {
             filter.copyMemory(
                 from: UnsafeRawBufferPointer(
                     start: prefix.utf8Start, count: prefix.utf8CodeUnitCount))
-            name.withUnsafeBytes {
-                UnsafeMutableRawBufferPointer(rebasing: filter[prefix.utf8CodeUnitCount...])
-                    .copyMemory(from: $0)
-            }
+            UnsafeMutableRawBufferPointer(rebasing: filter[prefix.utf8CodeUnitCount...])
+                .copyBytes(from: name)
             return apps[app].topics.audience(of: UnsafeRawBufferPointer(filter))
         }
     }
@@ -88,6 +91,34 @@ extension Broker {
             return membership(of: user, in: group) != nil
         }
         return name(of: .everybody, in: filter)?.isEmpty == true
+    }
+
+    /// The group that a filter is the address of.
+    private func group(_ session: UInt32, of filter: UnsafeRawBufferPointer) -> UInt32? {
+        guard sessions[session].dialect.isMQTT, let name = name(of: .group, in: filter) else {
+            return nil
+        }
+        return apps[users[sessions[session].user].app].groups.value(for: name)
+    }
+
+    /// Whether to subscribe to a filter is to ask for being let into its group.
+    func mayJoin(_ session: UInt32, by filter: UnsafeRawBufferPointer) -> Bool {
+        limits.joinsGroupsBySubscribing && group(session, of: filter) != nil
+    }
+
+    /// Joins a group for a subscription to it; why not, where its owner or a limit does not allow
+    /// it.
+    mutating func join(
+        _ session: UInt32, by filter: UnsafeRawBufferPointer, _ moment: Moment,
+        _ effects: inout Effects
+    ) -> ReasonCode? {
+        guard let group = group(session, of: filter) else { return .notAuthorized }
+        let actor = GroupActor(user: sessions[session].user, session: session)
+        guard mayJoin(group, actor.user) else { return .notAuthorized }
+        switch joinGroup(group, actor, moment, &effects) {
+        case .done: return nil
+        case .refused(let reason): return reason
+        }
     }
 
     /// A session has begun, or ceased, to subscribe to an address.

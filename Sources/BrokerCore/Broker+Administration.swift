@@ -96,6 +96,11 @@ extension Broker {
         return users.count > count
     }
 
+    /// Whether sends are refused since the store is full, and its bytes in use and their limit.
+    public func storeRoom() -> (isFull: Bool, usedBytes: UInt64, limitBytes: UInt64) {
+        (isStoreFull, storeUsedBytes, storeLimitBytes)
+    }
+
     /// What there is at the moment. Walks over all sessions: for statistics, not for every message.
     public func gauges() -> Gauges {
         var queuedMessages: UInt64 = 0
@@ -110,11 +115,20 @@ extension Broker {
             queuedMessages += UInt64(mailboxes[index].count)
             queuedBytes += mailboxes[index].byteCount
         }
+        var sharedSubscriptions = 0
+        var retainedBytes = 0
+        for app in 0..<apps.endIndex where apps.contains(app) {
+            sharedSubscriptions += apps[app].shareCount
+            retainedBytes += apps[app].retainedByteCount
+        }
         return Gauges(
             apps: apps.count, users: users.count, sessions: sessions.count,
             groups: groups.count, wills: wills.count,
-            connections: connections.count, subscriptions: subscriptions, tokens: tokens.count,
-            messagesInMemory: messages.count, queuedMessages: queuedMessages,
+            connections: connections.count, subscriptions: subscriptions,
+            sharedSubscriptions: sharedSubscriptions, retainedMessages: retained.count,
+            retainedBytes: retainedBytes, tokens: tokens.count,
+            messagesInMemory: messages.count, spareBytes: blocks.byteCount,
+            queuedMessages: queuedMessages,
             queuedBytes: queuedBytes, isStoreFull: isStoreFull, storeUsedBytes: storeUsedBytes,
             storeLimitBytes: storeLimitBytes)
     }

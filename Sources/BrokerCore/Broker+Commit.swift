@@ -63,6 +63,7 @@ extension Broker {
         settleMessages(isStored: result.refusal == nil, &effects)
         settleWills(isStored: result.refusal == nil, moment)
         if !committing.repeats.isEmpty { completeRepeats(&effects) }
+        completeHandovers(isStored: result.refusal == nil, moment, &effects)
         for reservation in committing.reservations
         where sessions.contains(reservation.session) {
             let session = reservation.session.index
@@ -341,13 +342,13 @@ extension Broker {
 
     /// The message of a loaded entry, shared with other sessions that hold it in memory.
     private mutating func residentMessage(
-        _ entry: LoadedEntry, _ blocks: UnsafeRawBufferPointer
+        _ entry: LoadedEntry, _ bytes: UnsafeRawBufferPointer
     ) -> UInt32 {
         if let message = residentMessages[entry.message.raw] { return message }
         let message = messages.insert(
             Message(
-                identifier: entry.message, block: entry.block.bytes(in: blocks),
-                stamp: makeStamp(), deadline: entry.deadline)
+                identifier: entry.message, block: entry.block.bytes(in: bytes),
+                stamp: makeStamp(), deadline: entry.deadline, in: &blocks)
         ).index
         residentMessages[entry.message.raw] = message
         return message
@@ -362,7 +363,7 @@ extension Broker {
         if messages[message].identifier != 0 {
             residentMessages[messages[message].identifier] = nil
         }
-        messages.remove(message)
+        blocks.giveBack(messages.remove(message).memoryLeft())
     }
 
     /// Tells the sender, now or when it asks again, once nothing more can become of a send: every

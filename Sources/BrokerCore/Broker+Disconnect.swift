@@ -62,12 +62,11 @@ extension Broker {
             close(session, .protocolError, moment, &effects)
             return
         }
-        let hasWill = sessions[session].will != Slab<Will>.none
-        var batch = hasWill ? gathering.sequence : sessions[session].willBatch
         if let expiry = request.sessionExpirySeconds, sessions[session].isPersistent {
             changeExpiry(session, min(expiry, limits.sessionExpirySecondsMaximum))
-            batch = max(batch, sessions[session].decisiveBatch)
         }
+        let hasWill = sessions[session].will != Slab<Will>.none
+        let batch = hasWill ? gathering.sequence : sessions[session].decisiveBatch
         if !confirmLater(.disconnect(connection), batch: batch) {
             effects[connection.lane].effects.append(.confirmDisconnect(connection))
         }
@@ -95,6 +94,8 @@ extension Broker {
         sessions[session].sentThrough = max(
             sessions[session].sentThrough, attachments[attachment].sentThrough)
         if sessions[session].dialect.isMQTT { forgetUnfinishedSends(of: session) }
+        let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
+        handOverShares(of: session, endsSession: endsSession, moment, &effects)
         connections.remove(attachments[attachment].connection)
         emptyWindow(session, &effects)
         withdrawAccess(of: session)
@@ -103,10 +104,14 @@ extension Broker {
         if wasConfirmed {
             users[sessions[session].user].lastSeenUnixMilliseconds = moment.unixMilliseconds
             announceConnection(of: session)
+            // Where it is back already, it was never away.
+            if willFate != .kept {
+                announcePresence(of: session, isOnline: false, moment, &effects)
+            }
         }
         // Most sessions never send again what they have seen answered: give the memory back.
         if sessions[session].outbox.isEmpty { sessions[session].outbox = [] }
-        if !sessions[session].isPersistent || sessions[session].expirySeconds == 0 {
+        if endsSession {
             // A session that ends here sends its will itself.
             if willFate != .starts { removeWill(of: session) }
             destroy(session, returnsMail: true, moment, &effects)
@@ -186,13 +191,13 @@ extension Broker {
             }
             deleteSends(of: session)
             let inbox = sessions[session].inbox
+            sessionQueues.remove(session, hash: sessionQueues.hash(inbox.queue.raw))
             if returnsMail && heardMail && inbox.count > 0 && !hasPersistentListener(user) {
                 giveMailbox(inbox, to: user)
             } else {
                 counters.discarded += UInt64(inbox.count)
                 queuedCount -= UInt64(inbox.count)
                 gathering.deletedQueues.append(inbox.queue)
-                queueOwners[inbox.queue.raw] = nil
             }
         }
         // A will outlives its session by no moment; what it says is no longer for the session.

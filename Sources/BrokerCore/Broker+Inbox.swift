@@ -22,8 +22,9 @@ extension Broker {
                 deliverTransiently(message, to: subscriber, isRetained, &effects)
                 continue
             }
-            let state = subscriber.state(
+            var state = subscriber.state(
                 grade: min(messages[message].grade, subscriber.grade), isRetained: isRetained)
+            if subscriber.options.contains(.chosen) { state.options.insert(.shared) }
             enqueue(message, session: subscriber.session, state, &tally, moment, &effects)
         }
     }

@@ -54,6 +54,7 @@ extension Broker {
         let old = new.block.withUnsafeBytes {
             apps[new.app].retained.set(MessageBlock($0).address, to: index)
         }
+        apps[new.app].retainedByteCount += new.block.count
         if let old { forgetRetained(old) }
         if new.deadline != .never {
             retained[index].token = deadlines.insert(
@@ -63,6 +64,7 @@ extension Broker {
 
     private mutating func forgetRetained(_ index: UInt32) {
         let old = retained.remove(index)
+        apps[old.app].retainedByteCount -= old.block.count
         deadlines.cancel(old.token)
         gathering.records.append(
             Records.deletion(.retained, key: RecordKey.number(old.identifier)))
@@ -81,7 +83,10 @@ extension Broker {
     /// Why a retained message cannot be kept.
     func retainRefusal(_ request: SendRequest, app: UInt32) -> ReasonCode? {
         guard request.isRetained, !request.payload.isEmpty else { return nil }
-        let isFull = apps[app].retained.count >= limits.retainedPerAppMaximum
+        let isFull =
+            apps[app].retained.count >= limits.retainedPerAppMaximum
+            || apps[app].retainedByteCount + Int(request.payload.count)
+                > limits.retainedBytesPerAppMaximum
         return isStoreFull || isFull ? .quotaExceeded : nil
     }
 
@@ -96,6 +101,10 @@ extension Broker {
         guard sessions[session].dialect.isMQTT, !request.options.contains(.withoutRetained),
             isNew || !request.options.contains(.retainedIfNew), SharedFilter(filter) == nil
         else { return }
+        if ReservedTopic(filter) == .system {
+            sendSystem(to: session, filter, request, &effects)
+            return
+        }
         let app = users[sessions[session].user].app
         guard apps[app].retained.count > 0 else { return }
         var matched = ContiguousArray<UInt32>()
@@ -129,7 +138,7 @@ extension Broker {
                 return
             }
             let message = messages.insert(
-                Message(copying: block, stamp: makeStamp(), deadline: deadline)
+                Message(copying: block, stamp: makeStamp(), deadline: deadline, in: &blocks)
             ).index
             messages[message].references = 1
             var tally = RoutingTally(stamp: messages[message].stamp)

@@ -1,4 +1,4 @@
-// Subscriptions to plain topics, and what can be asked about a user.
+// Subscriptions: to plain topics, and to what is told on topics that begin with `$`.
 
 import Primitives
 
@@ -10,8 +10,10 @@ extension Broker {
         guard let session = session(of: connection) else { return }
         let filter = request.filter.bytes(in: bytes)
         if let reason = request.isFilterValid
-            ? subscribeRefusal(session, filter) : .topicFilterInvalid
+            ? subscribeRefusal(session, filter, moment, &effects) : .topicFilterInvalid
         {
+            counters.subscriptionsRefused += 1
+            if reason == .quotaExceeded { counters.subscriptionsOverQuota += 1 }
             note(.subscribeRefused, session, reason, subject: filter, &effects)
             answer(
                 session, request.requestIdentifier, reason, body: [],
@@ -83,19 +85,23 @@ extension Broker {
     }
 
     private mutating func subscribeRefusal(
-        _ session: UInt32, _ filter: UnsafeRawBufferPointer
+        _ session: UInt32, _ filter: UnsafeRawBufferPointer, _ moment: Moment,
+        _ effects: inout Effects
     ) -> ReasonCode? {
         var levels = 1
         for byte in filter where byte == UInt8(ascii: "/") { levels += 1 }
-        if levels > limits.topicLevelsMaximum { return .topicFilterInvalid }
-        if !maySubscribe(session, to: filter) { return .notAuthorized }
+        if levels > limits.topicLevelsMaximum || filter.count > limits.filterBytesMaximum {
+            return .topicFilterInvalid
+        }
+        let isAllowed = maySubscribe(session, to: filter)
+        if !isAllowed && !mayJoin(session, by: filter) { return .notAuthorized }
         let isFull =
             sessions[session].filterCount >= limits.subscriptionsMaximum
             || (isStoreFull && sessions[session].isPersistent)
         if isFull && subscription(of: session, filter) == nil {
             return .quotaExceeded
         }
-        return nil
+        return isAllowed ? nil : join(session, by: filter, moment, &effects)
     }
 
     /// Whether a session may have a filter. Rights are about plain topics; what is sent to a
@@ -105,7 +111,9 @@ extension Broker {
     ) -> Bool {
         switch ReservedTopic(filter) {
         case .address?: return mayHear(session, address: filter)
-        case .system?: return false
+        case .presence?: return mayHearPresence(session, filter)
+        case .system?:
+            return sessions[session].dialect.isMQTT && allowsByName(subscribe: filter, session)
         case .share?:
             guard sessions[session].dialect.isMQTT, let shared = SharedFilter(filter),
                 ReservedTopic(shared.pattern) == nil
@@ -143,8 +151,10 @@ extension Broker {
             audience = new
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: apps[app].addressCount += 1
+            case .presence?: apps[app].presenceFilterCount += 1
             case .share?: addShare(new, filter: filter, app: app)
-            case .system?, nil: break
+            case .system?: apps[app].systemCount += 1
+            case nil: break
             }
         }
         sessions[session].filterCount += 1
@@ -188,46 +198,12 @@ extension Broker {
             filter.withUnsafeBytes { apps[app].topics.remove($0) }
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: apps[app].addressCount -= 1
+            case .presence?: apps[app].presenceFilterCount -= 1
             case .share?: removeShare(subscription.audience, filter: filter, app: app)
-            case .system?, nil: break
+            case .system?: apps[app].systemCount -= 1
+            case nil: break
             }
         }
         addressChanged(session, filter: filter, isHeard: false)
-    }
-
-    /// Whether a user is online, since when, and on which devices.
-    mutating func reportPresence(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ name: UnsafeRawBufferPointer,
-        _ effects: inout Effects
-    ) {
-        guard let asking = session(of: connection) else { return }
-        guard allows(.presence(user: name), asking) else {
-            note(.presenceRefused, asking, .notAuthorized, subject: name, &effects)
-            effects[connection.lane].respond(connection, requestIdentifier, .notAuthorized)
-            return
-        }
-        let app = users[sessions[asking].user].app
-        guard let user = apps[app].users.value(for: name) else {
-            effects[connection.lane].respond(
-                connection, requestIdentifier, .topicNameInvalid)
-            return
-        }
-        var devices: [UInt8] = []
-        var count = 0
-        var since = users[user].lastSeenUnixMilliseconds
-        forEachSession(of: user) { session in
-            guard liveConnection(of: session) != .none else { return }
-            let connected = attachments[sessions[session].attachment].connectedUnixMilliseconds
-            since = count == 0 ? connected : min(since, connected)
-            count += 1
-            devices.append(UInt8(sessions[session].device.count))
-            devices += sessions[session].device
-        }
-        let lane = connection.lane
-        effects[lane].effects.append(
-            .reportPresence(
-                connection, requestIdentifier: requestIdentifier, isOnline: count > 0,
-                sinceUnixMilliseconds: since, devices: effects[lane].bytes.append(devices),
-                count: count))
     }
 }

@@ -310,6 +310,9 @@ public struct SubscriptionOptions: OptionSet, Hashable, Sendable, BitwiseCopyabl
         SubscriptionOptions(rawValue: 1 << 5)
     }
 
+    /// Of somebody whom a shared subscription has chosen for a message; in no request.
+    static var chosen: SubscriptionOptions { SubscriptionOptions(rawValue: 1 << 7) }
+
     /// What outlives the request.
     var stored: SubscriptionOptions { intersection([.noLocal, .retainsAsPublished]) }
 }

@@ -66,6 +66,9 @@ struct GatheringBatch: ~Copyable {
     var lateDeliveries: [(message: UInt32, to: Subscriber, isRetained: Bool)] = []
     /// Repeats of sends that wait for this batch: their numbers, and those of the first ones.
     var repeats: [(session: Handle, number: UInt64, original: UInt64)] = []
+    /// Entries of sessions that left, which go to others once they are in the store; each holds its
+    /// message.
+    var handovers: [(session: Handle, entry: WindowEntry)] = []
     /// Wills whose message is stored, and whose row goes, with this batch.
     var firedWills: [UInt32] = []
     /// The attachment that each load is for.
@@ -111,6 +114,7 @@ struct GatheringBatch: ~Copyable {
         loads.removeAll(keepingCapacity: true)
         lateDeliveries.removeAll(keepingCapacity: true)
         repeats.removeAll(keepingCapacity: true)
+        handovers.removeAll(keepingCapacity: true)
         firedWills.removeAll(keepingCapacity: true)
         loadOwners.removeAll(keepingCapacity: true)
         confirmations.removeAll(keepingCapacity: true)

@@ -44,15 +44,23 @@ public struct CoreLimits: Sendable {
     /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for
     /// each.
     public var topicLevelsMaximum = 64
-    /// Sessions of all apps: about 600 bytes of memory each, whether connected or not.
+    /// Sessions of all apps: about 400 bytes of memory each with its user, and more while it is
+    /// connected.
     public var sessionsMaximum = 1_000_000
     /// Sessions of one app, so that no app takes the room of the others.
     public var sessionsPerAppMaximum = 1_000_000
     /// Users of all apps who are known: by a token, a registration or a login. Where logins name
     /// users freely, this is what a client that makes up names comes up against.
     public var usersMaximum = 2_000_000
+    /// Bytes of a filter, which is kept for as long as its subscription: 1,000 of them are 1 MB of
+    /// memory for one session. Filters in the field are below 200.
+    public var filterBytesMaximum = 1_024
     /// Retained messages of one app. They are all in memory.
     public var retainedPerAppMaximum = 100_000
+    /// Bytes of the retained messages of one app, topics included.
+    public var retainedBytesPerAppMaximum = 64 << 20
+    /// Whether an MQTT client joins a group, where its owner lets it, by subscribing to it.
+    public var joinsGroupsBySubscribing = true
     /// Sessions of one user: each is one more copy of everything sent to that user.
     public var sessionsPerUserMaximum = 64
     /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly
@@ -112,6 +120,9 @@ public struct CoreLimits: Sendable {
     /// Seconds between two rows that say a token was used: an hour is enough to tell a token in use
     /// from a forgotten one, and a device that reconnects all day costs 24 small rows.
     static let tokenUseSecondsMinimum: UInt64 = 3_600
+    /// Memory of messages that is kept for the next ones: what a million messages of 256 bytes a
+    /// second hold while a commit of 30 ms is under way.
+    static let spareBytesMaximum = 8 << 20
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

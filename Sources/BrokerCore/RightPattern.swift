@@ -82,6 +82,12 @@ enum RightPattern: Hashable, Sendable {
         return parts
     }
 
+    /// Whether it is a filter whose first level is a text.
+    var beginsWithText: Bool {
+        if case .filter(let levels) = self, case .text? = levels.first { return true }
+        return false
+    }
+
     // MARK: - Checks
 
     /// Whether the pattern allows a subject: a name, a topic, or a filter of which every topic has
@@ -137,10 +143,15 @@ enum RightPattern: Hashable, Sendable {
     }
 
     private static func prefixCount(
-        _ text: [UInt8], _ subject: UnsafeRawBufferPointer, at offset: Int
+        _ text: some RandomAccessCollection<UInt8>, _ subject: UnsafeRawBufferPointer,
+        at offset: Int
     ) -> Int? {
         guard offset + text.count <= subject.count else { return nil }
-        for index in 0..<text.count where subject[offset + index] != text[index] { return nil }
+        var place = offset
+        for byte in text {
+            if subject[place] != byte { return nil }
+            place += 1
+        }
         return text.count
     }
 

@@ -2,7 +2,7 @@
 //
 //     send:PATTERN        send to users whose id matches     send:*   send:pump-*   send:%u
 //     publish:FILTER      publish on topics that match       publish:site/%u/#
-//     subscribe:FILTER    subscribe to filters that FILTER covers
+//     subscribe:FILTER    subscribe to filters that FILTER covers; `$SYS` only by name
 //     presence:PATTERN    ask whether users are online
 //     attach:PATTERN      attach users whose id matches, as a gateway does with its sensors
 //     group:create        make groups
@@ -80,9 +80,12 @@ public struct Rights: Hashable, Sendable {
     /// waking the whole fleet at once.
     public static let ordinary = known(
         ["send:*", "publish:#", "subscribe:#", "presence:*", "group:create"])
-    /// ``ordinary`` and broadcasts, for the demo app.
+    /// ``ordinary``, broadcasts and the broker's own topics, for the demo app.
     public static let everything = known(
-        ["send:*", "publish:#", "subscribe:#", "presence:*", "group:create", "broadcast"])
+        [
+            "send:*", "publish:#", "subscribe:#", "subscribe:$SYS/#", "presence:*",
+            "group:create", "broadcast",
+        ])
 
     /// Nothing at all.
     public init() {
@@ -118,6 +121,14 @@ public struct Rights: Hashable, Sendable {
         allowsAll(action.kind) || deciding(action, bearer) != nil
     }
 
+    /// Whether a right allows it that does not begin with a wildcard: for what begins with `$`.
+    func allowsByName(_ action: RightsAction, _ bearer: RightsBearer) -> Bool {
+        list.contains {
+            $0.kind == action.kind && $0.pattern.beginsWithText
+                && $0.pattern.covers(action.subject, bearer)
+        }
+    }
+
     /// The first right that allows it, as it was written; nil where none does.
     func deciding(_ action: RightsAction, _ bearer: RightsBearer) -> [UInt8]? {
         for right in list
@@ -139,8 +150,8 @@ public struct Rights: Hashable, Sendable {
 
 /// Who bears rights: what `%u` and `%d` stand for.
 struct RightsBearer {
-    var user: [UInt8]
-    var device: [UInt8]
+    var user: Name
+    var device: Name
 
     /// Whether the device is a name that can stand in a pattern. MQTT allows client ids that would
     /// change what a filter means, and a device may have no name at all; a right with `%d` gives

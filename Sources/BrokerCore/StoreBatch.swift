@@ -186,6 +186,9 @@ public struct EntryOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
     /// stored.
     @inlinable
     public static var repeated: EntryOptions { EntryOptions(rawValue: 1 << 2) }
+    /// It came by a shared subscription: another session may get it in place of this one.
+    @inlinable
+    public static var shared: EntryOptions { EntryOptions(rawValue: 1 << 3) }
 }
 
 /// Removes every entry of the queue whose number is at most `throughNumber`.

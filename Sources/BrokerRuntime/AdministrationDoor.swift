@@ -1,6 +1,6 @@
 // The operator's door: a Unix socket in the data directory on which `martlet` asks and is answered,
 // one JSON object per line. It runs on a loop and thread of its own, so that an operator never
-// waits for the fleet, nor the fleet for an operator.
+// waits for the fleet, nor the fleet for an operator. Now and then it publishes the statistics.
 
 import Administration
 import NetTransport
@@ -9,9 +9,14 @@ import Primitives
 /// Reads requests from the socket and writes the desk's replies.
 struct AdministrationDoor: LoopHandler, ~Copyable {
     private let desk: OperatorDesk
+    private let systemIntervalMilliseconds: UInt64
+    private var systemTopics = SystemTopics()
+    private var nextSystemRound = Instant(milliseconds: 0)
 
-    init(desk: OperatorDesk) {
+    /// - Parameter systemIntervalSeconds: between two rounds of `$SYS`; 0 for none.
+    init(desk: OperatorDesk, systemIntervalSeconds: Int) {
         self.desk = desk
+        systemIntervalMilliseconds = UInt64(systemIntervalSeconds) * 1000
     }
 
     mutating func opened(
@@ -34,6 +39,15 @@ struct AdministrationDoor: LoopHandler, ~Copyable {
             start = feed + 1
         }
         return Consumption(consumed: start - Int(bytes.offset))
+    }
+
+    mutating func turnEnded(in loop: inout EventLoop) {
+        guard systemIntervalMilliseconds > 0 else { return }
+        if nextSystemRound <= loop.now {
+            desk.publish(systemTopics.values(desk.statistics(), at: loop.now))
+            nextSystemRound = loop.now.advanced(byMilliseconds: systemIntervalMilliseconds)
+        }
+        loop.nextWake = nextSystemRound
     }
 
     mutating func deadlineReached(

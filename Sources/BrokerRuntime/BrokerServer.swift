@@ -3,6 +3,7 @@
 
 import Administration
 import BrokerCore
+import CLinuxShims
 import Configuration
 import Credentials
 import Dialects
@@ -23,6 +24,7 @@ public final class BrokerServer {
     var settings: BrokerSettings
     var files: FileWatch
     var nextDailyRound = Instant(milliseconds: 0)
+    private var wasStoreFull = false
     let rates: ClientRates
     let census: AddressCensus
     private let backups = BackupHandover()
@@ -33,13 +35,20 @@ public final class BrokerServer {
     private var door: Thread?
     private var writer: Thread?
 
+    /// What has to be decided for the whole process before anything else of it runs.
+    public static func prepareProcess() {
+        TLSMemory.install()
+    }
+
     /// Starts a broker: when this returns, all listeners are open and the stored state is back.
     public init(_ settings: BrokerSettings, log: LogWriter) throws(StartError) {
         self.log = log
         self.settings = settings
         files = FileWatch(settings.files)
         rates = ClientRates(ClientRates.Values(settings))
-        census = AddressCensus(maximum: settings.limits.connectionsPerAddress)
+        census = AddressCensus(
+            maximumPerAddress: settings.limits.connectionsPerAddress,
+            totalMaximum: settings.limits.connections)
         trust = ClientTrust(try TrustMaterial(settings))
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         var store = try Self.openStore(settings)
@@ -110,12 +119,23 @@ public final class BrokerServer {
                 nextLook = now.advanced(byMilliseconds: Self.fileWatchMilliseconds)
                 renewChangedFiles()
                 keepDaily()
+                reportStore()
             }
             if notifier.watchdogMilliseconds != nil, watch.haveTurned() { notifier.alive() }
             log.reportSuppressed()
         }
         notifier.stopping()
         stop()
+    }
+
+    /// Says when sends begin to be refused because the store is full, and when that ends.
+    private func reportStore() {
+        let room = shared.enter { $0.broker.storeRoom() }
+        guard room.isFull != wasStoreFull else { return }
+        wasStoreFull = room.isFull
+        log.write(
+            room.isFull ? .error : .info, room.isFull ? .storeFull : .storeHasRoom,
+            ["used": .number(room.usedBytes), "limit": .number(room.limitBytes)])
     }
 
     /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
@@ -189,6 +209,8 @@ public final class BrokerServer {
             throw .state(error)
         }
         broker.anonymousApp = Array(DevelopmentSetup.app.utf8)
+        // What the rows went through on their way: up to half as much again as what came of them.
+        malloc_trim(0)
         return Restored(broker: broker, clock: clock)
     }
 
@@ -232,7 +254,11 @@ public final class BrokerServer {
         var configuration = EventLoop.Configuration()
         configuration.lane = lane
         configuration.connectionsMaximum = settings.limits.connections
-        configuration.pendingMaximum = settings.limits.pendingLogins
+        // Each lane has its share; who is beyond it waits, and is not sent away.
+        let laneCount = shared.laneHandles.count
+        configuration.pendingMaximum =
+            (settings.limits.pendingLogins + laneCount - 1) / laneCount
+        configuration.handshakesMaximum = (settings.limits.handshakes + laneCount - 1) / laneCount
         configuration.census = census
         configuration.packetMaximum = settings.limits.packetMaximum
         configuration.authenticationMilliseconds =
@@ -268,8 +294,11 @@ public final class BrokerServer {
                 desk: OperatorDesk(
                     shared: shared, clock: clock, log: log, backups: backups,
                     listeners: listenerSet, trust: trust, rates: rates,
-                    version: MartletVersion.text)))
+                    version: MartletVersion.text),
+                systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
         door = runLoop("door", configuration, doorHandle, [listener], handler)
+        // The first round of statistics is due.
+        doorHandle.wake()
     }
 
     /// People and scripts who administrate at the same time.

@@ -15,9 +15,17 @@ extension CoreLimits {
         usersMaximum = settings.limits.users
         queueBytesPerAppMaximum =
             settings.queues.bytesPerApp == 0 ? .max : UInt64(settings.queues.bytesPerApp)
+        groupsPerAppMaximum = settings.limits.groupsPerApp
+        groupsPerUserMaximum = settings.limits.groupsPerUser
+        groupMembersMaximum = settings.limits.membersPerGroup
+        retainedPerAppMaximum = settings.limits.retainedPerApp
         sessionsPerUserMaximum = settings.limits.sessionsPerUser
         subscriptionsMaximum = UInt32(settings.limits.subscriptionsPerSession)
         topicLevelsMaximum = settings.limits.topicLevels
+        filterBytesMaximum = settings.limits.filterBytes
+        retainedPerAppMaximum = settings.limits.retainedPerApp
+        retainedBytesPerAppMaximum = settings.limits.retainedBytesPerApp
+        joinsGroupsBySubscribing = settings.mqtt.joinsGroups
         keepAliveSecondsMaximum = UInt32(settings.limits.keepAliveMaximumSeconds)
         inboxWindowMaximum = UInt16(settings.limits.inboxWindow)
         inboxWindowBytesMaximum = settings.limits.inboxWindowBytes

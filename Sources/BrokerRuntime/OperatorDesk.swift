@@ -77,6 +77,14 @@ struct OperatorDesk {
                 rates.counts, ProcessUsage.now(), TrustExpiry(listeners, trust, at: now)))
     }
 
+    /// Publishes what the broker tells of itself.
+    func publish(_ values: [SystemValue]) {
+        let now = clock.moment()
+        shared.enter { state in
+            state.broker.publishSystem(values, at: now, effects: &state.effects)
+        }
+    }
+
     // MARK: - Support
 
     /// Changes the core's state and returns when the change is on disk.

@@ -129,6 +129,7 @@ import Testing
 
     @Test func `may be to everybody's messages, and to one's own groups`() {
         world.begin("eve/pad")
+        world.limits.joinsGroupsBySubscribing = false
         let group = world.makeGroup(owner: "eve/pad")
         #expect(world.subscribeMQTT("ann/phone", "$b", "$g/\(group)") == [2, 0x87])
         world.groups("ann/phone") { .join($0.appendRange(group)) }
@@ -149,6 +150,34 @@ import Testing
         _ = world.lines()
         world.send("eve/pad", 3, to: .group(group), "without ann")
         #expect(world.lines(of: "ann/phone") == [])
+    }
+
+    @Test func `to a group joins it, where its owner and the operator allow that`() {
+        world.begin("eve/pad")
+        let open = world.makeGroup(owner: "eve/pad")
+        #expect(world.subscribeMQTT("ann/phone", "$g/\(open)", grade: .durable) == [1])
+        world.crash()
+        world.begin("eve/pad")
+        world.beginMQTT("ann/phone")
+        world.send("eve/pad", 1, to: .group(open), "hello")
+        #expect(world.lines(of: "ann/phone").filter { $0.contains("hello") }.count == 1)
+        world.groups("eve/pad") { bytes in
+            .setAllowed(bytes.appendRange(open), allowed: bytes.appendList(["eve"]))
+        }
+        world.groups("eve/pad", id: 2) { bytes in
+            .kick(bytes.appendRange(open), user: bytes.appendRange("ann"))
+        }
+        world.settle()
+        #expect(world.subscribeMQTT("ann/phone", "$g/\(open)") == [0x87])
+        #expect(world.subscribeMQTT("ann/phone", "$g/nosuchgroup") == [0x87])
+    }
+
+    @Test func `has a filter of bounded length and depth`() {
+        world.limits.filterBytesMaximum = 8
+        world.limits.topicLevelsMaximum = 3
+        #expect(
+            world.subscribeMQTT("ann/phone", "12345678", "123456789", "a/b/c", "a/b/c/d")
+                == [2, 0x8F, 2, 0x8F])
     }
 
     @Test func `leaves the session of another dialect alone`() {

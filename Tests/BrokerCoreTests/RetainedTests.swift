@@ -84,6 +84,22 @@ import Testing
         #expect(world.broker.retained.count == 0)
     }
 
+    @Test func `is not kept beyond the app's bytes, which a deletion gives back`() {
+        world.limits.retainedBytesPerAppMaximum = 200
+        let text = String(repeating: "x", count: 100)
+        world.publish("bob/pc", 1, "r/1", text, isRetained: true)
+        world.publish("bob/pc", 2, "r/2", text, isRetained: true)
+        world.settle()
+        #expect(
+            world.lines(of: "bob/pc") == [
+                "accepted 1, noMatchingSubscribers", "accepted 2, quotaExceeded",
+            ])
+        world.publish("bob/pc", 3, "r/1", "", isRetained: true)
+        world.publish("bob/pc", 4, "r/2", text, isRetained: true)
+        world.settle()
+        #expect(world.lines(of: "bob/pc").last == "accepted 4, noMatchingSubscribers")
+    }
+
     @Test func `is not sent by a shared subscription`() {
         world.publish("bob/pc", 1, "t", "kept", isRetained: true)
         world.settle()

@@ -252,6 +252,15 @@ final class World {
         collect()
     }
 
+    var hasSystemSubscribers: Bool { broker.hasSystemSubscribers }
+
+    /// The broker tells a value of its own.
+    func publishSystem(_ topic: String, _ payload: String) {
+        let value = SystemValue(topic: Array(topic.utf8), payload: Array(payload.utf8))
+        broker.publishSystem([value], at: now, effects: &effects)
+        collect()
+    }
+
     func pass(seconds: UInt64) { pass(milliseconds: seconds * 1000) }
 
     // MARK: - What there is
@@ -275,8 +284,8 @@ final class World {
     /// Messages that were dropped from the queue of a session, connected or not.
     func droppedCount(_ name: String) -> UInt32 {
         let (user, device) = World.split(name)
-        let known = Array(user.utf8).withUnsafeBytes { broker.apps[0].users.value(for: $0) }
-        let session = broker.session(of: known!, device: Array(device.utf8))
+        let known = broker.user(named: Array(user.utf8), app: 0)
+        let session = broker.session(of: known!, device: Name(Array(device.utf8)))
         return broker.sessions[session!].inbox.droppedCount
     }
 

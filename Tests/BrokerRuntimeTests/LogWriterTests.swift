@@ -90,7 +90,7 @@ private final class Pipe {
     @Test func `lines of many threads stay whole`() async {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         await withTaskGroup(of: Void.self) { group in
-            for event in [LogEvent.clientConnected, .clientDisconnected, .queueFull, .listening] {
+            for event in [LogEvent.clientConnected, .clientDisconnected, .sendRefused, .listening] {
                 group.addTask {
                     for _ in 0..<10 { log.write(.info, event, ["filler": "0123456789"]) }
                 }

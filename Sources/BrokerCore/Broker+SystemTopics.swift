@@ -1,0 +1,104 @@
+// What the broker tells of itself on `$SYS/…`: the last value of each topic is kept in memory only,
+// for every app alike, and goes to who subscribes and has the right to it by name. Which values
+// there are, the core does not know.
+
+import Primitives
+
+/// The last values.
+struct SystemTopics: ~Copyable {
+    var tree = RetainedTree()
+    /// Message blocks, where the tree leads.
+    var blocks: [[UInt8]] = []
+}
+
+/// One value, as it is published.
+public struct SystemValue: Sendable {
+    /// Begins with `$SYS/`.
+    public var topic: [UInt8]
+    public var payload: [UInt8]
+
+    public init(topic: [UInt8], payload: [UInt8]) {
+        self.topic = topic
+        self.payload = payload
+    }
+}
+
+extension Broker {
+    /// Whether anybody subscribes to `$SYS`.
+    public var hasSystemSubscribers: Bool {
+        for app in 0..<apps.endIndex where apps.contains(app) && apps[app].systemCount > 0 {
+            return true
+        }
+        return false
+    }
+
+    /// Publishes values of the broker's own, at most once to whoever is online.
+    public mutating func publishSystem(
+        _ values: [SystemValue], at moment: Moment, effects: inout Effects
+    ) {
+        for value in values {
+            precondition(
+                value.topic.withUnsafeBytes { ReservedTopic($0) == .system }, "not a system topic")
+            let block = systemBlock(value, moment)
+            if let index = value.topic.withUnsafeBytes({ systemTopics.tree.value(of: $0) }) {
+                systemTopics.blocks[Int(index)] = block
+            } else {
+                let index = UInt32(systemTopics.blocks.count)
+                systemTopics.blocks.append(block)
+                _ = value.topic.withUnsafeBytes { systemTopics.tree.set($0, to: index) }
+            }
+            for app in 0..<apps.endIndex where apps.contains(app) && apps[app].systemCount > 0 {
+                let none = Slab<Session>.none
+                let audience = value.topic.withUnsafeBytes {
+                    self.audience(ofTopic: $0, app, from: none)
+                }
+                guard let audience else { continue }
+                let stamp = makeStamp()
+                block.withUnsafeBytes {
+                    let message = TransientMessage(
+                        stamp: stamp, block: $0, deadline: .never, excluded: none, sender: none,
+                        isRetained: true)
+                    deliver(message, to: audience, &effects)
+                }
+            }
+        }
+    }
+
+    private func systemBlock(_ value: SystemValue, _ moment: Moment) -> [UInt8] {
+        let empty = UnsafeRawBufferPointer(start: nil, count: 0)
+        return value.topic.withUnsafeBytes { topic in
+            value.payload.withUnsafeBytes { payload in
+                let parts = MessageParts(
+                    kind: .topic, marks: [.raw, .retain], grade: .transient,
+                    time: moment.unixMilliseconds, sender: empty, address: topic,
+                    properties: empty, payload: payload)
+                var block = [UInt8](repeating: 0, count: parts.blockByteCount)
+                block.withUnsafeMutableBytes { parts.write(to: $0) }
+                return block
+            }
+        }
+    }
+
+    /// Sends a new subscription the last values that it matches.
+    mutating func sendSystem(
+        to session: UInt32, _ filter: UnsafeRawBufferPointer, _ request: SubscribeRequest,
+        _ effects: inout Effects
+    ) {
+        let connection = liveConnection(of: session)
+        guard connection != .none else { return }
+        var matched = ContiguousArray<UInt32>()
+        systemTopics.tree.match(filter, into: &matched)
+        let state = EntryState(
+            grade: .transient, options: .retain,
+            subscriptionIdentifier: request.subscriptionIdentifier)
+        for index in matched {
+            let stamp = makeStamp()
+            systemTopics.blocks[Int(index)].withUnsafeBytes {
+                effects[connection.lane].deliver(
+                    stamp: stamp, block: $0, deadline: .never, to: connection,
+                    sessions[session].dialect, state: state)
+            }
+            counters.deliveries += 1
+        }
+    }
+}
