@@ -96,11 +96,6 @@ extension Broker {
         return users.count > count
     }
 
-    /// Whether sends are refused since the store is full, and its bytes in use and their limit.
-    public func storeRoom() -> (isFull: Bool, usedBytes: UInt64, limitBytes: UInt64) {
-        (isStoreFull, storeUsedBytes, storeLimitBytes)
-    }
-
     /// What there is at the moment. Walks over all sessions: for statistics, not for every message.
     public func gauges() -> Gauges {
         var queuedMessages: UInt64 = 0

@@ -18,7 +18,6 @@ extension CoreLimits {
         groupsPerAppMaximum = settings.limits.groupsPerApp
         groupsPerUserMaximum = settings.limits.groupsPerUser
         groupMembersMaximum = settings.limits.membersPerGroup
-        retainedPerAppMaximum = settings.limits.retainedPerApp
         sessionsPerUserMaximum = settings.limits.sessionsPerUser
         subscriptionsMaximum = UInt32(settings.limits.subscriptionsPerSession)
         topicLevelsMaximum = settings.limits.topicLevels

@@ -32,8 +32,8 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case sessionExpired = "session_expired"
     /// Queues of policy `oldest` or `newest` dropped messages: `dropped`, since the last such line.
     case queueFull = "queue_full"
+    /// The store has no room for sends, or has it again: `state`.
     case storeFull = "store_full"
-    case storeHasRoom = "store_has_room"
     case storeFailed = "store_failed"
     /// Others wait: too many have yet to log in (`cause=crowded`), or the process is out of
     /// descriptors or memory (`exhausted`).

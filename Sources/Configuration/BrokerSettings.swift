@@ -56,7 +56,6 @@ public struct BrokerSettings: Hashable, Sendable {
         public var groupsPerApp = 100_000
         public var groupsPerUser = 1_000
         public var membersPerGroup = 1_000_000
-        public var retainedPerApp = 100_000
         public var subscriptionsPerSession = 1_000
         public var topicLevels = 64
         public var filterBytes = 1_024

@@ -174,10 +174,6 @@ public enum SettingTable {
             unit: "users", reload: .atOnce,
             "Each member is one more copy of everything sent to the group."),
         .integer(
-            "limits.retainedPerApp", \.limits.retainedPerApp, in: 0...10_000_000,
-            unit: "messages", reload: .atOnce,
-            "Retained messages. They are all in memory, with their payloads."),
-        .integer(
             "limits.subscriptionsPerSession", \.limits.subscriptionsPerSession, in: 1...1_000_000,
             unit: "subscriptions", reload: .atOnce,
             "So that one client cannot fill the topic tree."),
