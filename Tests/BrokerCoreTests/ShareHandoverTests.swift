@@ -122,7 +122,7 @@ import Testing
     @Test func `need a right that names them`() throws {
         func allows(_ texts: [String], _ filter: String) throws -> Bool {
             let rights = try Rights(texts.map { Array($0.utf8) })
-            let bearer = RightsBearer(user: Array("ann".utf8), device: [])
+            let bearer = RightsBearer(user: Name(Array("ann".utf8)), device: Name([]))
             return Array(filter.utf8).withUnsafeBytes {
                 rights.allowsByName(.subscribe(filter: $0), bearer)
             }

@@ -1,5 +1,6 @@
 // The whole fleet comes back at once: after a restart of the broker, or of the site's power.
 
+import Glibc
 import MartletClient
 import Testing
 
