@@ -219,6 +219,11 @@ extension Broker {
                 broker.enqueue(message, mailboxOf: user, &tally)
             } else {
                 broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
+                if let audience = broker.audience(ofAddress: .user, name, app: app) {
+                    broker.enqueue(
+                        message, audience: audience, excluding: Slab<Session>.none, &tally,
+                        moment, &effects)
+                }
             }
         }
         if groups.contains(group) { tell(group, .kicked, name, by: session, moment, &effects) }
@@ -305,6 +310,11 @@ extension Broker {
             from: users[sessions[session].user].name, moment
         ) { broker, message, tally in
             broker.enqueue(message, group: group, excluding: session, &tally, moment, &effects)
+            let (name, app) = (broker.groups[group].name, broker.groups[group].app)
+            if let audience = broker.audience(ofAddress: .group, name, app: app) {
+                broker.enqueue(
+                    message, audience: audience, excluding: session, &tally, moment, &effects)
+            }
         }
     }
 }
