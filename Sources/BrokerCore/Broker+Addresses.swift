@@ -109,8 +109,11 @@ extension Broker {
         _ session: UInt32, by filter: UnsafeRawBufferPointer, _ moment: Moment,
         _ effects: inout Effects
     ) -> ReasonCode? {
-        guard let group = group(session, of: filter) else { return .notAuthorized }
-        switch joinGroup(group, session, moment, &effects) {
+        let actor = GroupActor(user: sessions[session].user, session: session)
+        guard let group = group(session, of: filter), mayJoin(group, actor.user) else {
+            return .notAuthorized
+        }
+        switch joinGroup(group, actor, moment, &effects) {
         case .done: return nil
         case .refused(let reason): return reason
         }
