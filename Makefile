@@ -4,7 +4,7 @@
 #   make test    all tests                        make format  put the style right
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
-#   make install martletd, martlet into PREFIX/bin
+#   make fuzz    bytes from strangers             make install martletd and martlet into PREFIX
 #   make firmware, firmware-test: the samples for devices
 
 # Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
@@ -62,6 +62,11 @@ install: deps
 sim: deps
 	$(SWIFT) build -c release --product martlet-sim
 	.build/release/martlet-sim $(ARGS)
+
+# Each target for a minute; ARGS='--seconds 600 connection' for one of them and longer.
+.PHONY: fuzz
+fuzz: deps
+	SWIFT=$(SWIFT) Tests/Fuzzing/fuzz $(ARGS)
 
 # Allocations against their thresholds, which must hold anywhere; then ratios to the floor and to
 # other brokers, where they are installed, into the tables of docs/PERFORMANCE.md. ARGS narrows it

@@ -25,6 +25,7 @@ let package = Package(
         .systemLibrary(name: "CLMDB", pkgConfig: "lmdb", providers: [.apt(["liblmdb-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(name: "CLinuxShims"),
+        .target(name: "CTLSMemory"),
         .target(name: "CMallocCount", path: "Bench/CMallocCount"),
 
         // Ground and bytes: the standard library only.
@@ -47,7 +48,7 @@ let package = Package(
             swiftSettings: hot),
         .target(
             name: "NetTransport",
-            dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL"],
+            dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory"],
             swiftSettings: hot),
         .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
         .target(name: "Administration"),
@@ -86,12 +87,17 @@ let package = Package(
                 "Threads", "CLinuxShims", "COpenSSL",
             ], swiftSettings: hot),
         .executableTarget(
-            name: "martlet-micro", dependencies: ["BrokerCore", "WireFormat", "Primitives"],
+            name: "martlet-micro",
+            dependencies: ["BrokerCore", "WireFormat", "Primitives", "CLinuxShims"],
             path: "Bench/Micro", swiftSettings: hot),
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
-        .testTarget(name: "WireFormatTests", dependencies: ["WireFormat", "Primitives"]),
+        .target(
+            name: "PacketMeanings", dependencies: ["WireFormat", "Primitives"],
+            path: "Tests/PacketMeanings"),
+        .testTarget(
+            name: "WireFormatTests", dependencies: ["WireFormat", "PacketMeanings", "Primitives"]),
         .testTarget(
             name: "BrokerCoreTests",
             dependencies: ["BrokerCore", "BrokerSimulation", "Primitives"]),
@@ -129,9 +135,18 @@ let package = Package(
         .testTarget(
             name: "BenchTests",
             dependencies: [
-                "martlet-bench", "martletd", "CommandLineOptions", "NetTransport", "WireFormat",
-                "Primitives",
+                "martlet-bench", "martlet-micro", "martletd", "CommandLineOptions", "NetTransport",
+                "WireFormat", "Primitives",
             ]),
+        // libFuzzer links the entry by itself (`make fuzz`); the tests run the targets without it.
+        .target(
+            name: "Fuzzing",
+            dependencies: [
+                "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation",
+                "Credentials", "Configuration", "QueueStore", "Primitives",
+            ], path: "Tests/Fuzzing/Targets"),
+        .target(name: "FuzzingEntry", dependencies: ["Fuzzing"], path: "Tests/Fuzzing/Entry"),
+        .testTarget(name: "FuzzingTests", dependencies: ["Fuzzing", "PacketMeanings"]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]

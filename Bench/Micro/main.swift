@@ -1,7 +1,8 @@
 // The broker's own share of a message, without sockets: decode, match, route, encode and enqueue,
 // each by itself, in nanoseconds of CPU time. For finding out where a change went; what a user pays
 // is measured by martlet-bench. `martlet-micro 100` repeats everything 100 times as often as a
-// quick look needs.
+// quick look needs; `martlet-micro asleep 100000` says what so many sleeping devices take of the
+// memory.
 
 import BrokerCore
 import Glibc
@@ -29,6 +30,12 @@ func measure(_ name: String, times: Int, operationsEach: Int = 1, _ body: () -> 
 @inline(never)
 func use<Value>(_ value: Value) {}
 
+if CommandLine.arguments.dropFirst().first == "asleep" {
+    let count = CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) } ?? 100_000
+    measureSleepers(count: count)
+    measureTokens(count: count)
+    exit(0)
+}
 let scale = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 1
 
 measureCodecs(times: 100_000 * scale)

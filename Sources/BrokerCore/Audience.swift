@@ -24,9 +24,8 @@ struct Subscription {
     let audience: UInt32
     /// Place in the audience's list.
     var position: UInt32
-    /// Its neighbours in the session's chain of subscriptions.
+    /// The next in the session's chain of subscriptions.
     var next = Slab<Subscription>.none
-    var previous = Slab<Subscription>.none
     /// Durable name within the session; 0 where nothing of it is stored.
     let identifier: UInt64
 }

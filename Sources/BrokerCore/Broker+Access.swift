@@ -183,9 +183,9 @@ extension Broker {
         }
         do throws(ConnectRefusal) {
             let identity = try authenticate(
-                claim, from: connection, device: sessions[session].device, bytes, moment)
+                claim, from: connection, device: Array(sessions[session].device), bytes, moment)
             let user = sessions[session].user
-            guard identity.app == users[user].app, identity.user == users[user].name else {
+            guard identity.app == users[user].app, users[user].name == identity.user else {
                 throw ConnectRefusal(reason: .notAuthorized)
             }
             withdrawAccess(of: session)

@@ -29,6 +29,8 @@ enum ReservedTopic {
     case address
     /// A shared subscription.
     case share
+    /// Who is online.
+    case presence
     /// What the broker tells of itself.
     case system
 
@@ -41,6 +43,7 @@ enum ReservedTopic {
         case 1 where "ugb".utf8.contains(level[0]): self = .address
         case 3 where level.elementsEqual("SYS".utf8): self = .system
         case 5 where level.elementsEqual("share".utf8): self = .share
+        case 8 where level.elementsEqual("presence".utf8): self = .presence
         default: return nil
         }
     }
@@ -48,7 +51,9 @@ enum ReservedTopic {
 
 extension Broker {
     /// Those MQTT sessions that subscribe to an address; nil for none.
-    func audience(ofAddress kind: AddressKind, _ name: [UInt8], app: UInt32) -> UInt32? {
+    func audience(
+        ofAddress kind: AddressKind, _ name: some Collection<UInt8>, app: UInt32
+    ) -> UInt32? {
         guard apps[app].addressCount > 0 else { return nil }
         let prefix = kind.prefix
         return withUnsafeTemporaryAllocation(
@@ -57,10 +62,8 @@ extension Broker {
             filter.copyMemory(
                 from: UnsafeRawBufferPointer(
                     start: prefix.utf8Start, count: prefix.utf8CodeUnitCount))
-            name.withUnsafeBytes {
-                UnsafeMutableRawBufferPointer(rebasing: filter[prefix.utf8CodeUnitCount...])
-                    .copyMemory(from: $0)
-            }
+            UnsafeMutableRawBufferPointer(rebasing: filter[prefix.utf8CodeUnitCount...])
+                .copyBytes(from: name)
             return apps[app].topics.audience(of: UnsafeRawBufferPointer(filter))
         }
     }
@@ -109,10 +112,9 @@ extension Broker {
         _ session: UInt32, by filter: UnsafeRawBufferPointer, _ moment: Moment,
         _ effects: inout Effects
     ) -> ReasonCode? {
+        guard let group = group(session, of: filter) else { return .notAuthorized }
         let actor = GroupActor(user: sessions[session].user, session: session)
-        guard let group = group(session, of: filter), mayJoin(group, actor.user) else {
-            return .notAuthorized
-        }
+        guard mayJoin(group, actor.user) else { return .notAuthorized }
         switch joinGroup(group, actor, moment, &effects) {
         case .done: return nil
         case .refused(let reason): return reason

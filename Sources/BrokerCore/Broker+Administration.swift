@@ -122,7 +122,8 @@ extension Broker {
             connections: connections.count, subscriptions: subscriptions,
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retained.count,
             retainedBytes: retainedBytes, tokens: tokens.count,
-            messagesInMemory: messages.count, queuedMessages: queuedMessages,
+            messagesInMemory: messages.count, spareBytes: blocks.byteCount,
+            queuedMessages: queuedMessages,
             queuedBytes: queuedBytes, isStoreFull: isStoreFull, storeUsedBytes: storeUsedBytes,
             storeLimitBytes: storeLimitBytes)
     }

@@ -14,9 +14,6 @@ extension Broker {
             position: UInt32(audiences[audience].subscribers.count), identifier: identifier)
         subscription.next = sessions[session].firstSubscription
         let index = subscriptions.insert(subscription).index
-        if subscription.next != Slab<Subscription>.none {
-            subscriptions[subscription.next].previous = index
-        }
         sessions[session].firstSubscription = index
         audiences[audience].subscribers.append(
             Subscriber(
@@ -29,19 +26,24 @@ extension Broker {
     /// Takes a session out of an audience; the last subscriber moves into its place.
     mutating func leave(subscription index: UInt32) {
         let subscription = subscriptions.remove(index)
-        if subscription.next != Slab<Subscription>.none {
-            subscriptions[subscription.next].previous = subscription.previous
-        }
-        if subscription.previous == Slab<Subscription>.none {
-            sessions[subscription.session].firstSubscription = subscription.next
-        } else {
-            subscriptions[subscription.previous].next = subscription.next
-        }
+        unchain(index, subscription)
         let last = audiences[subscription.audience].subscribers.removeLast()
         if last.subscription != index {
             audiences[subscription.audience].subscribers[Int(subscription.position)] = last
             subscriptions[last.subscription].position = subscription.position
         }
+    }
+
+    /// Walks the chain, as whoever looks for a filter does: a way back would cost every session
+    /// that sleeps.
+    private mutating func unchain(_ index: UInt32, _ subscription: Subscription) {
+        var previous = sessions[subscription.session].firstSubscription
+        if previous == index {
+            sessions[subscription.session].firstSubscription = subscription.next
+            return
+        }
+        while subscriptions[previous].next != index { previous = subscriptions[previous].next }
+        subscriptions[previous].next = subscription.next
     }
 
     @inline(__always)

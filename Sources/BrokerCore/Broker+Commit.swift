@@ -342,13 +342,13 @@ extension Broker {
 
     /// The message of a loaded entry, shared with other sessions that hold it in memory.
     private mutating func residentMessage(
-        _ entry: LoadedEntry, _ blocks: UnsafeRawBufferPointer
+        _ entry: LoadedEntry, _ bytes: UnsafeRawBufferPointer
     ) -> UInt32 {
         if let message = residentMessages[entry.message.raw] { return message }
         let message = messages.insert(
             Message(
-                identifier: entry.message, block: entry.block.bytes(in: blocks),
-                stamp: makeStamp(), deadline: entry.deadline)
+                identifier: entry.message, block: entry.block.bytes(in: bytes),
+                stamp: makeStamp(), deadline: entry.deadline, in: &blocks)
         ).index
         residentMessages[entry.message.raw] = message
         return message
@@ -363,7 +363,7 @@ extension Broker {
         if messages[message].identifier != 0 {
             residentMessages[messages[message].identifier] = nil
         }
-        messages.remove(message)
+        blocks.giveBack(messages.remove(message).memoryLeft())
     }
 
     /// Tells the sender, now or when it asks again, once nothing more can become of a send: every

@@ -14,15 +14,17 @@ extension Broker {
         _ moment: Moment, _ effects: inout Effects
     ) {
         do throws(ConnectRefusal) {
-            var device = Array(request.device.bytes(in: bytes))
-            if request.assignsDevice { device = deviceName(request.newEpoch) }
+            let deviceName =
+                request.assignsDevice
+                ? assignedName(request.newEpoch) : Array(request.device.bytes(in: bytes))
             var identity = try authenticate(
-                request.claim, from: connection, device: device, bytes, moment)
+                request.claim, from: connection, device: deviceName, bytes, moment)
             if identity.user.isEmpty {
                 // The listener vouches for a client without a name: it is known by the broker's.
-                identity.user = device
+                identity.user = deviceName
             }
-            let known = identity.user.withUnsafeBytes { apps[identity.app].users.value(for: $0) }
+            let device = Name(deviceName)
+            let known = user(named: identity.user, app: identity.app)
             let existing = known.flatMap { session(of: $0, device: device) }
             try checkRoom(app: identity.app, user: known, existing: existing, request)
             var takeovers = TakeoverCount()
@@ -113,6 +115,8 @@ extension Broker {
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         counters.connectsRefused += 1
+        if refusal.reason == .quotaExceeded { counters.connectsOverQuota += 1 }
+        if refusal.reason == .connectionRateExceeded { counters.connectsDamped += 1 }
         let lane = connection.lane
         let claimed: UnsafeRawBufferPointer
         switch request.claim {
@@ -137,7 +141,7 @@ extension Broker {
 
     /// Binds a connection to its session, old or new.
     private mutating func attach(
-        _ connection: ConnectionID, _ request: ConnectRequest, user: UInt32, device: [UInt8],
+        _ connection: ConnectionID, _ request: ConnectRequest, user: UInt32, device: Name,
         _ takeovers: TakeoverCount, _ moment: Moment, _ effects: inout Effects
     ) -> UInt32 {
         let expiry = min(
@@ -257,11 +261,22 @@ extension Broker {
             sessions[session].doubtfulThrough = position.highestUsed
             // Records of grade *once* survive the broker, but neither their session nor a sender
             // with another numbering.
-            let isForgotten = isNew || hadOther || !isFirst || isRestoredBackup
-            sessions[session].forgottenThrough = isForgotten ? position.highestUsed : 0
+            if isNew || hadOther || !isFirst || isRestoredBackup {
+                forget(session, through: position.highestUsed)
+            } else if !isContinued {
+                forget(session, through: 0)
+            }
         }
         sessions[session].hasConnectedSinceStart = true
         _ = forgetResults(session, completeThrough(session, position.resultsSeen))
+    }
+
+    /// Notes up to which number a send of grade *once* may have been accepted without a record of
+    /// it. That must outlive a crash: the record that it stands for does not come back.
+    private mutating func forget(_ session: UInt32, through number: UInt64) {
+        guard number != sessions[session].forgottenThrough else { return }
+        sessions[session].forgottenThrough = number
+        if sessions[session].isPersistent { markDirty(session, .outbox, isUrgent: true) }
     }
 
     /// A reconnecting sender can only have seen results that were given.
@@ -273,7 +288,7 @@ extension Broker {
     }
 
     private mutating func create(
-        _ request: ConnectRequest, user: UInt32, device: [UInt8], _ expiry: UInt32
+        _ request: ConnectRequest, user: UInt32, device: Name, _ expiry: UInt32
     ) -> UInt32 {
         let isPersistent = expiry > 0
         let identifier = isPersistent ? makeIdentifier() : 0
@@ -310,7 +325,7 @@ extension Broker {
         } else {
             sessions[last].nextOfUser = session
         }
-        if isPersistent { queueOwners[queue.raw] = .session(session) }
+        if isPersistent { sessionQueues.insert(session, hash: sessionQueues.hash(queue.raw)) }
         apps[users[user].app].sessionCount += 1
         // An MRT session hears broadcasts and its user's groups without asking; an MQTT session
         // subscribes to them.
@@ -344,7 +359,7 @@ extension Broker {
     }
 
     /// A device name that nobody else has, from an unpredictable number.
-    private func deviceName(_ seed: UInt64) -> [UInt8] {
+    private func assignedName(_ seed: UInt64) -> [UInt8] {
         Array("auto-".utf8) + unpredictableName(seed)
     }
 
@@ -388,6 +403,7 @@ extension Broker {
                     assignedDevice: attachments[attachment].hasAssignedDevice
                         ? effects[lane].bytes.append(sessions[session].device) : .empty)))
         note(.connected, session, .connected, &effects)
+        announcePresence(of: session, isOnline: true, moment, &effects)
         pump(session, moment, &effects)
     }
 }

@@ -62,12 +62,11 @@ extension Broker {
             close(session, .protocolError, moment, &effects)
             return
         }
-        let hasWill = sessions[session].will != Slab<Will>.none
-        var batch = hasWill ? gathering.sequence : sessions[session].willBatch
         if let expiry = request.sessionExpirySeconds, sessions[session].isPersistent {
             changeExpiry(session, min(expiry, limits.sessionExpirySecondsMaximum))
-            batch = max(batch, sessions[session].decisiveBatch)
         }
+        let hasWill = sessions[session].will != Slab<Will>.none
+        let batch = hasWill ? gathering.sequence : sessions[session].decisiveBatch
         if !confirmLater(.disconnect(connection), batch: batch) {
             effects[connection.lane].effects.append(.confirmDisconnect(connection))
         }
@@ -105,6 +104,10 @@ extension Broker {
         if wasConfirmed {
             users[sessions[session].user].lastSeenUnixMilliseconds = moment.unixMilliseconds
             announceConnection(of: session)
+            // Where it is back already, it was never away.
+            if willFate != .kept {
+                announcePresence(of: session, isOnline: false, moment, &effects)
+            }
         }
         // Most sessions never send again what they have seen answered: give the memory back.
         if sessions[session].outbox.isEmpty { sessions[session].outbox = [] }
@@ -188,13 +191,13 @@ extension Broker {
             }
             deleteSends(of: session)
             let inbox = sessions[session].inbox
+            sessionQueues.remove(session, hash: sessionQueues.hash(inbox.queue.raw))
             if returnsMail && heardMail && inbox.count > 0 && !hasPersistentListener(user) {
                 giveMailbox(inbox, to: user)
             } else {
                 counters.discarded += UInt64(inbox.count)
                 queuedCount -= UInt64(inbox.count)
                 gathering.deletedQueues.append(inbox.queue)
-                queueOwners[inbox.queue.raw] = nil
             }
         }
         // A will outlives its session by no moment; what it says is no longer for the session.

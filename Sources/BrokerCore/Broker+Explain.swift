@@ -36,15 +36,15 @@ extension Broker {
         guard let app = app(named: name) else { return nil }
         let (rights, origin, isConnected) = rights(app: app, user: user, device: device)
         return RightsExplanation(
-            right: rights.deciding(action, RightsBearer(user: user, device: device)),
+            right: rights.deciding(action, RightsBearer(user: Name(user), device: Name(device))),
             origin: origin, isConnected: isConnected, rights: rights)
     }
 
     private func rights(
         app: UInt32, user name: [UInt8], device: [UInt8]
     ) -> (Rights, RightsExplanation.Origin, isConnected: Bool) {
-        let user = name.withUnsafeBytes { apps[app].users.value(for: $0) }
-        let session = user.flatMap { self.session(of: $0, device: device) }
+        let user = self.user(named: name, app: app)
+        let session = user.flatMap { self.session(of: $0, device: Name(device)) }
         if let session, sessions[session].isConnected {
             let access = access(of: session)
             return (accesses[access].rights, origin(of: accesses[access].source), true)

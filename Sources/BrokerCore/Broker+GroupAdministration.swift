@@ -50,9 +50,7 @@ extension Broker {
         app appName: [UInt8], of user: [UInt8]?, after index: UInt32?, countMaximum: Int
     ) -> [GroupDescription] {
         guard let app = app(named: appName) else { return [] }
-        let member = user.map { name in
-            name.withUnsafeBytes { apps[app].users.value(for: $0) } ?? Slab<User>.none
-        }
+        let member = user.map { self.user(named: $0, app: app) ?? Slab<User>.none }
         var found: [GroupDescription] = []
         var group = index.map { $0 + 1 } ?? 0
         while group < groups.endIndex && found.count < countMaximum {
@@ -82,7 +80,7 @@ extension Broker {
         guard let group = group(named: name, app: appName) else { return [] }
         let start = user.isEmpty ? 0 : memberPosition(in: group, behind: user)
         return groups[group].memberships[start...].prefix(countMaximum).map {
-            users[memberships[$0].user].name
+            Array(users[memberships[$0].user].name)
         }
     }
 
@@ -114,7 +112,7 @@ extension Broker {
         let owner = GroupActor(user: groups[group].owner, session: Slab<Session>.none)
         switch action {
         case .join(let name), .leave(let name):
-            guard let user = name.withUnsafeBytes({ apps[app].users.value(for: $0) }) else {
+            guard let user = self.user(named: name, app: app) else {
                 return GroupResult(reason: .topicNameInvalid)
             }
             let actor = GroupActor(user: user, session: Slab<Session>.none)
@@ -139,7 +137,7 @@ extension Broker {
     private func description(ofGroup group: UInt32) -> GroupDescription {
         GroupDescription(
             index: group, name: groups[group].name, title: groups[group].title,
-            owner: users[groups[group].owner].name, allowed: groups[group].allowed,
+            owner: Array(users[groups[group].owner].name), allowed: groups[group].allowed,
             meta: groups[group].meta, memberCount: groups[group].memberships.count)
     }
 }

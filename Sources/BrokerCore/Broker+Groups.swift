@@ -55,6 +55,7 @@ extension Broker {
                 .respond(connection, requestIdentifier: requestIdentifier, reason, body: body))
         case .refused(let reason):
             counters.requestsRefused += 1
+            if reason == .quotaExceeded { counters.requestsOverQuota += 1 }
             effects[connection.lane].respond(connection, requestIdentifier, reason)
         }
     }
@@ -172,7 +173,7 @@ extension Broker {
     /// Whether the group's policy lets a user in, who may be in it already.
     func mayJoin(_ group: UInt32, _ user: UInt32) -> Bool {
         guard let allowed = groups[group].allowed, groups[group].owner != user else { return true }
-        return allowed.contains(users[user].name) || membership(of: user, in: group) != nil
+        return allowed.contains { users[user].name == $0 } || membership(of: user, in: group) != nil
     }
 
     mutating func joinGroup(
@@ -185,7 +186,7 @@ extension Broker {
         else { return .refused(.quotaExceeded) }
         addMember(user, to: group)
         writeMember(user, group, isMember: true)
-        tell(group, .joined, users[user].name, by: actor, moment, &effects)
+        tell(group, .joined, Array(users[user].name), by: actor, moment, &effects)
         return .done(.success)
     }
 
@@ -197,7 +198,7 @@ extension Broker {
             return .done(.noSubscriptionExisted)
         }
         // While it is still a member, so that its other devices hear of it.
-        tell(group, .left, users[user].name, by: actor, moment, &effects)
+        tell(group, .left, Array(users[user].name), by: actor, moment, &effects)
         remove(membership)
         return .done(.success)
     }
@@ -222,7 +223,7 @@ extension Broker {
         _ effects: inout Effects
     ) -> GroupOutcome {
         let app = groups[group].app
-        guard let user = name.withUnsafeBytes({ apps[app].users.value(for: $0) }) else {
+        guard let user = self.user(named: name, app: app) else {
             return .refused(.topicNameInvalid)
         }
         guard user != groups[group].owner else { return .refused(.notAuthorized) }
@@ -232,7 +233,8 @@ extension Broker {
         let groupName = groups[group].name
         remove(membership)
         sendSystemMessage(
-            .kicked, about: groupName, payload: [], from: users[actor.user].name, moment
+            .kicked, about: groupName, payload: [],
+            from: Array(users[actor.user].name), moment
         ) { broker, message, tally in
             if !broker.hasListener(user) {
                 broker.enqueue(message, mailboxOf: user, &tally)
@@ -255,7 +257,7 @@ extension Broker {
         _ group: UInt32, _ name: [UInt8], _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) -> GroupOutcome {
-        guard users[groups[group].owner].name != name else { return .refused(.notAuthorized) }
+        if users[groups[group].owner].name == name { return .refused(.notAuthorized) }
         var allowed: [[UInt8]]
         if let list = groups[group].allowed {
             allowed = list
@@ -263,7 +265,9 @@ extension Broker {
             guard groups[group].memberships.count <= CoreLimits.groupAllowedMaximum else {
                 return .refused(.quotaExceeded)
             }
-            allowed = groups[group].memberships.map { users[memberships[$0].user].name }
+            allowed = groups[group].memberships.map {
+                Array(users[memberships[$0].user].name)
+            }
         }
         allowed.removeAll { $0 == name }
         replaceAllowed(group, allowed, actor, moment, &effects)
@@ -326,7 +330,7 @@ extension Broker {
         }
         sendSystemMessage(
             .groupEvent, about: groups[group].name, payload: [event.rawValue] + data,
-            from: users[actor.user].name, moment
+            from: Array(users[actor.user].name), moment
         ) { broker, message, tally in
             broker.enqueue(
                 message, group: group, excluding: actor.session, &tally, moment, &effects)

@@ -63,7 +63,12 @@ extension Broker {
     /// Removes what a sweep found expired. The store only looks: of what is in a window or on its
     /// way out it cannot know, and each entry must be counted out once.
     mutating func remove(expired entries: [ExpiredEntry]) {
-        for entry in entries {
+        if entries.isEmpty { return }
+        // What left a window while the store was looking is counted out already, and is still in
+        // the store until the next batch.
+        let leaving = Set(gathering.removals)
+        for entry in entries
+        where !leaving.contains(EntryRemoval(queue: entry.queue, number: entry.number)) {
             switch owner(of: entry.queue) {
             case .session(let session)?:
                 guard entry.number > frontier(of: session) else { continue }

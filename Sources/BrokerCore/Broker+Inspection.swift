@@ -124,8 +124,8 @@ extension Broker {
     ) -> Bool {
         let user = sessions[session].user
         guard users[user].app == app else { return false }
-        if let wanted = filter.user, wanted != users[user].name { return false }
-        if let wanted = filter.device, wanted != sessions[session].device { return false }
+        if let wanted = filter.user, !(users[user].name == wanted) { return false }
+        if let wanted = filter.device, !(sessions[session].device == wanted) { return false }
         if let wanted = filter.isConnected, wanted != sessions[session].isConnected {
             return false
         }
@@ -150,7 +150,8 @@ extension Broker {
             if !filter.isEmpty { filters.append(filter) }
         }
         return SessionDescription(
-            index: session, user: users[user].name, device: sessions[session].device,
+            index: session, user: Array(users[user].name),
+            device: Array(sessions[session].device),
             dialect: sessions[session].dialect, isPersistent: sessions[session].isPersistent,
             expirySeconds: sessions[session].expirySeconds,
             connection: isConnected ? attachments[attachment].connection : nil,
@@ -169,7 +170,7 @@ extension Broker {
     /// What waits for a user whom no session receives; nil when nobody knows the user.
     public func mailboxDescription(app name: [UInt8], user: [UInt8]) -> QueueDescription? {
         guard let app = app(named: name),
-            let user = user.withUnsafeBytes({ apps[app].users.value(for: $0) })
+            let user = self.user(named: user, app: app)
         else { return nil }
         let mailbox = users[user].mailbox
         return mailbox == Slab<Inbox>.none

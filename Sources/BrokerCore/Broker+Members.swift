@@ -124,7 +124,7 @@ extension Broker {
     }
 
     /// The first place of a group's list of members whose id does not come before `name`.
-    private func memberPosition(in group: UInt32, notBefore name: [UInt8]) -> Int {
+    private func memberPosition(in group: UInt32, notBefore name: Name) -> Int {
         firstPosition(in: groups[group].memberships.count) { position in
             let user = memberships[groups[group].memberships[position]].user
             return !users[user].name.lexicographicallyPrecedes(name)
@@ -211,13 +211,14 @@ extension Broker {
         gathering.records.append(
             Records.group(
                 groups[group], app: apps[groups[group].app].name,
-                owner: users[groups[group].owner].name))
+                owner: Array(users[groups[group].owner].name)))
     }
 
     mutating func writeMember(_ user: UInt32, _ group: UInt32, isMember: Bool) {
         gathering.records.append(
             Records.member(
-                group: groups[group].identifier, user: users[user].name, isMember: isMember))
+                group: groups[group].identifier, user: Array(users[user].name),
+                isMember: isMember))
     }
 
     mutating func restoreGroup(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
@@ -227,7 +228,7 @@ extension Broker {
         let title = try row.readString()
         let ownerName = try row.readString()
         guard key.count == 8, let app = app(named: appName),
-            let owner = ownerName.withUnsafeBytes({ apps[app].users.value(for: $0) })
+            let owner = user(named: ownerName, app: app)
         else { throw .danglingRecord(.groups, key: key) }
         let creationKey = try row.read(UInt64.self)
         let isLimited = try row.read(UInt8.self) == 1
@@ -242,9 +243,7 @@ extension Broker {
 
     mutating func restoreMember(_ key: [UInt8]) throws(RestoreError) {
         guard key.count > 8, let group = restoration!.groups[RecordKey.readNumber(key)],
-            let user = key[8...].withUnsafeBytes({
-                apps[groups[group].app].users.value(for: $0)
-            })
+            let user = user(named: Array(key[8...]), app: groups[group].app)
         else { throw .danglingRecord(.members, key: key) }
         addMember(user, to: group)
     }

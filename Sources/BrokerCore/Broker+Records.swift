@@ -35,8 +35,8 @@ extension Broker {
         let user = sessions[session].user
         var row = RecordWriter(version: 1)
         row.write(apps[users[user].app].name)
-        row.write(users[user].name)
-        row.write(sessions[session].device)
+        row.write(Array(users[user].name))
+        row.write(Array(sessions[session].device))
         row.write(sessions[session].dialect.rawValue)
         row.write(sessions[session].epoch)
         row.write(sessions[session].inbox.queue.raw)
@@ -52,9 +52,10 @@ extension Broker {
     /// them are committed, or become so with this row.
     private func outboxRow(_ session: UInt32) -> RecordChange {
         let kept = sessions[session].outbox.filter { $0.grade == .once }
-        var row = RecordWriter(version: 1)
+        var row = RecordWriter(version: 2)
         row.write(sessions[session].outboxEpoch)
         row.write(sessions[session].resultsSeenThrough)
+        row.write(sessions[session].forgottenThrough)
         row.write(UInt16(kept.count))
         for entry in kept {
             row.write(entry.number)

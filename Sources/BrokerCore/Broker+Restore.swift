@@ -132,7 +132,7 @@ extension Broker: StoreVisitor {
         var row = try RecordReader(value, version: 1, table: .counters, key: key)
         switch key.first.flatMap(CounterName.init) {
         case .identifiers:
-            identifiersReservedThrough = try row.read(UInt64.self)
+            identifiersReservedThrough = try row.readCounter()
             nextIdentifier = identifiersReservedThrough + 1
         case .storeIdentity:
             restoration!.identity = StoreIdentity(
@@ -158,7 +158,7 @@ extension Broker: StoreVisitor {
         let appName = try row.readString()
         let userName = try row.readString()
         guard key.count == 8, let app = app(named: appName),
-            let user = userName.withUnsafeBytes({ apps[app].users.value(for: $0) })
+            let user = self.user(named: userName, app: app)
         else { throw .danglingRecord(.sessions, key: key) }
         let device = try row.readString()
         let identifier = RecordKey.readNumber(key)
@@ -166,13 +166,13 @@ extension Broker: StoreVisitor {
         else { throw .unreadableRecord(.sessions, key: key) }
         let epoch = try row.read(UInt64.self)
         var inbox = Inbox(queue: QueueID(raw: try row.read(UInt64.self)))
-        let reserved = try row.read(UInt64.self)
+        let reserved = try row.readCounter()
         // Numbers up to the reservation may have been seen: they are not used again.
         inbox.nextNumber = reserved + 1
         let expirySeconds = try row.read(UInt32.self)
         let session = insertSession(
             Session(
-                identifier: identifier, user: user, device: device, dialect: dialect,
+                identifier: identifier, user: user, device: Name(device), dialect: dialect,
                 epoch: epoch, inbox: inbox, expirySeconds: expirySeconds))
         sessions[session].disconnected = Instant(milliseconds: try row.read(UInt64.self))
         // Of one that was connected nobody knows what it was sent last.
@@ -199,7 +199,6 @@ extension Broker: StoreVisitor {
     }
 
     private mutating func restoreOutbox(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        var row = try RecordReader(value, version: 1, table: .outboxes, key: key)
         guard key.count == 8 || key.count == 10,
             let session = restoration!.sessions[RecordKey.readNumber(key)]
         else { throw .danglingRecord(.outboxes, key: key) }
@@ -207,8 +206,12 @@ extension Broker: StoreVisitor {
             try restoreSend(session, key, value)
             return
         }
+        // Rows of version 1 have no number up to which sends are forgotten.
+        let version: UInt8 = value.first == 1 ? 1 : 2
+        var row = try RecordReader(value, version: version, table: .outboxes, key: key)
         sessions[session].outboxEpoch = try row.read(UInt64.self)
         sessions[session].resultsSeenThrough = try row.read(UInt64.self)
+        if version > 1 { sessions[session].forgottenThrough = try row.read(UInt64.self) }
         for _ in 0..<(try row.read(UInt16.self)) {
             var entry = OutboxEntry(number: try row.read(UInt64.self), stamp: 0, grade: .once)
             entry.isComplete = true

@@ -138,7 +138,7 @@ extension Broker {
                 return
             }
             let message = messages.insert(
-                Message(copying: block, stamp: makeStamp(), deadline: deadline)
+                Message(copying: block, stamp: makeStamp(), deadline: deadline, in: &blocks)
             ).index
             messages[message].references = 1
             var tally = RoutingTally(stamp: messages[message].stamp)

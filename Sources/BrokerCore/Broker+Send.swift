@@ -296,7 +296,7 @@ extension Broker {
             Message(
                 parts: parts, messageIdentifier: request.messageIdentifier.bytes(in: bytes),
                 stamp: stamp, deadline: deadline(of: request, moment),
-                sender: sessions.handle(sender), senderNumber: request.number)
+                sender: sessions.handle(sender), senderNumber: request.number, in: &blocks)
         ).index
         // Until it is routed and remembered.
         messages[message].references = 1
@@ -433,7 +433,7 @@ extension Broker {
         ofUser name: UnsafeRawBufferPointer, _ app: UInt32, _ tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
-        guard let user = apps[app].users.value(for: name) else {
+        guard let user = self.user(named: name, app: app) else {
             tally.refuse(.topicNameInvalid)
             return
         }

@@ -57,7 +57,7 @@ extension Broker {
     /// Throws away what waits for a user whom no session receives; nil when nobody knows the user.
     public mutating func purgeMailbox(app name: [UInt8], user: [UInt8]) -> UInt64? {
         guard let app = app(named: name),
-            let user = user.withUnsafeBytes({ apps[app].users.value(for: $0) })
+            let user = self.user(named: user, app: app)
         else { return nil }
         let mailbox = users[user].mailbox
         guard mailbox != Slab<Inbox>.none, mailboxes[mailbox].hasUnacknowledged else { return 0 }

@@ -213,7 +213,7 @@ extension Broker {
         let copy = messages.insert(
             Message(
                 copying: messages[entry.message].block, stamp: makeStamp(),
-                deadline: messages[entry.message].deadline)
+                deadline: messages[entry.message].deadline, in: &blocks)
         ).index
         messages[copy].references = 1
         var tally = RoutingTally(stamp: messages[copy].stamp)

@@ -1,4 +1,4 @@
-// Subscriptions to plain topics, and what can be asked about a user.
+// Subscriptions: to plain topics, and to what is told on topics that begin with `$`.
 
 import Primitives
 
@@ -12,6 +12,8 @@ extension Broker {
         if let reason = request.isFilterValid
             ? subscribeRefusal(session, filter, moment, &effects) : .topicFilterInvalid
         {
+            counters.subscriptionsRefused += 1
+            if reason == .quotaExceeded { counters.subscriptionsOverQuota += 1 }
             note(.subscribeRefused, session, reason, subject: filter, &effects)
             answer(
                 session, request.requestIdentifier, reason, body: [],
@@ -109,6 +111,7 @@ extension Broker {
     ) -> Bool {
         switch ReservedTopic(filter) {
         case .address?: return mayHear(session, address: filter)
+        case .presence?: return mayHearPresence(session, filter)
         case .system?:
             return sessions[session].dialect.isMQTT && allowsByName(subscribe: filter, session)
         case .share?:
@@ -148,6 +151,7 @@ extension Broker {
             audience = new
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: apps[app].addressCount += 1
+            case .presence?: apps[app].presenceFilterCount += 1
             case .share?: addShare(new, filter: filter, app: app)
             case .system?: apps[app].systemCount += 1
             case nil: break
@@ -194,47 +198,12 @@ extension Broker {
             filter.withUnsafeBytes { apps[app].topics.remove($0) }
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: apps[app].addressCount -= 1
+            case .presence?: apps[app].presenceFilterCount -= 1
             case .share?: removeShare(subscription.audience, filter: filter, app: app)
             case .system?: apps[app].systemCount -= 1
             case nil: break
             }
         }
         addressChanged(session, filter: filter, isHeard: false)
-    }
-
-    /// Whether a user is online, since when, and on which devices.
-    mutating func reportPresence(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ name: UnsafeRawBufferPointer,
-        _ effects: inout Effects
-    ) {
-        guard let asking = session(of: connection) else { return }
-        guard allows(.presence(user: name), asking) else {
-            note(.presenceRefused, asking, .notAuthorized, subject: name, &effects)
-            effects[connection.lane].respond(connection, requestIdentifier, .notAuthorized)
-            return
-        }
-        let app = users[sessions[asking].user].app
-        guard let user = apps[app].users.value(for: name) else {
-            effects[connection.lane].respond(
-                connection, requestIdentifier, .topicNameInvalid)
-            return
-        }
-        var devices: [UInt8] = []
-        var count = 0
-        var since = users[user].lastSeenUnixMilliseconds
-        forEachSession(of: user) { session in
-            guard liveConnection(of: session) != .none else { return }
-            let connected = attachments[sessions[session].attachment].connectedUnixMilliseconds
-            since = count == 0 ? connected : min(since, connected)
-            count += 1
-            devices.append(UInt8(sessions[session].device.count))
-            devices += sessions[session].device
-        }
-        let lane = connection.lane
-        effects[lane].effects.append(
-            .reportPresence(
-                connection, requestIdentifier: requestIdentifier, isOnline: count > 0,
-                sinceUnixMilliseconds: since, devices: effects[lane].bytes.append(devices),
-                count: count))
     }
 }

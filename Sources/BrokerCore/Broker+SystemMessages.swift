@@ -28,7 +28,8 @@ extension Broker {
                                 time: moment.unixMilliseconds, sender: sender, address: address,
                                 properties: properties, payload: payload),
                             messageIdentifier: empty, stamp: stamp, deadline: deadline,
-                            sender: Handle(index: 0, generation: 0), senderNumber: 0)
+                            sender: Handle(index: 0, generation: 0), senderNumber: 0,
+                            in: &blocks)
                     ).index
                 }
             }

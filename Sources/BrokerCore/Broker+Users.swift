@@ -18,10 +18,19 @@ extension Broker {
 
     // MARK: - Users
 
+    /// The user of an app by name; nil for one whom nobody knows.
+    @inline(__always)
+    func user(named name: UnsafeRawBufferPointer, app: UInt32) -> UInt32? {
+        apps[app].users.find(apps[app].users.hash(name)) { users[$0].name == name }
+    }
+
+    func user(named name: [UInt8], app: UInt32) -> UInt32? {
+        name.withUnsafeBytes { user(named: $0, app: app) }
+    }
+
     /// The user of an app by name, known from now on.
     mutating func knownUser(_ name: [UInt8], app: UInt32) -> UInt32 {
-        let known = name.withUnsafeBytes { apps[app].users.value(for: $0) }
-        return known ?? makeUser(name, app: app)
+        user(named: name, app: app) ?? makeUser(name, app: app)
     }
 
     /// Makes a user known, in the store too.
@@ -32,8 +41,9 @@ extension Broker {
     }
 
     mutating func insertUser(_ name: [UInt8], app: UInt32) -> UInt32 {
-        let user = users.insert(User(app: app, name: name)).index
-        name.withUnsafeBytes { apps[app].users.insert(user, for: $0) }
+        let user = users.insert(User(app: app, name: Name(name))).index
+        let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
+        apps[app].users.insert(user, hash: hash)
         return user
     }
 
@@ -41,7 +51,7 @@ extension Broker {
         let mailbox = users[user].mailbox
         gathering.records.append(
             Records.user(
-                app: apps[users[user].app].name, users[user].name,
+                app: apps[users[user].app].name, Array(users[user].name),
                 mailbox: mailbox == Slab<Inbox>.none ? nil : mailboxes[mailbox].queue))
     }
 
@@ -57,7 +67,7 @@ extension Broker {
         }
     }
 
-    func session(of user: UInt32, device: [UInt8]) -> UInt32? {
+    func session(of user: UInt32, device: Name) -> UInt32? {
         var session = users[user].firstSession
         while session != Slab<Session>.none {
             if sessions[session].device == device { return session }
@@ -117,6 +127,7 @@ extension Broker {
         guard mailbox != Slab<Inbox>.none else { return nil }
         users[user].mailbox = Slab<Inbox>.none
         writeUser(user)
+        queueOwners[mailboxes[mailbox].queue.raw] = nil
         return mailboxes.remove(mailbox)
     }
 }

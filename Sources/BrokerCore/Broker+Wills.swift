@@ -38,7 +38,7 @@ extension Broker {
                 request, bytes)
         ).index
         sessions[session].will = will
-        sessions[session].willBatch = gathering.sequence
+        sessions[session].decisiveBatch = gathering.sequence
         writeWill(will)
         if isPartOfLogin { return }
         gathering.confirmations.append(
@@ -75,7 +75,7 @@ extension Broker {
         let will = sessions[session].will
         guard will != Slab<Will>.none else { return }
         sessions[session].will = Slab<Will>.none
-        sessions[session].willBatch = gathering.sequence
+        sessions[session].decisiveBatch = gathering.sequence
         forgetWill(will)
     }
 
@@ -120,7 +120,7 @@ extension Broker {
     }
 
     /// A will from before the broker's restart, for a device that is back as a new session.
-    mutating func removeOrphanWill(ofUser user: UInt32, device: [UInt8]) {
+    mutating func removeOrphanWill(ofUser user: UInt32, device: Name) {
         guard !orphanWills.isEmpty,
             let will = orphanWills.removeValue(forKey: WillOwner(user: user, device: device))
         else { return }
@@ -173,7 +173,7 @@ extension Broker {
             sendSystemMessage(
                 request.target.kind, about: request.target.address(in: bytes),
                 payload: will.payload, properties: will.properties,
-                from: users[will.user].name, grade: will.grade, marks: will.marks,
+                from: Array(users[will.user].name), grade: will.grade, marks: will.marks,
                 expirySeconds: will.expirySeconds, moment
             ) { broker, message, tally in
                 if will.isRetained {
@@ -242,7 +242,7 @@ extension Broker {
     private mutating func writeWill(_ index: UInt32) {
         let user = wills[index].user
         gathering.records.append(
-            wills[index].row(app: apps[users[user].app].name, user: users[user].name))
+            wills[index].row(app: apps[users[user].app].name, user: Array(users[user].name)))
     }
 
     mutating func restoreWill(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
@@ -251,7 +251,7 @@ extension Broker {
         let appName = try row.readString()
         let userName = try row.readString()
         guard key.count == 8, let app = app(named: appName),
-            let user = userName.withUnsafeBytes({ apps[app].users.value(for: $0) })
+            let user = self.user(named: userName, app: app)
         else { throw dangling }
         let will = try Will(
             identifier: RecordKey.readNumber(key), user: user, &row, else: dangling)

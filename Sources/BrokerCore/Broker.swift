@@ -25,6 +25,9 @@ public struct Broker: ~Copyable, Sendable {
     var attachments = Slab<Attachment>(minimumCapacity: 64)
     /// What waits for users without a persistent session.
     var mailboxes = Slab<Inbox>()
+    /// Sessions by their queues.
+    var sessionQueues = IndexTable()
+    /// Whose the queues are that belong to no session.
     var queueOwners: [UInt64: QueueOwner] = [:]
     var tokens = TokenTable()
     /// What live connections were let in with.
@@ -53,6 +56,8 @@ public struct Broker: ~Copyable, Sendable {
 
     // Messages in memory and what is on its way to the store.
     var messages = Slab<Message>(minimumCapacity: 64)
+    /// Memory of messages that are over, for the next ones.
+    var blocks = BlockPool(byteCountMaximum: CoreLimits.spareBytesMaximum)
     /// Messages in memory that are in the store, by where they are stored: a body that wakes a
     /// thousand sessions is loaded for all of them once.
     var residentMessages: [UInt64: UInt32] = [:]
@@ -181,7 +186,12 @@ public struct Broker: ~Copyable, Sendable {
     }
 
     /// Whose messages a queue holds; nil once its deletion is under way.
-    func owner(of queue: QueueID) -> QueueOwner? { queueOwners[queue.raw] }
+    func owner(of queue: QueueID) -> QueueOwner? {
+        let session = sessionQueues.find(sessionQueues.hash(queue.raw)) {
+            sessions[$0].inbox.queue == queue
+        }
+        return session.map { .session($0) } ?? queueOwners[queue.raw]
+    }
 
     /// A new durable name. Names are reserved in the store in blocks, so that none is used twice.
     mutating func makeIdentifier() -> UInt64 {

@@ -5,6 +5,10 @@
 public struct Counters: Hashable, Sendable {
     public var connectsAccepted: UInt64 = 0
     public var connectsRefused: UInt64 = 0
+    /// Those among them for which there was no room: sessions, users, or the store (0x97).
+    public var connectsOverQuota: UInt64 = 0
+    /// Those among them whose device was logged in by somebody else too often (0x9F).
+    public var connectsDamped: UInt64 = 0
     public var takeovers: UInt64 = 0
     /// New credentials of connected clients that were worth nothing.
     public var credentialsRefused: UInt64 = 0
@@ -23,11 +27,18 @@ public struct Counters: Hashable, Sendable {
     public var deliveries: UInt64 = 0
     /// Requests about groups and wills that were refused, and those that no dialect knows.
     public var requestsRefused: UInt64 = 0
+    /// Those among them for which there was no room: groups, members, or the store (0x97).
+    public var requestsOverQuota: UInt64 = 0
+    public var subscriptionsRefused: UInt64 = 0
+    /// Those among them for which a session had no room (0x97).
+    public var subscriptionsOverQuota: UInt64 = 0
     /// Joins and leaves that were not told since the group is large.
     public var groupEventsSkipped: UInt64 = 0
     public var willsSent: UInt64 = 0
     /// Messages of shared subscriptions that moved from a session that left to another one.
     public var sharesHandedOver: UInt64 = 0
+    /// Devices that came or went and were told to who subscribes to it.
+    public var presenceEvents: UInt64 = 0
     public var acknowledgements: UInt64 = 0
     /// Stored deliveries that expired before their receiver took them.
     public var expired: UInt64 = 0
@@ -74,6 +85,8 @@ public struct Gauges: Hashable, Sendable {
     public var retainedBytes: Int
     public var tokens: Int
     public var messagesInMemory: Int
+    /// Memory of former messages that is kept for the next ones.
+    public var spareBytes: Int
     public var queuedMessages: UInt64
     public var queuedBytes: UInt64
     public var isStoreFull: Bool

@@ -156,6 +156,9 @@ public struct Note: Hashable, Sendable {
     public var subject: ByteRange
     /// Another connection it was about: the second of two that want one session.
     public var other: ConnectionID
+
+    /// Whether ``other`` means somebody.
+    public var isAboutTwo: Bool { other != .none }
 }
 
 extension Effect {

@@ -96,7 +96,8 @@ extension EffectLane {
                     subscriptionIdentifier: state.subscriptionIdentifier)))
     }
 
-    mutating func appendResult(
+    /// Tells a sender what became of a send.
+    public mutating func appendResult(
         _ connection: ConnectionID, number: UInt64, reason: ReasonCode,
         messageIdentifier: UnsafeRawBufferPointer, refusedCount: UInt32 = 0,
         refusals: [Refusal] = []

@@ -44,7 +44,8 @@ public struct CoreLimits: Sendable {
     /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for
     /// each.
     public var topicLevelsMaximum = 64
-    /// Sessions of all apps: about 600 bytes of memory each, whether connected or not.
+    /// Sessions of all apps: about 400 bytes of memory each with its user, and more while it is
+    /// connected.
     public var sessionsMaximum = 1_000_000
     /// Sessions of one app, so that no app takes the room of the others.
     public var sessionsPerAppMaximum = 1_000_000
@@ -119,6 +120,9 @@ public struct CoreLimits: Sendable {
     /// Seconds between two rows that say a token was used: an hour is enough to tell a token in use
     /// from a forgotten one, and a device that reconnects all day costs 24 small rows.
     static let tokenUseSecondsMinimum: UInt64 = 3_600
+    /// Memory of messages that is kept for the next ones: what a million messages of 256 bytes a
+    /// second hold while a commit of 30 ms is under way.
+    static let spareBytesMaximum = 8 << 20
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

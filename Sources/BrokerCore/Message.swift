@@ -44,10 +44,10 @@ struct Message: ~Copyable, @unchecked Sendable {
 
     init(
         parts: MessageParts, messageIdentifier: UnsafeRawBufferPointer, stamp: UInt64,
-        deadline: Instant, sender: Handle, senderNumber: UInt64
+        deadline: Instant, sender: Handle, senderNumber: UInt64, in blocks: inout BlockPool
     ) {
         blockByteCount = parts.blockByteCount
-        memory = .allocate(byteCount: blockByteCount + messageIdentifier.count, alignment: 8)
+        memory = blocks.take(blockByteCount + messageIdentifier.count)
         parts.write(to: UnsafeMutableRawBufferPointer(rebasing: memory[..<blockByteCount]))
         UnsafeMutableRawBufferPointer(rebasing: memory[blockByteCount...])
             .copyMemory(from: messageIdentifier)
@@ -61,17 +61,21 @@ struct Message: ~Copyable, @unchecked Sendable {
 
     /// A message that came back from the store.
     init(
-        identifier: MessageID, block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant
+        identifier: MessageID, block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant,
+        in blocks: inout BlockPool
     ) {
-        self.init(copying: block, stamp: stamp, deadline: deadline)
+        self.init(copying: block, stamp: stamp, deadline: deadline, in: &blocks)
         self.identifier = identifier.raw
         isRouted = true
     }
 
     /// A message that no client is told of.
-    init(copying block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant) {
+    init(
+        copying block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant,
+        in blocks: inout BlockPool
+    ) {
         blockByteCount = block.count
-        memory = .allocate(byteCount: block.count, alignment: 8)
+        memory = blocks.take(block.count)
         memory.copyMemory(from: block)
         identifier = 0
         self.stamp = stamp
@@ -82,6 +86,13 @@ struct Message: ~Copyable, @unchecked Sendable {
     }
 
     deinit { memory.deallocate() }
+
+    /// Ends the message and leaves its memory to whoever goes on using it.
+    consuming func memoryLeft() -> UnsafeMutableRawBufferPointer {
+        let memory = memory
+        discard self
+        return memory
+    }
 
     var block: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: memory[..<blockByteCount])

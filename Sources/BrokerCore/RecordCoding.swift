@@ -56,6 +56,13 @@ struct RecordReader {
         }
     }
 
+    /// A number that others are counted from: half of all numbers are left to count on.
+    mutating func readCounter() throws(RestoreError) -> UInt64 {
+        let number = try read(UInt64.self)
+        guard number <= UInt64.max / 2 else { throw failure }
+        return number
+    }
+
     mutating func readString() throws(RestoreError) -> [UInt8] {
         try readBytes(count: Int(try read(UInt16.self)))
     }

@@ -143,10 +143,15 @@ enum RightPattern: Hashable, Sendable {
     }
 
     private static func prefixCount(
-        _ text: [UInt8], _ subject: UnsafeRawBufferPointer, at offset: Int
+        _ text: some RandomAccessCollection<UInt8>, _ subject: UnsafeRawBufferPointer,
+        at offset: Int
     ) -> Int? {
         guard offset + text.count <= subject.count else { return nil }
-        for index in 0..<text.count where subject[offset + index] != text[index] { return nil }
+        var place = offset
+        for byte in text {
+            if subject[place] != byte { return nil }
+            place += 1
+        }
         return text.count
     }
 

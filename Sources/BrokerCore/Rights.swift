@@ -150,8 +150,8 @@ public struct Rights: Hashable, Sendable {
 
 /// Who bears rights: what `%u` and `%d` stand for.
 struct RightsBearer {
-    var user: [UInt8]
-    var device: [UInt8]
+    var user: Name
+    var device: Name
 
     /// Whether the device is a name that can stand in a pattern. MQTT allows client ids that would
     /// change what a filter means, and a device may have no name at all; a right with `%d` gives

@@ -20,7 +20,7 @@ struct Will: Sendable {
     /// Durable name.
     let identifier: UInt64
     let user: UInt32
-    let device: [UInt8]
+    let device: Name
     let delaySeconds: UInt32
     /// Of the connection that set it: how long its silence may last.
     let keepAliveSeconds: UInt32
@@ -51,7 +51,7 @@ enum WillKind: UInt8 {
 /// Whose will it is, for a device that has no session.
 struct WillOwner: Hashable {
     let user: UInt32
-    let device: [UInt8]
+    let device: Name
 }
 
 extension Will {
@@ -119,7 +119,7 @@ extension Will {
         var row = RecordWriter(version: 1)
         row.write(app)
         row.write(user)
-        row.write(device)
+        row.write(Array(device))
         row.write(delaySeconds)
         row.write(keepAliveSeconds)
         row.write(kind.rawValue)
@@ -142,7 +142,7 @@ extension Will {
     ) throws(RestoreError) {
         self.identifier = identifier
         self.user = user
-        device = try row.readString()
+        device = Name(try row.readString())
         delaySeconds = try row.read(UInt32.self)
         keepAliveSeconds = try row.read(UInt32.self)
         guard let kind = WillKind(rawValue: try row.read(UInt8.self)) else { throw failure }

@@ -61,6 +61,7 @@ extension BrokerServer {
         settings.limits.authenticationSeconds = old.limits.authenticationSeconds
         settings.limits.packetMaximum = old.limits.packetMaximum
         settings.limits.pendingLogins = old.limits.pendingLogins
+        settings.limits.handshakes = old.limits.handshakes
         return settings
     }
 
@@ -74,7 +75,7 @@ extension BrokerServer {
         files = watched
         log.change(level: new.log.level, format: new.log.format)
         rates.change(ClientRates.Values(new))
-        census.change(maximum: new.limits.connectionsPerAddress)
+        census.change(maximumPerAddress: new.limits.connectionsPerAddress)
         let moment = clock.moment()
         let ended = shared.enter { state in
             state.broker.limits = CoreLimits(new)

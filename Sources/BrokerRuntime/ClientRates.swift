@@ -6,33 +6,40 @@ import Synchronization
 
 /// Shared by the lanes and whoever reloads or counts.
 final class ClientRates: Sendable {
-    /// 0 for any.
     struct Values: Equatable {
+        /// 0 for any.
         var messagesPerSecond: Int
+        /// 0 for any.
         var bytesPerSecond: Int
+        /// How long a client may be ahead of them without a break.
+        var toleranceSeconds: Int
 
         var areLimited: Bool { messagesPerSecond > 0 || bytesPerSecond > 0 }
     }
 
     private let messagesPerSecond: Atomic<Int>
     private let bytesPerSecond: Atomic<Int>
+    private let toleranceSeconds: Atomic<Int>
     private let pauses = Atomic<UInt64>(0)
     private let floods = Atomic<UInt64>(0)
 
     init(_ values: Values) {
         messagesPerSecond = Atomic(values.messagesPerSecond)
         bytesPerSecond = Atomic(values.bytesPerSecond)
+        toleranceSeconds = Atomic(values.toleranceSeconds)
     }
 
     var values: Values {
         Values(
             messagesPerSecond: messagesPerSecond.load(ordering: .relaxed),
-            bytesPerSecond: bytesPerSecond.load(ordering: .relaxed))
+            bytesPerSecond: bytesPerSecond.load(ordering: .relaxed),
+            toleranceSeconds: toleranceSeconds.load(ordering: .relaxed))
     }
 
     func change(_ values: Values) {
         messagesPerSecond.store(values.messagesPerSecond, ordering: .relaxed)
         bytesPerSecond.store(values.bytesPerSecond, ordering: .relaxed)
+        toleranceSeconds.store(values.toleranceSeconds, ordering: .relaxed)
     }
 
     /// Times that a client was not read from, and clients that were closed.
@@ -48,6 +55,7 @@ extension ClientRates.Values {
     init(_ settings: BrokerSettings) {
         self.init(
             messagesPerSecond: settings.limits.messagesPerSecond,
-            bytesPerSecond: settings.limits.bytesPerSecond)
+            bytesPerSecond: settings.limits.bytesPerSecond,
+            toleranceSeconds: settings.limits.rateToleranceSeconds)
     }
 }

@@ -15,6 +15,9 @@ extension CoreLimits {
         usersMaximum = settings.limits.users
         queueBytesPerAppMaximum =
             settings.queues.bytesPerApp == 0 ? .max : UInt64(settings.queues.bytesPerApp)
+        groupsPerAppMaximum = settings.limits.groupsPerApp
+        groupsPerUserMaximum = settings.limits.groupsPerUser
+        groupMembersMaximum = settings.limits.membersPerGroup
         sessionsPerUserMaximum = settings.limits.sessionsPerUser
         subscriptionsMaximum = UInt32(settings.limits.subscriptionsPerSession)
         topicLevelsMaximum = settings.limits.topicLevels

@@ -71,26 +71,29 @@ struct LaneHandler: LoopHandler, ~Copyable {
             loop.pauseReading(connection)
             return Consumption(consumed: 0)
         }
-        let eventCount = desk.events.count
-        let outcome = desk.receive(
-            bytes, of: loop.arena, from: connection, host: &loop, doorkeeper: &doorkeeper,
-            notes: &notes)
         let values = rates.values
-        if values.areLimited {
-            charge(connection, from: eventCount, outcome.consumed, values, &loop)
-        }
+        // Before it is in, its few bytes are the transport's to bound.
+        let isLimited =
+            values.areLimited && desk.conversations[connection]?.phase == .established
+        let outcome = desk.receive(
+            bytes, of: loop.arena, from: connection,
+            workMaximum: isLimited
+                ? limiter.allowance(of: connection, rates: values, at: loop.now) : .max,
+            host: &loop, doorkeeper: &doorkeeper, notes: &notes)
+        if isLimited { charge(connection, outcome, values, &loop) }
         return Consumption(consumed: outcome.consumed, awaiting: outcome.awaited)
     }
 
     /// Holds a client to its rate.
     private mutating func charge(
-        _ connection: ConnectionID, from firstEvent: Int, _ byteCount: Int,
-        _ values: ClientRates.Values, _ loop: inout EventLoop
+        _ connection: ConnectionID, _ outcome: PacketDesk.Outcome, _ values: ClientRates.Values,
+        _ loop: inout EventLoop
     ) {
-        let messages = desk.events[firstEvent...].count { $0.isClientsWork }
-        switch limiter.charge(
-            connection, messages: messages, bytes: byteCount, rates: values, at: loop.now)
-        {
+        let amount = RateLimiter.Amount(
+            messages: outcome.work, bytes: outcome.consumed, leavesRest: outcome.leavesRest)
+        let verdict = limiter.charge(connection, amount, rates: values, at: loop.now)
+        guard desk.conversations[connection]?.phase == .established else { return }
+        switch verdict {
         case .withinRate:
             break
         case .pause(let end):
@@ -99,7 +102,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
             _ = paused.insert(deadline: end, payload: connection.rawValue)
         case .flood:
             rates.countFlood()
-            desk.events.append(.peerFaulted(connection, .messageRateTooHigh))
+            desk.fail(connection, .messageRateTooHigh)
         }
     }
 
@@ -110,6 +113,16 @@ struct LaneHandler: LoopHandler, ~Copyable {
             if !isDrained { loop.resumeReading(ConnectionID(rawValue: payload)) }
         }
         if let next = paused.nextDeadline { loop.nextWake = min(loop.nextWake, next) }
+    }
+
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {
+        notes.writeTurnedAway(peer, cause)
+    }
+
+    mutating func acceptPaused(_ cause: AcceptPause, in loop: inout EventLoop) {
+        notes.writeAcceptPaused(cause)
     }
 
     mutating func deadlineReached(
@@ -202,21 +215,6 @@ struct LaneHandler: LoopHandler, ~Copyable {
         _ = enterCore(&loop)
         carryOut(&loop)
         carrier.sayGoodbye(conversations: &desk.conversations, host: &loop)
-    }
-}
-
-extension Event {
-    /// Whether a client asks the broker for work with it; acknowledgements make work go away.
-    fileprivate var isClientsWork: Bool {
-        switch self {
-        case .sendReceived, .subscribeReceived, .unsubscribeReceived, .presenceQueried,
-            .groupRequested, .willSet, .willCleared, .requestFaulted, .credentialPresented,
-            .credentialRefused:
-            true
-        case .connectReceived, .connectionClosed, .inboxAcknowledged, .resultsSeen, .packetAnswered,
-            .disconnectReceived, .deliveryTooLarge, .peerFaulted:
-            false
-        }
     }
 }
 

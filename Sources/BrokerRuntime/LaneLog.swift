@@ -16,6 +16,8 @@ struct LaneLog: NoteTaker, ~Copyable {
         let user: String
         let device: String
         let subject: String
+        /// The second of two connections that want one session; nil where it is about one.
+        let other: ConnectionID?
     }
 
     /// A connection that is gone: what its last notes need and the loop will have forgotten.
@@ -44,14 +46,15 @@ struct LaneLog: NoteTaker, ~Copyable {
         pending.append(
             Pending(
                 kind: note.kind, connection: note.connection, reason: note.reason,
-                user: text(note.user), device: text(note.device), subject: text(note.subject)))
+                user: text(note.user), device: text(note.device), subject: text(note.subject),
+                other: note.isAboutTwo ? note.other : nil))
     }
 
     mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {
         pending.append(
             Pending(
                 kind: .connectRefused, connection: connection, reason: reason, user: "",
-                device: "", subject: ""))
+                device: "", subject: "", other: nil))
     }
 
     /// Adds to the refusal of a connection what no reason code says.
@@ -85,6 +88,17 @@ struct LaneLog: NoteTaker, ~Copyable {
             reason = "connection-lost"
             detail = departure.detail.isEmpty ? "\(departure.cause)" : departure.detail
         }
+        if let other = note.other {
+            log.write(
+                note.kind.level, note.kind.logEvent,
+                [
+                    "address": .text("\(address)"), "user": .text(note.user),
+                    "device": .text(note.device), "reason": .text(reason),
+                    "code": .number(note.reason.rawValue),
+                    "other": .text(addressText(of: other, loop)),
+                ])
+            return
+        }
         log.write(
             note.kind.level, note.kind.logEvent,
             [
@@ -93,6 +107,24 @@ struct LaneLog: NoteTaker, ~Copyable {
                 "code": .number(note.reason.rawValue), "subject": .text(note.subject),
                 "detail": .text(detail),
             ])
+    }
+
+    /// Where the second of two connections comes from.
+    private func addressText(of other: ConnectionID, _ loop: borrowing EventLoop) -> String {
+        // Another loop's connections are another thread's to ask about.
+        if other.lane != loop.configuration.lane { return "loop-\(other.lane)" }
+        return "\(departures[other]?.address ?? loop.peer(of: other))"
+    }
+
+    /// A connection that was closed as soon as it came.
+    func writeTurnedAway(_ peer: SocketAddress, _ cause: RefusalCause) {
+        log.write(
+            .warning, .connectionRefused,
+            ["address": .text("\(peer)"), "cause": .text("\(cause)")])
+    }
+
+    func writeAcceptPaused(_ cause: AcceptPause) {
+        log.write(.warning, .acceptPaused, ["cause": .text("\(cause)")])
     }
 
     /// A connection is gone. One that failed below the protocol has a line of its own: no TLS, a

@@ -20,11 +20,14 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case authenticationFailed = "auth_failed"
     /// A connection ended below the protocol: TLS, a reset, a packet that was too large.
     case connectionFailed = "connection_failed"
+    /// A connection was closed at once: its address has enough (`cause=address`), there are enough
+    /// in all (`total`), or there is no memory.
+    case connectionRefused = "connection_refused"
     case sendRefused = "send_refused"
     case subscribeRefused = "subscribe_refused"
     case presenceRefused = "presence_refused"
     case sessionTakenOver = "session_taken_over"
-    /// Two devices bear one name; the second was not let in.
+    /// Two devices bear one name; the second, at `other`, was not let in.
     case duplicateLogin = "duplicate_login"
     case sessionExpired = "session_expired"
     /// Queues of policy `oldest` or `newest` dropped messages: `dropped`, since the last such line.
@@ -32,8 +35,8 @@ public enum LogEvent: String, CaseIterable, Sendable {
     /// The store has no room for sends, or has it again: `state`.
     case storeFull = "store_full"
     case storeFailed = "store_failed"
-    /// Descriptors or memory ran out, or too many have not logged in: `pauses`, since the last such
-    /// line.
+    /// Others wait: too many have yet to log in (`cause=crowded`), or the process is out of
+    /// descriptors or memory (`exhausted`).
     case acceptPaused = "accept_paused"
     case administration
     /// Lines of one kind that were left out because there were too many: `of`,

@@ -38,7 +38,6 @@ struct SystemTopics {
         // Mosquitto has two names for each of these.
         add("clients/active", String(connected))
         add("clients/inactive", String(total - min(connected, total)))
-        add("retained messages/count", String(count("retained/count")))
         add("store/messages/count", String(count("messages/stored")))
         add("publish/messages/received", String(count("messages/received")))
         add("publish/messages/sent", String(count("messages/sent")))

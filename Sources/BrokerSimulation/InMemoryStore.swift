@@ -103,6 +103,9 @@ public struct InMemoryStore: Sendable {
         queues[queue]?.contains { $0.number == number } ?? false
     }
 
+    /// Whether nothing waits in a queue.
+    func isEmpty(_ queue: QueueID) -> Bool { queues[queue] == nil }
+
     // MARK: The parts of a batch
 
     private mutating func apply(_ batch: StoreBatch, into result: inout StoreResult) {

@@ -41,8 +41,10 @@ public struct BrokerSettings: Hashable, Sendable {
         public var connections = 100_000
         public var connectionsPerAddress = 0
         public var pendingLogins = 4_096
+        public var handshakes = 1_024
         public var messagesPerSecond = 0
         public var bytesPerSecond = 0
+        public var rateToleranceSeconds = 60
         public var sessions = 1_000_000
         public var sessionsPerApp = 1_000_000
         public var users = 2_000_000
@@ -51,6 +53,9 @@ public struct BrokerSettings: Hashable, Sendable {
         public var sessionExpirySeconds = 7 * 86_400
         public var sessionExpiryMaximumSeconds = Int(UInt32.max)
         public var sessionsPerUser = 64
+        public var groupsPerApp = 100_000
+        public var groupsPerUser = 1_000
+        public var membersPerGroup = 1_000_000
         public var subscriptionsPerSession = 1_000
         public var topicLevels = 64
         public var filterBytes = 1_024

@@ -96,18 +96,32 @@ public enum SettingTable {
             "limits.pendingLogins", \.limits.pendingLogins, in: 1...1_000_000,
             unit: "connections", reload: .restart,
             "Connections that have not logged in, TLS handshakes under way included. With so many, "
-                + "others wait in the kernel. Each holds up to 16 KiB of a first packet and some "
-                + "40 KiB of TLS: 4096 are 230 MB at most."),
+                + "others wait in the kernel, the oldest first, and those that have been silent "
+                + "for 3 s are closed. Each holds up to 16 KiB of a first packet and some 40 KiB "
+                + "of TLS: 4096 are 230 MB at most."),
+        .integer(
+            "limits.handshakes", \.limits.handshakes, in: 1...1_000_000,
+            unit: "connections", reload: .restart,
+            "TLS handshakes under way. With so many, the TLS listeners let others wait, as for "
+                + "`pendingLogins`, and plain ones go on. 1024 keep the wait of each below its "
+                + "deadline on a machine that does 100 a second, and serve 500 a second to "
+                + "devices which need 2 s for theirs."),
         .integer(
             "limits.messagesPerSecond", \.limits.messagesPerSecond, in: 0...1_000_000,
             unit: "messages a second", reload: .atOnce,
-            "What one client may send, requests included, 0 for any. A client that is too fast is "
-                + "not read from until it is within its rate; one that is 30 s ahead of it is "
-                + "closed with 0x96. Not limited by default: the send window holds a client to "
-                + "what is acknowledged."),
+            "What one client may send, requests included, 0 for any. A second's worth may come at "
+                + "once; what is more is not read until its time has come, so that nothing is "
+                + "lost. Not limited by default: what is acknowledged is held to the send window, "
+                + "and connections take turns. Set it where clients are strangers."),
         .integer(
             "limits.bytesPerSecond", \.limits.bytesPerSecond, in: 0...1_073_741_824,
-            unit: "bytes a second", reload: .atOnce, "The same in bytes."),
+            unit: "bytes a second", reload: .atOnce, "The same in bytes, acknowledgements included."
+        ),
+        .integer(
+            "limits.rateToleranceSeconds", \.limits.rateToleranceSeconds, in: 1...86_400,
+            unit: "seconds", reload: .atOnce,
+            "A client that wants to send more than its rates allow for so long without a break is "
+                + "closed with 0x96. A minute empties a backlog and does not carry a flood."),
         .integer(
             "limits.sessions", \.limits.sessions, in: 1...100_000_000, unit: "sessions",
             reload: .newConnections,
@@ -130,7 +144,9 @@ public enum SettingTable {
             "limits.keepAliveMaximumSeconds", \.limits.keepAliveMaximumSeconds, in: 10...65_535,
             unit: "seconds", reload: .newConnections,
             "The longest keep-alive that is granted; a dead connection is noticed within 1.5 times "
-                + "this. An hour and a half suits devices behind long NAT timeouts."),
+                + "this. An hour and a half suits devices behind long NAT timeouts. MQTT 3.1.1 "
+                + "cannot tell a client of it: there the client's own holds, and one that has "
+                + "none is probed by the kernel."),
         .integer(
             "limits.sessionExpirySeconds", \.limits.sessionExpirySeconds, in: 1...4_294_967_295,
             unit: "seconds", reload: .newConnections,
@@ -145,6 +161,18 @@ public enum SettingTable {
             "limits.sessionsPerUser", \.limits.sessionsPerUser, in: 1...10_000, unit: "sessions",
             reload: .newConnections,
             "Devices of one user. Each is one more copy of everything sent to that user."),
+        .integer(
+            "limits.groupsPerApp", \.limits.groupsPerApp, in: 0...10_000_000, unit: "groups",
+            reload: .atOnce, "All groups are in memory, some 300 bytes each and their meta."),
+        .integer(
+            "limits.groupsPerUser", \.limits.groupsPerUser, in: 0...100_000, unit: "groups",
+            reload: .atOnce,
+            "Groups that a user is in, own ones included: each is looked at when the user logs "
+                + "in."),
+        .integer(
+            "limits.membersPerGroup", \.limits.membersPerGroup, in: 1...10_000_000,
+            unit: "users", reload: .atOnce,
+            "Each member is one more copy of everything sent to the group."),
         .integer(
             "limits.subscriptionsPerSession", \.limits.subscriptionsPerSession, in: 1...1_000_000,
             unit: "subscriptions", reload: .atOnce,

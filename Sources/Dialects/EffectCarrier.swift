@@ -66,9 +66,8 @@ public struct EffectCarrier: ~Copyable {
         case .accept(let connection, let acceptance):
             accept(connection, acceptance, lane, &conversations, &host)
         case .refuse(let connection, let reason, let retryAfterSeconds):
-            conversations.write(
-                MRT.ConnectRefused(reason: reason, retryAfterSeconds: retryAfterSeconds),
-                to: connection, &host)
+            refuse(
+                connection, reason, retryAfterSeconds: retryAfterSeconds, conversations, &host)
             close(connection, &conversations, &host, &events)
         case .respond(let connection, let identifier, let reason, let body):
             respond(
@@ -108,7 +107,7 @@ public struct EffectCarrier: ~Copyable {
     ) {
         conversations.forEachEstablished { connection, version in
             if let version {
-                MQTTCarrier.sayGoodbye(to: connection, version, &host)
+                MQTTCarrier.sayGoodbye(to: connection, version, conversations, &host)
             } else {
                 host.write(MRT.BrokerDisconnect(reason: .serverShuttingDown), to: connection)
             }
@@ -272,11 +271,28 @@ public struct EffectCarrier: ~Copyable {
         _ events: inout ContiguousArray<Event>
     ) {
         if conversations[connection]?.phase == .awaitingAnswer {
-            conversations.write(MRT.ConnectRefused(reason: reason), to: connection, &host)
+            refuse(connection, reason, retryAfterSeconds: 0, conversations, &host)
         } else {
-            conversations.write(MRT.BrokerDisconnect(reason: reason), to: connection, &host)
+            let words = reason.text.utf8Bytes
+            let text = ByteRange(offset: 0, count: words.count)
+            conversations.write(
+                MRT.BrokerDisconnect(reason: reason, text: text), to: connection, from: words,
+                &host)
         }
         close(connection, &conversations, &host, &events)
+    }
+
+    /// By number for the client, and in words for the person who looks for the fault.
+    private func refuse(
+        _ connection: ConnectionID, _ reason: ReasonCode, retryAfterSeconds: UInt32,
+        _ conversations: borrowing ConversationTable,
+        _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        let words = reason.text.utf8Bytes
+        let packet = MRT.ConnectRefused(
+            reason: reason, retryAfterSeconds: retryAfterSeconds,
+            text: ByteRange(offset: 0, count: words.count))
+        conversations.write(packet, to: connection, from: words, &host)
     }
 
     /// The last packet of a conversation is written. A channel is over with it, and the channels of

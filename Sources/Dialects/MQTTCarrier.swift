@@ -86,10 +86,10 @@ struct MQTTCarrier: ~Copyable {
     /// Tells a client that the broker stops.
     static func sayGoodbye(
         to connection: ConnectionID, _ version: MQTT.Version,
-        _ host: inout some ConnectionHost & ~Copyable
+        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
     ) {
         if version == .v5 {
-            disconnect(connection, .serverShuttingDown, &host)
+            disconnect(connection, .serverShuttingDown, conversations, &host)
         }
     }
 
@@ -113,11 +113,15 @@ struct MQTTCarrier: ~Copyable {
     /// The last packet of a 5.0 connection.
     private static func disconnect(
         _ connection: ConnectionID, _ reason: ReasonCode,
-        _ host: inout some ConnectionHost & ~Copyable
+        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
     ) {
         var packet = MQTT.Disconnect(.v5, reason)
         let text = reason.text.utf8Bytes
         packet.reasonString = ByteRange(offset: 0, count: text.count)
+        // [MQTT-3.14.2-3]
+        if conversations.isTooLarge(packet.encodedByteCount, for: connection) {
+            packet.reasonString = nil
+        }
         host.write(packet, to: connection, from: text)
     }
 
@@ -235,6 +239,10 @@ struct MQTTCarrier: ~Copyable {
         if identifier & MQTTReader.unsubscribeMark != 0 {
             var packet = MQTT.Unsuback(version, packetIdentifier, codes: whole)
             packet.reasonString = text
+            // [MQTT-3.11.2-1]
+            if conversations.isTooLarge(packet.encodedByteCount, for: connection) {
+                packet.reasonString = nil
+            }
             source.withUnsafeBytes { host.write(packet, to: connection, from: $0) }
             return
         }
@@ -260,7 +268,8 @@ struct MQTTCarrier: ~Copyable {
         if conversations[connection]?.phase == .awaitingAnswer {
             MQTTCarrier.refuse(connection, reason.inConnack, version, conversations, &host)
         } else if version == .v5 {
-            MQTTCarrier.disconnect(connection, reason.inDisconnect, &host)
+            MQTTCarrier.disconnect(
+                connection, reason.inDisconnect, conversations, &host)
         }
         close(connection, &conversations, &host)
     }

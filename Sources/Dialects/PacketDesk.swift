@@ -29,20 +29,55 @@ public struct PacketDesk: ~Copyable {
         public var consumed: Int
         /// Bytes needed, from the first that is not done with, before it is worth asking again.
         public var awaited: Int
+        /// How much was asked of the core; only counted where there is a maximum.
+        public var work = 0
+        /// Whether packets were left because the maximum was reached.
+        public var leavesRest = false
     }
 
     /// Reads as many packets of `range` as are complete.
     ///
-    /// - Parameter buffer: what `range`, and the ranges of all events of this turn, point into.
+    /// - Parameters:
+    ///   - buffer: what `range`, and the ranges of all events of this turn, point into.
+    ///   - workMaximum: how many messages and requests are read, except that a packet with several
+    ///     is read whole. Acknowledgements and pings do not count: they make work go away.
     public mutating func receive(
         _ range: ByteRange, of buffer: UnsafeRawBufferPointer, from connection: ConnectionID,
-        host: inout some ConnectionHost & ~Copyable, doorkeeper: inout some Doorkeeper & ~Copyable,
+        workMaximum: Int = .max, host: inout some ConnectionHost & ~Copyable,
+        doorkeeper: inout some Doorkeeper & ~Copyable,
         notes: inout some NoteTaker & ~Copyable
+    ) -> Outcome {
+        if workMaximum == .max {
+            return receive(range, of: buffer, connection, &host, &doorkeeper, &notes)
+        }
+        var outcome = Outcome(consumed: 0, awaited: 0)
+        repeat {
+            let rest = ByteRange(
+                offset: Int(range.offset) + outcome.consumed,
+                count: Int(range.count) - outcome.consumed)
+            let firstEvent = events.count
+            let step = receive(
+                rest, of: buffer, connection, packetCountMaximum: 1, &host, &doorkeeper, &notes)
+            outcome.consumed += step.consumed
+            outcome.awaited = step.awaited
+            outcome.work += events[firstEvent...].count { $0.asksForWork }
+            if step.consumed == 0 { return outcome }
+        } while outcome.work < workMaximum && outcome.consumed < Int(range.count)
+        outcome.leavesRest = outcome.consumed < Int(range.count)
+        return outcome
+    }
+
+    private mutating func receive(
+        _ range: ByteRange, of buffer: UnsafeRawBufferPointer, _ connection: ConnectionID,
+        packetCountMaximum: Int = .max, _ host: inout some ConnectionHost & ~Copyable,
+        _ doorkeeper: inout some Doorkeeper & ~Copyable,
+        _ notes: inout some NoteTaker & ~Copyable
     ) -> Outcome {
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<range.endOffset])
         conversations.beginBurst(of: connection)
         var offset = Int(range.offset)
-        while true {
+        var packetsLeft = packetCountMaximum
+        while packetsLeft > 0 {
             guard let conversation = conversations[connection] else {
                 return Outcome(consumed: Int(range.count), awaited: 0)
             }
@@ -63,6 +98,7 @@ public struct PacketDesk: ~Copyable {
                 fail(connection, .packetTooLarge, &host, &notes)
             case .packet(let frame):
                 offset = frame.endOffset
+                packetsLeft -= 1
                 if conversation.phase == .awaitingConnect {
                     begin(frame, bytes, connection, &host, &doorkeeper, &notes)
                 } else {
@@ -70,6 +106,14 @@ public struct PacketDesk: ~Copyable {
                 }
             }
         }
+        return Outcome(consumed: offset - Int(range.offset), awaited: 0)
+    }
+
+    /// Ends an established connection for a fault of its peer's, behind what it has sent so far.
+    public mutating func fail(_ connection: ConnectionID, _ reason: ReasonCode) {
+        precondition(conversations[connection]?.phase == .established, "nobody is there to fail")
+        conversations[connection]!.phase = .closing
+        events.append(.peerFaulted(connection, reason))
     }
 
     // MARK: - The first packet
@@ -264,4 +308,19 @@ public struct PacketDesk: ~Copyable {
 /// Why a CONNECT goes no further than its dialect.
 struct DialectRefusal: Error {
     let reason: ReasonCode
+}
+
+extension Event {
+    /// Whether a client asks for something to be done.
+    fileprivate var asksForWork: Bool {
+        switch self {
+        case .sendReceived, .subscribeReceived, .unsubscribeReceived, .presenceQueried,
+            .groupRequested, .willSet, .willCleared, .requestFaulted, .credentialPresented,
+            .credentialRefused:
+            true
+        case .connectReceived, .connectionClosed, .inboxAcknowledged, .resultsSeen, .packetAnswered,
+            .disconnectReceived, .deliveryTooLarge, .peerFaulted:
+            false
+        }
+    }
 }

@@ -7,15 +7,35 @@ import Primitives
 /// A listener's place in a loop.
 struct ListenerSeat {
     let listener: Listener
-    /// Not nil while accepting is impossible and epoll does not watch it.
-    var restsUntil: Instant?
+    /// Not nil while it rests: epoll does not watch it, and its connections wait in the kernel in
+    /// the order in which they came.
+    var rest: Rest?
+
+    enum Rest {
+        /// There was no descriptor or no memory for another connection.
+        case exhausted(until: Instant)
+        /// Too many have yet to log in. The next look for silent ones among them is due then.
+        case crowded(nextLook: Instant)
+
+        /// When it is looked at again, if nothing happens before.
+        var end: Instant {
+            switch self {
+            case .exhausted(let end), .crowded(let end): end
+            }
+        }
+    }
+}
+
+/// An accepted socket that is not let in.
+private struct AcceptRefusal: Error {
+    let cause: RefusalCause
 }
 
 extension EventLoop {
     /// Accepts from `listener` from now on. Several loops may share one: the kernel wakes one of
     /// them for each connection (EPOLLEXCLUSIVE).
     public mutating func listen(on listener: Listener) throws(TransportError) {
-        listeners.append(ListenerSeat(listener: listener, restsUntil: nil))
+        listeners.append(ListenerSeat(listener: listener, rest: nil))
         guard watch(listeners.count - 1) else {
             throw .system(
                 call: "epoll_ctl", subject: listener.address.description, errno: errno)
@@ -33,10 +53,13 @@ extension EventLoop {
     mutating func accept<Handler: LoopHandler & ~Copyable>(
         from index: Int, _ handler: inout Handler
     ) {
-        guard index < listeners.count, listeners[index].restsUntil == nil else { return }
+        guard index < listeners.count, listeners[index].rest == nil else { return }
         for _ in 0..<configuration.acceptsPerTurn {
-            if pendingCount >= configuration.pendingMaximum {
-                rest(index)
+            if isCrowded(listeners[index].listener) {
+                // Who is silent at the door is in nobody's way yet.
+                if isAwaited(listeners[index].listener) {
+                    rest(index, .crowded(nextLook: now), &handler)
+                }
                 return
             }
             var storage = sockaddr_storage()
@@ -48,7 +71,7 @@ extension EventLoop {
                 case EAGAIN:
                     return
                 case EMFILE, ENFILE, ENOMEM, ENOBUFS:
-                    rest(index)
+                    rest(index, .exhausted(until: pauseEnd), &handler)
                     return
                 default:
                     // The peer gave up between its connect and our accept (ECONNABORTED and the
@@ -58,34 +81,43 @@ extension EventLoop {
             }
             counters.accepted += 1
             let peer = SocketAddress(storage: storage)
-            if let slot = setUpAccepted(descriptor, peer, listeners[index].listener) {
+            do throws(AcceptRefusal) {
+                let slot = try setUpAccepted(descriptor, peer, listeners[index].listener)
+                guard slots[slot].phase == .open else { continue }
+                counters.opened += 1
                 handler.opened(name(of: slot), details[slot].origin, in: &self)
+            } catch {
+                Glibc.close(descriptor)
+                turnAway(peer, error.cause, &handler)
             }
         }
     }
 
-    /// Gives an accepted socket its slot. The slot, if it is open already: a plain connection.
+    /// Closed at once, and counted.
+    private mutating func turnAway<Handler: LoopHandler & ~Copyable>(
+        _ peer: SocketAddress, _ cause: RefusalCause, _ handler: inout Handler
+    ) {
+        switch cause {
+        case .address: counters.refusedByAddress += 1
+        case .total, .memory: counters.refusedByMaximum += 1
+        }
+        handler.turnedAway(peer, cause, in: &self)
+    }
+
+    /// Gives an accepted socket its slot; a plain connection is open already.
     private mutating func setUpAccepted(
         _ descriptor: Int32, _ peer: SocketAddress, _ listener: Listener
-    ) -> Int? {
-        if let census = configuration.census, !census.enter(peer) {
-            Glibc.close(descriptor)
-            counters.refusedByAddress += 1
-            return nil
-        }
+    ) throws(AcceptRefusal) -> Int {
+        if let cause = configuration.census?.enter(peer) { throw AcceptRefusal(cause: cause) }
         let session = listener.tls.map { $0.makeSession(descriptor: descriptor) }
         if case .some(.none) = session {
             configuration.census?.leave(peer)
-            Glibc.close(descriptor)
-            counters.refusedByMaximum += 1
-            return nil
+            throw AcceptRefusal(cause: .memory)
         }
         guard let slot = takeSlot() else {
             EventLoop.freeSession(session ?? nil)
             configuration.census?.leave(peer)
-            Glibc.close(descriptor)
-            counters.refusedByMaximum += 1
-            return nil
+            throw AcceptRefusal(cause: .total)
         }
         slots[slot].descriptor = descriptor
         slots[slot].tls = session ?? nil
@@ -95,11 +127,10 @@ extension EventLoop {
         details[slot].isCounted = configuration.census != nil
         details[slot].isPending = true
         pendingCount += 1
+        if listener.tls != nil { handshakingCount += 1 }
         configureSocket(slot)
         startTimer(.authentication, slot, milliseconds: configuration.authenticationMilliseconds)
         register(slot, .input)
-        guard slots[slot].phase == .open else { return nil }
-        counters.opened += 1
         return slot
     }
 
@@ -112,6 +143,18 @@ extension EventLoop {
         if let bytes = configuration.kernelSendBufferBytes {
             setOption(descriptor, SOL_SOCKET, SO_SNDBUF, to: bytes)
         }
+    }
+
+    /// Lets the kernel find out that a silent peer is gone.
+    func probePeer(_ slot: Int) {
+        if details[slot].peer == .local { return }
+        let descriptor = slots[slot].descriptor
+        setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, to: 1)
+        setOption(
+            descriptor, Int32(IPPROTO_TCP), TCP_KEEPIDLE, to: TransportLimits.probeIdleSeconds)
+        setOption(
+            descriptor, Int32(IPPROTO_TCP), TCP_KEEPINTVL, to: TransportLimits.probeIntervalSeconds)
+        setOption(descriptor, Int32(IPPROTO_TCP), TCP_KEEPCNT, to: TransportLimits.probeCount)
     }
 
     /// An option that a fresh socket of ours cannot refuse.
@@ -128,6 +171,8 @@ extension EventLoop {
     mutating func handshake<Handler: LoopHandler & ~Copyable>(
         _ slot: Int, _ handler: inout Handler
     ) {
+        // Whoever we let wait has not been silent.
+        slots[slot].lastActivity = now
         guard handshakesLeft > 0 else { return }
         handshakesLeft -= 1
         if advanceHandshake(slot) {
@@ -160,6 +205,7 @@ extension EventLoop {
     /// A connection is ready for bytes. Our own connects have no deadline from here on; accepted
     /// ones keep theirs until the handler has authenticated them.
     mutating func becomeOpen(_ slot: Int) {
+        if slots[slot].phase == .handshaking, details[slot].isPending { handshakingCount -= 1 }
         slots[slot].phase = .open
         slots[slot].lastActivity = now
         if details[slot].timer == .connect { cancelTimer(slot) }
@@ -167,31 +213,84 @@ extension EventLoop {
         watch(slot, .input)
     }
 
-    // MARK: - Exhaustion
+    // MARK: - Rest
 
     /// Takes a listener out of epoll for a while: its connections wait in the kernel, and a loop
     /// that cannot accept does not spin on them.
-    private mutating func rest(_ index: Int) {
+    private mutating func rest<Handler: LoopHandler & ~Copyable>(
+        _ index: Int, _ rest: ListenerSeat.Rest, _ handler: inout Handler
+    ) {
         counters.acceptPauses += 1
         linux_epoll_remove(epoll, listeners[index].listener.descriptor)
-        listeners[index].restsUntil = now.advanced(
-            byMilliseconds: configuration.acceptPauseMilliseconds)
+        listeners[index].rest = rest
+        switch rest {
+        case .exhausted: handler.acceptPaused(.exhausted, in: &self)
+        case .crowded: handler.acceptPaused(.crowded, in: &self)
+        }
+    }
+
+    private var pauseEnd: Instant {
+        now.advanced(byMilliseconds: configuration.acceptPauseMilliseconds)
+    }
+
+    /// Whether as many have yet to log in, or to finish their handshake, as may.
+    private func isCrowded(_ listener: Listener) -> Bool {
+        pendingCount >= configuration.pendingMaximum
+            || (listener.tls != nil && handshakingCount >= configuration.handshakesMaximum)
+    }
+
+    /// Whether somebody waits to be accepted.
+    private func isAwaited(_ listener: Listener) -> Bool {
+        var question = pollfd(fd: listener.descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&question, 1, 0) == 1
     }
 
     /// Watches the listeners again whose rest is over.
-    mutating func wakeListeners() {
+    mutating func wakeListeners<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
         for index in listeners.indices {
-            guard let end = listeners[index].restsUntil, now >= end else { continue }
+            switch listeners[index].rest {
+            case nil:
+                continue
+            case .exhausted(let end):
+                if now < end { continue }
+            case .crowded(let nextLook):
+                if isCrowded(listeners[index].listener), now >= nextLook {
+                    listeners[index].rest = .crowded(nextLook: pauseEnd)
+                    sendSilentAway(&handler)
+                }
+                if isCrowded(listeners[index].listener) { continue }
+            }
             // Where even this fails for lack of memory, the listener rests once more.
-            listeners[index].restsUntil =
-                watch(index)
-                ? nil : now.advanced(byMilliseconds: configuration.acceptPauseMilliseconds)
+            listeners[index].rest = watch(index) ? nil : .exhausted(until: pauseEnd)
+        }
+    }
+
+    /// While others wait at the door, who is in and says nothing does not keep its place until its
+    /// deadline: a few thousand silent connections would shut everybody out.
+    private mutating func sendSilentAway<Handler: LoopHandler & ~Copyable>(
+        _ handler: inout Handler
+    ) {
+        for slot in 0..<slotsTouched where details[slot].isPending {
+            let patience = slots[slot].lastActivity.advanced(
+                byMilliseconds: configuration.crowdedSilenceMilliseconds)
+            // Who has said who it is waits for us.
+            if patience > now || slots[slot].flags.contains(.readPaused) { continue }
+            switch slots[slot].phase {
+            case .handshaking:
+                finishClose(slot, .handshakeTimeout)
+            case .open:
+                cancelTimer(slot)
+                settlePending(slot)
+                handler.deadlineReached(.authentication, name(of: slot), in: &self)
+            case .free, .connecting, .flushing, .draining, .dead:
+                continue
+            }
         }
     }
 
     /// Lets go of all listeners; a socket closes with its last loop.
     mutating func closeListeners() {
-        for seat in listeners where seat.restsUntil == nil {
+        for seat in listeners where seat.rest == nil {
             linux_epoll_remove(epoll, seat.listener.descriptor)
         }
         listeners.removeAll()

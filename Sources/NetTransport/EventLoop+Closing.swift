@@ -43,6 +43,8 @@ extension EventLoop {
             finishClose(slot, cause)
             return
         }
+        // Who is on the way out takes nobody's place at the door.
+        settlePending(slot)
         slots[slot].phase = .flushing
         details[slot].cause = cause
         releaseKept(slot)
@@ -130,6 +132,8 @@ extension EventLoop {
             return
         }
         details[slot].tlsError = failure.code
+        // It stays for its end only, and keeps nobody else from a handshake.
+        settlePending(slot)
         if let session = slots[slot].tls {
             details[slot].verification = SSL_get_verify_result(session)
         }

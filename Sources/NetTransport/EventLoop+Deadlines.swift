@@ -18,11 +18,13 @@ extension EventLoop {
         }
     }
 
-    /// Removes the connection's deadline.
+    /// Removes the connection's deadline. It may be silent for ever, so the kernel asks now and
+    /// then whether its peer is still there.
     public mutating func clearDeadline(of connection: ConnectionID) {
         guard let slot = slot(of: connection), slots[slot].phase == .open else { return }
         settlePending(slot)
         cancelTimer(slot)
+        probePeer(slot)
     }
 
     /// A connection has logged in, or is gone.
@@ -30,6 +32,7 @@ extension EventLoop {
         guard details[slot].isPending else { return }
         details[slot].isPending = false
         pendingCount -= 1
+        if slots[slot].phase == .handshaking { handshakingCount -= 1 }
     }
 
     // MARK: - Timers

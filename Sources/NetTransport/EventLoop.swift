@@ -21,7 +21,12 @@ public struct EventLoop: ~Copyable {
         /// Accepted connections that have not logged in: with so many, listeners rest and others
         /// wait in the kernel.
         public var pendingMaximum = TransportLimits.connectionsMaximum
-        /// Counts connections by address; nil where nobody wants to know.
+        /// TLS handshakes of accepted connections under way: with so many, TLS listeners rest.
+        public var handshakesMaximum = TransportLimits.connectionsMaximum
+        /// A connection that is silent for so long and has not logged in is closed while others
+        /// wait for its place.
+        public var crowdedSilenceMilliseconds = TransportLimits.crowdedSilenceMilliseconds
+        /// Counts connections, all and by address; nil where nobody wants to know.
         public var census: AddressCensus?
         /// The largest packet that `setPacketMaximum` will ever be given.
         public var packetMaximum = TransportLimits.packetMaximum
@@ -70,6 +75,9 @@ public struct EventLoop: ~Copyable {
     /// Accepted connections whose handler has not yet set a deadline of its own: they are not
     /// logged in.
     public internal(set) var pendingCount = 0
+
+    /// Those among them whose TLS handshake is under way.
+    public internal(set) var handshakingCount = 0
 
     @usableFromInline let slots: UnsafeMutablePointer<ConnectionSlot>
     let details: UnsafeMutablePointer<ConnectionDetails>
@@ -178,7 +186,7 @@ public struct EventLoop: ~Copyable {
         reachDeadlines(&handler)
         stopIfRequested(&handler)
         endTurn(&handler)
-        return finishTurn()
+        return finishTurn(&handler)
     }
 
     /// Lets the handler do what it gathered, then sends; the arena is free again.
@@ -207,7 +215,7 @@ public struct EventLoop: ~Copyable {
         if handle.isStopRequested, !isStopping { return 0 }
         var next = min(nextWake, poolTrim)
         if let deadline = wheel.nextDeadline { next = min(next, deadline) }
-        for seat in listeners { next = min(next, seat.restsUntil ?? .never) }
+        for seat in listeners { next = min(next, seat.rest?.end ?? .never) }
         let limit = maximum < 0 ? Int32.max : Int32(clamping: maximum)
         guard next != .never else { return maximum < 0 ? -1 : limit }
         let current = EventLoop.readClock(offset: configuration.clockOffsetMilliseconds)
@@ -256,9 +264,13 @@ public struct EventLoop: ~Copyable {
 
     /// Publishes the counters and tidies up. False when the loop has nothing left to do for ever.
     @usableFromInline
-    mutating func finishTurn() -> Bool {
-        wakeListeners()
+    mutating func finishTurn<Handler: LoopHandler & ~Copyable>(
+        _ handler: inout Handler
+    ) -> Bool {
+        wakeListeners(&handler)
         trimPool()
+        counters.pending = UInt64(pendingCount)
+        counters.handshaking = UInt64(handshakingCount)
         handle.publish(counters)
         return !(isStopping && connectionCount == 0)
     }

@@ -19,6 +19,18 @@ public enum TransportLimits {
     /// then impossible until something closes; asking more often would only burn the processor.
     public static let acceptPauseMilliseconds: UInt64 = 200
 
+    /// How long a connection that has not logged in may be silent while others wait for its place.
+    /// Longer than a lost packet on a slow mobile link takes to be sent again; a client has
+    /// something to say as soon as it is connected.
+    public static let crowdedSilenceMilliseconds: UInt64 = 3_000
+
+    /// A connection without a keep-alive, whose peer may be silent for ever, is probed by the
+    /// kernel after an hour and a half of silence (the default of `limits.keepAliveMaximumSeconds`),
+    /// and is dead when five probes in five minutes go unanswered.
+    static let probeIdleSeconds: Int32 = 5_400
+    static let probeIntervalSeconds: Int32 = 60
+    static let probeCount: Int32 = 5
+
     /// Connections the kernel keeps ready for us while the loop is busy: a fleet that comes back
     /// after a power cut connects all at once. Linux lowers it to net.core.somaxconn (4096).
     public static let listenBacklog: Int32 = 4096

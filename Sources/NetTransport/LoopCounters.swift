@@ -2,7 +2,8 @@
 // read. No lock: a reader may see numbers of two neighbouring turns side by side.
 import Synchronization
 
-/// Totals since the loop was made. Every field is a `UInt64`: that is how they are published.
+/// Totals since the loop was made, and a few numbers of now. Every field is a `UInt64`: that is how
+/// they are published.
 public struct LoopCounters: Sendable, Equatable {
     public var turns: UInt64 = 0
     /// Connections taken from listeners.
@@ -12,9 +13,13 @@ public struct LoopCounters: Sendable, Equatable {
     /// Connections that reached `opened`.
     public var opened: UInt64 = 0
     public var handshakesCompleted: UInt64 = 0
+    /// Connections at this moment that have not logged in.
+    public var pending: UInt64 = 0
+    /// Those among them whose TLS handshake is under way.
+    public var handshaking: UInt64 = 0
     /// Completed handshakes that resumed an earlier session.
     public var handshakesResumed: UInt64 = 0
-    /// Accepted sockets closed at once because the loop's table was full.
+    /// Accepted sockets closed at once because there were enough of them, or the table was full.
     public var refusedByMaximum: UInt64 = 0
     /// Accepted sockets closed at once because their address had enough connections.
     public var refusedByAddress: UInt64 = 0

@@ -33,6 +33,13 @@ public protocol LoopHandler: ~Copyable {
     mutating func closed(
         _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop)
 
+    /// A connection was accepted and closed at once; it never had a name.
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop)
+
+    /// A listener rests: others wait in the kernel.
+    mutating func acceptPaused(_ cause: AcceptPause, in loop: inout EventLoop)
+
     /// Another thread called `LoopHandle.wake` at least once since the last time.
     mutating func woken(in loop: inout EventLoop)
 
@@ -48,6 +55,10 @@ public protocol LoopHandler: ~Copyable {
 
 extension LoopHandler where Self: ~Copyable {
     public mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
+    public mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {}
+    public mutating func acceptPaused(_ cause: AcceptPause, in loop: inout EventLoop) {}
     public mutating func woken(in loop: inout EventLoop) {}
     public mutating func turnEnded(in loop: inout EventLoop) {}
     public mutating func stopping(in loop: inout EventLoop) {}
@@ -59,6 +70,24 @@ public enum ConnectionOrigin: Hashable, Sendable {
     case listener(tag: UInt32)
     /// Our own connect.
     case connect
+}
+
+/// Why a connection was not let in.
+public enum RefusalCause: Hashable, Sendable {
+    /// Its address has enough connections.
+    case address
+    /// There are enough connections in all.
+    case total
+    /// There was no memory for its TLS session.
+    case memory
+}
+
+/// Why a listener rests.
+public enum AcceptPause: Hashable, Sendable {
+    /// The process is out of descriptors or memory.
+    case exhausted
+    /// Too many connections have yet to log in.
+    case crowded
 }
 
 /// A handler's answer to received bytes.

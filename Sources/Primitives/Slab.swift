@@ -18,23 +18,13 @@ public struct Handle: Hashable, Sendable {
 /// An object's index is stable; the block itself moves when it grows, so no pointer into it may be
 /// kept across an insertion.
 public struct Slab<Element: ~Copyable>: ~Copyable {
-    @usableFromInline
-    struct Slot {
-        /// Odd while the slot is in use; rises at every insertion and removal.
-        @usableFromInline var generation: UInt32
-        /// The next free slot, while this one is free.
-        @usableFromInline var nextFree: UInt32
-        @usableFromInline init(generation: UInt32, nextFree: UInt32) {
-            self.generation = generation
-            self.nextFree = nextFree
-        }
-    }
-
     /// Marks the end of the free list, and "no object" in tables that keep bare indexes.
     @inlinable
     public static var none: UInt32 { .max }
 
-    @usableFromInline var slots: UnsafeMutablePointer<Slot>
+    /// Odd while the place is in use; rises at every insertion and removal.
+    @usableFromInline var generations: UnsafeMutablePointer<UInt32>
+    /// A free place holds the index of the next one.
     @usableFromInline var elements: UnsafeMutablePointer<Element>
     @usableFromInline var capacity: Int
     @usableFromInline var used = 0
@@ -43,16 +33,19 @@ public struct Slab<Element: ~Copyable>: ~Copyable {
     public private(set) var count = 0
 
     public init(minimumCapacity: Int = 16) {
+        precondition(
+            MemoryLayout<Element>.size >= MemoryLayout<UInt32>.size,
+            "objects that are smaller than an index")
         capacity = max(minimumCapacity, 1)
-        slots = .allocate(capacity: capacity)
+        generations = .allocate(capacity: capacity)
         elements = .allocate(capacity: capacity)
     }
 
     deinit {
-        for index in 0..<used where slots[index].generation & 1 == 1 {
+        for index in 0..<used where generations[index] & 1 == 1 {
             (elements + index).deinitialize(count: 1)
         }
-        slots.deallocate()
+        generations.deallocate()
         elements.deallocate()
     }
 
@@ -61,47 +54,49 @@ public struct Slab<Element: ~Copyable>: ~Copyable {
         let index: UInt32
         if firstFree != .max {
             index = firstFree
-            firstFree = slots[Int(index)].nextFree
-            slots[Int(index)].generation &+= 1
+            firstFree = nextFree(index)
+            generations[Int(index)] &+= 1
         } else {
             if used == capacity { grow() }
             index = UInt32(used)
-            (slots + used).initialize(to: Slot(generation: 1, nextFree: .max))
+            (generations + used).initialize(to: 1)
             used += 1
         }
         (elements + Int(index)).initialize(to: element)
         count += 1
-        return Handle(index: index, generation: slots[Int(index)].generation)
+        return Handle(index: index, generation: generations[Int(index)])
     }
 
     /// Takes an object out and returns it.
     @discardableResult
     public mutating func remove(_ index: UInt32) -> Element {
         precondition(contains(index), "removal of an object that is not there")
-        slots[Int(index)].generation &+= 1
-        slots[Int(index)].nextFree = firstFree
+        let element = (elements + Int(index)).move()
+        generations[Int(index)] &+= 1
+        UnsafeMutableRawPointer(elements + Int(index))
+            .storeBytes(of: firstFree, as: UInt32.self)
         firstFree = index
         count -= 1
-        return (elements + Int(index)).move()
+        return element
     }
 
     /// Whether a place is in use.
     @inlinable
     public func contains(_ index: UInt32) -> Bool {
-        Int(index) < used && slots[Int(index)].generation & 1 == 1
+        Int(index) < used && generations[Int(index)] & 1 == 1
     }
 
     /// Whether the object of this handle is still there.
     @inlinable
     public func contains(_ handle: Handle) -> Bool {
-        Int(handle.index) < used && slots[Int(handle.index)].generation == handle.generation
+        Int(handle.index) < used && generations[Int(handle.index)] == handle.generation
     }
 
     /// The handle of the object at a place in use.
     @inlinable
     public func handle(_ index: UInt32) -> Handle {
         precondition(contains(index), "a handle for an object that is not there")
-        return Handle(index: index, generation: slots[Int(index)].generation)
+        return Handle(index: index, generation: generations[Int(index)])
     }
 
     /// The object at a place in use; traps where there is none.
@@ -121,17 +116,27 @@ public struct Slab<Element: ~Copyable>: ~Copyable {
     @inlinable
     public var endIndex: UInt32 { UInt32(used) }
 
+    /// What lies in a free place.
+    private func nextFree(_ index: UInt32) -> UInt32 {
+        UnsafeRawPointer(elements + Int(index)).load(as: UInt32.self)
+    }
+
     private mutating func grow() {
         let newCapacity = capacity * 2
-        let newSlots = UnsafeMutablePointer<Slot>.allocate(capacity: newCapacity)
+        let newGenerations = UnsafeMutablePointer<UInt32>.allocate(capacity: newCapacity)
         let newElements = UnsafeMutablePointer<Element>.allocate(capacity: newCapacity)
-        newSlots.moveInitialize(from: slots, count: used)
-        for index in 0..<used where newSlots[index].generation & 1 == 1 {
-            (newElements + index).moveInitialize(from: elements + index, count: 1)
+        newGenerations.moveInitialize(from: generations, count: used)
+        for index in 0..<used {
+            if newGenerations[index] & 1 == 1 {
+                (newElements + index).moveInitialize(from: elements + index, count: 1)
+            } else {
+                UnsafeMutableRawPointer(newElements + index)
+                    .storeBytes(of: nextFree(UInt32(index)), as: UInt32.self)
+            }
         }
-        slots.deallocate()
+        generations.deallocate()
         elements.deallocate()
-        slots = newSlots
+        generations = newGenerations
         elements = newElements
         capacity = newCapacity
     }

@@ -69,6 +69,7 @@ enum MartletdProgram {
         _ configuration: LoadedConfiguration, _ options: ParsedOptions<MartletdOption>
     ) -> ExitCode {
         let settings = configuration.settings
+        BrokerServer.prepareProcess()
         var signals = Signals()
         let log = LogWriter(level: settings.log.level, format: settings.log.format)
         do throws(StartError) {

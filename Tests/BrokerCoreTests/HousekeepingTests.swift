@@ -104,6 +104,23 @@ import Testing
         #expect(world.counters.expired == 1)
     }
 
+    @Test func `counts what expires in a window while it is being swept once`() {
+        world.begin("bob/pc")
+        world.begin("ann/phone", window: 1)
+        world.send("bob/pc", 1, to: .user("ann"), "1")
+        world.send("bob/pc", 2, to: .user("ann"), "2", expiry: 5)
+        world.send("bob/pc", 3, to: .user("ann"), "3")
+        world.settle()
+        world.pass(seconds: 10)
+        world.beginCommit()
+        world.acknowledge("ann/phone", through: 1)
+        world.lose("ann/phone")
+        world.finishCommit()
+        world.settle()
+        #expect(world.gauges.queuedMessages == 1)
+        #expect(world.counters.expired == 1)
+    }
+
     @Test func `writes rows that nobody waits for`() {
         world.begin("ann/phone", expiry: 100)
         world.lose("ann/phone")

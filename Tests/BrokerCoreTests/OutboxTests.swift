@@ -235,4 +235,24 @@ import Testing
                 "ann/phone: #3 \"3\" from bob, once",
             ])
     }
+
+    @Test func `marks them too when it died after the new session was there`() {
+        world.begin("bob/pc", "ann/phone")
+        world.lose("bob/pc")
+        world.connect("bob/pc", clean: true, outbox: (7, 0, 2))
+        world.settle()
+        world.crash()
+        world.connect("bob/pc", outbox: (7, 0, 3))
+        world.begin("ann/phone")
+        world.settle()
+        _ = world.lines()
+        world.send("bob/pc", 2, to: .user("ann"), "2", grade: .once)
+        world.send("bob/pc", 3, to: .user("ann"), "3", grade: .once)
+        world.settle()
+        #expect(
+            world.unnumberedLines().filter { $0.hasPrefix("ann") } == [
+                "ann/phone: \"2\" from bob, once, possible duplicate",
+                "ann/phone: \"3\" from bob, once",
+            ])
+    }
 }

@@ -1,4 +1,5 @@
 // What rights allow, as tables: a right, who bears it, what is asked for, and the verdict.
+import Primitives
 import Testing
 
 @testable import BrokerCore
@@ -16,7 +17,8 @@ extension Rights {
     fileprivate func allows(
         _ asked: Asked, user: String = "alice", device: String = "d1"
     ) -> Bool {
-        let bearer = RightsBearer(user: Array(user.utf8), device: Array(device.utf8))
+        let bearer = RightsBearer(
+            user: Name(Array(user.utf8)), device: Name(Array(device.utf8)))
         func ask(_ text: String, _ action: (UnsafeRawBufferPointer) -> RightsAction) -> Bool {
             Array(text.utf8).withUnsafeBytes { allows(action($0), bearer) }
         }
@@ -117,7 +119,7 @@ extension Rights {
 
     @Test func `the right that decides is told`() throws {
         let several = try rights("send:pump-*", "send:bob")
-        let bearer = RightsBearer(user: [], device: [])
+        let bearer = RightsBearer(user: Name([]), device: Name([]))
         let deciding = Array("bob".utf8).withUnsafeBytes {
             several.deciding(.send(user: $0), bearer)
         }

@@ -284,8 +284,8 @@ final class World {
     /// Messages that were dropped from the queue of a session, connected or not.
     func droppedCount(_ name: String) -> UInt32 {
         let (user, device) = World.split(name)
-        let known = Array(user.utf8).withUnsafeBytes { broker.apps[0].users.value(for: $0) }
-        let session = broker.session(of: known!, device: Array(device.utf8))
+        let known = broker.user(named: Array(user.utf8), app: 0)
+        let session = broker.session(of: known!, device: Name(Array(device.utf8)))
         return broker.sessions[session!].inbox.droppedCount
     }
 

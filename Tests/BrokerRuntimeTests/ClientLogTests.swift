@@ -20,6 +20,32 @@ import Testing
         #expect(LogPipe.value("device", in: line) == "d1")
     }
 
+    @Test func `two devices of one name are both told, each with its address`() throws {
+        let broker = try RunningBroker()
+        try broker.makeApp()
+        let token = try broker.makeTokens("alice")[0]
+        let (first, second) = (try Peer(port: broker.port), try Peer(port: broker.port))
+        #expect(first.login(token: token, device: "d1") == .connected)
+        #expect(second.login(token: token, device: "d1") == .connected)
+        #expect(first.farewell() == .sessionTakenOver)
+        let taken = try #require(broker.log.line { $0.contains("event=session_taken_over") })
+        #expect(LogPipe.value("address", in: taken) == first.address)
+        #expect(LogPipe.value("other", in: taken) == second.address)
+        var count = 1
+        while true {
+            let peer = try Peer(port: broker.port)
+            if peer.login(token: token, device: "d1") == .connected {
+                count += 1
+                continue
+            }
+            let damped = try #require(broker.log.line { $0.contains("event=duplicate_login") })
+            #expect(LogPipe.value("other", in: damped) == peer.address)
+            #expect(LogPipe.value("reason", in: damped) == "connection-rate-exceeded")
+            break
+        }
+        #expect(count == 5)
+    }
+
     @Test func `the example filter for fail2ban finds the address of a failed login`() throws {
         let broker = try RunningBroker()
         try broker.makeApp()

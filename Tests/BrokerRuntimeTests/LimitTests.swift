@@ -1,6 +1,7 @@
 // Limits on real connections: each refuses or slows who is beyond it, is counted, and leaves others
 // alone.
 import Administration
+import BrokerCore
 import Configuration
 import Primitives
 import Testing
@@ -30,25 +31,161 @@ import WireFormat
         #expect(try count("clients/floods", broker) == 0)
     }
 
-    @Test func `a flood ends its connection with its reason`() throws {
-        let broker = try broker { $0.limits.messagesPerSecond = 1 }
+    /// Sends of grade transient, which no window holds back, in one piece.
+    private func transientSends(_ count: Int, to user: String) -> [UInt8] {
+        var packets: [UInt8] = []
+        for number in 0..<count {
+            var source = Source()
+            let target = MRT.Target.user(source.add(user))
+            let payload = source.add("\0\(number)")
+            let send = MRT.Send(grade: .transient, number: 0, target: target, payload: payload)
+            packets += Peer.bytes(of: send, source.bytes)
+        }
+        return packets
+    }
+
+    @Test func `a burst beyond the rate is taken at the rate, and none of it is lost`() throws {
+        let broker = try broker { $0.limits.messagesPerSecond = 100 }
         let tokens = try broker.makeTokens("alice", "bob")
         let (peer, other) = (try Peer(port: broker.port), try Peer(port: broker.port))
         #expect(peer.login(token: tokens[0]) == .connected)
         #expect(other.login(token: tokens[1]) == .connected)
-        var source = Source()
-        let target = MRT.Target.user(source.add("bob"))
-        let payload = source.add("\0x")
-        // In one write: more than any pause makes up for.
-        var packets: [UInt8] = []
-        for _ in 0..<60 {
-            let send = MRT.Send(grade: .transient, number: 0, target: target, payload: payload)
-            packets += Peer.bytes(of: send, source.bytes)
+        peer.write(transientSends(150, to: "bob"))
+        for number in 0..<150 { #expect(other.delivery() == "\(number)") }
+        #expect(try count("clients/paused", broker) > 0)
+        #expect(try count("clients/floods", broker) == 0)
+    }
+
+    @Test func `bytes beyond the rate wait too`() throws {
+        let broker = try broker { $0.limits.bytesPerSecond = 2_000 }
+        let tokens = try broker.makeTokens("alice", "bob")
+        let (peer, other) = (try Peer(port: broker.port), try Peer(port: broker.port))
+        #expect(peer.login(token: tokens[0]) == .connected)
+        #expect(other.login(token: tokens[1]) == .connected)
+        // About 2,400 bytes: the bucket and a fifth of a second.
+        let burst = transientSends(220, to: "bob")
+        #expect(burst.count > 2_000 && burst.count < 4_000)
+        peer.write(burst)
+        for number in 0..<220 { #expect(other.delivery() == "\(number)") }
+        // It is not read from now, and goes on as if nothing had been.
+        #expect(peer.send("after", to: "bob") == .sent)
+        #expect(try count("clients/paused", broker) > 0)
+    }
+
+    @Test func `a flood ends its connection with its reason`() throws {
+        let broker = try broker {
+            $0.limits.messagesPerSecond = 1
+            $0.limits.rateToleranceSeconds = 1
         }
-        peer.write(packets)
+        let tokens = try broker.makeTokens("alice", "bob")
+        let (peer, other) = (try Peer(port: broker.port), try Peer(port: broker.port))
+        #expect(peer.login(token: tokens[0]) == .connected)
+        #expect(other.login(token: tokens[1]) == .connected)
+        peer.write(transientSends(60, to: "bob"))
         #expect(peer.farewell() == .messageRateTooHigh)
         #expect(try count("clients/floods", broker) == 1)
         #expect(other.presence("alice") == .success)
+    }
+
+    @Test(arguments: [UInt8(4), 5])
+    func `a flood of MQTT ends with its reason, where its version has one`(level: UInt8) throws {
+        let broker = try broker {
+            $0.limits.messagesPerSecond = 1
+            $0.limits.rateToleranceSeconds = 1
+        }
+        let peer = try Peer(port: broker.port)
+        #expect(peer.mqttLogin(level: level, token: try broker.makeTokens("alice")[0]) == 0)
+        var packets: [UInt8] = []
+        for number in 0..<60 {
+            packets += Peer.mqttPublish(level: level, "\(number)", on: "t")
+        }
+        peer.write(packets)
+        let last = peer.readFrame()
+        #expect(last?.type == (level == 5 ? 14 : nil))
+        #expect(last?.body.first == (level == 5 ? 0x96 : nil))
+        #expect(try count("clients/floods", broker) == 1)
+    }
+
+    @Test func `more in flight than was granted ends the connection`() throws {
+        let broker = try broker { $0.limits.sendWindow = 2 }
+        let token = try broker.makeTokens("alice")[0]
+        let peer = try Peer(port: broker.port)
+        #expect(peer.login(token: token) == .connected)
+        // Results that came and were never said to have been seen.
+        for _ in 0..<2 { #expect(peer.send("x", to: "alice") == .sent) }
+        var source = Source()
+        let target = MRT.Target.user(source.add("alice"))
+        let payload = source.add("\0x")
+        peer.write(
+            MRT.Send(grade: .durable, number: 3, target: target, payload: payload), source.bytes)
+        #expect(peer.farewell() == .receiveMaximumExceeded)
+        let mqtt = try Peer(port: broker.port)
+        #expect(mqtt.mqttLogin(level: 5, client: "m", token: token) == 0)
+        for identifier in 1...3 as ClosedRange<UInt16> {
+            var publish = Peer.mqttPublish(level: 5, "x", on: "t", identifier: identifier)
+            publish[0] = 0x34
+            mqtt.write(publish)
+        }
+        var types: [UInt8] = []
+        while let frame = mqtt.readFrame() {
+            types.append(frame.type)
+            if frame.type == 14 { #expect(frame.body.first == 0x93) }
+        }
+        #expect(types.last == 14)
+    }
+
+    @Test func `a session has no more subscriptions than it may`() throws {
+        let broker = try broker { $0.limits.subscriptionsPerSession = 2 }
+        let token = try broker.makeTokens("alice")[0]
+        let peer = try Peer(port: broker.port)
+        #expect(peer.login(token: token) == .connected)
+        #expect(peer.subscribe("a") == .success)
+        #expect(peer.subscribe("b") == .success)
+        #expect(peer.subscribe("c") == .quotaExceeded)
+        // One that it has is no new one.
+        #expect(peer.subscribe("a") == .success)
+        for (level, code): (UInt8, UInt8) in [(4, 0x80), (5, 0x97)] {
+            let mqtt = try Peer(port: broker.port)
+            #expect(mqtt.mqttLogin(level: level, client: "m\(level)", token: token) == 0)
+            #expect(mqtt.mqttSubscribe(level: level, "a", "b", "c") == [1, 1, code])
+        }
+        #expect(try count("subscriptions/refused/quota", broker) == 3)
+    }
+
+    @Test func `what waits for a session is bounded, and its sender is told`() throws {
+        let broker = try broker { $0.queues.messages = 1 }
+        let tokens = try broker.makeTokens("alice", "bob")
+        let peer = try Peer(port: broker.port)
+        #expect(peer.login(token: tokens[0]) == .connected)
+        #expect(peer.send("1", to: "bob") == .sent)
+        #expect(peer.send("2", to: "bob") == .quotaExceeded)
+        let mqtt = try Peer(port: broker.port)
+        #expect(mqtt.mqttLogin(level: 5, token: tokens[0]) == 0)
+        mqtt.write(
+            Peer.mqttPublish(level: 5, #"{"t":"0","b":"3"}"#, on: "$u/bob", identifier: 1))
+        let answer = mqtt.readFrame()
+        #expect(answer?.type == 4)
+        #expect(answer?.body.dropFirst(2).first == 0x97)
+        // 3.1.1 has no such answer, and a positive one would not be true.
+        let older = try Peer(port: broker.port)
+        #expect(older.mqttLogin(level: 4, client: "old", token: tokens[0]) == 0)
+        older.write(
+            Peer.mqttPublish(level: 4, #"{"t":"0","b":"4"}"#, on: "$u/bob", identifier: 1))
+        #expect(older.readFrame() == nil)
+        #expect(try count("messages/refused", broker) == 3)
+    }
+
+    @Test func `a keep-alive is no longer than the broker's`() throws {
+        let broker = try broker { $0.limits.keepAliveMaximumSeconds = 10 }
+        let token = try broker.makeTokens("alice")[0]
+        for (asked, granted): (UInt16, UInt16?) in [(5, nil), (60, 10), (0, 10)] {
+            let peer = try Peer(port: broker.port)
+            peer.write(
+                Peer.mqttConnect(level: 5, token: token, keepAliveSeconds: asked))
+            let connack = try #require(peer.readFrame())
+            let packet = try connack.body.withUnsafeBytes { try MQTT.Connack(.v5, body: $0) }
+            #expect(packet.reason == .success && packet.serverKeepAliveSeconds == granted)
+        }
     }
 
     @Test func `an address has no more connections than it may`() throws {
@@ -60,9 +197,46 @@ import WireFormat
         #expect(second.login(token: token, device: "2") == .connected)
         #expect(try Peer(port: broker.port).login(token: token, device: "3") == nil)
         #expect(try count("sockets/refused/address", broker) == 1)
+        let line = try #require(broker.log.line { $0.contains("event=connection_refused") })
+        #expect(line.contains("address=127.0.0.1:") && line.contains("cause=address"))
         first.close()
         _ = try #require(broker.log.line { $0.contains("event=client_disconnected") })
         #expect(try Peer(port: broker.port).login(token: token, device: "3") == .connected)
+    }
+
+    @Test func `there are no more connections than there may be, over all loops`() throws {
+        let broker = try broker {
+            $0.limits.connections = 2
+            $0.loops = 2
+        }
+        let token = try broker.makeTokens("alice")[0]
+        let first = try Peer(port: broker.port)
+        let second = try Peer(port: broker.port)
+        #expect(first.login(token: token, device: "1") == .connected)
+        #expect(second.login(token: token, device: "2") == .connected)
+        #expect(try Peer(port: broker.port).login(token: token, device: "3") == nil)
+        #expect(try count("sockets/refused", broker) == 1)
+        _ = try #require(broker.log.line { $0.contains("cause=total") })
+    }
+
+    @Test func `handshakes that hang hold up those behind them, and no plain connection`() throws {
+        let authority = TestAuthority()
+        let broker = try broker {
+            $0.tls.certificateFile = authority.file("server.pem")
+            $0.tls.keyFile = authority.file("server.key")
+            $0.listeners = [.loopback(.tls), .loopback(.tcp)]
+            $0.limits.handshakes = 1
+        }
+        let token = try broker.makeTokens("alice")[0]
+        let silent = try Peer(port: broker.ports[0])
+        while try count("tls/handshakes/pending", broker) == 0 {}
+        #expect(try Peer(port: broker.ports[1]).login(token: token) == .connected)
+        // Waits in the kernel until the silent one has had its time.
+        let waiting = try Peer(
+            port: broker.ports[0], tls: PeerTLS(authorityFile: authority.certificate))
+        #expect(waiting.login(token: token, device: "2") == .connected)
+        #expect(try count("sockets/accept_pauses", broker) > 0)
+        #expect(silent.readFrame() == nil)
     }
 
     @Test func `who has not logged in makes others wait, and not fail`() throws {
@@ -77,6 +251,15 @@ import WireFormat
         #expect(waiting.read(.connack)?.body[0] == ReasonCode.connected.rawValue)
     }
 
+    @Test func `what an operator sets is what the core holds to`() {
+        var settings = BrokerSettings()
+        (settings.limits.groupsPerApp, settings.limits.groupsPerUser) = (11, 12)
+        (settings.limits.membersPerGroup, settings.limits.retainedPerApp) = (13, 14)
+        let limits = CoreLimits(settings)
+        #expect(limits.groupsPerAppMaximum == 11 && limits.groupsPerUserMaximum == 12)
+        #expect(limits.groupMembersMaximum == 13 && limits.retainedPerAppMaximum == 14)
+    }
+
     @Test func `an app has no more sessions than it may`() throws {
         let broker = try broker { $0.limits.sessionsPerApp = 1 }
         try broker.makeApp("other")
@@ -88,5 +271,10 @@ import WireFormat
         #expect(try Peer(port: broker.port).login(token: stranger, device: "1") == .connected)
         // Its own session is always let in.
         #expect(try Peer(port: broker.port).login(token: token, device: "1") == .connected)
+        let mqtt = try Peer(port: broker.port)
+        #expect(mqtt.mqttLogin(level: 5, client: "m", token: token) == 0x97)
+        let older = try Peer(port: broker.port)
+        #expect(older.mqttLogin(level: 4, client: "m", token: token) == 3)
+        #expect(try count("connects/refused/quota", broker) == 3)
     }
 }

@@ -113,8 +113,8 @@ private func line(
 
     @Test func `a clock that is set back suppresses nothing for ever`() {
         var limiter = LogRateLimiter()
-        for _ in 0..<60 { _ = limiter.admits(.queueFull, unixMilliseconds: 9_000_000) }
-        let isAdmitted = limiter.admits(.queueFull, unixMilliseconds: 1_000)
+        for _ in 0..<60 { _ = limiter.admits(.sendRefused, unixMilliseconds: 9_000_000) }
+        let isAdmitted = limiter.admits(.sendRefused, unixMilliseconds: 1_000)
         #expect(isAdmitted)
     }
 }

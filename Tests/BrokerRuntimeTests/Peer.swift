@@ -184,6 +184,14 @@ final class Peer {
 
     /// The next packet; nil when the broker closed the connection or said nothing for ten seconds.
     func read() -> ReceivedPacket? {
+        readFrame().map {
+            ReceivedPacket(
+                type: MRT.PacketType(rawValue: $0.type)!, flags: $0.flags, body: $0.body)
+        }
+    }
+
+    /// The next packet of whatever dialect.
+    func readFrame() -> (type: UInt8, flags: UInt8, body: [UInt8])? {
         while true {
             let frame = pending.withUnsafeBytes {
                 PacketFrame.next(in: $0, at: 0, packetMaximum: .max)
@@ -191,9 +199,10 @@ final class Peer {
             if case .packet(let frame) = frame {
                 defer { pending.removeSubrange(..<frame.endOffset) }
                 let start = Int(frame.body.offset)
-                return ReceivedPacket(
-                    type: MRT.PacketType(rawValue: frame.type)!, flags: frame.flags,
-                    body: Array(pending[start..<start + Int(frame.body.count)]))
+                return (
+                    frame.type, frame.flags,
+                    Array(pending[start..<start + Int(frame.body.count)])
+                )
             }
             var chunk = [UInt8](repeating: 0, count: 65_536)
             let count =
@@ -316,5 +325,67 @@ struct Source {
     mutating func add(_ text: String) -> ByteRange {
         bytes += text.utf8
         return ByteRange(offset: bytes.count - text.utf8.count, count: text.utf8.count)
+    }
+}
+
+// MARK: - MQTT
+
+extension Peer {
+    /// A CONNECT of an MQTT client whose password is a token.
+    static func mqttConnect(
+        level: UInt8, client: String = "", token: String, keepAliveSeconds: UInt16 = 60
+    ) -> [UInt8] {
+        var body = string("MQTT") + [level, 0xC2]
+        body += [UInt8(keepAliveSeconds >> 8), UInt8(truncatingIfNeeded: keepAliveSeconds)]
+        if level == 5 { body.append(0) }
+        return packet(0x10, body + string(client) + string("token") + string(token))
+    }
+
+    /// The code of the CONNACK that answers; nil where the connection was closed without one.
+    func mqttLogin(
+        level: UInt8, client: String = "", token: String, keepAliveSeconds: UInt16 = 60
+    ) -> UInt8? {
+        write(
+            Self.mqttConnect(
+                level: level, client: client, token: token, keepAliveSeconds: keepAliveSeconds))
+        return readFrame().map { $0.body[1] }
+    }
+
+    /// A PUBLISH of quality 0, or 1 with a packet identifier.
+    static func mqttPublish(
+        level: UInt8, _ text: String, on topic: String, identifier: UInt16? = nil
+    ) -> [UInt8] {
+        var body = string(topic)
+        if let identifier {
+            body += [UInt8(identifier >> 8), UInt8(truncatingIfNeeded: identifier)]
+        }
+        if level == 5 { body.append(0) }
+        return packet(identifier == nil ? 0x30 : 0x32, body + text.utf8)
+    }
+
+    /// The codes of the SUBACK for these filters.
+    func mqttSubscribe(level: UInt8, _ filters: String...) -> [UInt8]? {
+        var body: [UInt8] = [0, 1]
+        if level == 5 { body.append(0) }
+        for filter in filters { body += Self.string(filter) + [1] }
+        write(Self.packet(0x82, body))
+        while let frame = readFrame() {
+            if frame.type == 9 { return Array(frame.body.dropFirst(level == 5 ? 3 : 2)) }
+        }
+        return nil
+    }
+
+    private static func string(_ text: String) -> [UInt8] {
+        [UInt8(text.utf8.count >> 8), UInt8(truncatingIfNeeded: text.utf8.count)] + text.utf8
+    }
+
+    private static func packet(_ first: UInt8, _ body: [UInt8]) -> [UInt8] {
+        var length = body.count
+        var header = [first]
+        repeat {
+            header.append(UInt8(length & 0x7F) | (length > 0x7F ? 0x80 : 0))
+            length >>= 7
+        } while length > 0
+        return header + body
     }
 }

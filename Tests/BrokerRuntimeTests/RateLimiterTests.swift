@@ -5,66 +5,92 @@ import Testing
 @testable import BrokerRuntime
 
 @Suite struct RateLimiterTests {
-    private let connection = ConnectionID(lane: 0, slot: 3, generation: 1)
-    private let rates = ClientRates.Values(messagesPerSecond: 10, bytesPerSecond: 1_000)
+    private static let connection = ConnectionID(lane: 0, slot: 3, generation: 1)
+    private let rates = ClientRates.Values(
+        messagesPerSecond: 100, bytesPerSecond: 10_000, toleranceSeconds: 60)
 
     private func time(_ milliseconds: UInt64) -> Instant {
         Instant(milliseconds: 5_000 + milliseconds)
     }
 
-    @Test func `a second's worth may come at once, and what is more has to wait`() {
+    /// Shows a burst of messages without bytes; what was taken of it, and the verdict.
+    private func show(
+        _ messages: Int, bytes: Int = 0, to limiter: inout RateLimiter,
+        of connection: ConnectionID = RateLimiterTests.connection, at milliseconds: UInt64
+    ) -> (taken: Int, verdict: RateLimiter.Verdict) {
+        let now = time(milliseconds)
+        let taken = min(messages, limiter.allowance(of: connection, rates: rates, at: now))
+        let amount = RateLimiter.Amount(
+            messages: taken, bytes: bytes, leavesRest: taken < messages)
+        return (taken, limiter.charge(connection, amount, rates: rates, at: now))
+    }
+
+    @Test func `a second's worth may come at once, and what is more waits for a slice`() {
         var limiter = RateLimiter()
-        #expect(
-            limiter.charge(connection, messages: 10, bytes: 0, rates: rates, at: time(0))
-                == .withinRate)
-        #expect(
-            limiter.charge(connection, messages: 3, bytes: 0, rates: rates, at: time(0))
-                == .pause(until: time(300)))
-        #expect(
-            limiter.charge(connection, messages: 1, bytes: 0, rates: rates, at: time(400))
-                == .withinRate)
-        #expect(
-            limiter.charge(connection, messages: 1, bytes: 0, rates: rates, at: time(400))
-                == .pause(until: time(500)))
+        let first = show(103, to: &limiter, at: 0)
+        #expect(first == (100, .pause(until: time(100))))
+        let second = show(3, to: &limiter, at: 100)
+        #expect(second == (3, .withinRate))
+        #expect(show(7, to: &limiter, at: 100) == (7, .withinRate))
+        #expect(show(1, to: &limiter, at: 100) == (1, .pause(until: time(210))))
+    }
+
+    @Test func `a flood that is held back is taken at its rate, for as long as is tolerated`() {
+        var limiter = RateLimiter()
+        var (taken, now) = (0, UInt64(0))
+        while true {
+            let (count, verdict) = show(10_000, to: &limiter, at: now)
+            taken += count
+            guard case .pause(let end) = verdict else {
+                #expect(verdict == .flood)
+                break
+            }
+            now = end.milliseconds(since: time(0))
+        }
+        #expect(now == 60_000)
+        #expect(taken == 100 + 6_000)
+    }
+
+    @Test func `whoever is within its rate in between has begun anew`() {
+        var limiter = RateLimiter()
+        for second in 0..<200 {
+            let now = UInt64(second) * 1_000
+            #expect(show(101, to: &limiter, at: now).verdict == .pause(until: time(now + 100)))
+            #expect(show(1, to: &limiter, at: now + 100).verdict == .withinRate)
+        }
     }
 
     @Test func `bytes are held to their own rate`() {
         var limiter = RateLimiter()
+        // Half a second of debt, and a slice.
         #expect(
-            limiter.charge(connection, messages: 1, bytes: 1_500, rates: rates, at: time(0))
-                == .pause(until: time(500)))
+            show(1, bytes: 15_000, to: &limiter, at: 0) == (1, .pause(until: time(600))))
+    }
+
+    @Test func `a packet that takes longer than is tolerated is a flood by itself`() {
+        var limiter = RateLimiter()
+        #expect(show(1, bytes: 620_000, to: &limiter, at: 0).verdict == .flood)
     }
 
     @Test func `a long silence saves up one second and no more`() {
         var limiter = RateLimiter()
-        _ = limiter.charge(connection, messages: 10, bytes: 0, rates: rates, at: time(0))
-        #expect(
-            limiter.charge(connection, messages: 11, bytes: 0, rates: rates, at: time(3_600_000))
-                == .pause(until: time(3_600_100)))
-    }
-
-    @Test func `what no pause makes up for is a flood`() {
-        var limiter = RateLimiter()
-        #expect(
-            limiter.charge(connection, messages: 310, bytes: 0, rates: rates, at: time(0))
-                == .pause(until: time(30_000)))
-        #expect(
-            limiter.charge(connection, messages: 1, bytes: 0, rates: rates, at: time(0)) == .flood)
+        _ = show(100, to: &limiter, at: 0)
+        #expect(show(1_000, to: &limiter, at: 3_600_000).taken == 100)
     }
 
     @Test func `the next connection of a slot begins anew`() {
         var limiter = RateLimiter()
-        _ = limiter.charge(connection, messages: 300, bytes: 0, rates: rates, at: time(0))
+        _ = show(100, to: &limiter, at: 0)
         let next = ConnectionID(lane: 0, slot: 3, generation: 2)
-        #expect(
-            limiter.charge(next, messages: 10, bytes: 0, rates: rates, at: time(0)) == .withinRate)
+        #expect(show(100, to: &limiter, of: next, at: 0) == (100, .withinRate))
     }
 
     @Test func `a rate of 0 is none`() {
         var limiter = RateLimiter()
-        let free = ClientRates.Values(messagesPerSecond: 0, bytesPerSecond: 1)
+        let free = ClientRates.Values(messagesPerSecond: 0, bytesPerSecond: 1, toleranceSeconds: 1)
+        #expect(limiter.allowance(of: Self.connection, rates: free, at: time(0)) == .max)
+        let amount = RateLimiter.Amount(messages: 1 << 40, bytes: 0, leavesRest: false)
         #expect(
-            limiter.charge(connection, messages: .max / 2000, bytes: 0, rates: free, at: time(0))
-                == .withinRate)
+            limiter.charge(Self.connection, amount, rates: free, at: time(0)) == .withinRate)
     }
 }

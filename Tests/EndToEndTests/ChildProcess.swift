@@ -209,7 +209,7 @@ func within<Value: Sendable>(
 }
 
 /// A moment that can be waited for, and given up.
-private final class Deadline: Sendable {
+final class Deadline: Sendable {
     private let state = Mutex<(isOver: Bool, waiter: CheckedContinuation<Void, Never>?)>(
         (false, nil))
     private let seconds: Double

@@ -9,6 +9,7 @@ import MartletClient
 final class TestBroker {
     let directory: String
     private let settings: [String]
+    private let tlsOptions: String
     private(set) var process: ChildProcess
     private(set) var tlsPort: UInt16 = 0
     private(set) var plainPort: UInt16 = 0
@@ -18,12 +19,19 @@ final class TestBroker {
     /// Starts a broker and waits until it is ready.
     ///
     /// - Parameter settings: `KEY=VALUE` pairs of the configuration.
-    init(_ settings: String...) async throws {
+    convenience init(_ settings: String...) async throws {
+        try await self.init(settings: settings)
+    }
+
+    /// - Parameter tlsOptions: what follows the port of the TLS listener, such as
+    ///   `?clientCertificates=optional`.
+    init(settings: [String], tlsOptions: String = "") async throws {
         var template = Array("/tmp/martlet-e2e-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
         directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } + "/data"
         self.settings = settings
-        process = try Self.spawn(directory, settings, tlsPort: 0, plainPort: 0)
+        self.tlsOptions = tlsOptions
+        process = try Self.spawn(directory, settings, tlsOptions, tlsPort: 0, plainPort: 0)
         try await becomeReady()
     }
 
@@ -34,10 +42,11 @@ final class TestBroker {
     }
 
     static func spawn(
-        _ directory: String, _ settings: [String], tlsPort: UInt16, plainPort: UInt16
+        _ directory: String, _ settings: [String], _ tlsOptions: String = "", tlsPort: UInt16,
+        plainPort: UInt16
     ) throws -> ChildProcess {
         let listeners = [
-            "--listen", "tls://localhost:\(tlsPort)",
+            "--listen", "tls://localhost:\(tlsPort)\(tlsOptions)",
             "--listen", "tcp://localhost:\(plainPort)?anonymous",
         ]
         return try ChildProcess(
@@ -82,7 +91,8 @@ final class TestBroker {
 
     /// Starts it again where it was.
     func start() async throws {
-        process = try Self.spawn(directory, settings, tlsPort: tlsPort, plainPort: plainPort)
+        process = try Self.spawn(
+            directory, settings, tlsOptions, tlsPort: tlsPort, plainPort: plainPort)
         try await becomeReady()
     }
 

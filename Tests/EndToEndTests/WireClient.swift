@@ -72,6 +72,19 @@ final class WireClient {
         _ = loop.turn(&handler, waitMaximum: 0)
     }
 
+    /// Goes away without a word.
+    func close() {
+        loop.close(connection, afterFlush: false)
+        _ = loop.turn(&handler, waitMaximum: 0)
+    }
+
+    /// Lets so much time pass, or less if the connection ends.
+    func wait(milliseconds: UInt64) throws {
+        for _ in 0..<(milliseconds / 20) where !isClosed {
+            _ = loop.turn(&handler, waitMaximum: 20)
+        }
+    }
+
     /// Stops to read: the broker's bytes stay in the kernel's buffers.
     func pause() { loop.pauseReading(connection) }
     func resume() { loop.resumeReading(connection) }

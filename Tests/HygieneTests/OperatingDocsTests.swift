@@ -58,8 +58,8 @@ import Testing
     @Test func `statistics.md lists every number of martlet stats`() throws {
         let source = try Repository.file("Sources/BrokerRuntime/StatisticsNames.swift").lines
         expectSame(
-            try found(#"^\| `([a-z_/]+)` \| (?:counter|gauge) \|"#, in: page("statistics")),
-            try found(#"^ +"([a-z_/]+)":"#, in: source), "statistics.md")
+            try found(#"^\| `([a-z_/ ]+)` \| (?:counter|gauge) \|"#, in: page("statistics")),
+            try found(#"^ +"([a-z_/ ]+)":"#, in: source), "statistics.md")
     }
 
     @Test func `codes.md lists every reason code and every exit code`() throws {

@@ -113,19 +113,21 @@ import Testing
             let lowest = dup(0)
             close(lowest)
             var limit = rlimit(rlim_cur: rlim_t(lowest), rlim_max: rlim_t(lowest))
-            precondition(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
+            try #require(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
+            // What other threads of the process have closed meanwhile is taken again.
+            while dup(0) >= 0 {}
 
             let turns = bench.loop.counters.turns
             let start = bench.loop.now
-            bench.turn { loop, _ in loop.counters.acceptPauses == 4 }
-            precondition(bench.recorder.accepted.isEmpty)
-            precondition(bench.loop.now.milliseconds(since: start) >= 3 * 50)
-            precondition(bench.loop.counters.turns - turns < 20)
+            bench.turn { loop, _ in loop.counters.acceptPauses >= 4 }
+            #expect(bench.recorder.accepted.isEmpty)
+            #expect(bench.loop.now.milliseconds(since: start) >= 3 * 50)
+            #expect(bench.loop.counters.turns - turns < 20)
 
             // Room again: those who waited in the kernel are served.
             for descriptor in sockets { close(descriptor) }
             bench.turn { _, recorder in recorder.accepted.count == 3 }
-            precondition(bench.recorder.accepted.count == 3)
+            #expect(bench.recorder.accepted.count == 3)
         }
     }
 

@@ -34,6 +34,8 @@ struct Recorder: LoopHandler {
     var ends: [End] = []
     var deadlines: [ConnectionDeadline] = []
     var closesAtDeadline = true
+    var turnedAway: [RefusalCause] = []
+    var pauses: [AcceptPause] = []
     var wakes = 0
     var drains = 0
     var goodbye: [UInt8] = []
@@ -104,6 +106,16 @@ struct Recorder: LoopHandler {
     ) {
         ends.append(
             End(connection: connection, cause: cause, detail: loop.closeDetail(of: connection)))
+    }
+
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {
+        turnedAway.append(cause)
+    }
+
+    mutating func acceptPaused(_ cause: AcceptPause, in loop: inout EventLoop) {
+        pauses.append(cause)
     }
 
     mutating func woken(in loop: inout EventLoop) {

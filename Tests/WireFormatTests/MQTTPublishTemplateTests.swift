@@ -1,5 +1,6 @@
 // One body, many receivers: what the template writes is what the packet itself would have been.
 
+import PacketMeanings
 import Primitives
 import Testing
 

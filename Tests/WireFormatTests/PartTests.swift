@@ -1,6 +1,7 @@
 // Parameters, results and group events: the vectors of parts, and what must hold for bytes that
 // nobody chose.
 
+import PacketMeanings
 import Primitives
 import Testing
 

@@ -2,6 +2,7 @@
 // true fails here.
 
 import Foundation
+import PacketMeanings
 import Primitives
 import Testing
 

@@ -1,6 +1,7 @@
 // The message of the catalogue: what counts against its limit, what JSON is accepted, what
 // receivers of JSON are given.
 
+import PacketMeanings
 import Primitives
 import Testing
 

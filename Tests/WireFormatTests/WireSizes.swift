@@ -1,5 +1,6 @@
 // The same jobs in MRT, MQTT 3.1.1 and MQTT 5.0, as real packets, to count their bytes.
 
+import PacketMeanings
 import Primitives
 import Testing
 

@@ -124,6 +124,7 @@ final class BrokerProcess {
         for lane in 0..<laneCount where !effects[UInt8(lane)].isEmpty { askForTurn(lane) }
         if broker.hasBatch, !isStoreAsked {
             isStoreAsked = true
+            if surroundings.misbehaves(.lostWakeUp, perTenThousand: 20) { return }
             surroundings.enter(.storeAsked(life: life), after: 0)
         }
         if let deadline = broker.nextDeadline, deadline < deadlineEntered, deadline != .never {

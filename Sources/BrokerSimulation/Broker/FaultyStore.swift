@@ -17,6 +17,12 @@ final class FaultyStore {
     private static let pastMaximum = 30
     /// Users whose row has been written.
     private var knownUsers: Set<[UInt8]> = []
+    /// Rows of sessions as they were at first, with the first numbers reserved.
+    private var firstSessionRows: [[UInt8]: RecordChange] = [:]
+    /// New memberships that were not written.
+    private var lostMembers: [RecordChange] = []
+    /// Ends of memberships that were not written.
+    private var keptMembers: [RecordChange] = []
 
     init(_ surroundings: Surroundings) {
         self.surroundings = surroundings
@@ -94,6 +100,7 @@ final class FaultyStore {
         if let past = pasts.first { store = past }
         pasts = []
         store.crash(committing: false)
+        if surroundings.has(.reusedInboxNumber) { loseReservations() }
     }
 
     func restore(into broker: inout Broker) -> RestoredState { store.restore(into: &broker) }
@@ -129,6 +136,19 @@ final class FaultyStore {
             }
         case .forgottenOutbox: batch.sendRecords = []
         case .forgottenSubscription: batch.records.removeAll { $0.table == .subscriptions }
+        case .repeatedWill: batch.sendRecords.removeAll { $0.table == .wills }
+        case .lostWill: batch.records.removeAll { $0.table == .wills && $0.value != nil }
+        case .keptMember: keepMembers(&batch)
+        case .lostMember: loseMembers(&batch)
+        case .reusedInboxNumber:
+            for change in batch.records where change.table == .sessions {
+                if firstSessionRows[change.key] == nil { firstSessionRows[change.key] = change }
+                if change.value == nil { firstSessionRows[change.key] = nil }
+            }
+        case .steppedClock:
+            // What people see on a clock, in place of what has passed.
+            batch.moment.instant = Instant(
+                milliseconds: batch.moment.unixMilliseconds - Surroundings.unixStart)
         case .forgottenMailbox:
             // Every change of a user's row but its first.
             batch.records.removeAll {
@@ -138,6 +158,55 @@ final class FaultyStore {
             batch.moment.instant = batch.moment.instant.advanced(bySeconds: 8 * 86_400)
         default: break
         }
+    }
+
+    /// Who leaves a group is written down only when the whole group goes.
+    private func keepMembers(_ batch: inout StoreBatch) {
+        let isEnd = { (change: RecordChange) in change.table == .members && change.value == nil }
+        keptMembers += batch.records.filter(isEnd)
+        batch.records.removeAll(where: isEnd)
+        for change in batch.records where change.table == .groups && change.value == nil {
+            batch.records += keptMembers.filter { $0.key.starts(with: change.key) }
+        }
+    }
+
+    /// Who joins a group that is there is not written down, as long as nobody leaves it: a group
+    /// always has a member.
+    private func loseMembers(_ batch: inout StoreBatch) {
+        let new = batch.records.filter { $0.table == .groups }.map(\.key)
+        let members = batch.records.filter { $0.table == .members }
+        let isLeft = { (key: [UInt8]) in
+            members.contains { $0.value == nil && $0.key.starts(with: key.prefix(8)) }
+        }
+        for change in members
+        where change.value != nil && !isLeft(change.key)
+            && !new.contains(where: { change.key.starts(with: $0) })
+        {
+            lostMembers.append(change)
+            batch.records.removeAll { $0 == change }
+        }
+        let written = lostMembers.filter { isLeft($0.key) }
+        lostMembers.removeAll { isLeft($0.key) }
+        batch.records.insert(contentsOf: written, at: 0)
+    }
+
+    /// Takes the reservations of inbox numbers back to the first, where no message says more.
+    private func loseReservations() {
+        var batch = StoreBatch()
+        batch.records = firstSessionRows.values.filter { change in
+            store.isEmpty(FaultyStore.queue(ofSessionRow: change.value!))
+        }
+        var lost = StoreResult()
+        store.carryOut(batch, into: &lost)
+    }
+
+    /// A session's queue: version, app, user, device, dialect and epoch stand before it.
+    private static func queue(ofSessionRow row: [UInt8]) -> QueueID {
+        var offset = 1
+        for _ in 0..<3 { offset += 2 + Int(row[offset]) + Int(row[offset + 1]) << 8 }
+        offset += 9
+        let bytes = row[offset..<offset + 8]
+        return QueueID(raw: bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) })
     }
 
     private func tamper(_ result: inout StoreResult) {

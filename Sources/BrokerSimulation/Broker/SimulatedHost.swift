@@ -23,6 +23,7 @@ struct HostConnection {
 
 struct SimulatedHost: ConnectionHost {
     private let surroundings: Surroundings
+    private let network: SimulatedNetwork
     private let lane: UInt8
     private(set) var slots: [HostConnection?] = []
     private var generations: [UInt32] = []
@@ -33,8 +34,9 @@ struct SimulatedHost: ConnectionHost {
     /// Connections that may be read from again.
     var released: [ConnectionID] = []
 
-    init(_ surroundings: Surroundings, lane: UInt8) {
+    init(_ surroundings: Surroundings, _ network: SimulatedNetwork, lane: UInt8) {
         self.surroundings = surroundings
+        self.network = network
         self.lane = lane
     }
 
@@ -78,6 +80,7 @@ struct SimulatedHost: ConnectionHost {
         }
         if total > profile.outgoingHardMaximum {
             overflowed.append(connection)
+            network.givenUpByBroker(waiting.link)
             self[connection]!.isClosing = true
             return nil
         }
@@ -89,6 +92,7 @@ struct SimulatedHost: ConnectionHost {
     }
 
     mutating func closeConnection(_ connection: ConnectionID) {
+        if let closing = self[connection] { network.givenUpByBroker(closing.link) }
         self[connection]?.isClosing = true
     }
 

@@ -7,18 +7,19 @@ import Dialects
 import Primitives
 
 struct SimulatedLane: ~Copyable {
-    private let surroundings: Surroundings
+    let surroundings: Surroundings
     private let network: SimulatedNetwork
     private let index: UInt8
     /// The life of the broker it belongs to.
     private let life: Int
-    private var desk: PacketDesk
+    var desk: PacketDesk
     private var carrier: EffectCarrier
-    private var host: SimulatedHost
+    private(set) var host: SimulatedHost
     private var doorkeeper: SimulatedDoorkeeper
     private var notes: SimulatedNotes
     /// This lane's effects while they are carried out; empty otherwise.
-    private var effects = EffectLane()
+    var effects = EffectLane()
+    var planted = PlantedMemory()
     /// A turn has been entered in the agenda.
     var isTurnComing = false
 
@@ -33,7 +34,7 @@ struct SimulatedLane: ~Copyable {
         desk = PacketDesk(
             lane: index, terms: [ListenerTerms()], packetMaximum: Self.packetMaximum)
         carrier = EffectCarrier(packetMaximum: Self.packetMaximum)
-        host = SimulatedHost(surroundings, lane: index)
+        host = SimulatedHost(surroundings, network, lane: index)
         doorkeeper = SimulatedDoorkeeper(surroundings: surroundings)
         notes = SimulatedNotes(history: surroundings.history)
     }
@@ -96,10 +97,15 @@ struct SimulatedLane: ~Copyable {
         }
         arena.withUnsafeBytes { arena in
             for (connection, range) in ranges { read(range, of: arena, from: connection) }
-            swapEvents()
+            tamperEvents(arena)
             repeat {
                 enterCore(process, arena)
-                carryOut()
+                if holdEffects() {
+                    comeAgain()
+                } else {
+                    carryOut()
+                    if takeHeldEffects() { carryOut() }
+                }
             } while !desk.events.isEmpty
         }
         for slot in host.slots.indices where host.slots[slot] != nil {
@@ -128,9 +134,9 @@ struct SimulatedLane: ~Copyable {
     }
 
     private mutating func carryOut() {
-        guard !effects.isEmpty else { return }
+        guard !effects.isEmpty || !planted.forged.isEmpty else { return }
         noteDeliveries()
-        tamper()
+        tamperEffects()
         carrier.carryOut(
             effects, at: surroundings.moment.instant, conversations: &desk.conversations,
             host: &host, notes: &notes, events: &desk.events)
@@ -179,59 +185,6 @@ struct SimulatedLane: ~Copyable {
             let leaving = host.slots[slot]!
             network.write(leaving.outgoing[...], on: leaving.link, towards: .client)
             network.closedByBroker(leaving.link)
-        }
-    }
-
-    // MARK: - Planted bugs
-
-    /// Two sends of one connection change places.
-    private mutating func swapEvents() {
-        guard surroundings.has(.swappedEvents), desk.events.count > 1 else { return }
-        for position in 1..<desk.events.count {
-            if case .sendReceived(let first, _) = desk.events[position - 1],
-                case .sendReceived(let second, _) = desk.events[position], first == second
-            {
-                desk.events.swapAt(position - 1, position)
-            }
-        }
-    }
-
-    /// Changes the effects before they are carried out.
-    private mutating func tamper() {
-        switch surroundings.options.mutation {
-        case .swappedDeliveries: swapDeliveries()
-        case .repeatedDelivery:
-            for effect in effects.effects {
-                if case .deliver = effect { effects.effects.append(effect) }
-            }
-        case .lostEffects:
-            if surroundings.misbehaves(.lostEffects, perTenThousand: 100) {
-                effects.removeAll()
-            }
-        case .namelessResult:
-            for index in effects.effects.indices {
-                guard case .reportResult(var result) = effects.effects[index] else { continue }
-                result.messageIdentifier = .empty
-                effects.effects[index] = .reportResult(result)
-            }
-        case .unmarkedDuplicate:
-            for publication in effects.publications {
-                // The marks are the third byte of a block.
-                let block = effects.bytes.mutableBytes(publication.block)
-                block[2] &= ~MessageMarks.possibleDuplicate.rawValue
-            }
-        default: break
-        }
-    }
-
-    private mutating func swapDeliveries() {
-        for position in 0..<effects.effects.count - 1 {
-            if case .deliver(let first) = effects.effects[position],
-                case .deliver(let second) = effects.effects[position + 1],
-                first.connection == second.connection
-            {
-                effects.effects.swapAt(position, position + 1)
-            }
         }
     }
 

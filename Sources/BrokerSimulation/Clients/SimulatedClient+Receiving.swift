@@ -33,12 +33,13 @@ extension SimulatedClient {
         switch type {
         case .connack:
             guard case .accepted(let accepted)? = try? MRT.Connack(body: body) else { return }
-            inboxWindow = Int(accepted.inboxWindow)
+            inboxWindow = Int(min(accepted.inboxWindow, habits.inboxWindow))
             if asksForCleanStart { ledger.sessionMayEnd(index) }
             asksForCleanStart = false
             session = ledger.connected(
                 index, epoch: accepted.sessionEpoch, isPresent: accepted.isSessionPresent,
-                expirySeconds: accepted.sessionExpirySeconds)
+                isStanding: link.map { network.isStanding($0) } ?? false,
+                hasWill: accepted.hasWill, expirySeconds: accepted.sessionExpirySeconds)
         case .deliver:
             guard let deliver = try? MRT.Deliver(flags: frame.flags, body: body), let session,
                 deliver.number > 0
@@ -113,11 +114,14 @@ extension SimulatedClient {
             ledger.received(message, session: session, client: index, boot: flash.boots)
             return
         }
+        let isFromBroker = deliver.kind == .groupEvent || deliver.kind == .kickedOut
         if surroundings.has(.earlyAcknowledgement) {
             machine!.acknowledge(through: deliver.number, now: surroundings.now)
             guard transmit(), survives() else { return }
         }
-        ledger.received(message, session: session, client: index, boot: flash.boots)
+        if !isFromBroker {
+            ledger.received(message, session: session, client: index, boot: flash.boots)
+        }
         if surroundings.has(.lateRecord) { guard survives() else { return } }
         storeInbox(number: deliver.number)
         guard survives() else { return }
@@ -151,15 +155,35 @@ extension SimulatedClient {
         guard let request = requests.removeValue(forKey: response.identifier), let session else {
             return
         }
-        if response.reason == .quotaExceeded {
-            // The store has no room for another subscription.
-            wishes[request.filter] = nil
-        } else if response.reason.isFailure {
-            ledger.accuse(
-                .everySendIsAnswered, "a request was refused: \(response.reason.name)",
-                client: index)
-        } else if request.isSubscribing {
-            ledger.subscribed(session, filter: request.filter, grade: request.grade)
+        switch request {
+        case .subscription(let filter, let grade, let isSubscribing):
+            if response.reason == .quotaExceeded {
+                // The store has no room for another subscription.
+                wishes[filter] = nil
+            } else if response.reason.isFailure {
+                checkRefusal(response.reason)
+            } else if isSubscribing {
+                ledger.subscribed(session, filter: filter, grade: grade)
+            }
+        case .groupCreation(let askedAt):
+            if response.reason.isFailure { return checkRefusal(response.reason) }
+            let name = Array(
+                bytes(through: response.content.endOffset)[Int(response.content.offset)...])
+            ledger.groupCreated(name, by: index, askedAt: askedAt)
+        case .membership(let group, let change):
+            ledger.membershipAnswered(change, in: group, response.reason, client: index)
+        case .will(let message):
+            ledger.willAnswered(message, response.reason, client: index)
+        case .willRemoval:
+            if response.reason.isFailure { return checkRefusal(response.reason) }
+            ledger.willsAreOver(of: habits.device)
         }
+    }
+
+    /// Nothing that these clients ask for is refused but for want of room.
+    private func checkRefusal(_ reason: ReasonCode) {
+        guard reason != .quotaExceeded else { return }
+        ledger.accuse(
+            .everySendIsAnswered, "a request was refused: \(reason.name)", client: index)
     }
 }

@@ -80,7 +80,7 @@ extension SimulatedClient {
         }
     }
 
-    private func encode(_ order: Order, _ message: Int) -> (packet: MRT.Send, source: [UInt8]) {
+    func encode(_ order: Order, _ message: Int) -> (packet: MRT.Send, source: [UInt8]) {
         var source: [UInt8] = []
         func append(_ bytes: some Collection<UInt8>) -> ByteRange {
             source += bytes
@@ -97,6 +97,7 @@ extension SimulatedClient {
             target = .list(count: users.count, ids: append(ids))
         case .users(let users, isList: false): target = .user(append(name(users[0])))
         case .everybody: target = .broadcast
+        case .group(let group): target = .group(append(ledger.groups[group].name))
         case .topic(let topic): target = .topic(append(Profile.topics[topic].utf8))
         }
         let text = MessageText.make(message, padding: order.padding)
@@ -106,42 +107,6 @@ extension SimulatedClient {
         packet.expirySeconds = order.expirySeconds
         packet.messageIdentifier = append(order.messageIdentifier.utf8)
         return (packet, source)
-    }
-
-    // MARK: Requests
-
-    /// Wants to be subscribed to a filter.
-    func subscribe(_ filter: Int, _ grade: MRT.Grade) {
-        guard machine != nil, !requests.values.contains(where: { $0.filter == filter }) else {
-            return
-        }
-        let text = Array(Profile.filters[filter].utf8)
-        let part = MRT.Subscribe(
-            highestGrade: grade, filter: ByteRange(offset: 0, count: text.count))
-        let identifier = text.withUnsafeBytes { text in
-            try? machine!.request(.subscribe, part, from: text)
-        }
-        guard let identifier else { return }
-        wishes[filter] = grade
-        ledger.subscribing(index, filter: filter)
-        requests[identifier] = PendingRequest(
-            filter: filter, grade: grade, isSubscribing: true)
-    }
-
-    /// Wants to be subscribed no longer.
-    func unsubscribe(_ filter: Int) {
-        guard isConnected,
-            !requests.values.contains(where: { $0.filter == filter })
-        else { return }
-        let text = Array(Profile.filters[filter].utf8)
-        let identifier = text.withUnsafeBytes { text in
-            try? machine!.request(.unsubscribe, parameters: text)
-        }
-        guard let identifier else { return }
-        wishes[filter] = nil
-        ledger.unsubscribing(index, filter: filter)
-        requests[identifier] = PendingRequest(
-            filter: filter, grade: .transient, isSubscribing: false)
     }
 
     // MARK: Bytes

@@ -45,14 +45,20 @@ final class SimulatedClient {
     private var dueEntered = Instant.never
     /// Until its first CONNACK it asks the broker to forget its session.
     var asksForCleanStart = false
+    /// It has said good-bye on this connection.
+    private var isLeaving = false
     /// Somebody or something will start it again.
     private var isStartComing = false
 
     /// A request that has no answer.
-    struct PendingRequest {
-        var filter: Int
-        var grade: MRT.Grade
-        var isSubscribing: Bool
+    enum PendingRequest {
+        case subscription(filter: Int, grade: MRT.Grade, isSubscribing: Bool)
+        case groupCreation(askedAt: Instant)
+        /// A member comes or goes: the change's place in the ledger.
+        case membership(group: Int, change: Int)
+        /// The name of the will's message.
+        case will(Int)
+        case willRemoval
     }
 
     init(_ index: Int, _ surroundings: Surroundings, _ network: SimulatedNetwork) {
@@ -151,7 +157,7 @@ final class SimulatedClient {
         let kept = Set(flash.sends.map(\.message))
         for message in ledger.open(index) where !kept.contains(message) { ledger.abandon(message) }
         messages = [:]
-        requests = [:]
+        forgetRequests()
         if surroundings.has(.reusedNumber) {
             flash.outbox.highestUsed = 0
             flash.outbox.resultsSeen = 0
@@ -190,6 +196,8 @@ final class SimulatedClient {
             ledger.sessionMayEnd(index)
         }
         ledger.history.note(.client(index), "leaves")
+        ledger.doubtWills(of: habits.device)
+        isLeaving = true
         ledger.connectionEnded(index)
         machine!.leave(sessionExpirySeconds: expirySeconds, now: surroundings.now)
         runOn()
@@ -206,6 +214,7 @@ final class SimulatedClient {
     func linkOpened(_ opened: Int, isAccepted: Bool) {
         guard link == opened, machine != nil else { return }
         if isAccepted {
+            ledger.connecting(index)
             if habits.isRival { ledger.rivalComes(index) }
             if asksForCleanStart { ledger.sessionMayEnd(index) }
             machine!.opened(now: surroundings.now)
@@ -251,12 +260,14 @@ final class SimulatedClient {
             ledger.connectionEnded(index)
             network.closedByClient(link)
         }
+        if isLeaving, end.reason == .normalDisconnection { ledger.willsAreOver(of: habits.device) }
         forgetLink()
         if end.retryAt == nil { comeBack() }
     }
 
     private func forgetLink() {
         link = nil
+        isLeaving = false
         incoming = WireTap()
         outgoing = WireTap()
         session = nil

@@ -54,12 +54,13 @@ final class SimulatedNetwork {
 
     // MARK: Bytes
 
-    /// Bytes an end can write before it has to wait.
+    /// Bytes an end can write before it has to wait. Like a socket, a full pipe takes nothing until
+    /// a good part of it is free.
     func room(on link: Int, towards end: End) -> Int {
-        switch end {
-        case .broker: .max
-        case .client: max(0, surroundings.profile.pipeCapacity - links[link].toClient.bytes.count)
-        }
+        guard end == .client else { return .max }
+        let capacity = surroundings.profile.pipeCapacity
+        let free = capacity - links[link].toClient.bytes.count
+        return free >= capacity / 4 ? free : 0
     }
 
     /// Sends bytes on their way, as one read of the other end or as several.
@@ -97,6 +98,11 @@ final class SimulatedNetwork {
     /// The client of a link does not read for a while.
     func stall(_ link: Int, milliseconds: UInt64) {
         links[link].stalledUntil = surroundings.now.advanced(byMilliseconds: milliseconds)
+    }
+
+    /// Whether what a client hears on a link can still be answered.
+    func isStanding(_ link: Int) -> Bool {
+        links[link].isOpenAtBroker && !links[link].toBroker.isCut
     }
 
     // MARK: Closing
@@ -138,6 +144,13 @@ final class SimulatedNetwork {
         drop(link, .broker)
         links[link].toClient.isCut = true
         notice(link, by: .client, within: 100)
+    }
+
+    /// The broker decides to close a connection; what it still has to say goes first.
+    func givenUpByBroker(_ link: Int) {
+        let client = links[link].client
+        guard links.lastIndex(where: { $0.client == client }) == link else { return }
+        surroundings.ledger.connectionEnded(client)
     }
 
     /// The broker's process is gone: of what the kernel had, some still arrives.

@@ -9,6 +9,8 @@ enum Receivers: Hashable {
     /// Users by index; the index behind the last one is a user whom nobody knows.
     case users([Int], isList: Bool)
     case everybody
+    /// Index of a group.
+    case group(Int)
     /// Index of a topic.
     case topic(Int)
 
@@ -16,6 +18,7 @@ enum Receivers: Hashable {
         switch self {
         case .users: .unicast
         case .everybody: .broadcast
+        case .group: .group
         case .topic: .topic
         }
     }
@@ -29,14 +32,17 @@ struct SendFact {
     /// 0 for none.
     let expirySeconds: UInt32
     let messageIdentifier: String
-    let issuedAt: Instant
+    /// For a will, the loss of its device.
+    var issuedAt: Instant
     /// The sender's session, where it was connected.
-    let session: Int?
+    var session: Int?
     /// The connection stood at both ends.
     let wasReachable: Bool
     /// How often the broker had died, and the store been full.
     let deathsBefore: Int
     let fullTimesBefore: Int
+    /// The broker sends it, for a device that is lost.
+    var isWill = false
     /// The sender's numbering, for grades that have one.
     var outboxEpoch: UInt64 = 0
     var number: UInt64 = 0
@@ -92,8 +98,8 @@ struct DeviceFact {
     var expirySeconds: UInt32 = 0
     /// The client has asked for something that ends the session.
     var mayEnd = false
-    /// A rival has logged in since the holder did: the broker has forgotten the holder's sends.
-    var hasRival = false
+    /// Connections that the broker has taken since the last CONNACK that was seen.
+    var attempts = 0
     /// All filters that were ever asked for.
     var filtersAskedFor: Set<Int> = []
 }

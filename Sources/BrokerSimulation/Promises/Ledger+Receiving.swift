@@ -48,6 +48,7 @@ extension Ledger {
         history.note(
             .message(message),
             "client \(client) has it, #\(received.number)\(received.isMarked ? ", marked" : "")")
+        if sends[message].isWill { willReceived(message, client: client) }
         checkAddress(received, message, session, client)
         checkCount(received, message, session, client, boot)
         checkOrder(received, message, session, client)
@@ -68,12 +69,12 @@ extension Ledger {
         let isAddressee =
             switch send.receivers {
             case .users(let users, _): users.contains(devices[device].user)
-            case .everybody: send.session == nil || send.session != session
-            case .topic(let topic):
-                devices[device].filtersAskedFor.contains {
-                    Ledger.matches(
-                        topic: Profile.topics[topic], filter: Profile.filters[$0])
-                }
+            case .everybody: send.isWill || send.session == nil || send.session != session
+            case .group(let group):
+                (send.session == nil || send.session != session)
+                    && !isStranger(
+                        devices[device].user, to: group, from: send.issuedAt, through: now)
+            case .topic(let topic): hasAsked(for: topic, userOf: device)
             }
         let sender = Profile.userName(profile.clients[send.client].user)
         if !isAddressee || received.kind != send.receivers.kind || received.from != sender
@@ -83,6 +84,17 @@ extension Ledger {
                 .addresseesOnly,
                 "\(received.kind), \(received.grade), from \(received.from): sent by \(sender) to "
                     + "\(send.receivers) as \(send.grade)", message: message, client: client)
+        }
+    }
+
+    /// Whether a device has ever subscribed to a topic, or another of its user's has: what the last
+    /// session of a user leaves behind is inherited by the next.
+    private func hasAsked(for topic: Int, userOf device: Int) -> Bool {
+        devices.contains { other in
+            other.user == devices[device].user
+                && other.filtersAskedFor.contains {
+                    Ledger.matches(topic: Profile.topics[topic], filter: Profile.filters[$0])
+                }
         }
     }
 
@@ -169,12 +181,12 @@ extension Ledger {
         _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int
     ) {
         let send = sends[message]
-        guard received.grade != .transient, send.grade != .transient,
+        guard received.grade != .transient, send.grade != .transient, !send.isWill,
             !sessions[session].received.contains(message)
         else { return }
         let route = Route(session: session, sender: send.client, outboxEpoch: send.outboxEpoch)
         if let last = routes[route], last >= send.number {
-            if isResend(received, send) {
+            if isResend(received, send) || isOutside(message) {
                 excusedCount += 1
                 return
             }

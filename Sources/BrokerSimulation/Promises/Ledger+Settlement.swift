@@ -79,6 +79,12 @@ extension Ledger {
             // A sender that was not connected may have got another session than it had.
             return send.session != index
                 && (send.session != nil || profile.clients[send.client].device != session.device)
+        case .group(let group):
+            return send.session != index
+                && (send.session != nil || profile.clients[send.client].device != session.device)
+                && isMember(
+                    devices[session.device].user, of: group, from: send.issuedAt,
+                    through: outcome.at)
         case .topic(let topic):
             return session.filters.contains { filter, fact in
                 fact.grade != .transient && fact.confirmedAt <= send.issuedAt

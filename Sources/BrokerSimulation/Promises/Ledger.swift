@@ -16,6 +16,9 @@ final class Ledger {
     var sessions: [SessionFact] = []
     var devices: [DeviceFact]
     var receipts: [Receipt: ReceiptFact] = [:]
+    var groups: [GroupFact] = []
+    /// By the names of their messages.
+    var wills: [Int: WillFact] = [:]
     /// The highest number of a sender's that a session has received.
     var routes: [Route: UInt64] = [:]
     /// Sends that their client may send again, by client.
@@ -26,7 +29,8 @@ final class Ledger {
     private(set) var fullTimes = 0
     private(set) var isStoreFull = false
     /// When the store last had no room.
-    private var lastFull = Instant(milliseconds: 0)
+    private(set) var lastFull = Instant(milliseconds: 0)
+    private(set) var brokerUpSince = Instant(milliseconds: 0)
     /// Messages that were lost as the promises allow.
     var excusedCount = 0
 
@@ -54,6 +58,8 @@ final class Ledger {
     }
 
     // MARK: The broker, seen from outside
+
+    func brokerStarted() { brokerUpSince = now }
 
     func brokerDied(_ how: String) {
         deaths += 1
@@ -164,7 +170,8 @@ final class Ledger {
             switch outcome.reason {
             case .sent: true
             case .noMatchingSubscribers: send.receivers.kind != .unicast
-            case .topicNameInvalid: !unknown.isEmpty
+            case .topicNameInvalid: !unknown.isEmpty || isOutside(message)
+            case .notAuthorized: isOutside(message)
             case .quotaExceeded: true
             default: false
             }
@@ -174,11 +181,32 @@ final class Ledger {
                 message: message, client: send.client)
         }
         guard outcome.reason == .sent else { return }
+        checkMembership(message)
         let isNamed = refused.count == outcome.refusedCount
         for index in unknown
         where isNamed && !refused.contains(where: { $0 == (index, .topicNameInvalid) }) {
             accuse(
                 .everySendIsAnswered, "sent to receiver \(index) of the list, whom nobody knows",
+                message: message, client: send.client)
+        }
+    }
+
+    /// Whether a send to a group may have come when its sender was no member.
+    func isOutside(_ message: Int) -> Bool {
+        let send = sends[message]
+        guard case .group(let group) = send.receivers else { return false }
+        return !isMember(
+            profile.clients[send.client].user, of: group, from: send.issuedAt, through: now)
+    }
+
+    /// Only members send to a group.
+    private func checkMembership(_ message: Int) {
+        let send = sends[message]
+        guard case .group(let group) = send.receivers else { return }
+        let user = profile.clients[send.client].user
+        if isStranger(user, to: group, from: send.issuedAt, through: now) {
+            accuse(
+                .addresseesOnly, "sent to group \(group) by user \(user), who is no member",
                 message: message, client: send.client)
         }
     }
@@ -218,18 +246,23 @@ final class Ledger {
     /// A client is about to log in as a device that another client may hold.
     func rivalComes(_ client: Int) {
         let device = profile.clients[client].device
-        devices[device].hasRival = true
         forgetSends(device)
+        willsMayBeSent(of: device)
     }
 
     /// A client asks to forget its session, or to end it with the connection.
     func sessionMayEnd(_ client: Int) {
         devices[profile.clients[client].device].mayEnd = true
+        willsMayBeSent(of: profile.clients[client].device)
     }
 
-    /// A client sees CONNACK. Returns the session.
+    /// The broker has taken a client's connection, whatever comes of it.
+    func connecting(_ client: Int) { devices[profile.clients[client].device].attempts += 1 }
+
+    /// A client sees CONNACK, on a connection that stands or is gone already. Returns the session.
     func connected(
-        _ client: Int, epoch: UInt64, isPresent: Bool, expirySeconds: UInt32
+        _ client: Int, epoch: UInt64, isPresent: Bool, isStanding: Bool, hasWill: Bool,
+        expirySeconds: UInt32
     ) -> Int {
         let device = profile.clients[client].device
         let key = SessionKey(device: device, epoch: epoch)
@@ -244,6 +277,10 @@ final class Ledger {
             // CONNACKs of rivals may overtake each other.
             accuse(.sessionsLast, "the same epoch for a session that is new", client: client)
         }
+        willsReturn(
+            device, hasWill: hasWill,
+            isCertain: isPresent && known != nil && isStanding, session: devices[device].session)
+        devices[device].attempts = 0
         let session = known ?? sessions.count
         if known == nil {
             sessionIndices[key] = session
@@ -253,10 +290,10 @@ final class Ledger {
                     lastSeen: now))
         }
         sessions[session].lastSeen = now
-        if devices[device].hasRival { forgetSends(device) }
-        devices[device].hasRival = profile.clients[client].isRival
+        // A rival may have been let in meanwhile, with a numbering of its own.
+        if isShared(device) { forgetSends(device) }
         devices[device].session = session
-        devices[device].lastEnd = nil
+        if isStanding { devices[device].lastEnd = nil }
         devices[device].expirySeconds = expirySeconds
         devices[device].mayEnd = expirySeconds == 0
         return session
@@ -284,7 +321,7 @@ final class Ledger {
     }
 
     /// Whether a device has rivals.
-    private func isShared(_ device: Int) -> Bool {
+    func isShared(_ device: Int) -> Bool {
         profile.clients.count { $0.device == device } > 1
     }
 
@@ -296,6 +333,7 @@ final class Ledger {
 
     private func endConnection(_ device: Int) {
         devices[device].lastEnd = devices[device].lastEnd ?? now
+        willsLose(device)
     }
 
     /// The broker need not know the numbers of a device's sends any more.

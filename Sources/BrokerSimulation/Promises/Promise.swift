@@ -30,6 +30,10 @@ public enum Promise: String, CaseIterable, Sendable {
     case windowIsKept = "window-is-kept"
     /// Nothing is delivered long after it has expired.
     case expiredIsGone = "expired-is-gone"
+    /// What was confirmed is so, whatever dies: subscriptions, memberships, wills.
+    case confirmedIsDone = "confirmed-is-done"
+    /// A will is sent for a device that was lost for as long as its delay, and for no other.
+    case willsAreForTheLost = "wills-are-for-the-lost"
     /// Broker and client never find the other at fault.
     case nobodyIsAtFault = "nobody-is-at-fault"
     /// When the troubles are over everything comes to rest, with memory and store empty.

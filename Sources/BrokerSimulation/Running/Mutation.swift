@@ -30,6 +30,42 @@ public enum Mutation: String, CaseIterable, Sendable {
     case swappedLoad = "swapped-load"
     /// A load leaves out its first message.
     case skippedLoad = "skipped-load"
+    /// Messages expire by the wall clock.
+    case steppedClock = "stepped-clock"
+    /// Reservations of inbox numbers are not stored: a crash brings used numbers back.
+    case reusedInboxNumber = "reused-inbox-number"
+    /// A will's row outlives the sending of its message.
+    case repeatedWill = "repeated-will"
+    /// A will that was confirmed is not stored.
+    case lostWill = "lost-will"
+    /// The end of a membership is not stored.
+    case keptMember = "kept-member"
+    /// A new membership is not stored.
+    case lostMember = "lost-member"
+
+    // Between lanes, core and writer.
+    /// What the core left for a lane in two turns is carried out in the wrong order.
+    case swappedTurns = "swapped-turns"
+    /// Now and then the writer is not woken for a batch.
+    case lostWakeUp = "lost-wake-up"
+
+    // In the core's decisions.
+    /// A later number is delivered before one of grade *once*.
+    case overtakenOnce = "overtaken-once"
+    /// A message of grade *once* is delivered before its commit.
+    case hastyOnce = "hasty-once"
+    /// A send that comes again after it was refused is taken for an accepted one.
+    case rememberedRefusal = "remembered-refusal"
+    /// Who is kicked out of a group loses the mail that is on its way.
+    case kickLosesMail = "kick-loses-mail"
+    /// A will is sent at once, whatever its delay.
+    case hastyWill = "hasty-will"
+    /// A good-bye sends the will.
+    case keptWill = "kept-will"
+    /// More is delivered than the client takes at a time.
+    case ignoredWindow = "ignored-window"
+    /// Messages do not expire.
+    case forgottenExpiry = "forgotten-expiry"
 
     // In a lane.
     /// Sends of one connection are handled in the wrong order.

@@ -48,6 +48,8 @@ struct Profile {
     var failedCommits = 0
 
     // What clients do, as weights.
+    /// Sends, subscriptions and their ends, goodbyes, groups, wills.
+    var useWeights: [Int]
     var gradeWeights: [Int]
     var targetWeights: [Int]
     /// In ten thousand sends: those that expire.
@@ -69,9 +71,13 @@ struct Profile {
         commitMaximum = random.pick([1, 5, 20, 100, 800])
         useInterval = random.pick([2, 10, 40, 200, 1_000])
         troubleInterval = random.pick([100, 500, 2_000, 8_000])
+        useWeights = random.pick([
+            [84, 10, 3, 3, 7, 5], [84, 10, 3, 0, 0, 0], [50, 5, 2, 3, 40, 5], [50, 5, 2, 3, 5, 30],
+        ])
         gradeWeights = random.pick([[1, 4, 4], [0, 1, 0], [0, 0, 1], [2, 3, 1], [0, 1, 1]])
         targetWeights = random.pick([
-            [6, 2, 2, 4], [1, 0, 0, 0], [0, 3, 1, 0], [1, 0, 0, 4], [2, 0, 4, 0],
+            [6, 2, 2, 4, 4], [1, 0, 0, 0, 0], [0, 3, 1, 0, 0], [1, 0, 0, 0, 4], [2, 0, 4, 0, 0],
+            [1, 0, 0, 6, 1],
         ])
         expiringSends = random.pick([0, 0, 500, 3_000])
         paddingMaximum = random.pick([0, 10, 200, 900])
@@ -140,6 +146,8 @@ struct Profile {
     /// A user whom nobody has ever heard of.
     static let unknownUser = "nobody"
     static let app = "app"
+    /// Groups of a run, unless several are created at once.
+    static let groupCountMaximum = 4
 
     /// The token of a user.
     static func token(_ user: Int) -> String { "token-of-user\(user)" }

@@ -16,13 +16,16 @@ extension Simulation {
             ? 0 : surroundings.useRandom.milliseconds(in: 0...2 * interval)
         surroundings.enter(.clientUsed, after: pause)
         let client = clients[surroundings.useRandom.below(clients.count)]
-        // A rival subscribes to nothing: its requests are asked again when it comes back, and would
+        // A rival asks for nothing: its requests are asked again when it comes back, and would
         // change the other's subscriptions at a time that nobody can tell.
-        switch surroundings.useRandom.below(client.habits.isRival ? 84 : 100) {
-        case 0..<84: client.send(drawOrder(isRival: client.habits.isRival))
-        case 84..<94: subscribe(client)
-        case 94..<97: client.unsubscribe(surroundings.useRandom.below(Profile.filters.count))
-        default: if surroundings.options.troubles.contains(.absences) { client.leave() }
+        let weights = surroundings.profile.useWeights
+        switch client.habits.isRival ? 0 : surroundings.useRandom.index(weights: weights) {
+        case 0: client.send(drawOrder(isRival: client.habits.isRival))
+        case 1: subscribe(client)
+        case 2: client.unsubscribe(surroundings.useRandom.below(Profile.filters.count))
+        case 3: if surroundings.options.troubles.contains(.absences) { client.leave() }
+        case 4: useGroup(client)
+        default: useWill(client)
         }
         client.runOn()
     }
@@ -30,6 +33,36 @@ extension Simulation {
     private func subscribe(_ client: SimulatedClient) {
         let filter = surroundings.useRandom.below(Profile.filters.count)
         client.subscribe(filter, surroundings.useRandom.pick([.transient, .durable, .once, .once]))
+    }
+
+    /// Creates a group, joins one, leaves one, or throws somebody out.
+    private func useGroup(_ client: SimulatedClient) {
+        let groupCount = ledger.groups.count
+        guard groupCount > 0 else { return client.createGroup() }
+        let group = surroundings.useRandom.below(groupCount)
+        switch surroundings.useRandom.below(20) {
+        case 0..<2: if groupCount < Profile.groupCountMaximum { client.createGroup() }
+        case 2..<13: client.changeMembership(of: group, isJoin: true)
+        case 13..<16: client.changeMembership(of: group, isJoin: false)
+        default:
+            let user = surroundings.useRandom.below(surroundings.profile.userCount)
+            let owner = ledger.groups[group].owner
+            guard let isOwner = clients.first(where: { $0.habits.user == owner && $0.isConnected })
+            else { return }
+            isOwner.kick(user, outOf: group)
+            isOwner.runOn()
+        }
+    }
+
+    private func useWill(_ client: SimulatedClient) {
+        if surroundings.useRandom.happens(perTenThousand: 2_000) { return client.clearWill() }
+        let users = [surroundings.useRandom.below(surroundings.profile.userCount)]
+        let receivers = surroundings.useRandom.pick([
+            Receivers.users(users, isList: false), .users(users, isList: true), .everybody,
+            .topic(surroundings.useRandom.below(Profile.topics.count)),
+        ])
+        client.setWill(
+            to: receivers, delaySeconds: surroundings.useRandom.pick([0, 0, 5, 60, 400]))
     }
 
     private func drawOrder(isRival: Bool) -> Order {
@@ -67,6 +100,8 @@ extension Simulation {
             }
             return .users(users, isList: true)
         case 2: return .everybody
+        case 3 where ledger.groups.count > 0:
+            return .group(surroundings.useRandom.below(ledger.groups.count))
         default: return .topic(surroundings.useRandom.below(Profile.topics.count))
         }
     }
@@ -104,6 +139,10 @@ extension Simulation {
                 .storeHasRoom, after: surroundings.troubleRandom.milliseconds(in: 10...10_000))
         case .slowStore: isStoreSlow.toggle()
         case .absences: client.leave()
+        case .clockSteps:
+            // Up to a month ahead of the truth, and back again.
+            let day: UInt64 = 86_400_000
+            surroundings.clockStep = surroundings.troubleRandom.milliseconds(in: 0...30 * day)
         default:
             // Rivals log in again by themselves whenever they have been thrown out.
             break

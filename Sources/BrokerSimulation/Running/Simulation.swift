@@ -95,6 +95,7 @@ final class Simulation {
         lives += 1
         ledger.history.note(.broker, "starts, life \(lives)")
         process = BrokerProcess(surroundings, network, store, life: lives)
+        ledger.brokerStarted()
     }
 
     /// The process is killed, or the machine loses its power.
@@ -215,7 +216,7 @@ final class Simulation {
     /// Two hours: sixty of the longest waits before a reconnect.
     private static let healingSeconds: UInt64 = 7_200
     /// Many times what any run needs; it ends those in which time stands still.
-    private static let healingStepMaximum = 30_000
+    private static let healingStepMaximum = 100_000
 
     private func lookForRest() {
         if surroundings.now > healingDeadline

@@ -59,15 +59,18 @@ public struct Troubles: OptionSet, Hashable, Sendable {
     public static let absences = Troubles(rawValue: 1 << 7)
     /// A second client logs in as a device that is connected.
     public static let rivals = Troubles(rawValue: 1 << 8)
+    /// Somebody sets the wall clock.
+    public static let clockSteps = Troubles(rawValue: 1 << 9)
 
     public static let all: Troubles = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
+        .clockSteps,
     ]
 
     /// The names on the command line.
     public static let names: [(name: String, trouble: Troubles)] = [
         ("cuts", .cuts), ("stalls", .stalls), ("power", .power), ("crashes", .crashes),
         ("restarts", .restarts), ("full-store", .fullStore), ("slow-store", .slowStore),
-        ("absences", .absences), ("rivals", .rivals),
+        ("absences", .absences), ("rivals", .rivals), ("clock-steps", .clockSteps),
     ]
 }

@@ -26,6 +26,8 @@ final class Surroundings {
     var secretRandom: SimulationRandom
     var storeRandom: SimulationRandom
     private var mutationRandom: SimulationRandom
+    /// For a planted bug: sends that were refused.
+    var plantedRefusals: Set<PlantedRefusal> = []
 
     init(_ options: SimulationOptions, _ history: History) {
         self.options = options
@@ -43,12 +45,14 @@ final class Surroundings {
     }
 
     /// Unix time of broker time 0: some day of 2025.
-    private static let unixStart: UInt64 = 1_750_000_000_000
+    static let unixStart: UInt64 = 1_750_000_000_000
+    /// What has been added to the wall clock so far; it never goes back behind its start.
+    var clockStep: UInt64 = 0
 
     var moment: Moment {
         Moment(
             instant: now,
-            unixMilliseconds: Surroundings.unixStart + now.milliseconds)
+            unixMilliseconds: Surroundings.unixStart + now.milliseconds + clockStep)
     }
 
     func advance(to time: Instant) {

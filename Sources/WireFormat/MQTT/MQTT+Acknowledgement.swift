@@ -14,7 +14,7 @@ extension MQTT {
             case pubcomp = 7
 
             @inlinable
-            var type: PacketType {
+            public var type: PacketType {
                 switch self {
                 case .puback: .puback
                 case .pubrec: .pubrec

@@ -136,7 +136,7 @@ extension MQTT.PropertyIdentifier {
 
     /// Whether it has no field in its packet's struct and is carried in the
     /// ``MQTT/PropertySection``.
-    func isCarried(in owner: MQTT.PropertyOwner) -> Bool {
+    public func isCarried(in owner: MQTT.PropertyOwner) -> Bool {
         switch self {
         case .payloadFormatIndicator, .contentType, .responseTopic, .correlationData,
             .userProperty:

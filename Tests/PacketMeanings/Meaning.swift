@@ -3,17 +3,17 @@
 
 import Primitives
 
-@testable import WireFormat
+import WireFormat
 
 /// What one packet was understood as.
-struct Meaning {
-    var text: String
+package struct Meaning {
+    package var text: String
     /// What the decoded packet encodes to.
-    var encoded: [UInt8] = []
+    package var encoded: [UInt8] = []
 }
 
 /// Decodes bytes that a client or a broker sent.
-func understand(_ bytes: [UInt8], isFromClient: Bool) -> Meaning {
+package func understand(_ bytes: [UInt8], isFromClient: Bool) -> Meaning {
     bytes.withUnsafeBytes { bytes in
         switch PacketFrame.next(in: bytes, at: 0, packetMaximum: .max) {
         case .packet(let frame):

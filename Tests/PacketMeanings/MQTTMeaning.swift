@@ -3,10 +3,12 @@
 
 import Primitives
 
-@testable import WireFormat
+import WireFormat
 
 /// Decodes bytes that a client or a broker sent on a connection of this version.
-func understandMQTT(_ bytes: [UInt8], _ version: MQTT.Version, isFromClient: Bool) -> Meaning {
+package func understandMQTT(_ bytes: [UInt8], _ version: MQTT.Version, isFromClient: Bool)
+    -> Meaning
+{
     bytes.withUnsafeBytes { bytes in
         switch PacketFrame.next(in: bytes, at: 0, packetMaximum: .max) {
         case .packet(let frame):

@@ -1,22 +1,21 @@
 // Reads Tests/Vectors; the format is described in the README there.
 
 import Foundation
-import Testing
 
 /// One line of a vector file.
-struct Vector: CustomTestStringConvertible, Sendable {
-    var name: String
+package struct Vector: CustomStringConvertible, Sendable {
+    package var name: String
     /// `MRT1`, or `MQTT` and its level.
-    var dialect: String
+    package var dialect: String
     /// What the bytes are a part of: the code of an operation, or `event`; nil for a whole packet.
-    var part: Substring?
-    var isFromClient: Bool
-    var bytes: [UInt8]
-    var meaning: String
+    package var part: Substring?
+    package var isFromClient: Bool
+    package var bytes: [UInt8]
+    package var meaning: String
 
-    var testDescription: String { name }
+    package var description: String { name }
 
-    init(line: Substring) {
+    package init(line: Substring) {
         let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
         precondition(fields.count == 5, "five fields: \(line)")
         precondition(fields[2] == "c>b" || fields[2] == "b>c", "a direction: \(line)")
@@ -30,9 +29,9 @@ struct Vector: CustomTestStringConvertible, Sendable {
     }
 
     /// Every vector of MRT.
-    static let all = load(["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"])
+    package static let all = load(["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"])
 
-    static func load(_ names: [String]) -> [Vector] {
+    package static func load(_ names: [String]) -> [Vector] {
         names.flatMap { name in
             let file = folder.appending(path: "\(name).txt")
             let lines = try! String(contentsOf: file, encoding: .utf8).split(separator: "\n")
@@ -40,26 +39,26 @@ struct Vector: CustomTestStringConvertible, Sendable {
         }
     }
 
-    static let valid = all.filter(\.isValid)
+    package static let valid = all.filter(\.isValid)
 
     /// Parts of packets of MRT.
-    static let parts = load(["mrt-parts"])
-    static let validParts = parts.filter(\.isValid)
+    package static let parts = load(["mrt-parts"])
+    package static let validParts = parts.filter(\.isValid)
 
     private var isValid: Bool { !meaning.hasPrefix("error=") }
 
-    static subscript(name: String) -> Vector {
+    package static subscript(name: String) -> Vector {
         all.first { $0.name == name }!
     }
 
     /// The root of the repository.
-    static let root = URL(filePath: #filePath)
+    package static let root = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     private static let folder = root.appending(path: "Tests/Vectors")
 }
 
 /// Bytes from pairs of hexadecimal digits.
-func hexadecimal(_ text: Substring) -> [UInt8] {
+package func hexadecimal(_ text: Substring) -> [UInt8] {
     precondition(text.count.isMultiple(of: 2), "pairs of digits: \(text)")
     var bytes: [UInt8] = []
     var rest = text

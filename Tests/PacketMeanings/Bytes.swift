@@ -1,11 +1,11 @@
-// Small tools of these tests: packets to bytes and back.
+// Small tools of tests: packets to bytes and back.
 
 import Primitives
 
-@testable import WireFormat
+import WireFormat
 
 /// What `body` writes, which must be exactly `count` bytes.
-func bytes(count: Int, _ body: (inout PacketWriter) -> Void) -> [UInt8] {
+package func bytes(count: Int, _ body: (inout PacketWriter) -> Void) -> [UInt8] {
     var result = [UInt8](repeating: 0xEE, count: count)
     result.withUnsafeMutableBytes { buffer in
         var writer = PacketWriter(buffer)
@@ -16,14 +16,14 @@ func bytes(count: Int, _ body: (inout PacketWriter) -> Void) -> [UInt8] {
 }
 
 /// A packet's bytes; its ranges are within `source`.
-func encode(_ packet: some WirePacket, _ source: [UInt8] = []) -> [UInt8] {
+package func encode(_ packet: some WirePacket, _ source: [UInt8] = []) -> [UInt8] {
     bytes(count: packet.encodedByteCount) { writer in
         source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
     }
 }
 
 /// The one packet that `bytes` are.
-func frame(_ bytes: [UInt8]) -> PacketFrame? {
+package func frame(_ bytes: [UInt8]) -> PacketFrame? {
     bytes.withUnsafeBytes { bytes in
         guard case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: .max),
             frame.byteCount == bytes.count
@@ -33,17 +33,17 @@ func frame(_ bytes: [UInt8]) -> PacketFrame? {
 }
 
 /// A number as a variable byte integer.
-func varInt(_ value: Int) -> [UInt8] {
+package func varInt(_ value: Int) -> [UInt8] {
     bytes(count: VariableInteger.byteCount(value)) { $0.write(varInt: value) }
 }
 
 /// Bytes that look random and are the same in every run (SplitMix64, upper byte).
-struct SeededBytes {
-    var state: UInt64
+package struct SeededBytes {
+    private var state: UInt64
 
-    init(seed: UInt64) { state = seed }
+    package init(seed: UInt64) { state = seed }
 
-    mutating func next() -> UInt8 {
+    package mutating func next() -> UInt8 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state
         mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9

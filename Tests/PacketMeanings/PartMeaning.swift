@@ -3,11 +3,11 @@
 
 import Primitives
 
-@testable import WireFormat
+import WireFormat
 
 /// Decodes a part: the parameters (from the client) or the result of the operation `part`, or the
 /// payload of an `event`.
-func understandPart(_ bytes: [UInt8], of part: Substring, isFromClient: Bool) -> Meaning {
+package func understandPart(_ bytes: [UInt8], of part: Substring, isFromClient: Bool) -> Meaning {
     bytes.withUnsafeBytes { bytes in
         do throws(WireError) {
             if part == "event" { return try understandEvent(bytes) }
@@ -26,7 +26,7 @@ private func meaning(
 ) -> Meaning {
     Meaning(
         text: words.compactMap(\.self).joined(separator: " "),
-        encoded: WireFormatTests.bytes(count: part.byteCount) {
+        encoded: PacketMeanings.bytes(count: part.byteCount) {
             part.write(to: &$0, from: bytes)
         })
 }

@@ -1,0 +1,97 @@
+// Who is online: asked by name, and told to those who subscribe to it.
+//
+// What is told goes to `$presence/USER`, as `online` or `offline` and, behind a space, the device's
+// name where it has one. It is sent to who is there to hear it and never stored: whoever comes
+// later asks. Nobody can publish on such a topic, so what is heard there is true.
+
+import Primitives
+
+extension Broker {
+    static let presencePrefix: StaticString = "$presence/"
+
+    /// Whether a session is online, since when, and on which devices.
+    mutating func reportPresence(
+        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ name: UnsafeRawBufferPointer,
+        _ effects: inout Effects
+    ) {
+        guard let asking = session(of: connection) else { return }
+        guard allows(.presence(user: name), asking) else {
+            note(.presenceRefused, asking, .notAuthorized, subject: name, &effects)
+            effects[connection.lane].respond(connection, requestIdentifier, .notAuthorized)
+            return
+        }
+        let app = users[sessions[asking].user].app
+        guard let user = self.user(named: name, app: app) else {
+            effects[connection.lane].respond(
+                connection, requestIdentifier, .topicNameInvalid)
+            return
+        }
+        var devices: [UInt8] = []
+        var count = 0
+        var since = users[user].lastSeenUnixMilliseconds
+        forEachSession(of: user) { session in
+            guard liveConnection(of: session) != .none else { return }
+            let connected = attachments[sessions[session].attachment].connectedUnixMilliseconds
+            since = count == 0 ? connected : min(since, connected)
+            count += 1
+            devices.append(UInt8(sessions[session].device.count))
+            devices += sessions[session].device
+        }
+        let lane = connection.lane
+        effects[lane].effects.append(
+            .reportPresence(
+                connection, requestIdentifier: requestIdentifier, isOnline: count > 0,
+                sinceUnixMilliseconds: since, devices: effects[lane].bytes.append(devices),
+                count: count))
+    }
+
+    /// Whether a session may hear of the presence that a filter names: of one user, or with `+` of
+    /// all.
+    mutating func mayHearPresence(
+        _ session: UInt32, _ filter: UnsafeRawBufferPointer
+    ) -> Bool {
+        let prefixCount = Self.presencePrefix.utf8CodeUnitCount
+        guard filter.count > prefixCount else { return false }
+        let name = UnsafeRawBufferPointer(rebasing: filter[prefixCount...])
+        if name.count == 1, name[0] == UInt8(ascii: "+") {
+            return accesses[access(of: session)].rights.allowsAll(.presence)
+        }
+        let special = Array("/+#".utf8)
+        guard !name.contains(where: special.contains) else { return false }
+        return allows(.presence(user: name), session)
+    }
+
+    /// Tells whoever subscribes to it that a device has come or gone. Costs one comparison in an
+    /// app where nobody does.
+    mutating func announcePresence(
+        of session: UInt32, isOnline: Bool, _ moment: Moment, _ effects: inout Effects
+    ) {
+        let user = sessions[session].user
+        guard apps[users[user].app].presenceFilterCount > 0 else { return }
+        counters.presenceEvents += 1
+        var topic: [UInt8] = []
+        Self.presencePrefix.withUTF8Buffer { topic += $0 }
+        topic += users[user].name
+        var payload = Array((isOnline ? "online" : "offline").utf8)
+        if !sessions[session].device.isEmpty {
+            payload.append(UInt8(ascii: " "))
+            payload += sessions[session].device
+        }
+        topic.withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                scratch.removeAll()
+                let name = scratch.append(users[user].name)
+                let request = SendRequest(
+                    number: 0, grade: .transient,
+                    target: .topic(ByteRange(offset: 0, count: topic.count)), isRaw: true,
+                    payload: .empty, messageByteCount: 0)
+                let parts = MessageParts(
+                    kind: .topic, marks: .raw, grade: .transient, time: moment.unixMilliseconds,
+                    sender: name.bytes(in: scratch.bytes), address: topic,
+                    properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload)
+                _ = sendTransient(
+                    request, parts, from: session, ofUser: user, topic, moment, &effects)
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+// Planted bugs that belong to a lane or to the core: a lane hands the core events that say
+// something else than the packets did, or carries out other effects than the core gave it, so that
+// the core itself stays clean. Without a planted bug nothing here changes anything.
+
+import BrokerCore
+import Dialects
+import Primitives
+
+/// What a planted bug has to remember.
+struct PlantedMemory: ~Copyable {
+    /// Who is on a connection, by its CONNECT.
+    var peers: [ConnectionID: PlantedPeer] = [:]
+    /// The highest number delivered on a connection.
+    var delivered: [ConnectionID: UInt64] = [:]
+    /// Sends that are answered without the core, with their connections.
+    var forged: [(connection: ConnectionID, number: UInt64, identifier: [UInt8])] = []
+    /// Effects of an earlier turn that were held back.
+    var held = EffectLane()
+}
+
+struct PlantedPeer: Hashable {
+    var token: [UInt8]
+    var outboxEpoch: UInt64
+}
+
+/// A send that was refused.
+struct PlantedRefusal: Hashable {
+    var peer: PlantedPeer
+    var number: UInt64
+}
+
+extension SimulatedLane {
+    // MARK: - Events
+
+    /// Changes what the core is about to hear.
+    mutating func tamperEvents(_ arena: UnsafeRawBufferPointer) {
+        guard surroundings.options.mutation != nil else { return }
+        notePeers(arena)
+        switch surroundings.options.mutation {
+        case .swappedEvents: swapEvents()
+        case .rememberedRefusal: recogniseRefused(arena)
+        case .kickLosesMail: loseMail(arena)
+        default: break
+        }
+        for index in desk.events.indices { desk.events[index] = tampered(desk.events[index]) }
+    }
+
+    private func tampered(_ event: Event) -> Event {
+        switch (surroundings.options.mutation, event) {
+        case (.hastyOnce, .sendReceived(let connection, var send)) where send.grade == .once:
+            send.grade = .durable
+            return .sendReceived(connection, send)
+        case (.forgottenExpiry, .sendReceived(let connection, var send)):
+            send.expirySeconds = nil
+            return .sendReceived(connection, send)
+        case (.ignoredWindow, .connectReceived(let connection, var request)):
+            request.inboxWindow = .max
+            return .connectReceived(connection, request)
+        case (.hastyWill, .willSet(let connection, let identifier, var request)):
+            request.delaySeconds = 0
+            return .willSet(connection, requestIdentifier: identifier, request)
+        case (.keptWill, .disconnectReceived(let connection, var request)):
+            request.sendsWill = true
+            return .disconnectReceived(connection, request)
+        default: return event
+        }
+    }
+
+    private mutating func notePeers(_ arena: UnsafeRawBufferPointer) {
+        for event in desk.events {
+            guard case .connectReceived(let connection, let request) = event,
+                case .token(let token, _) = request.claim
+            else { continue }
+            planted.peers[connection] = PlantedPeer(
+                token: Array(token.bytes(in: arena)), outboxEpoch: request.outbox?.epoch ?? 0)
+        }
+    }
+
+    /// Two sends of one connection change places.
+    private mutating func swapEvents() {
+        guard desk.events.count > 1 else { return }
+        for position in 1..<desk.events.count {
+            if case .sendReceived(let first, _) = desk.events[position - 1],
+                case .sendReceived(let second, _) = desk.events[position], first == second
+            {
+                desk.events.swapAt(position - 1, position)
+            }
+        }
+    }
+
+    /// A send that comes again after it was refused is taken for one that was accepted.
+    private mutating func recogniseRefused(_ arena: UnsafeRawBufferPointer) {
+        desk.events.removeAll { event in
+            guard case .sendReceived(let connection, let send) = event, send.number > 0,
+                let peer = planted.peers[connection],
+                surroundings.plantedRefusals.contains(
+                    PlantedRefusal(peer: peer, number: send.number))
+            else { return false }
+            planted.forged.append(
+                (connection, send.number, Array(send.messageIdentifier.bytes(in: arena))))
+            return true
+        }
+    }
+
+    /// Who is thrown out of a group loses what is on its way to it.
+    private mutating func loseMail(_ arena: UnsafeRawBufferPointer) {
+        for event in desk.events {
+            guard case .groupRequested(_, _, .kick(_, let user)) = event else { continue }
+            let token = Array("token-of-".utf8) + user.bytes(in: arena)
+            for (connection, peer) in planted.peers where peer.token == token {
+                guard host[connection]?.name == connection else { continue }
+                let number = planted.delivered[connection] ?? 0
+                desk.events.append(.inboxAcknowledged(connection, throughNumber: number))
+            }
+        }
+    }
+
+    // MARK: - Effects
+
+    /// Changes the effects before they are carried out.
+    mutating func tamperEffects() {
+        switch surroundings.options.mutation {
+        case nil: return
+        case .swappedDeliveries: swapDeliveries { _, _ in true }
+        case .overtakenOnce: swapDeliveries { first, _ in first.grade == .once }
+        case .hastyOnce: nameGrades()
+        case .repeatedDelivery:
+            for effect in effects.effects {
+                if case .deliver = effect { effects.effects.append(effect) }
+            }
+        case .lostEffects:
+            if surroundings.misbehaves(.lostEffects, perTenThousand: 100) { effects.removeAll() }
+        case .namelessResult:
+            for index in effects.effects.indices {
+                guard case .reportResult(var result) = effects.effects[index] else { continue }
+                result.messageIdentifier = .empty
+                effects.effects[index] = .reportResult(result)
+            }
+        case .unmarkedDuplicate:
+            for publication in effects.publications {
+                // The marks are the third byte of a block.
+                let block = effects.bytes.mutableBytes(publication.block)
+                block[2] &= ~MessageMarks.possibleDuplicate.rawValue
+            }
+        case .rememberedRefusal: rememberRefusals()
+        case .kickLosesMail:
+            for case .deliver(let delivery) in effects.effects where delivery.number > 0 {
+                planted.delivered[delivery.connection] = delivery.number
+            }
+        default: break
+        }
+    }
+
+    private mutating func swapDeliveries(where isChosen: (Delivery, Delivery) -> Bool) {
+        guard effects.effects.count > 1 else { return }
+        for position in 0..<effects.effects.count - 1 {
+            if case .deliver(let first) = effects.effects[position],
+                case .deliver(let second) = effects.effects[position + 1],
+                first.connection == second.connection, isChosen(first, second)
+            {
+                effects.effects.swapAt(position, position + 1)
+            }
+        }
+    }
+
+    /// What the core took for *durable* is told as the *once* it was sent as.
+    private mutating func nameGrades() {
+        for index in effects.effects.indices {
+            guard case .deliver(var delivery) = effects.effects[index], delivery.number > 0 else {
+                continue
+            }
+            let range = effects.publications[Int(delivery.publication)].block
+            let block = MessageBlock(range.bytes(in: effects.bytes.bytes))
+            guard
+                let message = MessageText.message(
+                    in: block.payload, isRaw: block.marks.contains(.raw)),
+                message < surroundings.ledger.sends.count,
+                surroundings.ledger.sends[message].receivers.kind != .topic
+            else { continue }
+            delivery.grade = surroundings.ledger.sends[message].grade == .once ? .once : .durable
+            effects.effects[index] = .deliver(delivery)
+        }
+    }
+
+    private mutating func rememberRefusals() {
+        for case .reportResult(let result) in effects.effects
+        where result.reason.isFailure && result.number > 0 {
+            guard let peer = planted.peers[result.connection] else { continue }
+            surroundings.plantedRefusals.insert(
+                PlantedRefusal(peer: peer, number: result.number))
+        }
+        for answer in planted.forged {
+            answer.identifier.withUnsafeBytes {
+                effects.appendResult(
+                    answer.connection, number: answer.number, reason: .sent,
+                    messageIdentifier: $0)
+            }
+        }
+        planted.forged = []
+    }
+
+    /// Holds what the core left for this lane back until it has left more, which then goes first.
+    /// True when there is something to carry out later.
+    mutating func holdEffects() -> Bool {
+        guard surroundings.has(.swappedTurns), planted.held.isEmpty, !effects.isEmpty,
+            surroundings.misbehaves(.swappedTurns, perTenThousand: 300)
+        else { return false }
+        swap(&effects, &planted.held)
+        return true
+    }
+
+    /// Takes what was held back. False when there is nothing.
+    mutating func takeHeldEffects() -> Bool {
+        guard !planted.held.isEmpty else { return false }
+        swap(&effects, &planted.held)
+        return true
+    }
+}

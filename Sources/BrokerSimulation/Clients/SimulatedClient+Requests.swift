@@ -1,0 +1,121 @@
+// What a device asks the broker for: subscriptions, groups, wills. A request without an answer is
+// asked again on the next connection, and forgotten with the device's power.
+
+import ClientCore
+import Primitives
+import WireFormat
+
+extension SimulatedClient {
+    // MARK: Subscriptions
+
+    /// Wants to be subscribed to a filter.
+    func subscribe(_ filter: Int, _ grade: MRT.Grade) {
+        guard machine != nil, !isAsked(about: filter) else { return }
+        let text = Array(Profile.filters[filter].utf8)
+        let part = MRT.Subscribe(
+            highestGrade: grade, filter: ByteRange(offset: 0, count: text.count))
+        guard let identifier = request(.subscribe, part, from: text) else { return }
+        wishes[filter] = grade
+        ledger.subscribing(index, filter: filter)
+        requests[identifier] = .subscription(filter: filter, grade: grade, isSubscribing: true)
+    }
+
+    /// Wants to be subscribed no longer.
+    func unsubscribe(_ filter: Int) {
+        guard isConnected, !isAsked(about: filter) else { return }
+        guard let identifier = request(.unsubscribe, Array(Profile.filters[filter].utf8)) else {
+            return
+        }
+        wishes[filter] = nil
+        ledger.unsubscribing(index, filter: filter)
+        requests[identifier] = .subscription(
+            filter: filter, grade: .transient, isSubscribing: false)
+    }
+
+    /// Whether a request about a filter has no answer yet.
+    private func isAsked(about filter: Int) -> Bool {
+        requests.values.contains {
+            if case .subscription(filter, _, _) = $0 { true } else { false }
+        }
+    }
+
+    // MARK: Groups
+
+    func createGroup() {
+        guard isConnected else { return }
+        let part = MRT.GroupCreate(
+            key: surroundings.useRandom.next(), title: .empty, meta: .empty, allowList: .everybody)
+        guard let identifier = request(.groupCreate, part, from: []) else { return }
+        requests[identifier] = .groupCreation(askedAt: surroundings.now)
+    }
+
+    /// Joins a group or leaves it.
+    func changeMembership(of group: Int, isJoin: Bool) {
+        guard isConnected else { return }
+        let name = ledger.groups[group].name
+        let part = MRT.GroupName(group: ByteRange(offset: 0, count: name.count))
+        guard let identifier = request(isJoin ? .groupJoin : .groupLeave, part, from: name) else {
+            return
+        }
+        let change = ledger.membershipChanging(habits.user, isJoin: isJoin, in: group)
+        requests[identifier] = .membership(group: group, change: change)
+    }
+
+    /// Throws a member out of a group of its own.
+    func kick(_ user: Int, outOf group: Int) {
+        guard isConnected, user != habits.user else { return }
+        let name = ledger.groups[group].name
+        let member = Array(Profile.userName(user).utf8)
+        let part = MRT.GroupMember(
+            group: ByteRange(offset: 0, count: name.count),
+            user: ByteRange(offset: name.count, count: member.count))
+        guard let identifier = request(.groupKick, part, from: name + member) else { return }
+        let change = ledger.membershipChanging(user, isJoin: false, in: group)
+        requests[identifier] = .membership(group: group, change: change)
+    }
+
+    // MARK: Wills
+
+    /// Wants a message sent when it is lost, in place of the one it wanted before.
+    func setWill(to receivers: Receivers, delaySeconds: UInt32) {
+        guard isConnected else { return }
+        let message = ledger.willAsked(index, to: receivers, delaySeconds: delaySeconds)
+        let (packet, source) = encode(Order(receivers: receivers, grade: .once), message)
+        let part = MRT.Will(
+            delaySeconds: delaySeconds, target: packet.target, isRaw: false,
+            payload: packet.payload)
+        guard let identifier = request(.setWill, part, from: source) else {
+            ledger.willWithdrawn(message)
+            return
+        }
+        requests[identifier] = .will(message)
+    }
+
+    func clearWill() {
+        guard isConnected, let identifier = request(.clearWill, []) else { return }
+        ledger.doubtWills(of: habits.device)
+        requests[identifier] = .willRemoval
+    }
+
+    // MARK: The way out
+
+    /// A device that loses its power does not know what it has asked for.
+    func forgetRequests() {
+        for request in requests.values {
+            if case .membership(let group, let change) = request {
+                ledger.membershipForgotten(change, in: group)
+            }
+        }
+        requests = [:]
+    }
+
+    private func request<Part: RequestPart>(
+        _ operation: MRT.Operation, _ part: Part, from source: [UInt8]
+    ) -> UInt64? {
+        source.withUnsafeBytes { try? machine!.request(operation, part, from: $0) }
+    }
+
+    private func request(_ operation: MRT.Operation, _ parameters: [UInt8]) -> UInt64? {
+        parameters.withUnsafeBytes { try? machine!.request(operation, parameters: $0) }
+    }
+}

@@ -1,0 +1,106 @@
+// Who is in which group, as far as it can be known from outside: between the request for a change
+// and its answer nobody can tell, so that the book keeps changes and not members.
+
+import Primitives
+
+/// A member who comes or goes.
+struct MembershipChange {
+    let user: Int
+    let isJoin: Bool
+    let askedAt: Instant
+    /// When it cannot happen any more, because it was answered or cannot reach the broker.
+    var overAt = Instant.never
+    /// It was answered, and is so.
+    var isDone = false
+}
+
+/// A group of which somebody has been told.
+struct GroupFact {
+    let name: [UInt8]
+    let owner: Int
+    var changes: [MembershipChange]
+}
+
+extension Ledger {
+    /// How long a request may be on its way when its client has lost its power.
+    private static let strayMilliseconds: UInt64 = 60_000
+
+    // MARK: Changes
+
+    /// A client has created a group, or has asked again for what it had created.
+    func groupCreated(_ name: [UInt8], by client: Int, askedAt: Instant) {
+        guard !groups.contains(where: { $0.name == name }) else { return }
+        let owner = profile.clients[client].user
+        groups.append(
+            GroupFact(
+                name: name, owner: owner,
+                changes: [
+                    MembershipChange(
+                        user: owner, isJoin: true, askedAt: askedAt, overAt: now, isDone: true)
+                ]))
+        history.note(.client(client), "group \(groups.count - 1) is there")
+    }
+
+    /// A change of a group is asked for. Returns its place.
+    func membershipChanging(_ user: Int, isJoin: Bool, in group: Int) -> Int {
+        groups[group].changes.append(
+            MembershipChange(user: user, isJoin: isJoin, askedAt: now))
+        return groups[group].changes.count - 1
+    }
+
+    /// The client has forgotten a request, which may still be on its way.
+    func membershipForgotten(_ change: Int, in group: Int) {
+        groups[group].changes[change].overAt =
+            now.advanced(byMilliseconds: Ledger.strayMilliseconds)
+    }
+
+    func membershipAnswered(_ change: Int, in group: Int, _ reason: ReasonCode, client: Int) {
+        groups[group].changes[change].overAt = now
+        groups[group].changes[change].isDone = !reason.isFailure
+        let fact = groups[group].changes[change]
+        history.note(
+            .client(client),
+            "user \(fact.user) \(fact.isJoin ? "joins" : "leaves") group \(group): \(reason.name)")
+        let isPlausible =
+            switch reason {
+            case .success, .noSubscriptionExisted, .kickedOut: true
+            // No room in the store, or too many groups.
+            case .quotaExceeded: fact.isJoin
+            // A group goes with its last member.
+            case .topicNameInvalid: !hasCertainMember(group, from: fact.askedAt)
+            default: false
+            }
+        if !isPlausible {
+            accuse(
+                .confirmedIsDone, "group \(group) answers \(reason.name)", client: client)
+        }
+    }
+
+    // MARK: Questions
+
+    /// Whether a user is known to have been a member all the time.
+    func isMember(_ user: Int, of group: Int, from start: Instant, through end: Instant) -> Bool {
+        let changes = groups[group].changes.filter { $0.user == user }
+        return changes.contains { join in
+            join.isJoin && join.isDone && join.overAt <= start
+                && !changes.contains {
+                    !$0.isJoin && $0.askedAt <= end && $0.overAt > join.askedAt
+                }
+        }
+    }
+
+    /// Whether a user is known not to have been a member for a moment.
+    func isStranger(_ user: Int, to group: Int, from start: Instant, through end: Instant) -> Bool {
+        let changes = groups[group].changes.filter { $0.user == user }
+        let joins = changes.filter { $0.isJoin && $0.askedAt <= end }
+        return joins.isEmpty
+            || changes.contains { leave in
+                !leave.isJoin && leave.isDone && leave.overAt <= start
+                    && !joins.contains { $0.overAt > leave.askedAt }
+            }
+    }
+
+    private func hasCertainMember(_ group: Int, from start: Instant) -> Bool {
+        (0..<profile.userCount).contains { isMember($0, of: group, from: start, through: now) }
+    }
+}

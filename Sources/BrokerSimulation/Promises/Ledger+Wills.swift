@@ -1,0 +1,162 @@
+// Wills: each is a message of its own in the book, which nobody sends but the broker. It is sent
+// once, only for a device that was lost for as long as its delay, and surely for one that was lost
+// for much longer.
+
+import Primitives
+
+/// A will, from the request to its end.
+struct WillFact {
+    let device: Int
+    let delaySeconds: UInt32
+    var isConfirmed = false
+    /// Something was asked for that may put an end to it.
+    var isDoubtful = false
+    /// It was replaced or taken back, and that was confirmed.
+    var isOver = false
+    /// Its device has been away for so long that it may have been sent.
+    var mayBeSent = false
+    /// Since when its device is away.
+    var lostSince: Instant?
+}
+
+extension Ledger {
+    /// Delays and stalls on the way of what was written before a loss, and of what follows it.
+    private static let slackSeconds: UInt64 = 120
+    /// The longest silence of a lost connection, and the grace after a restart.
+    private static let graceSeconds: UInt64 = 600
+
+    // MARK: Asked for
+
+    /// A client wants a will kept. Returns the name of its message.
+    func willAsked(_ client: Int, to receivers: Receivers, delaySeconds: UInt32) -> Int {
+        let device = profile.clients[client].device
+        doubtWills(of: device)
+        var send = SendFact(
+            client: client, receivers: receivers, grade: .once, expirySeconds: 0,
+            messageIdentifier: "", issuedAt: now, session: nil, wasReachable: true,
+            deathsBefore: deaths, fullTimesBefore: fullTimes)
+        send.isWill = true
+        sends.append(send)
+        let message = sends.count - 1
+        wills[message] = WillFact(device: device, delaySeconds: delaySeconds)
+        history.note(
+            .message(message),
+            "client \(client) wants it as its will to \(receivers), delay \(delaySeconds) s")
+        return message
+    }
+
+    /// A client has asked to forget its will, or says good-bye.
+    func doubtWills(of device: Int) {
+        forEachWill(of: device) { $0.isDoubtful = true }
+    }
+
+    /// The client had no room to ask: it never left.
+    func willWithdrawn(_ message: Int) { wills[message] = nil }
+
+    func willAnswered(_ message: Int, _ reason: ReasonCode, client: Int) {
+        history.note(.message(message), "will answered \(reason.name)")
+        if reason == .quotaExceeded {
+            // Kept as little as the one before it is certain to be.
+            return
+        }
+        guard !reason.isFailure, let device = wills[message]?.device else {
+            accuse(.everySendIsAnswered, "a will is refused: \(reason.name)", client: client)
+            return
+        }
+        for other in wills.keys where other < message && wills[other]!.device == device {
+            wills[other]!.isOver = true
+        }
+        wills[message]!.isConfirmed = true
+    }
+
+    /// The broker has confirmed that a client has no will. One that it had asked for and was not
+    /// answered is asked for again.
+    func willsAreOver(of device: Int) {
+        forEachWill(of: device) {
+            guard $0.isConfirmed else { return }
+            $0.isOver = true
+            $0.lostSince = nil
+        }
+    }
+
+    // MARK: Loss and return
+
+    /// A device has lost its connection, as early as anybody can know. What it had asked for and
+    /// was not answered is asked again, and may be sent for each time.
+    func willsLose(_ device: Int) {
+        for message in wills.keys where wills[message]!.device == device && !wills[message]!.isOver
+        {
+            wills[message]!.lostSince = wills[message]!.lostSince ?? now
+            if !wills[message]!.isConfirmed { sends[message].forgetfulness += 1 }
+        }
+    }
+
+    /// Something happened that sends wills without a loss, or where nobody can tell.
+    func willsMayBeSent(of device: Int) { forEachWill(of: device) { $0.mayBeSent = true } }
+
+    /// A device is back.
+    ///
+    /// - Parameter isCertain: in the session it had, on a connection that stands.
+    func willsReturn(_ device: Int, hasWill: Bool, isCertain: Bool, session: Int?) {
+        let isCertain = isCertain && devices[device].attempts <= 1 && !isShared(device)
+        for message in wills.keys.sorted()
+        where wills[message]!.device == device && !wills[message]!.isOver {
+            let will = wills[message]!
+            if !isCertain || maySend(will) { wills[message]!.mayBeSent = true }
+            if isCertain, will.isConfirmed, !will.isDoubtful {
+                if let lost = will.lostSince, mustHaveSent(will, lost) {
+                    mustBeThere(message, lost, session)
+                } else if !hasWill, !wills[message]!.mayBeSent {
+                    accuse(.confirmedIsDone, "the will is gone", message: message)
+                }
+            }
+            wills[message]!.lostSince = nil
+            if !hasWill, will.isConfirmed { wills[message]!.isOver = true }
+        }
+    }
+
+    /// Whether the device has been away for as long as the delay, or its session is over.
+    private func maySend(_ will: WillFact) -> Bool {
+        guard let lost = will.lostSince else { return false }
+        let seconds = min(will.delaySeconds, devices[will.device].expirySeconds)
+        return now >= lost.advanced(bySeconds: UInt64(seconds))
+    }
+
+    private func mustHaveSent(_ will: WillFact, _ lost: Instant) -> Bool {
+        let seconds = UInt64(will.delaySeconds) + Ledger.graceSeconds + Ledger.slackSeconds
+        let begin = max(lost, brokerUpSince, lastFull)
+        return now >= begin.advanced(bySeconds: seconds) && !isStoreFull
+            && !profile.hasSmallQueues
+    }
+
+    /// From here on the will is a send like others that was acknowledged.
+    private func mustBeThere(_ message: Int, _ lost: Instant, _ session: Int?) {
+        guard sends[message].outcome == nil else { return }
+        history.note(.message(message), "must have been sent by now")
+        sends[message].issuedAt = lost
+        sends[message].session = session
+        sends[message].outcome = SendFact.Outcome(
+            reason: .sent, refusedCount: 0, refusedIndices: [], at: now, deathsBefore: deaths)
+    }
+
+    // MARK: Received
+
+    /// Somebody has received a will.
+    func willReceived(_ message: Int, client: Int) {
+        guard let will = wills[message] else { return }
+        if will.mayBeSent || maySend(will) {
+            wills[message]!.mayBeSent = true
+        } else {
+            accuse(
+                .willsAreForTheLost, "sent, though its device was not away for its delay",
+                message: message, client: client)
+        }
+    }
+
+    private func forEachWill(of device: Int, _ body: (inout WillFact) -> Void) {
+        for message in wills.keys where wills[message]!.device == device && !wills[message]!.isOver
+        {
+            body(&wills[message]!)
+        }
+    }
+}

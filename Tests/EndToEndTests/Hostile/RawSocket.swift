@@ -1,0 +1,80 @@
+// A TCP socket without manners: it sends what it is told, does not wait, and reads only if asked.
+// For attackers, who come from 127.0.0.2, so that limits by address leave the others alone.
+
+import Glibc
+
+/// One connection of an attacker; nothing here waits.
+final class RawSocket {
+    private let descriptor: Int32
+
+    /// Connects to 127.0.0.1.
+    init(port: UInt16) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        guard descriptor >= 0 else { throw TestFailure("socket: \(errno)") }
+        var own = Self.address(0x7F00_0002, port: 0)
+        var broker = Self.address(0x7F00_0001, port: port)
+        // Ports are chosen at connect, as many as there are for each pair of ends.
+        var yes: Int32 = 1
+        setsockopt(
+            descriptor, Int32(IPPROTO_IP), 24 /* IP_BIND_ADDRESS_NO_PORT */, &yes,
+            socklen_t(MemoryLayout<Int32>.size))
+        guard Self.call(Glibc.bind, descriptor, &own) == 0,
+            Self.call(Glibc.connect, descriptor, &broker) == 0
+        else {
+            let code = errno
+            Glibc.close(descriptor)
+            throw TestFailure("connect: \(code)")
+        }
+        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+    }
+
+    deinit { Glibc.close(descriptor) }
+
+    private static func address(_ host: UInt32, port: UInt16) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = host.bigEndian
+        address.sin_port = port.bigEndian
+        return address
+    }
+
+    private static func call(
+        _ function: (Int32, UnsafePointer<sockaddr>?, socklen_t) -> Int32, _ descriptor: Int32,
+        _ address: inout sockaddr_in
+    ) -> Int32 {
+        withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                function(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+    }
+
+    /// Bytes that the kernel took; 0 where its buffer is full, nil where the connection is over.
+    @discardableResult
+    func send(_ bytes: [UInt8]) -> Int? {
+        let count = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        if count >= 0 { return count }
+        return errno == EAGAIN ? 0 : nil
+    }
+
+    /// Whether the broker has ended the connection. Throws away what it has said.
+    var isClosed: Bool {
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = recv(descriptor, &chunk, chunk.count, 0)
+            if count > 0 { continue }
+            return count == 0 || (errno != EAGAIN && errno != EINTR)
+        }
+    }
+}
+
+/// Waits, without keeping others from the processor, until a condition holds.
+func eventually(
+    within seconds: Double = 20, _ what: String, _ isDone: () throws -> Bool
+) async throws {
+    let end = ContinuousClock.now + .seconds(seconds)
+    while try !isDone() {
+        if ContinuousClock.now > end { throw TestFailure("\(seconds) s passed without \(what)") }
+        await Deadline(seconds: 0.005).wait()
+    }
+}

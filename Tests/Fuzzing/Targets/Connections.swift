@@ -1,0 +1,257 @@
+// The bytes of several connections through the real dialects, core and carrier, with commits, time,
+// losses and restarts in between. The sockets are arrays, the store is the simulation's.
+
+import BrokerCore
+import BrokerSimulation
+import Dialects
+import Primitives
+
+/// An input is a row of steps: a byte whose lower three bits say what happens and whose upper bits
+/// say to whom, and for bytes that arrive their count and themselves.
+func fuzzConnection(_ bytes: UnsafeRawBufferPointer) {
+    var input = InputReader(bytes)
+    var host = FuzzedBroker()
+    for _ in 0..<512 where !input.isAtEnd {
+        let step = input.readByte()
+        let peer = Int(step >> 3) % FuzzedBroker.peerCount
+        switch step & 7 {
+        case 0...3: host.receive(input.read(Int(input.readByte())), from: peer)
+        case 4: host.lose(peer)
+        case 5: host.commit()
+        case 6: host.pass(milliseconds: 1 << (step >> 3))
+        default: step >> 3 == 31 ? host.restart() : host.commit()
+        }
+        host.broker.checkInvariants()
+    }
+}
+
+/// One lane of a broker that lets everybody in, and its peers.
+private struct FuzzedBroker: ~Copyable {
+    static let peerCount = 4
+    private static let packetMaximum = 4_096
+
+    private(set) var broker: Broker
+    private var store = InMemoryStore()
+    private var desk: PacketDesk
+    private var carrier = EffectCarrier(packetMaximum: FuzzedBroker.packetMaximum)
+    private var host = PeerTable()
+    private var doorkeeper = OpenDoor()
+    private var notes = NoNotes()
+    private var effects = Effects(laneCount: 1)
+    private var laneEffects = EffectLane()
+    private var generation: UInt32 = 1
+    private var now = Moment(
+        instant: Instant(milliseconds: 1_000_000), unixMilliseconds: 1_790_000_000_000)
+
+    init() {
+        broker = Broker(at: now)
+        desk = PacketDesk(
+            lane: 0, terms: [ListenerTerms(allowsAnonymous: true)],
+            packetMaximum: FuzzedBroker.packetMaximum)
+        start()
+        precondition(broker.addApp(OpenDoor.app, keyDigest: nil, rights: .everything))
+        commit()
+    }
+
+    deinit { host.free() }
+
+    private mutating func start() {
+        let state = store.restore(into: &broker)
+        do throws(RestoreError) {
+            try broker.finishRestoring(state, newEpochSeed: 7, at: now)
+        } catch {
+            preconditionFailure("the core cannot read what it wrote: \(error)")
+        }
+    }
+
+    // MARK: Steps
+
+    mutating func receive(_ bytes: UnsafeRawBufferPointer, from peer: Int) {
+        if host.peers[peer].connection == nil { open(peer) }
+        host.peers[peer].unread += bytes
+        read(peer)
+    }
+
+    private mutating func read(_ peer: Int) {
+        guard let connection = host.peers[peer].connection else { return }
+        let count = host.peers[peer].unread.count
+        host.peers[peer].unread.withUnsafeBytes {
+            UnsafeMutableRawBufferPointer(rebasing: host.arena[..<count]).copyMemory(from: $0)
+        }
+        host.incomingCount = count
+        let arena = UnsafeRawBufferPointer(host.arena)
+        let outcome = desk.receive(
+            ByteRange(offset: 0, count: count), of: arena, from: connection, host: &host,
+            doorkeeper: &doorkeeper, notes: &notes)
+        precondition(outcome.consumed <= count)
+        host.peers[peer].unread.removeFirst(outcome.consumed)
+        enterCore(arena)
+    }
+
+    mutating func lose(_ peer: Int) {
+        guard let connection = host.peers[peer].connection else { return }
+        host.peers[peer] = Peer()
+        desk.closed(connection, .lost)
+        enterCore(UnsafeRawBufferPointer(start: nil, count: 0))
+    }
+
+    mutating func commit() {
+        var batch = StoreBatch()
+        var result = StoreResult()
+        while broker.takeBatch(into: &batch, at: now) {
+            store.carryOut(batch, into: &result)
+            broker.stored(result, at: now, effects: &effects)
+            carryOut()
+        }
+    }
+
+    mutating func pass(milliseconds: UInt64) {
+        now.instant = now.instant.advanced(byMilliseconds: milliseconds)
+        now.unixMilliseconds += milliseconds
+        broker.advance(to: now, effects: &effects)
+        carryOut()
+    }
+
+    /// Dies and comes back with what was committed.
+    mutating func restart() {
+        for peer in 0..<Self.peerCount {
+            guard let connection = host.peers[peer].connection else { continue }
+            desk.closed(connection, .lost, isTold: false)
+            host.peers[peer] = Peer()
+        }
+        desk.events.removeAll()
+        effects = Effects(laneCount: 1)
+        broker = Broker(at: now)
+        start()
+    }
+
+    // MARK: A turn
+
+    private mutating func open(_ peer: Int) {
+        let connection = ConnectionID(lane: 0, slot: peer, generation: generation)
+        generation += 1
+        host.peers[peer] = Peer(connection: connection)
+        desk.conversations.open(connection, terms: 0)
+    }
+
+    private mutating func enterCore(_ arena: UnsafeRawBufferPointer) {
+        for event in desk.events {
+            broker.step(event, bytes: arena, at: now, effects: &effects)
+        }
+        desk.events.removeAll(keepingCapacity: true)
+        broker.advance(to: now, effects: &effects)
+        carryOut()
+    }
+
+    private mutating func carryOut() {
+        repeat {
+            effects.exchange(0, with: &laneEffects)
+            carrier.carryOut(
+                laneEffects, at: now.instant, conversations: &desk.conversations, host: &host,
+                notes: &notes, events: &desk.events)
+            laneEffects.removeAll()
+            for event in desk.events {
+                broker.step(
+                    event, bytes: UnsafeRawBufferPointer(start: nil, count: 0), at: now,
+                    effects: &effects)
+            }
+            desk.events.removeAll(keepingCapacity: true)
+        } while !effects[0].isEmpty
+        for peer in 0..<Self.peerCount {
+            if host.peers[peer].isClosing { lose(peer) }
+            if host.peers[peer].isReleased {
+                host.peers[peer].isReleased = false
+                read(peer)
+            }
+        }
+    }
+}
+
+private struct Peer {
+    var connection: ConnectionID?
+    var unread: [UInt8] = []
+    var isClosing = false
+    /// It was let in: what came behind its CONNECT is to be read.
+    var isReleased = false
+}
+
+/// Peers that take every packet at once, whatever its size, and forget it.
+private struct PeerTable: ConnectionHost {
+    var peers = [Peer](repeating: Peer(), count: FuzzedBroker.peerCount)
+    /// Of exactly the size of the packet, so that a sanitizer sees a byte too many.
+    private var room = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
+
+    /// The turn's incoming bytes, with room for what aliases stand for.
+    let arena = UnsafeMutableRawBufferPointer.allocate(
+        byteCount: unreadMaximum + TopicAliasLimits.burstByteCountMaximum, alignment: 1)
+    var incomingCount = 0
+    static let unreadMaximum = 1 << 18
+
+    func free() {
+        room.deallocate()
+        arena.deallocate()
+    }
+
+    mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
+        let range = ByteRange(offset: incomingCount, count: bytes.count)
+        UnsafeMutableRawBufferPointer(rebasing: arena[incomingCount...]).copyMemory(from: bytes)
+        incomingCount += bytes.count
+        return range
+    }
+
+    private func has(_ connection: ConnectionID) -> Bool {
+        connection.slot < peers.count && peers[connection.slot].connection == connection
+            && !peers[connection.slot].isClosing
+    }
+
+    mutating func reservePacket(
+        _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
+    ) -> UnsafeMutableRawPointer? {
+        guard has(connection) else { return nil }
+        if room.count != byteCount {
+            room.deallocate()
+            room = .allocate(byteCount: byteCount, alignment: 1)
+        }
+        return room.baseAddress
+    }
+
+    mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID) {
+        precondition(byteCount == room.count, "a packet of another size than reserved")
+    }
+
+    mutating func closeConnection(_ connection: ConnectionID) {
+        if has(connection) { peers[connection.slot].isClosing = true }
+    }
+
+    mutating func acceptConnection(_ connection: ConnectionID, silenceMilliseconds: UInt64) {
+        if has(connection) { peers[connection.slot].isReleased = true }
+    }
+
+    mutating func holdConnection(_ connection: ConnectionID) {}
+}
+
+/// Believes what is presented; its random numbers are 1, 2, 3 and so on.
+private struct OpenDoor: Doorkeeper {
+    static let app = Array("app".utf8)
+    private var count: UInt64 = 0
+
+    mutating func claim(
+        token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
+    ) -> Claim? { .anonymous(user: token) }
+
+    mutating func claim(
+        app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
+    ) -> Claim? { .anonymous(user: user) }
+
+    mutating func claim(of connection: ConnectionID) -> Claim? { nil }
+
+    mutating func makeRandomNumber() -> UInt64 {
+        count += 1
+        return count
+    }
+}
+
+private struct NoNotes: NoteTaker {
+    mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) {}
+    mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {}
+}

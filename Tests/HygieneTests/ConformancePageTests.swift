@@ -1,0 +1,204 @@
+// docs/CONFORMANCE.md from the tests: each statement of MQTT with the tests that name it. A test
+// names what it proves in a comment right above it, such as `// [MQTT-3.1.0-1]
+// [MQTT-3.1.0-2/311]`; a vector of Tests/Vectors/mqtt/invalid.txt names what it breaks.
+// MARTLET_UPDATE_DOCS=1 writes the page.
+import Foundation
+import Testing
+
+@Suite struct ConformancePageTests {
+    @Test func `the page of conformance is what statements and tests say`() throws {
+        let page = try Page().text
+        let path = Repository.root.appending(path: "docs/CONFORMANCE.md")
+        if ProcessInfo.processInfo.environment["MARTLET_UPDATE_DOCS"] == "1" {
+            try page.write(to: path, atomically: true, encoding: .utf8)
+        }
+        let written = try? String(contentsOf: path, encoding: .utf8)
+        #expect(
+            written == page,
+            "run MARTLET_UPDATE_DOCS=1 swift test --filter ConformancePageTests")
+    }
+
+    @Test func `every statement that a test names exists`() throws {
+        let page = try Page()
+        let known = Set(page.statements.map(\.name))
+        let strangers = Set(page.proofs.keys).subtracting(known).sorted()
+        expectNone(strangers, remedy: "Correct the number, or add it to Tests/Conformance.")
+    }
+
+    @Test func `every mutation that the page shows names a test there is`() throws {
+        let page = try Page()
+        let names = Set(page.tests.map(\.name))
+        let strangers = page.mutations.map(\.test).filter { !names.contains($0) }
+        expectNone(strangers, remedy: "Name the test in Tests/Conformance/mutations.txt anew.")
+    }
+}
+
+/// A numbered statement of one of the specifications.
+private struct Statement {
+    enum Binding: String {
+        case broker, client
+        /// What it asks for depends on something that is not there.
+        case none
+    }
+
+    let version: String
+    let number: String
+    let binding: Binding
+    let meaning: String
+    let reason: String
+
+    /// As tests write it: the number of 3.1.1 is marked.
+    var name: String { version == "5.0" ? number : "\(number)/311" }
+}
+
+private struct Mutation {
+    let statement: String
+    let change: String
+    let test: String
+}
+
+/// The page, and what it is made of.
+private struct Page {
+    var statements: [Statement] = []
+    /// Tests by the statement they name.
+    var proofs: [String: [String]] = [:]
+    var tests: [(name: String, file: String)] = []
+    var mutations: [Mutation] = []
+
+    init() throws {
+        var meanings: [String: String] = [:]
+        for fields in try Self.rows("Tests/Conformance/statements.txt") {
+            var meaning = fields[3]
+            if meaning.hasPrefix("=") { meaning = meanings[String(meaning.dropFirst())] ?? "" }
+            if fields[0] == "5.0" { meanings[fields[1]] = meaning }
+            statements.append(
+                Statement(
+                    version: fields[0], number: fields[1],
+                    binding: Statement.Binding(rawValue: fields[2])!, meaning: meaning,
+                    reason: fields.count > 4 ? fields[4] : ""))
+        }
+        for file in try Repository.files(in: ["Tests"], endings: [".swift"]) { read(file) }
+        for fields in try Self.rows("Tests/Vectors/mqtt/invalid.txt") {
+            guard let mark = fields[4].range(of: "breaks=MQTT-") else { continue }
+            let name = String(fields[4][mark.upperBound...])
+            proofs[name, default: []].append("vector `\(fields[0])`")
+        }
+        mutations = try Self.rows("Tests/Conformance/mutations.txt").map {
+            Mutation(statement: $0[0], change: $0[1], test: $0[2])
+        }
+    }
+
+    private static func rows(_ path: String) throws -> [[String]] {
+        try Repository.file(path).lines.filter { !$0.isEmpty && !$0.hasPrefix("#") }.map {
+            $0.split(separator: "\t", omittingEmptySubsequences: false).map(String.init)
+        }
+    }
+
+    /// Takes the tests of a file with the statements above them.
+    private mutating func read(_ file: Repository.File) {
+        var named: [String] = []
+        var isTest = false
+        for line in file.lines {
+            let text = line.drop { $0 == " " }
+            if text.hasPrefix("//") {
+                for match in text.matches(of: /\[MQTT-([0-9.\-]+(?:\/311)?)\]/) {
+                    named.append(String(match.1))
+                }
+            } else if text.hasPrefix("@Test") || isTest {
+                isTest = true
+                guard let match = text.firstMatch(of: /func `([^`]+)`/) else { continue }
+                isTest = false
+                let test = String(match.1)
+                tests.append((test, file.path))
+                for name in named { proofs[name, default: []].append("*\(test)*") }
+                named = []
+            } else {
+                named = []
+            }
+        }
+    }
+
+    var text: String {
+        var lines = Self.introduction + countLines + mutationLines
+        for version in ["5.0", "3.1.1"] {
+            lines += [
+                "", "## MQTT \(version)", "", "| statement | meaning | proof |", "|---|---|---|",
+            ]
+            for statement in statements where statement.version == version {
+                lines.append(
+                    "| MQTT-\(statement.number) | \(statement.meaning) | \(proof(statement)) |")
+            }
+        }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    private var countLines: [String] {
+        var lines = [
+            "| MQTT | statements | bind the broker | proven | open | bind clients | do not apply |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for version in ["5.0", "3.1.1"] {
+            let all = statements.filter { $0.version == version }
+            let broker = all.filter { $0.binding == .broker }
+            let open = broker.filter { proofs[$0.name] == nil }.count
+            let others = [Statement.Binding.client, .none].map { binding in
+                all.filter { $0.binding == binding }.count
+            }
+            lines.append(
+                "| \(version) | \(all.count) | \(broker.count) | \(broker.count - open) | \(open) "
+                    + "| \(others[0]) | \(others[1]) |")
+        }
+        let open = statements.filter { $0.binding == .broker && proofs[$0.name] == nil }
+        if !open.isEmpty {
+            let names = open.map { "[MQTT-\($0.name)]" }.joined(separator: ", ")
+            lines += ["", "Not proven: \(names)."]
+        }
+        return lines
+    }
+
+    private func proof(_ statement: Statement) -> String {
+        switch statement.binding {
+        case .client: return "binds the client"
+        case .none: return "does not apply: \(statement.reason)"
+        case .broker: break
+        }
+        guard let found = proofs[statement.name] else { return "**not proven**" }
+        let tests = found.filter { $0.hasPrefix("*") }
+        let vectors = found.filter { !$0.hasPrefix("*") }
+        var shown = Array(tests.prefix(4))
+        if tests.count > 4 { shown.append("and \(tests.count - 4) more") }
+        if !vectors.isEmpty {
+            let more = vectors.count > 1 ? " and \(vectors.count - 1) more" : ""
+            shown.append(vectors[0] + more)
+        }
+        return shown.joined(separator: "; ")
+    }
+
+    private var mutationLines: [String] {
+        if mutations.isEmpty { return [] }
+        var lines = [
+            "", "## Rules that were disabled", "",
+            "The statements were chosen at random. For each, the code that decides it was changed",
+            "as the table says, and the test failed; then the change was taken back.", "",
+            "| statement | change | test that failed |", "|---|---|---|",
+        ]
+        for mutation in mutations {
+            lines.append("| MQTT-\(mutation.statement) | \(mutation.change) | *\(mutation.test)* |")
+        }
+        return lines
+    }
+
+    private static let introduction: [String] = """
+        # Conformance to MQTT
+
+        Every normative statement of MQTT 5.0 and MQTT 3.1.1 in our own words, with the tests that
+        prove it. This page is made from `Tests/Conformance`, from the comments above the tests, and
+        from `Tests/Vectors/mqtt/invalid.txt`, whose packets are decoded by `MQTTVectorTests` and
+        thrown at a running broker by `MQTTConformance`; `ConformancePageTests` holds it to them.
+
+        Most tests run a broker and speak to it byte by byte: `swift test --filter MQTTConformance`.
+        `TESTING.md` names the public suites that the broker is tested with, and where it deviates
+        from what they expect.
+
+        """.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+}

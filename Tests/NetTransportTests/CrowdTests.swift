@@ -1,0 +1,146 @@
+// A crowd at the door: how many may be on their way in, who waits, and who is sent away.
+import Glibc
+import Primitives
+import Testing
+
+@testable import NetTransport
+
+@Suite struct CrowdTests {
+    private func configuration(
+        _ change: (inout EventLoop.Configuration) -> Void
+    ) -> EventLoop.Configuration {
+        var configuration = EventLoop.Configuration()
+        change(&configuration)
+        return configuration
+    }
+
+    /// What a login does.
+    private func logIn(_ connection: ConnectionID, _ bench: inout Bench) {
+        bench.loop.setDeadline(.keepAlive, for: connection, afterMilliseconds: 60_000)
+    }
+
+    @Test func `those who wait come in as soon as there is room, in their order`() throws {
+        var bench = try Bench(
+            .plain,
+            configuration {
+                $0.pendingMaximum = 1
+                // Only room, and no clock, lets anybody in.
+                $0.acceptPauseMilliseconds = 60_000
+                $0.crowdedSilenceMilliseconds = 60_000
+            })
+        bench.recorder.manner = .collect
+        var sockets: [Int32] = []
+        for number in 0..<5 {
+            sockets.append(try connectedSocket(to: bench.address))
+            #expect(send(sockets[number], [UInt8(number)], 1, 0) == 1)
+        }
+        defer { for socket in sockets { close(socket) } }
+        for number in 0..<5 {
+            bench.turn { _, recorder in recorder.received.count == number + 1 }
+            #expect(bench.loop.pendingCount == 1 && bench.recorder.accepted.count == number + 1)
+            let connection = bench.recorder.accepted[number]
+            #expect(bench.recorder.received[connection] == [UInt8(number)])
+            logIn(connection, &bench)
+        }
+        #expect(bench.recorder.pauses == Array(repeating: .crowded, count: 4))
+    }
+
+    @Test func `who is silent leaves its place to others, who speaks keeps it`() throws {
+        var bench = try Bench(
+            .plain,
+            configuration {
+                $0.pendingMaximum = 2
+                $0.acceptPauseMilliseconds = 20
+                $0.crowdedSilenceMilliseconds = 400
+            })
+        bench.recorder.manner = .collect
+        let sockets = [
+            try connectedSocket(to: bench.address), try connectedSocket(to: bench.address),
+        ]
+        defer { for socket in sockets { close(socket) } }
+        bench.turn { _, recorder in recorder.accepted.count == 2 }
+        let (silent, talker) = (bench.recorder.accepted[0], bench.recorder.accepted[1])
+        // Nobody else wants in: silence costs nothing.
+        let end = bench.loop.now.advanced(byMilliseconds: 600)
+        bench.turn { loop, _ in loop.now >= end }
+        #expect(bench.recorder.deadlines.isEmpty)
+        #expect(send(sockets[1], "x", 1, 0) == 1)
+        bench.turn { _, recorder in !recorder.received.isEmpty }
+        let next = try connectedSocket(to: bench.address)
+        defer { close(next) }
+        bench.turn { _, recorder in recorder.accepted.count == 3 }
+        #expect(bench.recorder.end(of: silent) != nil)
+        #expect(bench.recorder.end(of: talker) == nil)
+    }
+
+    @Test func `handshakes that hang do not hold up who has none to make`() throws {
+        var bench = try Bench(
+            .tls13,
+            configuration {
+                $0.handshakesMaximum = 2
+                $0.acceptPauseMilliseconds = 20
+                $0.crowdedSilenceMilliseconds = 300
+            })
+        let plain = try Listener(on: .loopback(port: 0), tls: nil, tag: 6)
+        try bench.loop.listen(on: plain)
+        let silent = [
+            try connectedSocket(to: bench.address), try connectedSocket(to: bench.address),
+        ]
+        defer { for socket in silent { close(socket) } }
+        bench.turn { loop, _ in loop.handshakingCount == 2 }
+        let other = try connectedSocket(to: plain.address)
+        defer { close(other) }
+        bench.turn { _, recorder in recorder.accepted.count == 1 }
+        let (_, server) = try bench.connect()
+        #expect(bench.loop.counters[closed: .handshakeTimeout] > 0)
+        #expect(bench.loop.tlsSummary(of: server) != nil)
+        #expect(bench.loop.handshakingCount < 2)
+    }
+
+    @Test func `counts of who is on the way in come back to none, however it ends`() throws {
+        var bench = try Bench(.tls13, configuration { $0.authenticationMilliseconds = 200 })
+        // Garbage in place of a handshake, a reset, silence, and a handshake without a login.
+        let garbage = try connectedSocket(to: bench.address)
+        #expect(send(garbage, "GET / HTTP/1.0\r\n\r\n", 18, 0) == 18)
+        let reset = try connectedSocket(to: bench.address)
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(reset, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+        close(reset)
+        let silent = try connectedSocket(to: bench.address)
+        defer { for socket in [garbage, silent] { close(socket) } }
+        _ = try bench.connect()
+        bench.turn { loop, _ in loop.pendingCount == 0 }
+        #expect(bench.loop.handshakingCount == 0)
+    }
+
+    @Test func `over all loops there are no more than the census allows`() throws {
+        let census = AddressCensus(maximumPerAddress: 0, totalMaximum: 1)
+        var first = try Bench(.plain, configuration { $0.census = census })
+        var second = try Bench(.plain, configuration { $0.census = census })
+        let one = try connectedSocket(to: first.address)
+        first.turn { _, recorder in recorder.accepted.count == 1 }
+        let two = try connectedSocket(to: second.address)
+        defer { close(two) }
+        second.turn { _, recorder in recorder.turnedAway == [.total] }
+        close(one)
+        first.turn { _, recorder in recorder.ends.count == 1 }
+        let three = try connectedSocket(to: second.address)
+        defer { close(three) }
+        second.turn { _, recorder in recorder.accepted.count == 1 }
+    }
+
+    @Test func `a connection that may be silent for ever is probed by the kernel`() throws {
+        var bench = try Bench()
+        let (_, server) = try bench.connect()
+        func isProbed() -> Bool {
+            var (value, size) = (Int32(0), socklen_t(MemoryLayout<Int32>.size))
+            let descriptor = bench.loop.slots[server.slot].descriptor
+            getsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &value, &size)
+            return value == 1
+        }
+        logIn(server, &bench)
+        #expect(!isProbed())
+        bench.loop.clearDeadline(of: server)
+        #expect(isProbed())
+    }
+}

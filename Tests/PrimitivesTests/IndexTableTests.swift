@@ -1,0 +1,62 @@
+// The table of bare indexes against the standard library's dictionary.
+import Testing
+
+@testable import Primitives
+
+@Suite struct IndexTableTests {
+    /// Keys by index, as the objects would hold them.
+    private static func find(
+        _ key: UInt64, in table: borrowing IndexTable, _ keys: [UInt64]
+    ) -> UInt32? {
+        table.find(table.hash(key)) { keys[Int($0)] == key }
+    }
+
+    @Test func `an empty table finds nothing`() {
+        let table = IndexTable()
+        let found = Self.find(1, in: table, [])
+        #expect(found == nil)
+        let count = table.count
+        #expect(count == 0)
+    }
+
+    @Test func `it does what a dictionary does, whatever comes and goes`() {
+        var table = IndexTable()
+        var model: [UInt64: UInt32] = [:]
+        var keys: [UInt64] = []
+        var state: UInt64 = 1
+        for _ in 0..<20_000 {
+            // A linear congruential generator: the test is the same each time.
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            let key = state >> 33 & 0x3FF
+            let found = Self.find(key, in: table, keys)
+            #expect(found == model[key])
+            if let index = model[key] {
+                let hash = table.hash(key)
+                let removed = [table.remove(index, hash: hash), table.remove(index, hash: hash)]
+                #expect(removed == [true, false])
+                model[key] = nil
+            } else {
+                table.insert(UInt32(keys.count), hash: table.hash(key))
+                model[key] = UInt32(keys.count)
+                keys.append(key)
+            }
+            let count = table.count
+            #expect(count == model.count)
+        }
+        for key in 0..<UInt64(0x400) {
+            let found = Self.find(key, in: table, keys)
+            #expect(found == model[key])
+        }
+    }
+
+    @Test func `keys of one hash are told apart by their objects`() {
+        var table = IndexTable()
+        for index in 0..<20 as Range<UInt32> { table.insert(index, hash: 5) }
+        let isRemoved = table.remove(7, hash: 5)
+        #expect(isRemoved)
+        let found = [13, 7, 19].map { wanted in table.find(5) { $0 == wanted } }
+        #expect(found == [13, nil, 19])
+        let other = table.find(6) { _ in true }
+        #expect(other == nil)
+    }
+}
