@@ -319,7 +319,12 @@ extension Broker {
 
     /// Ends the subscriptions of a connected session that its rights do not allow any more.
     mutating func dropForbiddenSubscriptions(_ session: UInt32, _ effects: inout Effects) {
-        guard !accesses[access(of: session)].rights.allowsAll(.subscribe) else { return }
+        // What begins with `$SYS` needs a right by name.
+        let app = users[sessions[session].user].app
+        if accesses[access(of: session)].rights.allowsAll(.subscribe) && apps[app].systemCount == 0
+        {
+            return
+        }
         var next = sessions[session].firstSubscription
         while next != Slab<Subscription>.none {
             let index = next

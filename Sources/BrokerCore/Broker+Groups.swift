@@ -240,6 +240,11 @@ extension Broker {
                 broker.enqueue(message, mailboxOf: user, &tally)
             } else {
                 broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
+                if let audience = broker.audience(ofAddress: .user, name, app: app) {
+                    broker.enqueue(
+                        message, audience: audience, excluding: Slab<Session>.none, &tally,
+                        moment, &effects)
+                }
             }
         }
         if groups.contains(group) { tell(group, .kicked, name, by: actor, moment, &effects) }
@@ -329,6 +334,12 @@ extension Broker {
         ) { broker, message, tally in
             broker.enqueue(
                 message, group: group, excluding: actor.session, &tally, moment, &effects)
+            let (name, app) = (broker.groups[group].name, broker.groups[group].app)
+            if let audience = broker.audience(ofAddress: .group, name, app: app) {
+                broker.enqueue(
+                    message, audience: audience, excluding: actor.session, &tally, moment,
+                    &effects)
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ struct AdministrationDoor: LoopHandler, ~Copyable {
     private let systemIntervalMilliseconds: UInt64
     private var systemTopics = SystemTopics()
     private var nextSystemRound = Instant(milliseconds: 0)
+    private var hasPublished = false
 
     /// - Parameter systemIntervalSeconds: between two rounds of `$SYS`; 0 for none.
     init(desk: OperatorDesk, systemIntervalSeconds: Int) {
@@ -44,7 +45,12 @@ struct AdministrationDoor: LoopHandler, ~Copyable {
     mutating func turnEnded(in loop: inout EventLoop) {
         guard systemIntervalMilliseconds > 0 else { return }
         if nextSystemRound <= loop.now {
-            desk.publish(systemTopics.values(desk.statistics(), at: loop.now))
+            // To sum up a million sessions holds the core up for some ten milliseconds: not for
+            // nobody. The first round is for who comes later.
+            if !hasPublished || desk.hasSystemSubscribers {
+                desk.publish(systemTopics.values(desk.statistics(), at: loop.now))
+                hasPublished = true
+            }
             nextSystemRound = loop.now.advanced(byMilliseconds: systemIntervalMilliseconds)
         }
         loop.nextWake = nextSystemRound

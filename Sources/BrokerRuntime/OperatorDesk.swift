@@ -77,6 +77,9 @@ struct OperatorDesk {
                 rates.counts, ProcessUsage.now(), TrustExpiry(listeners, trust, at: now)))
     }
 
+    /// Whether anybody hears what the broker tells of itself.
+    var hasSystemSubscribers: Bool { shared.enter { $0.broker.hasSystemSubscribers } }
+
     /// Publishes what the broker tells of itself.
     func publish(_ values: [SystemValue]) {
         let now = clock.moment()

@@ -36,7 +36,8 @@ struct EncodedPublication: ~Copyable {
         let block = MessageBlock(entry.block.bytes(in: lane.bytes.bytes))
         source.removeAll()
         let topic = appendTopic(of: block, receiver: conversations.user(of: delivery.connection))
-        let payload = appendPayload(of: block)
+        let payload = appendPayload(
+            of: block, receiver: conversations.user(of: delivery.connection))
         var packet = MQTT.Publish(version, topic: topic, payload: payload)
         if version == .v5 {
             packet.properties = appendProperties(of: block)
@@ -53,9 +54,10 @@ struct EncodedPublication: ~Copyable {
         packet.writeBody(to: &writer, from: source.bytes)
         template = MQTT.PublishTemplate(packet, body: body.bytes)
         // Mail has its receiver's name in its topic, so that it is encoded for each.
-        publication = block.kind == .unicast ? .max : delivery.publication
+        let isMail = block.kind == .unicast || block.kind == .kicked
+        publication = isMail ? .max : delivery.publication
         self.topic = .empty
-        if version == .v5, block.kind != .unicast {
+        if version == .v5, !isMail {
             self.topic = topic
             topicHash = OutgoingAliases.hash(topic.bytes(in: source.bytes))
         }
@@ -81,17 +83,46 @@ struct EncodedPublication: ~Copyable {
     }
 
     /// Any bytes as they are, a message as JSON.
-    private mutating func appendPayload(of block: MessageBlock) -> ByteRange {
+    private mutating func appendPayload(
+        of block: MessageBlock, receiver: [UInt8]
+    ) -> ByteRange {
+        if block.kind == .groupEvent || block.kind == .kicked {
+            return appendEvent(of: block, receiver: receiver)
+        }
         if block.marks.contains(.raw) || block.payload.isEmpty {
             return source.append(block.payload)
         }
-        let isGroup = block.kind == .group || block.kind == .groupEvent || block.kind == .kicked
+        let isGroup = block.kind == .group
         var envelope = TextEnvelope(payload: block.payload, from: block.sender, time: block.time)
         if isGroup { envelope.group = block.address }
         let range = source.reserve(envelope.byteCount)
         var writer = PacketWriter(source.mutableBytes(range))
         envelope.write(to: &writer)
         return range
+    }
+
+    /// What happened in a group. Whom the first three are about is their data; the other two say
+    /// that there is something new to be asked for.
+    private mutating func appendEvent(of block: MessageBlock, receiver: [UInt8]) -> ByteRange {
+        let names: [StaticString] = [
+            "joined", "left", "kicked", "allow-list-updated", "meta-updated",
+        ]
+        return receiver.withUnsafeBytes { receiver in
+            let none = UnsafeRawBufferPointer(start: nil, count: 0)
+            var (name, user) = ("kicked" as StaticString, receiver)
+            if block.kind == .groupEvent {
+                let number = Int(block.payload.first ?? 0)
+                name = names.indices.contains(number - 1) ? names[number - 1] : "unknown"
+                user =
+                    number <= 3 ? UnsafeRawBufferPointer(rebasing: block.payload.dropFirst()) : none
+            }
+            let envelope = EventEnvelope(
+                name, user: user, from: block.sender, time: block.time, group: block.address)
+            let range = source.reserve(envelope.byteCount)
+            var writer = PacketWriter(source.mutableBytes(range))
+            envelope.write(to: &writer)
+            return range
+        }
     }
 
     /// What travels along, and what the broker says of a message to an address.

@@ -126,6 +126,33 @@ struct MQTTWritingTests {
         #expect(lane.written() == encode(expected, topic + payload))
     }
 
+    @Test(arguments: [
+        (
+            MessageKind.groupEvent, "\u{1}bob", "$g/g1",
+            #"{"event":"joined","user":"bob","from":"alice","time":"1790000000000","groupid":"g1"}"#
+        ),
+        (
+            .groupEvent, "\u{4}\u{1}\u{3}bob", "$g/g1",
+            #"{"event":"allow-list-updated","from":"alice","time":"1790000000000","groupid":"g1"}"#
+        ),
+        (
+            .kicked, "", "$u/alice",
+            #"{"event":"kicked","user":"alice","from":"alice","time":"1790000000000","#
+                + #""groupid":"g1"}"#
+        ),
+    ])
+    func `tell what happens in groups as JSON`(
+        kind: MessageKind, data: String, topic: String, payload: String
+    ) {
+        let lane = mqttLane(.v311)
+        let message = lane.publish(kind, address: "g1", payload: Array(data.utf8))
+        lane.carryOut { $0.append(self.delivery(lane, message, .transient, .mqtt3)) }
+        let expected = MQTT.Publish(
+            .v311, topic: ByteRange(offset: 0, count: topic.utf8.count),
+            payload: ByteRange(offset: topic.utf8.count, count: payload.utf8.count))
+        #expect(lane.written() == encode(expected, topic + payload))
+    }
+
     @Test func `tell the core of a delivery that is larger than the client takes`() {
         let lane = mqttLane(packetMaximum: 20)
         let message = lane.publish(
