@@ -308,7 +308,10 @@ extension Broker {
 
     /// Ends the subscriptions of a connected session that its rights do not allow any more.
     mutating func dropForbiddenSubscriptions(_ session: UInt32, _ effects: inout Effects) {
-        guard !accesses[access(of: session)].rights.allowsAll(.subscribe) else { return }
+        let rights = accesses[access(of: session)].rights
+        let app = users[sessions[session].user].app
+        let hearsAllPresence = rights.allowsAll(.presence) || apps[app].presenceFilterCount == 0
+        if rights.allowsAll(.subscribe) && hearsAllPresence { return }
         var next = sessions[session].firstSubscription
         while next != Slab<Subscription>.none {
             let index = next
