@@ -23,7 +23,6 @@ public final class BrokerServer {
     var settings: BrokerSettings
     var files: FileWatch
     var nextDailyRound = Instant(milliseconds: 0)
-    private var wasStoreFull = false
     let rates: ClientRates
     let census: AddressCensus
     private let backups = BackupHandover()
@@ -83,6 +82,7 @@ public final class BrokerServer {
     ) {
         var configuration = configuration
         var watch = LaneWatch(shared.laneHandles)
+        var conditions = ConditionLog()
         var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
@@ -101,28 +101,23 @@ public final class BrokerServer {
                 }
                 notifier.ready()
             }
+            let (isFull, dropped) = shared.enter {
+                ($0.broker.hasFullStore, $0.broker.counters.queueDropped)
+            }
+            conditions.noteStore(isFull: isFull, log)
             let now = clock.moment().instant
             if now >= nextLook {
+                let pauses = shared.laneHandles.reduce(0) { $0 + $1.counters.acceptPauses }
+                conditions.noteLosses(dropped: dropped, acceptPauses: pauses, log)
                 nextLook = now.advanced(byMilliseconds: Self.fileWatchMilliseconds)
                 renewChangedFiles()
                 keepDaily()
-                reportStore()
             }
             if notifier.watchdogMilliseconds != nil, watch.haveTurned() { notifier.alive() }
             log.reportSuppressed()
         }
         notifier.stopping()
         stop()
-    }
-
-    /// Says when sends begin to be refused because the store is full, and when that ends.
-    private func reportStore() {
-        let room = shared.enter { $0.broker.storeRoom() }
-        guard room.isFull != wasStoreFull else { return }
-        wasStoreFull = room.isFull
-        log.write(
-            room.isFull ? .error : .info, room.isFull ? .storeFull : .storeHasRoom,
-            ["used": .number(room.usedBytes), "limit": .number(room.limitBytes)])
     }
 
     /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.

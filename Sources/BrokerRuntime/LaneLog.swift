@@ -124,10 +124,6 @@ struct LaneLog: NoteTaker, ~Copyable {
             ["address": .text("\(peer)"), "cause": .text("\(cause)")])
     }
 
-    func writeAcceptPaused(_ cause: AcceptPause) {
-        log.write(.warning, .acceptPaused, ["cause": .text("\(cause)")])
-    }
-
     /// A connection is gone. One that failed below the protocol has a line of its own: no TLS, a
     /// packet that was too large, a reset.
     mutating func takeClosed(
