@@ -320,9 +320,10 @@ extension Broker {
     /// Ends the subscriptions of a connected session that its rights do not allow any more.
     mutating func dropForbiddenSubscriptions(_ session: UInt32, _ effects: inout Effects) {
         // What begins with `$SYS` needs a right by name.
+        let rights = accesses[access(of: session)].rights
         let app = users[sessions[session].user].app
-        if accesses[access(of: session)].rights.allowsAll(.subscribe) && apps[app].systemCount == 0
-        {
+        let hearsAllPresence = rights.allowsAll(.presence) || apps[app].presenceFilterCount == 0
+        if rights.allowsAll(.subscribe) && hearsAllPresence && apps[app].systemCount == 0 {
             return
         }
         var next = sessions[session].firstSubscription

@@ -113,7 +113,8 @@ public final class BrokerServer {
             conditions.noteStore(isFull: isFull, log)
             let now = clock.moment().instant
             if now >= nextLook {
-                conditions.noteLosses(dropped: dropped, log)
+                let pauses = shared.laneHandles.reduce(0) { $0 + $1.counters.acceptPauses }
+                conditions.noteLosses(dropped: dropped, acceptPauses: pauses, log)
                 nextLook = now.advanced(byMilliseconds: Self.fileWatchMilliseconds)
                 renewChangedFiles()
                 keepDaily()

@@ -121,10 +121,6 @@ struct LaneHandler: LoopHandler, ~Copyable {
         notes.writeTurnedAway(peer, cause)
     }
 
-    mutating func acceptPaused(_ cause: AcceptPause, in loop: inout EventLoop) {
-        notes.writeAcceptPaused(cause)
-    }
-
     mutating func deadlineReached(
         _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
     ) {

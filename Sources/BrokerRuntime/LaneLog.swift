@@ -69,7 +69,8 @@ struct LaneLog: NoteTaker, ~Copyable {
     ) {
         for note in pending {
             let carrier = conversations.carrier(of: note.connection)
-            write(note, carrier, departures[carrier], loop)
+            let other = note.other.map { addressText(of: conversations.carrier(of: $0), loop) }
+            write(note, carrier, departures[carrier], other: other, loop)
         }
         pending.removeAll(keepingCapacity: true)
         departures.removeAll(keepingCapacity: true)
@@ -77,7 +78,7 @@ struct LaneLog: NoteTaker, ~Copyable {
     }
 
     private func write(
-        _ note: Pending, _ carrier: ConnectionID, _ departure: Departure?,
+        _ note: Pending, _ carrier: ConnectionID, _ departure: Departure?, other: String?,
         _ loop: borrowing EventLoop
     ) {
         let address = departure?.address ?? loop.peer(of: carrier)
@@ -88,14 +89,14 @@ struct LaneLog: NoteTaker, ~Copyable {
             reason = "connection-lost"
             detail = departure.detail.isEmpty ? "\(departure.cause)" : departure.detail
         }
-        if let other = note.other {
+        if let other {
             log.write(
                 note.kind.level, note.kind.logEvent,
                 [
                     "address": .text("\(address)"), "user": .text(note.user),
                     "device": .text(note.device), "reason": .text(reason),
                     "code": .number(note.reason.rawValue),
-                    "other": .text(addressText(of: other, loop)),
+                    "other": .text(other),
                 ])
             return
         }
@@ -121,10 +122,6 @@ struct LaneLog: NoteTaker, ~Copyable {
         log.write(
             .warning, .connectionRefused,
             ["address": .text("\(peer)"), "cause": .text("\(cause)")])
-    }
-
-    func writeAcceptPaused(_ cause: AcceptPause) {
-        log.write(.warning, .acceptPaused, ["cause": .text("\(cause)")])
     }
 
     /// A connection is gone. One that failed below the protocol has a line of its own: no TLS, a

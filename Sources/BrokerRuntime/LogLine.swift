@@ -35,8 +35,8 @@ public enum LogEvent: String, CaseIterable, Sendable {
     /// The store has no room for sends, or has it again: `state`.
     case storeFull = "store_full"
     case storeFailed = "store_failed"
-    /// Others wait: too many have yet to log in (`cause=crowded`), or the process is out of
-    /// descriptors or memory (`exhausted`).
+    /// Descriptors or memory ran out, or too many have not logged in: `pauses`, since the last such
+    /// line.
     case acceptPaused = "accept_paused"
     case administration
     /// Lines of one kind that were left out because there were too many: `of`,

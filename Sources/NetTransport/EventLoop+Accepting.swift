@@ -58,7 +58,7 @@ extension EventLoop {
             if isCrowded(listeners[index].listener) {
                 // Who is silent at the door is in nobody's way yet.
                 if isAwaited(listeners[index].listener) {
-                    rest(index, .crowded(nextLook: now), &handler)
+                    rest(index, .crowded(nextLook: now))
                 }
                 return
             }
@@ -71,7 +71,7 @@ extension EventLoop {
                 case EAGAIN:
                     return
                 case EMFILE, ENFILE, ENOMEM, ENOBUFS:
-                    rest(index, .exhausted(until: pauseEnd), &handler)
+                    rest(index, .exhausted(until: pauseEnd))
                     return
                 default:
                     // The peer gave up between its connect and our accept (ECONNABORTED and the
@@ -217,16 +217,10 @@ extension EventLoop {
 
     /// Takes a listener out of epoll for a while: its connections wait in the kernel, and a loop
     /// that cannot accept does not spin on them.
-    private mutating func rest<Handler: LoopHandler & ~Copyable>(
-        _ index: Int, _ rest: ListenerSeat.Rest, _ handler: inout Handler
-    ) {
+    private mutating func rest(_ index: Int, _ rest: ListenerSeat.Rest) {
         counters.acceptPauses += 1
         linux_epoll_remove(epoll, listeners[index].listener.descriptor)
         listeners[index].rest = rest
-        switch rest {
-        case .exhausted: handler.acceptPaused(.exhausted, in: &self)
-        case .crowded: handler.acceptPaused(.crowded, in: &self)
-        }
     }
 
     private var pauseEnd: Instant {

@@ -25,8 +25,8 @@ public enum TransportLimits {
     public static let crowdedSilenceMilliseconds: UInt64 = 3_000
 
     /// A connection without a keep-alive, whose peer may be silent for ever, is probed by the
-    /// kernel after an hour and a half of silence (the default of `limits.keepAliveMaximumSeconds`),
-    /// and is dead when five probes in five minutes go unanswered.
+    /// kernel after an hour and a half of silence, the default of the longest keep-alive, and is
+    /// dead when five probes in five minutes go unanswered.
     static let probeIdleSeconds: Int32 = 5_400
     static let probeIntervalSeconds: Int32 = 60
     static let probeCount: Int32 = 5

@@ -37,9 +37,6 @@ public protocol LoopHandler: ~Copyable {
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop)
 
-    /// A listener rests: others wait in the kernel.
-    mutating func acceptPaused(_ cause: AcceptPause, in loop: inout EventLoop)
-
     /// Another thread called `LoopHandle.wake` at least once since the last time.
     mutating func woken(in loop: inout EventLoop)
 
@@ -58,7 +55,6 @@ extension LoopHandler where Self: ~Copyable {
     public mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
     ) {}
-    public mutating func acceptPaused(_ cause: AcceptPause, in loop: inout EventLoop) {}
     public mutating func woken(in loop: inout EventLoop) {}
     public mutating func turnEnded(in loop: inout EventLoop) {}
     public mutating func stopping(in loop: inout EventLoop) {}
@@ -80,14 +76,6 @@ public enum RefusalCause: Hashable, Sendable {
     case total
     /// There was no memory for its TLS session.
     case memory
-}
-
-/// Why a listener rests.
-public enum AcceptPause: Hashable, Sendable {
-    /// The process is out of descriptors or memory.
-    case exhausted
-    /// Too many connections have yet to log in.
-    case crowded
 }
 
 /// A handler's answer to received bytes.

@@ -40,16 +40,19 @@ private final class Pipe {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         var conditions = ConditionLog()
         conditions.noteStore(isFull: false, log)
-        conditions.noteLosses(dropped: 0, log)
+        conditions.noteLosses(dropped: 0, acceptPauses: 0, log)
         #expect(pipe.drain() == [])
         for _ in 0..<3 { conditions.noteStore(isFull: true, log) }
         conditions.noteStore(isFull: false, log)
-        for dropped in [5, 5, 9] as [UInt64] { conditions.noteLosses(dropped: dropped, log) }
+        conditions.noteLosses(dropped: 5, acceptPauses: 0, log)
+        conditions.noteLosses(dropped: 5, acceptPauses: 2, log)
+        conditions.noteLosses(dropped: 9, acceptPauses: 2, log)
         #expect(
             pipe.drain() == [
                 "<3>level=error event=store_full state=full",
                 "<6>level=info event=store_full state=has-room",
                 "<4>level=warning event=queue_full dropped=5",
+                "<4>level=warning event=accept_paused pauses=2",
                 "<4>level=warning event=queue_full dropped=4",
             ])
     }

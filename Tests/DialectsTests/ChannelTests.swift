@@ -90,7 +90,7 @@ import WireFormat
         #expect(!lane.host.isHeld)
         #expect(lane.receive(channel(1, packet("ack-inbox"))) == ["fault protocolError"])
         lane.carryOut { $0.append(.close(name(0), .protocolError)) }
-        #expect(lane.written() == channel(1, [0x20, 0x02, 0x82, 0x00]))
+        #expect(lane.written() == channel(1, worded(0x20, [0x82, 0x00], .protocolError)))
         #expect(lane.receive(channel(1, packet("ack-inbox"))) == [])
         #expect(lane.phase == .established)
     }
@@ -98,7 +98,7 @@ import WireFormat
     @Test func `end with their last packet, and late ones are nobody's`() {
         open(7, as: name(0))
         lane.carryOut { $0.append(.close(name(0), .sessionTakenOver)) }
-        #expect(lane.written() == channel(7, [0xE0, 0x01, 0x8E]))
+        #expect(lane.written() == channel(7, worded(0xE0, [0x8E], .sessionTakenOver)))
         #expect(lane.receive(channel(7, packet("send-user-durable"))) == [])
         #expect(lane.receive(channel(7, packet("pingreq"))) == [])
         #expect(lane.written() == [])

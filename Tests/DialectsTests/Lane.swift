@@ -247,3 +247,9 @@ struct NoteList: NoteTaker {
         refusals.append(reason)
     }
 }
+
+/// A short packet that ends with its reason in words.
+func worded(_ first: UInt8, _ fields: [UInt8], _ reason: ReasonCode) -> [UInt8] {
+    let body = fields + Array(reason.text.utf8Bytes)
+    return [first, UInt8(body.count)] + body
+}

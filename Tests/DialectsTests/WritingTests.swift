@@ -43,7 +43,7 @@ struct WritingTests {
         lane.carryOut {
             $0.append(.refuse(lane.connection, .connectionRateExceeded, retryAfterSeconds: 42))
         }
-        #expect(lane.written() == [0x20, 2, 0x9F, 42])
+        #expect(lane.written() == worded(0x20, [0x9F, 42], .connectionRateExceeded))
         #expect(lane.host.isClosed)
         #expect(lane.phase == .closing)
     }
@@ -175,7 +175,7 @@ struct WritingTests {
         let other = Lane()
         other.establish()
         other.carryOut { $0.append(.close(other.connection, .sessionTakenOver)) }
-        #expect(other.written() == [0xE0, 1, 0x8E])
+        #expect(other.written() == worded(0xE0, [0x8E], .sessionTakenOver))
         #expect(other.phase == .closing)
     }
 

@@ -35,7 +35,6 @@ struct Recorder: LoopHandler {
     var deadlines: [ConnectionDeadline] = []
     var closesAtDeadline = true
     var turnedAway: [RefusalCause] = []
-    var pauses: [AcceptPause] = []
     var wakes = 0
     var drains = 0
     var goodbye: [UInt8] = []
@@ -112,10 +111,6 @@ struct Recorder: LoopHandler {
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
     ) {
         turnedAway.append(cause)
-    }
-
-    mutating func acceptPaused(_ cause: AcceptPause, in loop: inout EventLoop) {
-        pauses.append(cause)
     }
 
     mutating func woken(in loop: inout EventLoop) {

@@ -1,0 +1,35 @@
+// A certificate that is renewed by somebody who knows nothing of the broker, such as an ACME
+// client.
+
+import Foundation
+import MartletClient
+import Testing
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(1))) struct CertificateRenewalTests {
+        @Test func `a renewed certificate is noticed without a signal, and nobody is cut off`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let other = try await TestBroker()
+            let alice = try await broker.client("alice")
+            // Another authority's pair takes the place of this one, one file after the other: until
+            // both are there, the old pair serves.
+            for name in ["server.pem", "server-key.pem"] {
+                let renewed = try Data(
+                    contentsOf: URL(filePath: "\(other.directory)/certificates/\(name)"))
+                try renewed.write(
+                    to: URL(filePath: "\(broker.directory)/certificates/\(name)"),
+                    options: .atomic)
+            }
+            _ = try await broker.process.line(with: "event=configuration_reloaded", "files=")
+            var settings = try broker.settings("bob")
+            settings.trust = .authorityFile(other.authority)
+            let bob = try await connected(Client(settings))
+            try await alice.send(OutgoingMessage(to: .user("bob"), text: "over the old one"))
+            #expect(try await bob.nextMessage().text == "over the old one")
+            #expect(try broker.counter("sockets/closed") == 0)
+            #expect(try broker.counter("tls/certificate/days") > 0)
+        }
+    }
+}
