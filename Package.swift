@@ -111,7 +111,8 @@ let package = Package(
         .testTarget(
             name: "QueueStoreTests",
             dependencies: ["QueueStore", "BrokerSimulation", "BrokerCore", "Primitives"]),
-        .testTarget(name: "NetTransportTests", dependencies: ["NetTransport", "Primitives"]),
+        .testTarget(
+            name: "NetTransportTests", dependencies: ["NetTransport", "Primitives", "COpenSSL"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
         .testTarget(name: "AdministrationTests", dependencies: ["Administration"]),
         .testTarget(

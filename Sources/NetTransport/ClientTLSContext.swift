@@ -49,6 +49,9 @@ public final class ClientTLSContext: Sendable {
         }
     }
 
+    /// For tests, which want OpenSSL to tell them where a handshake stands.
+    func withPointer(_ body: (OpaquePointer) -> Void) { body(context.pointer) }
+
     /// A client session on a descriptor that is about to connect to `serverName`, a host name or a
     /// numeric address. A host name is sent along (SNI); either must stand in the certificate.
     func makeSession(

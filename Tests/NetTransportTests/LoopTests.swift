@@ -110,22 +110,29 @@ import Testing
             var bench = try Bench(.plain, configuration)
             var sockets: [Int32] = []
             for _ in 0..<3 { sockets.append(try connectedSocket(to: bench.address)) }
-            let lowest = dup(0)
-            close(lowest)
-            var limit = rlimit(rlim_cur: rlim_t(lowest), rlim_max: rlim_t(lowest))
-            try #require(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
-            // What other threads of the process have closed meanwhile is taken again.
-            while dup(0) >= 0 {}
+            let highest = dup(0)
+            var limit = rlimit(rlim_cur: rlim_t(highest + 1), rlim_max: rlim_t(highest + 1))
+            precondition(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
+            // Other threads of the process open and close files too: whatever they let go is taken,
+            // again and again, so that below the limit nothing is free.
+            var takers: [Int32] = [highest]
+            func takeAll() {
+                while case let taken = dup(0), taken >= 0 { takers.append(taken) }
+            }
+            takeAll()
 
             let turns = bench.loop.counters.turns
             let start = bench.loop.now
-            bench.turn { loop, _ in loop.counters.acceptPauses >= 4 }
+            bench.turn { loop, _ in
+                takeAll()
+                return loop.counters.acceptPauses == 4
+            }
             #expect(bench.recorder.accepted.isEmpty)
             #expect(bench.loop.now.milliseconds(since: start) >= 3 * 50)
             #expect(bench.loop.counters.turns - turns < 20)
 
             // Room again: those who waited in the kernel are served.
-            for descriptor in sockets { close(descriptor) }
+            for descriptor in sockets + takers { close(descriptor) }
             bench.turn { _, recorder in recorder.accepted.count == 3 }
             #expect(bench.recorder.accepted.count == 3)
         }

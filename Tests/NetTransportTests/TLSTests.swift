@@ -1,8 +1,11 @@
 // Who is believed, who is refused, and in which words.
+import COpenSSL
 import Glibc
-import NetTransport
 import Primitives
+import Synchronization
 import Testing
+
+@testable import NetTransport
 
 @Suite struct TLSTests {
     private var files: TestCertificates { .shared }
@@ -17,6 +20,45 @@ import Testing
             recorder.connected.contains(connection) || recorder.end(of: connection) != nil
         }
         return connection
+    }
+
+    @Test func `a connection that is open at its first step is told of`() throws {
+        // The server answers while the client is still in the call that sent its first words: that
+        // call then reads the answer too and is through. The server is on a thread of its own, and
+        // the client is held, between its words and its look at the socket, until the answer is
+        // there.
+        let server = try Listener(on: .loopback(port: 0), tls: serverTLS(), tag: 5)
+        let address = server.address
+        final class Flag: Sendable { let isSet = Atomic(false) }
+        let over = Flag()
+        let thread = try startThread {
+            guard var loop = try? EventLoop(.init(), handle: LoopHandle()) else { return }
+            try? loop.listen(on: server)
+            var recorder = Recorder()
+            while !over.isSet.load(ordering: .relaxed) {
+                _ = loop.turn(&recorder, waitMaximum: 20)
+            }
+        }
+        defer {
+            over.isSet.store(true, ordering: .relaxed)
+            pthread_join(thread, nil)
+        }
+        let context = try clientTLS()
+        context.withPointer { pointer in
+            SSL_CTX_set_info_callback(pointer) { session, place, _ in
+                guard place == SSL_CB_CONNECT_LOOP,
+                    SSL_get_state(session) == TLS_ST_CW_CLNT_HELLO
+                else { return }
+                var answer = pollfd(
+                    fd: SSL_get_fd(session), events: Int16(POLLIN), revents: 0)
+                poll(&answer, 1, 20_000)
+            }
+        }
+        var bench = try Bench()
+        let connection = try bench.loop.connect(
+            to: address, tls: context, serverName: "localhost")
+        bench.turn { _, recorder in recorder.connected.contains(connection) }
+        #expect(bench.loop.counters.handshakesCompleted == 1)
     }
 
     @Test func `a server of another authority is refused`() throws {
