@@ -87,7 +87,7 @@ let package = Package(
             ], swiftSettings: hot),
         .executableTarget(
             name: "martlet-micro", dependencies: ["BrokerCore", "WireFormat", "Primitives"],
-            path: "Bench/Micro", swiftSettings: hot),
+            path: "Bench/Micro", exclude: ["instructions"], swiftSettings: hot),
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
@@ -129,8 +129,8 @@ let package = Package(
         .testTarget(
             name: "BenchTests",
             dependencies: [
-                "martlet-bench", "martletd", "CommandLineOptions", "NetTransport", "WireFormat",
-                "Primitives",
+                "martlet-bench", "martlet-micro", "martletd", "CommandLineOptions", "NetTransport",
+                "WireFormat", "Primitives",
             ]),
         .testTarget(name: "HygieneTests"),
     ],
