@@ -5,6 +5,7 @@
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
 #   make fuzz    bytes from strangers             make install martletd and martlet into PREFIX
+#   make micro   instructions of the hot path, against their limits
 #   make firmware, firmware-test: the samples for devices
 
 # Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
@@ -80,6 +81,21 @@ bench: deps
 	Bench/Scenarios/allocations release
 	.build/release/martlet-bench compare --write docs/PERFORMANCE.md $(ARGS) \
 	    $(SCENARIOS:%=Bench/Scenarios/%.json5)
+
+# Instructions, retains and releases, and allocations of the hot path without sockets, against
+# Bench/Thresholds/instructions.txt. ARGS names cases: make micro ARGS=unicast
+.PHONY: micro
+micro: deps valgrind
+	$(SWIFT) build -c release --product martlet-micro
+	Bench/Micro/instructions $(ARGS)
+
+.PHONY: valgrind
+valgrind:
+	@command -v valgrind >/dev/null || { \
+	    echo "Installing valgrind with apt-get"; \
+	    root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	    $$root apt-get update -qq; \
+	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq valgrind; }
 
 .PHONY: lint
 lint: toolchain

@@ -89,7 +89,7 @@ let package = Package(
         .executableTarget(
             name: "martlet-micro",
             dependencies: ["BrokerCore", "WireFormat", "Primitives", "CLinuxShims"],
-            path: "Bench/Micro", swiftSettings: hot),
+            path: "Bench/Micro", exclude: ["instructions"], swiftSettings: hot),
 
         // Tests.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),

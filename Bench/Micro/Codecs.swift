@@ -1,34 +1,86 @@
-// MRT on its own: one SEND decoded, one DELIVER encoded for one receiver.
+// MRT and MQTT on their own: one SEND or PUBLISH decoded, one DELIVER or PUBLISH encoded for one
+// receiver of many.
 
 import Primitives
 import WireFormat
 
-func measureCodecs(times: Int) {
-    let source = Array("bench/f".utf8) + [UInt8](repeating: 0x6D, count: 100)
-    let address = ByteRange(offset: 0, count: 7)
-    let payload = ByteRange(offset: 7, count: 100)
-    var send = MRT.Send(grade: .durable, number: 1_000, target: .topic(address), payload: payload)
-    send.isRaw = true
-    let packet = UnsafeMutableRawBufferPointer.allocate(byteCount: 256, alignment: 8)
-    defer { packet.deallocate() }
-    var writer = PacketWriter(packet)
-    source.withUnsafeBytes { send.write(to: &writer, from: $0) }
-    let bytes = UnsafeRawBufferPointer(rebasing: packet[..<writer.byteCount])
+/// A message as it came, and room for one that goes.
+private struct Packets: ~Copyable {
+    let incoming: UnsafeMutableRawBufferPointer
+    let incomingByteCount: Int
+    let outgoing = UnsafeMutableRawBufferPointer.allocate(byteCount: 256, alignment: 8)
 
-    measure("decode SEND, 100 bytes to a topic", times: times) {
-        guard case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: 1024),
-            let decoded = try? MRT.Send(flags: frame.flags, body: frame.body.bytes(in: bytes))
+    init(_ packet: some WirePacket) {
+        incoming = .allocate(byteCount: 256, alignment: 8)
+        let source = Array("bench/f".utf8) + [UInt8](repeating: 0x6D, count: 100)
+        var writer = PacketWriter(incoming)
+        source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+        incomingByteCount = writer.byteCount
+    }
+
+    deinit {
+        incoming.deallocate()
+        outgoing.deallocate()
+    }
+
+    var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: incoming[..<incomingByteCount])
+    }
+
+    /// As much as follows an inbox number.
+    var tail: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: incoming[..<120]) }
+
+    var frame: PacketFrame {
+        guard case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: 1024)
         else { preconditionFailure("the packet was just encoded") }
-        use(decoded.payload)
+        return frame
     }
+}
 
-    let tail = UnsafeRawBufferPointer(rebasing: packet[..<120])
-    let out = UnsafeMutableRawBufferPointer.allocate(byteCount: 256, alignment: 8)
-    defer { out.deallocate() }
-    let template = MRT.DeliverTemplate(tail: tail, isRaw: true)
-    measure("encode DELIVER for one of many", times: times) {
-        var writer = PacketWriter(out)
-        template.write(grade: .durable, number: 1_000, to: &writer)
-        use(writer.byteCount)
-    }
+private let address = ByteRange(offset: 0, count: 7)
+private let payload = ByteRange(offset: 7, count: 100)
+
+func measureCodecs(times: Int) {
+    measure(
+        "decode-mrt", times: times,
+        prepare: {
+            var send = MRT.Send(
+                grade: .durable, number: 1_000, target: .topic(address), payload: payload)
+            send.isRaw = true
+            return Packets(send)
+        },
+        { packets in
+            let frame = packets.frame
+            guard
+                let send = try? MRT.Send(
+                    flags: frame.flags, body: frame.body.bytes(in: packets.bytes))
+            else { preconditionFailure("the packet was just encoded") }
+            use(send.payload)
+        })
+    measure(
+        "decode-mqtt5", times: times,
+        prepare: {
+            Packets(
+                MQTT.Publish(
+                    .v5, topic: address, payload: payload, qos: .atLeastOnce,
+                    packetIdentifier: 7))
+        },
+        { packets in
+            let frame = packets.frame
+            guard
+                let publish = try? MQTT.Publish(
+                    .v5, flags: frame.flags, body: frame.body.bytes(in: packets.bytes),
+                    from: .client)
+            else { preconditionFailure("the packet was just encoded") }
+            use(publish.payload)
+        })
+    measure(
+        "encode-mrt", times: times,
+        prepare: { Packets(MRT.Ping(isResponse: false)) },
+        { packets in
+            let template = MRT.DeliverTemplate(tail: packets.tail, isRaw: true)
+            var writer = PacketWriter(packets.outgoing)
+            template.write(grade: .durable, number: 1_000, to: &writer)
+            use(writer.byteCount)
+        })
 }

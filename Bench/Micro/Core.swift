@@ -1,5 +1,6 @@
-// The core on its own: a message to many who are online, and a durable one with its
-// acknowledgements and its batch. There is no store: its answers are made up here.
+// The core on its own: a message to many who are online, by each kind of address and among many
+// filters of others; and a durable one with its acknowledgements and its batch. There is no store:
+// its answers are made up here.
 
 import BrokerCore
 import Primitives
@@ -11,22 +12,20 @@ struct BenchCore: ~Copyable {
     private var batch = StoreBatch()
     private var moment = Moment(
         instant: Instant(milliseconds: 1), unixMilliseconds: 1_700_000_000_000)
-    /// "sender", the topic, the payload, and names.
-    private let text: [UInt8]
+    /// "sender", the topic, the payload, names and filters. Plain memory, so that an event costs no
+    /// more here than it does in the broker; what is not used of it costs nothing.
+    private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 27, alignment: 8)
+    private var textByteCount = 0
     private static let topic = ByteRange(offset: 6, count: 7)
     private static let payload = ByteRange(offset: 13, count: 100)
     private let sender = ConnectionID(lane: 0, slot: 0, generation: 1)
     private var sequence: UInt64 = 0
+    private var target = SendTarget.topic(BenchCore.topic)
+    private let receiverCount: Int
 
-    /// Connects a sender and `receivers`, who subscribe to the one topic.
-    init(receivers: Int, grade: Grade, expirySeconds: UInt32) {
-        var text = Array("senderbench/f".utf8) + [UInt8](repeating: 0x6D, count: 100)
-        let names = (0..<receivers).map { index in
-            let name = Array("r\(index)".utf8)
-            text += name
-            return ByteRange(offset: text.count - name.count, count: name.count)
-        }
-        self.text = text
+    /// Connects a sender and `receivers`; if they have a `grade`, they subscribe to the one topic.
+    init(receivers: Int, grade: Grade?, expirySeconds: UInt32 = 0) {
+        receiverCount = receivers
         broker = Broker(at: moment)
         broker.anonymousApp = Array("bench".utf8)
         let empty = RestoredState(
@@ -37,19 +36,95 @@ struct BenchCore: ~Copyable {
         } catch {
             preconditionFailure("nothing was restored: \(error)")
         }
-        precondition(broker.addApp(broker.anonymousApp, keyDigest: nil), "a core has no apps yet")
+        precondition(
+            broker.addApp(broker.anonymousApp, keyDigest: nil, rights: .everything),
+            "a core has no apps yet")
+        _ = place("senderbench/f" + String(repeating: "m", count: 100))
         connect(sender, ByteRange(offset: 0, count: 6), expirySeconds: 0)
-        for (index, name) in names.enumerated() {
+        for index in 0..<receivers {
             let connection = receiver(index)
-            connect(connection, name, expirySeconds: expirySeconds)
+            connect(connection, place("r\(index)"), expirySeconds: expirySeconds)
             commit()
-            step(
-                .subscribeReceived(
-                    connection,
-                    SubscribeRequest(requestIdentifier: 1, filter: BenchCore.topic, grade: grade)))
+            if let grade { subscribe(connection, BenchCore.topic, grade) }
+            effects[0].removeAll()
+        }
+    }
+
+    private mutating func subscribe(
+        _ connection: ConnectionID, _ filter: ByteRange, _ grade: Grade
+    ) {
+        step(
+            .subscribeReceived(
+                connection,
+                SubscribeRequest(requestIdentifier: 1, filter: filter, grade: grade)))
+        commit()
+    }
+
+    private mutating func place(_ word: String) -> ByteRange {
+        let range = ByteRange(offset: textByteCount, count: word.utf8.count)
+        UnsafeMutableRawBufferPointer(rebasing: text[textByteCount...])
+            .copyBytes(from: word.utf8)
+        textByteCount += word.utf8.count
+        return range
+    }
+
+    deinit {
+        text.deallocate()
+    }
+
+    // MARK: - Addresses
+
+    /// Messages go to one receiver by name.
+    mutating func addressUser() {
+        target = .user(place("r0"))
+    }
+
+    mutating func addressEverybody() {
+        target = .everybody
+    }
+
+    /// Messages go to a group of the sender and all receivers.
+    mutating func addressGroup() {
+        step(
+            .groupRequested(
+                sender, requestIdentifier: 1,
+                .create(
+                    GroupCreation(key: 1, title: .empty, meta: .empty, allowed: nil, seed: 1))))
+        commit()
+        var name: [UInt8] = []
+        for effect in effects[0].effects {
+            if case .respond(_, _, .success, let body) = effect {
+                name = Array(body.bytes(in: effects[0].bytes.bytes))
+            }
+        }
+        precondition(!name.isEmpty, "the group has an id")
+        let group = place(String(decoding: name, as: UTF8.self))
+        target = .group(group)
+        for index in 0..<receiverCount {
+            effects[0].removeAll()
+            step(.groupRequested(receiver(index), requestIdentifier: 1, .join(group)))
             commit()
+            // Members hear of each other.
+            acknowledge()
         }
         effects[0].removeAll()
+    }
+
+    /// Other sessions subscribe to filters that the topic does not match: as many as a session may
+    /// have each, with and without wildcards.
+    mutating func addFilters(_ count: Int) {
+        let each = 1000
+        for index in 0..<(count + each - 1) / each {
+            let connection = ConnectionID(
+                lane: 0, slot: receiverCount + 1 + index, generation: 1)
+            connect(connection, place("f\(index)"), expirySeconds: 0)
+            commit()
+            for filter in 0..<min(each, count - index * each) {
+                let tail = filter % 2 == 0 ? "state" : "+/state"
+                subscribe(connection, place("site/\(index)/\(filter)/\(tail)"), .transient)
+                effects[0].removeAll()
+            }
+        }
     }
 
     func receiver(_ index: Int) -> ConnectionID {
@@ -70,26 +145,25 @@ struct BenchCore: ~Copyable {
     }
 
     mutating func step(_ event: Event) {
-        text.withUnsafeBytes { bytes in
-            broker.step(event, bytes: bytes, at: moment, effects: &effects)
-        }
+        broker.step(event, bytes: UnsafeRawBufferPointer(text), at: moment, effects: &effects)
     }
 
     /// One message to the topic; the number of effects it had.
     mutating func send(_ grade: Grade) -> Int {
         if grade != .transient { sequence += 1 }
+        let isRaw = if case .topic = target { true } else { false }
+        let payload = BenchCore.payload
         step(
             .sendReceived(
                 sender,
                 SendRequest(
                     number: grade == .transient ? 0 : sequence, grade: grade,
-                    target: .topic(BenchCore.topic), isRaw: true, payload: BenchCore.payload,
-                    messageByteCount: 0)))
+                    target: target, isRaw: isRaw, payload: payload, messageByteCount: 50)))
         return effects[0].effects.count
     }
 
     /// Every receiver acknowledges what it was given, and the sender its result.
-    mutating func acknowledge(_ receivers: Int) {
+    mutating func acknowledge() {
         for effect in 0..<effects[0].effects.count {
             if case .deliver(let delivery) = effects[0].effects[effect] {
                 step(.inboxAcknowledged(delivery.connection, throughNumber: delivery.number))
@@ -108,30 +182,69 @@ struct BenchCore: ~Copyable {
     }
 }
 
-func measureFanOut(receivers: Int, deliveries: Int) {
-    var core = BenchCore(receivers: receivers, grade: .transient, expirySeconds: 0)
+/// Sends one transient message a time and checks that everybody gets it.
+private func measureSends(
+    _ name: String, receivers: Int, deliveries: Int, prepare: () -> BenchCore
+) {
     measure(
-        "route to \(receivers), each delivery", times: max(1, deliveries / receivers),
-        operationsEach: receivers
-    ) {
-        let count = core.send(.transient)
-        precondition(count == receivers, "everybody gets it")
-        core.effects[0].removeAll()
+        name, times: max(1, deliveries / receivers), operationsEach: receivers, prepare: prepare,
+        { core in
+            let count = core.send(.transient)
+            precondition(count == receivers, "everybody gets it")
+            core.effects[0].removeAll()
+        })
+}
+
+func measureFanOut(receivers: Int, deliveries: Int) {
+    measureSends("fanout-\(receivers)", receivers: receivers, deliveries: deliveries) {
+        BenchCore(receivers: receivers, grade: .transient)
+    }
+}
+
+func measureUnicast(times: Int) {
+    measureSends("unicast", receivers: 1, deliveries: times) {
+        var core = BenchCore(receivers: 100, grade: nil)
+        core.addressUser()
+        return core
+    }
+}
+
+func measureGroup(members: Int, deliveries: Int) {
+    measureSends("group-\(members)", receivers: members, deliveries: deliveries) {
+        var core = BenchCore(receivers: members, grade: nil)
+        core.addressGroup()
+        return core
+    }
+}
+
+func measureBroadcast(receivers: Int, deliveries: Int) {
+    measureSends("broadcast-\(receivers)", receivers: receivers, deliveries: deliveries) {
+        var core = BenchCore(receivers: receivers, grade: nil)
+        core.addressEverybody()
+        return core
+    }
+}
+
+/// One receiver among many filters of others.
+func measureMatch(filters: Int, times: Int) {
+    measureSends("match-\(filters)", receivers: 1, deliveries: times) {
+        var core = BenchCore(receivers: 1, grade: .transient)
+        core.addFilters(filters)
+        return core
     }
 }
 
 /// Enqueue, deliver, acknowledge: the whole life of a durable message whose receivers are faster
 /// than the disk, so that only its sender's result is left for the batch.
 func measureInboxes(receivers: Int, deliveries: Int) {
-    var core = BenchCore(receivers: receivers, grade: .durable, expirySeconds: 3600)
     measure(
-        "enqueue and acknowledge at \(receivers), each", times: max(1, deliveries / receivers),
-        operationsEach: receivers
-    ) {
-        let count = core.send(.durable)
-        precondition(count >= receivers, "everybody gets it")
-        core.acknowledge(receivers)
-        core.commit()
-        core.effects[0].removeAll()
-    }
+        "inbox-\(receivers)", times: max(1, deliveries / receivers), operationsEach: receivers,
+        prepare: { BenchCore(receivers: receivers, grade: .durable, expirySeconds: 3600) },
+        { core in
+            let count = core.send(.durable)
+            precondition(count >= receivers, "everybody gets it")
+            core.acknowledge()
+            core.commit()
+            core.effects[0].removeAll()
+        })
 }

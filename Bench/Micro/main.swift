@@ -1,8 +1,14 @@
 // The broker's own share of a message, without sockets: decode, match, route, encode and enqueue,
-// each by itself, in nanoseconds of CPU time. For finding out where a change went; what a user pays
-// is measured by martlet-bench. `martlet-micro 100` repeats everything 100 times as often as a
-// quick look needs; `martlet-micro asleep 100000` says what so many sleeping devices take of the
-// memory.
+// each by itself. For finding out where a change went; what a user pays is measured by
+// martlet-bench.
+//
+//     martlet-micro            every case, in nanoseconds of CPU time
+//     martlet-micro --list     their names
+//     martlet-micro NAME...    these cases, a hundredth as often: for callgrind, which
+//                              Bench/Micro/instructions starts
+//     martlet-micro asleep N   what N sleeping devices take of the memory
+//     MARTLET_REPEAT=2         each so many times as often: what differs between two runs is the
+//                              case itself, without its beginning and its end
 
 import BrokerCore
 import Glibc
@@ -16,14 +22,12 @@ func cpuNanoseconds() -> UInt64 {
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
 }
 
-/// Runs `body` so often and prints what one of its operations costs.
-func measure(_ name: String, times: Int, operationsEach: Int = 1, _ body: () -> Void) {
-    body()
-    let start = cpuNanoseconds()
-    for _ in 0..<times { body() }
-    let tenths = (cpuNanoseconds() - start) * 10 / UInt64(times * operationsEach)
-    let padding = String(repeating: " ", count: max(1, 44 - name.count))
-    print("\(name)\(padding)\(tenths / 10).\(tenths % 10) ns")
+/// What callgrind counts is what happens in here: it is told this name.
+@inline(never)
+func measured<Subject: ~Copyable>(
+    _ times: Int, _ subject: inout Subject, _ body: (inout Subject) -> Void
+) {
+    for _ in 0..<times { body(&subject) }
 }
 
 /// Keeps the optimiser from seeing that a result is not needed.
@@ -36,16 +40,54 @@ if CommandLine.arguments.dropFirst().first == "asleep" {
     measureTokens(count: count)
     exit(0)
 }
-let scale = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 1
+/// The cases that were asked for; empty for all.
+let wanted = Set(CommandLine.arguments.dropFirst())
+let isListing = wanted == ["--list"]
 
-measureCodecs(times: 100_000 * scale)
+/// Runs `body` so often and prints what one of its operations costs. What `prepare` builds is built
+/// for nobody who did not ask for it.
+func measure<Subject: ~Copyable>(
+    _ name: String, times: Int, operationsEach: Int = 1, prepare: () -> Subject,
+    _ body: (inout Subject) -> Void
+) {
+    guard !isListing else {
+        print(name)
+        return
+    }
+    guard wanted.isEmpty || wanted.contains(name) else { return }
+    var subject = prepare()
+    // What is made once, such as a table that grows, is made before.
+    for _ in 0..<2 { body(&subject) }
+    let start = cpuNanoseconds()
+    let times = times * repeats
+    measured(times, &subject, body)
+    let operations = times * operationsEach
+    let tenths = (cpuNanoseconds() - start) * 10 / UInt64(operations)
+    let padding = String(repeating: " ", count: max(1, 20 - name.count))
+    print("\(name)\(padding)\(operations) operations, \(tenths / 10).\(tenths % 10) ns each")
+}
+
+let repeats = getenv("MARTLET_REPEAT").flatMap { Int(String(cString: $0)) } ?? 1
+
+// Long enough for a clock; an instrumented run is a hundred times slower, and exact.
+let scale = wanted.isEmpty ? 1 : 100
+
+measureCodecs(times: 1_000_000 / scale)
 for receivers in [10, 100, 1000, 10_000, 100_000] {
-    measureFanOut(receivers: receivers, deliveries: 1_000_000 * scale)
+    measureFanOut(receivers: receivers, deliveries: 2_000_000 / scale)
+}
+measureUnicast(times: 1_000_000 / scale)
+for members in [10, 100, 1000] { measureGroup(members: members, deliveries: 2_000_000 / scale) }
+for receivers in [1000, 100_000] {
+    measureBroadcast(receivers: receivers, deliveries: 2_000_000 / scale)
+}
+for filters in [0, 1000, 100_000, 1_000_000] {
+    measureMatch(filters: filters, times: 300_000 / scale)
 }
 for receivers in [1, 100, 10_000] {
-    measureInboxes(receivers: receivers, deliveries: 300_000 * scale)
+    measureInboxes(receivers: receivers, deliveries: 300_000 / scale)
 }
-// A million filters take half a gigabyte and some time to make.
-for filters in scale >= 10 ? [10, 1000, 100_000, 1_000_000] : [10, 1000] {
-    measureMatching(filters: filters, messages: 20_000 * scale)
+// Exact and wildcard filters, beside those that do not match; too long for an instrumented run.
+if wanted.isEmpty {
+    for filters in [10, 1000, 100_000] { measureMatching(filters: filters, messages: 20_000) }
 }

@@ -12,6 +12,10 @@ struct malloc_counts {
     uint64_t frees;
     // Bytes asked for.
     uint64_t bytes;
+    // Calls of swift_retain and swift_release and their kin for bridged objects, from outside the
+    // runtime itself. Counted on x86-64; elsewhere they stay 0.
+    uint64_t retains;
+    uint64_t releases;
 };
 
 #endif

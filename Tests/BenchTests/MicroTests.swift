@@ -1,0 +1,46 @@
+// The micro-benchmarks as a program: each case does what it says, so that none rots between two
+// looks at its figures.
+import Foundation
+import Testing
+
+@Suite struct MicroTests {
+    private func run(_ arguments: String...) throws -> (status: Int32, lines: [String]) {
+        let root = URL(filePath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let program = Process()
+        program.executableURL = root.appending(path: ".build/debug/martlet-micro")
+        program.arguments = arguments
+        let output = Pipe()
+        program.standardOutput = output
+        try program.run()
+        let text = try output.fileHandleForReading.readToEnd() ?? Data()
+        program.waitUntilExit()
+        let lines = String(decoding: text, as: UTF8.self).split(separator: "\n").map(String.init)
+        return (program.terminationStatus, lines)
+    }
+
+    @Test(
+        .timeLimit(.minutes(2)),
+        arguments: [
+            "decode-mrt", "decode-mqtt5", "encode-mrt", "fanout-1000", "unicast", "group-10",
+            "broadcast-1000", "match-1000", "inbox-100",
+        ])
+    func `a case delivers to everybody and says what it cost`(name: String) throws {
+        let (status, lines) = try run(name)
+        #expect(status == 0)
+        #expect(lines.count == 1)
+        #expect(lines.first?.hasPrefix(name) == true)
+    }
+
+    @Test func `every case with a limit exists`() throws {
+        let root = URL(filePath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let limits = try String(
+            contentsOf: root.appending(path: "Bench/Thresholds/instructions.txt"), encoding: .utf8)
+        let names = Set(try run("--list").lines)
+        for line in limits.split(separator: "\n") where !line.hasPrefix("#") {
+            let name = String(line.prefix { $0 != " " })
+            #expect(names.contains(name), "\(name)")
+        }
+    }
+}
