@@ -130,10 +130,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
     ) {
         notes.takeClosed(connection, cause, loop)
         doorkeeper.closed(connection)
-        guard desk.conversations[connection] != nil else { return }
-        desk.conversations.close(connection)
-        if isStopping { return }
-        desk.events.append(.connectionClosed(connection, BrokerCore.CloseCause(cause)))
+        desk.closed(connection, BrokerCore.CloseCause(cause), isTold: !isStopping)
     }
 
     // MARK: - Turns
@@ -188,7 +185,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
             notes.explain(connection, refusal.detail)
         }
         doorkeeper.forgetRefusals()
-        notes.write(loop)
+        notes.write(loop, desk.conversations)
     }
 
     private mutating func carryOut(_ loop: inout EventLoop) {

@@ -32,7 +32,7 @@ final class Lane {
 
     /// The connection ends and another one takes its place.
     func reopen() {
-        desk.conversations.close(connection)
+        desk.closed(connection, .lost, isTold: false)
         desk.conversations.open(connection, terms: 0)
         host = RecordingHost()
         notes = NoteList()
