@@ -27,6 +27,9 @@ PREFIX ?= /usr/local
 LIBRARIES := 'openssl >= 3.0' lmdb
 PACKAGES := libssl-dev liblmdb-dev pkg-config
 
+# Other people's MQTT clients, which the tests start and compile.
+TEST_PACKAGES := mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev
+
 # Targets that firmware uses too, each after those it imports, and the machine they are checked for:
 # a Cortex-M4, as in the samples.
 EMBEDDED_MODULES := Primitives WireFormat ClientCore
@@ -39,9 +42,9 @@ FORMATTED := $(wildcard Sources Tests Bench Package.swift)
 build: deps
 	$(SWIFT) build
 
-# The tests that start programs use those of the same debug build.
+# The tests that start programs use those of the same debug build, and other people's MQTT clients.
 .PHONY: test
-test: deps
+test: deps test-deps
 	$(SWIFT) test
 
 # exec: Ctrl-C and `kill` reach the broker itself.
@@ -148,6 +151,20 @@ deps: toolchain
 	    root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	    $$root apt-get update -qq; \
 	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(PACKAGES); }
+
+# As above, for what only the tests need. Without root and sudo, install them by hand.
+.PHONY: test-deps
+test-deps:
+	@[ -x /usr/bin/mosquitto_pub ] && [ -x /usr/bin/gcc ] \
+	    && [ -e /usr/include/MQTTClient.h ] \
+	    && /usr/bin/python3 -c 'import paho.mqtt.client' 2>/dev/null || { \
+	    set -e; \
+	    command -v apt-get >/dev/null || { \
+	        echo "Missing for the tests: the counterparts of $(TEST_PACKAGES)." >&2; exit 1; }; \
+	    echo "Installing $(TEST_PACKAGES) with apt-get"; \
+	    root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	    $$root apt-get update -qq; \
+	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(TEST_PACKAGES); }
 
 .PHONY: toolchain
 toolchain:
