@@ -4,6 +4,7 @@
 #   make test    all tests                        make format  put the style right
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
+#   make install martletd, martlet into PREFIX/bin
 #   make firmware, firmware-test: the samples for devices
 
 # Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
@@ -13,6 +14,13 @@ ARGS ?=
 
 # What `make run` keeps: store, certificates, tokens. Delete it to start from nothing.
 DEV_DATA := dev-data
+
+# Programs that people run, here or on another host: with Swift's libraries inside, so that no Swift
+# has to be where they are copied to.
+RELEASE := -c release --static-swift-stdlib
+
+# Where `make install` puts them.
+PREFIX ?= /usr/local
 
 # What the code imports from the system, by pkg-config name and by Debian package.
 LIBRARIES := 'openssl >= 3.0' lmdb
@@ -38,24 +46,35 @@ test: deps
 # exec: Ctrl-C and `kill` reach the broker itself.
 .PHONY: run
 run: deps
-	$(SWIFT) build -c release --product martletd
-	$(SWIFT) build -c release --product martlet
+	$(SWIFT) build $(RELEASE) --product martletd
+	$(SWIFT) build $(RELEASE) --product martlet
 	exec .build/release/martletd --dev --data=$(DEV_DATA) $(ARGS)
+
+# docs/operating/install.md says what comes next. Not as root: the build is the user's.
+.PHONY: install
+install: deps
+	$(SWIFT) build $(RELEASE) --product martletd
+	$(SWIFT) build $(RELEASE) --product martlet
+	$$([ -w $(PREFIX)/bin ] || [ "$$(id -u)" = 0 ] || echo sudo) install -D -t $(PREFIX)/bin \
+	    .build/release/martletd .build/release/martlet
 
 .PHONY: sim
 sim: deps
 	$(SWIFT) build -c release --product martlet-sim
 	.build/release/martlet-sim $(ARGS)
 
-# Allocations against their thresholds, which must hold anywhere; then CPU time as ratios. Other
-# brokers are measured where they are installed. ARGS names scenarios: make bench ARGS=fanout-w16
+# Allocations against their thresholds, which must hold anywhere; then ratios to the floor and to
+# other brokers, where they are installed, into the tables of docs/PERFORMANCE.md. ARGS narrows it
+# down: make bench ARGS='--only fan-in --rounds 1'
+SCENARIOS := deliveries connections durable lives
 .PHONY: bench
 bench: deps
 	$(SWIFT) build -c release --product martletd
 	$(SWIFT) build -c release --product martlet-bench
 	$(SWIFT) build -c release --product MallocCount
 	Bench/Scenarios/allocations release
-	Bench/Scenarios/compare $(ARGS)
+	.build/release/martlet-bench compare --write docs/PERFORMANCE.md $(ARGS) \
+	    $(SCENARIOS:%=Bench/Scenarios/%.json5)
 
 .PHONY: lint
 lint: toolchain

@@ -82,8 +82,8 @@ let package = Package(
         .executableTarget(
             name: "martlet-bench",
             dependencies: [
-                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Threads",
-                "CLinuxShims", "COpenSSL",
+                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Configuration",
+                "Threads", "CLinuxShims", "COpenSSL",
             ], swiftSettings: hot),
         .executableTarget(
             name: "martlet-micro", dependencies: ["BrokerCore", "WireFormat", "Primitives"],
@@ -127,7 +127,11 @@ let package = Package(
                 "martletd", "martlet",
             ]),
         .testTarget(
-            name: "BenchTests", dependencies: ["martlet-bench", "martletd", "CommandLineOptions"]),
+            name: "BenchTests",
+            dependencies: [
+                "martlet-bench", "martletd", "CommandLineOptions", "NetTransport", "WireFormat",
+                "Primitives",
+            ]),
         .testTarget(name: "HygieneTests"),
     ],
     swiftLanguageModes: [.v6]

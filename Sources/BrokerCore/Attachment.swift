@@ -51,6 +51,8 @@ struct Attachment: ~Copyable {
 
     /// What it was let in with.
     var access = Slab<Access>.none
+    /// Sessions that were let in on channels of this connection because of its right to attach.
+    var sensorCount = 0
     /// What the client was given to replace this connection with, and what it came with.
     let cookie: UInt64
     let presentedCookie: UInt64?

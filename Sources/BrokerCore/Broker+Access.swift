@@ -44,6 +44,7 @@ struct Access {
         case appKey
         case anonymous
         case verified(VerifiedIdentity)
+        case gateway(ConnectionID)
     }
 
     var session = Slab<Session>.none
@@ -107,6 +108,8 @@ extension Broker {
                 preconditionFailure("a verified claim of which nothing was handed over")
             }
             return try authenticate(identity, device: device, now)
+        case .attached(let gateway, let user):
+            return try authenticate(user.bytes(in: bytes), attachedBy: gateway)
         }
     }
 
@@ -150,6 +153,7 @@ extension Broker {
         let index = accesses.insert(access).index
         accesses[index].session = session
         attachments[attachment].access = index
+        countSensor(of: access.source, 1)
         guard access.expiresUnixSeconds != .max else { return }
         // Counted from here by the monotonic clock: a clock that is set moves nobody's end.
         let seconds = access.expiresUnixSeconds - moment.unixMilliseconds / 1000
@@ -164,6 +168,7 @@ extension Broker {
         let access = accesses.remove(attachments[attachment].access)
         deadlines.cancel(access.timer)
         attachments[attachment].access = Slab<Access>.none
+        countSensor(of: access.source, -1)
     }
 
     /// A connected client presents a new credential. It must prove the same user for the same
@@ -186,6 +191,7 @@ extension Broker {
             withdrawAccess(of: session)
             grant(identity.access, to: session, moment)
             dropForbiddenSubscriptions(session, &effects)
+            refreshSensors(of: connection, moment, &effects)
             effects[connection.lane].effects.append(.answerCredential(connection, .success))
         } catch {
             refuseCredential(connection, error.reason, &effects)

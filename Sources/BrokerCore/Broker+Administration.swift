@@ -14,6 +14,11 @@ extension Broker {
     /// The batch that changes made now become durable with.
     public var gatheringSequence: UInt64 { gathering.sequence }
 
+    /// Whether sends are refused because the store has no room for them.
+    public var hasFullStore: Bool { isStoreFull }
+
+    public func hasApp(_ name: [UInt8]) -> Bool { app(named: name) != nil }
+
     /// Makes an app; false when there is one of this name.
     ///
     /// - Parameter rights: what its users may do unless their credential says otherwise.
@@ -38,7 +43,7 @@ extension Broker {
     /// Replaces the rights of an app's users, connected ones included; false when there is no such
     /// app.
     public mutating func setAppRights(
-        _ name: [UInt8], rights: Rights, effects: inout Effects
+        _ name: [UInt8], rights: Rights, at moment: Moment, effects: inout Effects
     ) -> Bool {
         guard let app = app(named: name) else { return false }
         apps[app].rights = rights
@@ -46,9 +51,12 @@ extension Broker {
         for access in 0..<accesses.endIndex where accesses.contains(access) {
             let session = accesses[access].session
             guard users[sessions[session].user].app == app else { continue }
+            // What a gateway's sensors may do follows from what the gateway may do, below.
+            if case .gateway = accesses[access].source { continue }
             accesses[access].rights = ownRights(of: accesses[access].source) ?? rights
             dropForbiddenSubscriptions(session, &effects)
         }
+        refreshSensors(of: nil, moment, &effects)
         return true
     }
 
@@ -57,7 +65,7 @@ extension Broker {
         switch source {
         case .token(let handle): tokens[handle]?.rights
         case .verified(let identity): identity.rights
-        case .appKey, .anonymous: nil
+        case .appKey, .anonymous, .gateway: nil
         }
     }
 

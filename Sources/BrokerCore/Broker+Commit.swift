@@ -62,6 +62,7 @@ extension Broker {
         if result.refusal != nil { takeBackSends(&effects) }
         settleMessages(isStored: result.refusal == nil, &effects)
         settleWills(isStored: result.refusal == nil, moment)
+        if !committing.repeats.isEmpty { completeRepeats(&effects) }
         for reservation in committing.reservations
         where sessions.contains(reservation.session) {
             let session = reservation.session.index
@@ -373,14 +374,22 @@ extension Broker {
     }
 
     private mutating func completeSend(_ message: UInt32, _ effects: inout Effects) {
-        guard let (sender, position) = outboxEntry(of: message) else { return }
-        if messages[message].refusedCount > 0 && messages[message].takenCount == 0 {
+        let isTakenBack =
+            messages[message].refusedCount > 0 && messages[message].takenCount == 0
+        guard let (sender, position) = outboxEntry(of: message) else {
+            // A client that has lost its connection may send it again under its own id.
+            completeRecentSend(of: message, reason: isTakenBack ? .quotaExceeded : .sent)
+            return
+        }
+        if isTakenBack {
             takeBackSend(message, sender, position, &effects)
             return
         }
         sessions[sender].outbox[position].isComplete = true
         sessions[sender].outbox[position].refusedCount += messages[message].refusedCount
         if sessions[sender].dialect.isMQTT {
+            completeRecentSend(
+                of: message, reason: sessions[sender].outbox[position].reason)
             reportInOrder(sender, &effects)
             return
         }
@@ -397,6 +406,7 @@ extension Broker {
         if sessions[sender].dialect.isMQTT {
             sessions[sender].outbox[position].isComplete = true
             sessions[sender].outbox[position].reason = .quotaExceeded
+            completeRecentSend(of: message, reason: .quotaExceeded)
             reportInOrder(sender, &effects)
             return
         }

@@ -117,7 +117,8 @@ extension Broker {
         let claimed: UnsafeRawBufferPointer
         switch request.claim {
         case .token(let identifier, _): claimed = identifier.bytes(in: bytes)
-        case .appKey(_, _, let user), .anonymous(let user): claimed = user.bytes(in: bytes)
+        case .appKey(_, _, let user), .anonymous(let user), .attached(_, let user):
+            claimed = user.bytes(in: bytes)
         case .verified: claimed = UnsafeRawBufferPointer(start: nil, count: 0)
         }
         effects[lane].effects.append(

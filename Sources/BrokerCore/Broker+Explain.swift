@@ -62,6 +62,10 @@ extension Broker {
         case .verified(let identity):
             guard identity.rights != nil else { return .app }
             return .verified(identity.proof, voucher: identity.voucher)
+        case .gateway(let gateway):
+            // A sensor bears its gateway's rights.
+            guard let carrier = session(of: gateway) else { return .app }
+            return origin(of: accesses[access(of: carrier)].source)
         case .appKey, .anonymous: return .app
         }
     }

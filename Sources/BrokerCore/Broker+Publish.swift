@@ -31,6 +31,15 @@ extension Broker {
         sessions[sender].lastSendNumber += 1
         var request = request
         request.number = sessions[sender].lastSendNumber
+        if !request.messageIdentifier.isEmpty {
+            let identifier = Array(request.messageIdentifier.bytes(in: bytes))
+            sessions[sender].sendTags.append(
+                SendTag(number: request.number, identifier: identifier))
+            if let recent = recentSend(identifier, of: sender) {
+                repeatSend(recent, request, from: sender, &effects)
+                return
+            }
+        }
         if let reason = refusal(of: request, from: sender, bytes) {
             refuse(request, from: sender, reason, bytes, &effects)
         } else {
@@ -86,16 +95,25 @@ extension Broker {
         }
     }
 
-    private func answer(_ sender: UInt32, _ position: Int, _ effects: inout Effects) {
+    private mutating func answer(_ sender: UInt32, _ position: Int, _ effects: inout Effects) {
         let connection = liveConnection(of: sender)
         let entry = sessions[sender].outbox[position]
         // Outboxes are shared with MRT, whose word for success is another one.
         let reason = entry.reason == .sent ? ReasonCode.success : entry.reason
-        effects[connection.lane].effects.append(
-            .answerPacket(
-                PacketAnswer(
-                    connection, entry.packetIdentifier,
-                    entry.grade == .once ? .received : .accepted, reason)))
+        var answer = PacketAnswer(
+            connection, entry.packetIdentifier, entry.grade == .once ? .received : .accepted,
+            reason)
+        answer.result = entry.reason
+        if let tag = sessions[sender].sendTags.firstIndex(where: { $0.number == entry.number }) {
+            let identifier = sessions[sender].sendTags.remove(at: tag).identifier
+            answer.messageIdentifier = effects[connection.lane].bytes.append(identifier)
+        }
+        if !entry.refusals.isEmpty {
+            answer.firstRefusal = UInt32(effects[connection.lane].refusals.count)
+            answer.namedRefusalCount = UInt32(entry.refusals.count)
+            effects[connection.lane].refusals.append(contentsOf: entry.refusals)
+        }
+        effects[connection.lane].effects.append(.answerPacket(answer))
     }
 
     /// The sender has seen the answer to a QoS 2 publication: its identifier is forgotten, and that
@@ -135,20 +153,24 @@ extension Broker {
         sessions[sender].outbox.removeAll {
             $0.grade != .once || ($0.isComplete && $0.reason.isFailure)
         }
+        sessions[sender].sendTags = []
     }
 
     // MARK: - Rows
 
     /// Stores that a QoS 2 publication was accepted, together with its message.
     mutating func writeSend(_ entry: OutboxEntry, of sender: UInt32) {
+        gathering.sendRecords.append(sendRow(entry, of: sender))
+    }
+
+    func sendRow(_ entry: OutboxEntry, of sender: UInt32) -> RecordChange {
         var row = RecordWriter(version: 1)
         row.write(entry.number)
         row.write(entry.reason.rawValue)
-        gathering.sendRecords.append(
-            RecordChange(
-                table: .outboxes,
-                key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier),
-                value: row.bytes))
+        return RecordChange(
+            table: .outboxes,
+            key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier),
+            value: row.bytes)
     }
 
     mutating func restoreSend(

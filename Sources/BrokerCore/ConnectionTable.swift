@@ -9,38 +9,43 @@ struct ConnectionTable: ~Copyable {
         var session: UInt32
     }
 
-    private var lanes: [ContiguousArray<Entry>]
+    /// Two tables for each lane: of its sockets, and of the channels that these carry.
+    private var tables: [ContiguousArray<Entry>]
     private(set) var count = 0
 
     init(laneCount: Int) {
-        lanes = Array(repeating: [], count: laneCount)
+        tables = Array(repeating: [], count: 2 * laneCount)
+    }
+
+    private static func table(of connection: ConnectionID) -> Int {
+        Int(connection.lane) << 1 | (connection.isChannel ? 1 : 0)
     }
 
     /// The session of a connection; `Slab.none` when it has none or its slot belongs to another
     /// one.
     subscript(connection: ConnectionID) -> UInt32 {
-        let lane = Int(connection.lane)
-        guard connection.slot < lanes[lane].count else { return .max }
-        let entry = lanes[lane][connection.slot]
+        let table = Self.table(of: connection)
+        guard connection.place < tables[table].count else { return .max }
+        let entry = tables[table][connection.place]
         return entry.generation == connection.generation ? entry.session : .max
     }
 
     mutating func insert(_ connection: ConnectionID, session: UInt32) {
-        let lane = Int(connection.lane)
-        while lanes[lane].count <= connection.slot {
-            lanes[lane].append(Entry(generation: 0, session: .max))
+        let table = Self.table(of: connection)
+        while tables[table].count <= connection.place {
+            tables[table].append(Entry(generation: 0, session: .max))
         }
         precondition(
-            lanes[lane][connection.slot].session == .max,
+            tables[table][connection.place].session == .max,
             "a slot is used again before its connection was reported closed")
-        lanes[lane][connection.slot] = Entry(
+        tables[table][connection.place] = Entry(
             generation: connection.generation, session: session)
         count += 1
     }
 
     mutating func remove(_ connection: ConnectionID) {
         precondition(self[connection] != .max, "removal of an unknown connection")
-        lanes[Int(connection.lane)][connection.slot].session = .max
+        tables[Self.table(of: connection)][connection.place].session = .max
         count -= 1
     }
 }

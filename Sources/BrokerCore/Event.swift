@@ -61,6 +61,8 @@ public enum Claim: Hashable, Sendable {
     case anonymous(user: ByteRange)
     /// What was handed over with ``Broker/present(_:for:)`` for the same connection.
     case verified
+    /// A gateway vouches for the user, on one of the channels of its connection.
+    case attached(gateway: ConnectionID, user: ByteRange)
 }
 
 /// A SHA-256 digest as four words; equality takes the same time wherever they differ.

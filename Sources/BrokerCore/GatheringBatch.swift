@@ -64,6 +64,8 @@ struct GatheringBatch: ~Copyable {
     var loads: [LoadRequest] = []
     /// Deliveries without a number that wait for this batch.
     var lateDeliveries: [(message: UInt32, to: Subscriber, isRetained: Bool)] = []
+    /// Repeats of sends that wait for this batch: their numbers, and those of the first ones.
+    var repeats: [(session: Handle, number: UInt64, original: UInt64)] = []
     /// Wills whose message is stored, and whose row goes, with this batch.
     var firedWills: [UInt32] = []
     /// The attachment that each load is for.
@@ -108,6 +110,7 @@ struct GatheringBatch: ~Copyable {
         sendRecords.removeAll(keepingCapacity: true)
         loads.removeAll(keepingCapacity: true)
         lateDeliveries.removeAll(keepingCapacity: true)
+        repeats.removeAll(keepingCapacity: true)
         firedWills.removeAll(keepingCapacity: true)
         loadOwners.removeAll(keepingCapacity: true)
         confirmations.removeAll(keepingCapacity: true)

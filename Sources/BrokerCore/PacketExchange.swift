@@ -21,6 +21,13 @@ public struct PacketAnswer: Hashable, Sendable {
     public var packetIdentifier: UInt16
     public var step: PacketStep
     public var reason: ReasonCode
+    /// The application's own id of what is answered, in the lane's bytes; empty where it gave none.
+    public var messageIdentifier = ByteRange.empty
+    /// The reason as MRT would tell it.
+    public var result = ReasonCode.success
+    /// ``Refusal`` values in the lane's `refusals`.
+    public var firstRefusal: UInt32 = 0
+    public var namedRefusalCount: UInt32 = 0
 
     init(
         _ connection: ConnectionID, _ packetIdentifier: UInt16, _ step: PacketStep,

@@ -4,7 +4,7 @@
 //     publish:FILTER      publish on topics that match       publish:site/%u/#
 //     subscribe:FILTER    subscribe to filters that FILTER covers
 //     presence:PATTERN    ask whether users are online
-//     attach:PATTERN      speak for other devices, as a gateway does
+//     attach:PATTERN      attach users whose id matches, as a gateway does with its sensors
 //     group:create        make groups
 //     broadcast           send to everybody
 //
@@ -31,7 +31,7 @@ public enum RightsAction {
     case publish(topic: UnsafeRawBufferPointer)
     case subscribe(filter: UnsafeRawBufferPointer)
     case presence(user: UnsafeRawBufferPointer)
-    case attach(device: UnsafeRawBufferPointer)
+    case attach(user: UnsafeRawBufferPointer)
     case createGroup
 
     @usableFromInline

@@ -131,6 +131,11 @@ struct Session: ~Copyable {
     var outbox: [OutboxEntry] = []
     /// The number of the last send in MQTT, where the broker counts.
     var lastSendNumber: UInt64 = 0
+    /// What it sent lately under ids of the application's own, in MQTT; empty, and without memory
+    /// of its own, where there are none.
+    var recentSends: [RecentSend] = []
+    /// The ids of sends that are not answered.
+    var sendTags: [SendTag] = []
 
     init(
         identifier: UInt64, user: UInt32, device: [UInt8], dialect: SessionDialect, epoch: UInt64,

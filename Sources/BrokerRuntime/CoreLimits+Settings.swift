@@ -2,6 +2,7 @@
 
 import BrokerCore
 import Configuration
+import Dialects
 
 extension CoreLimits {
     /// Settings have been checked against their ranges, so every number fits.
@@ -36,6 +37,15 @@ extension QueuePolicy {
         case .refuse: self = .refuse
         case .oldest: self = .oldest
         case .newest: self = .newest
+        }
+    }
+}
+
+extension RefusedPublishPolicy {
+    init(_ choice: RefusedPublish) {
+        switch choice {
+        case .close: self = .close
+        case .count: self = .count
         }
     }
 }

@@ -36,7 +36,8 @@ struct LaneHandler: LoopHandler, ~Copyable {
 
     init(
         lane: UInt8, shared: SharedBroker, clock: BrokerClock, listeners: ListenerSet,
-        trust: ClientTrust, rates: ClientRates, packetMaximum: Int, notes: consuming LaneLog
+        trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
+        refusedPublish: RefusedPublishPolicy, notes: consuming LaneLog
     ) {
         self.rates = rates
         paused = TimerWheel(start: clock.moment().instant)
@@ -48,7 +49,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
         desk = PacketDesk(lane: lane, terms: listeners.terms, packetMaximum: packetMaximum)
         doorkeeper = CredentialDesk(trust: trust, clock: clock)
         provesIdentity = listeners.provesIdentity
-        carrier = EffectCarrier(packetMaximum: packetMaximum)
+        carrier = EffectCarrier(packetMaximum: packetMaximum, refusedPublish: refusedPublish)
     }
 
     // MARK: - Connections
@@ -129,10 +130,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
     ) {
         notes.takeClosed(connection, cause, loop)
         doorkeeper.closed(connection)
-        guard desk.conversations[connection] != nil else { return }
-        desk.conversations.close(connection)
-        if isStopping { return }
-        desk.events.append(.connectionClosed(connection, BrokerCore.CloseCause(cause)))
+        desk.closed(connection, BrokerCore.CloseCause(cause), isTold: !isStopping)
     }
 
     // MARK: - Turns
@@ -187,7 +185,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
             notes.explain(connection, refusal.detail)
         }
         doorkeeper.forgetRefusals()
-        notes.write(loop)
+        notes.write(loop, desk.conversations)
     }
 
     private mutating func carryOut(_ loop: inout EventLoop) {
@@ -266,5 +264,9 @@ extension EventLoop: ConnectionHost {
 
     public mutating func holdConnection(_ connection: ConnectionID) {
         pauseReading(connection)
+    }
+
+    public mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
+        appendToArena(bytes)
     }
 }

@@ -59,18 +59,25 @@ struct LaneLog: NoteTaker, ~Copyable {
         explanations[connection] = detail
     }
 
-    /// Writes what was noted. Addresses are the loop's to know, or were.
-    mutating func write(_ loop: borrowing EventLoop) {
-        for note in pending { write(note, departures[note.connection], loop) }
+    /// Writes what was noted. Addresses are the loop's to know, or were; a channel has that of its
+    /// gateway.
+    mutating func write(
+        _ loop: borrowing EventLoop, _ conversations: borrowing ConversationTable
+    ) {
+        for note in pending {
+            let carrier = conversations.carrier(of: note.connection)
+            write(note, carrier, departures[carrier], loop)
+        }
         pending.removeAll(keepingCapacity: true)
         departures.removeAll(keepingCapacity: true)
         explanations.removeAll(keepingCapacity: true)
     }
 
     private func write(
-        _ note: Pending, _ departure: Departure?, _ loop: borrowing EventLoop
+        _ note: Pending, _ carrier: ConnectionID, _ departure: Departure?,
+        _ loop: borrowing EventLoop
     ) {
-        let address = departure?.address ?? loop.peer(of: note.connection)
+        let address = departure?.address ?? loop.peer(of: carrier)
         var reason = note.reason.name.description
         var detail = note.kind == .connectRefused ? explanations[note.connection] ?? "" : ""
         if let departure, note.kind == .disconnected, note.reason == .unspecifiedError {

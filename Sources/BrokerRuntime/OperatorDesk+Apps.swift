@@ -61,9 +61,10 @@ extension OperatorDesk {
         _ request: SetAppRights
     ) throws(AdministrationRefusal) -> SetAppRights.Reply {
         let rights = try Self.rights(request.rights)
+        let moment = clock.moment()
         let isKnown = changeAndCommit { state in
             state.broker.setAppRights(
-                Array(request.app.utf8), rights: rights, effects: &state.effects)
+                Array(request.app.utf8), rights: rights, at: moment, effects: &state.effects)
         }
         guard isKnown else { throw Self.unknownApp(request.app) }
         log.write(

@@ -15,6 +15,7 @@ public struct BrokerSettings: Hashable, Sendable {
     public var jwt = WebTokens()
     public var limits = Limits()
     public var queues = Queues()
+    public var mqtt = MQTT()
     public var store = Store()
     public var log = Log()
 
@@ -68,6 +69,10 @@ public struct BrokerSettings: Hashable, Sendable {
         public var policy = QueueFullPolicy.refuse
     }
 
+    public struct MQTT: Hashable, Sendable {
+        public var refusedPublish = RefusedPublish.close
+    }
+
     public struct Store: Hashable, Sendable {
         public var mapBytes = 128 << 30
         public var softLimitBytes = 32 << 30
@@ -98,6 +103,11 @@ public enum CertificateName: String, CaseIterable, Sendable {
 /// What happens to a message for a full queue.
 public enum QueueFullPolicy: String, CaseIterable, Sendable {
     case refuse, oldest, newest
+}
+
+/// What becomes of a connection when a publication is refused that MQTT has no negative answer for.
+public enum RefusedPublish: String, CaseIterable, Sendable {
+    case close, count
 }
 
 /// How much an event matters to the person who watches the broker.

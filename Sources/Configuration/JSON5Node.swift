@@ -2,8 +2,8 @@
 // value can name its line and column long after the text was read.
 
 /// One value of a document and where it begins.
-struct JSON5Node: Hashable, Sendable {
-    enum Value: Hashable, Sendable {
+package struct JSON5Node: Hashable, Sendable {
+    package enum Value: Hashable, Sendable {
         case null
         case boolean(Bool)
         /// As written: `0x10`, `1e3`, `-Infinity`. Who needs a number knows which kind.
@@ -14,18 +14,18 @@ struct JSON5Node: Hashable, Sendable {
     }
 
     /// A key and its value, in the order of the document.
-    struct Member: Hashable, Sendable {
-        var key: String
-        var keyOffset: Int
-        var node: JSON5Node
+    package struct Member: Hashable, Sendable {
+        package var key: String
+        package var keyOffset: Int
+        package var node: JSON5Node
     }
 
-    var value: Value
+    package var value: Value
     /// Bytes before it in the text.
-    var offset: Int
+    package var offset: Int
 
     /// What this is, for people: "a number".
-    var kindName: String {
+    package var kindName: String {
         switch value {
         case .null: "null"
         case .boolean: "true or false"
@@ -48,7 +48,7 @@ public struct TextPosition: Hashable, Sendable {
     }
 
     /// The place of the byte at `offset`.
-    init(offset: Int, in text: [UInt8]) {
+    package init(offset: Int, in text: [UInt8]) {
         let before = text[..<min(offset, text.count)]
         line = before.count { $0 == UInt8(ascii: "\n") } + 1
         let lineStart = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
@@ -57,7 +57,12 @@ public struct TextPosition: Hashable, Sendable {
 }
 
 /// Text that is not JSON5.
-struct JSON5SyntaxError: Error, Hashable, Sendable {
-    var offset: Int
-    var message: String
+package struct JSON5SyntaxError: Error, Hashable, Sendable {
+    package var offset: Int
+    package var message: String
+
+    package init(offset: Int, message: String) {
+        self.offset = offset
+        self.message = message
+    }
 }

@@ -3,9 +3,9 @@
 // Foundation has a decoder for JSON5, which tells neither line nor column, takes the last of two
 // equal keys in silence, and forgets where a value stood. A person who edits a configuration needs
 // all three, so the text is read here; a test holds this parser against Foundation's on the same
-// samples. It must not know what any key means.
+// samples. It must not know what any key means: the load harness reads its scenarios with it too.
 
-struct JSON5Parser {
+package struct JSON5Parser {
     private let text: [UInt8]
     private var offset = 0
     private var depth = 0
@@ -14,7 +14,7 @@ struct JSON5Parser {
     static let depthMaximum = 32
 
     /// Reads a whole document: one value, and nothing after it but space and comments.
-    static func parse(_ text: [UInt8]) throws(JSON5SyntaxError) -> JSON5Node {
+    package static func parse(_ text: [UInt8]) throws(JSON5SyntaxError) -> JSON5Node {
         var parser = JSON5Parser(text: text)
         if let broken = parser.firstInvalidOffset() {
             throw JSON5SyntaxError(offset: broken, message: "this is not UTF-8 text")

@@ -4,7 +4,7 @@ import CommandLineOptions
 
 /// The keys of the configuration in the order in which they are documented.
 public enum SettingTable {
-    public static let all: [Setting] = general + tls + jwt + limits + queues + store + log
+    public static let all: [Setting] = general + tls + jwt + limits + queues + mqtt + store + log
 
     /// The known key that a person most likely meant: one spelled nearly so, or one of nearly the
     /// same name in another section.
@@ -204,6 +204,14 @@ public enum SettingTable {
             "A message for a full queue: `refuse` tells the sender (0x97) and loses nothing; "
                 + "`oldest` makes room by dropping the oldest; `newest` drops the new one. Each is "
                 + "counted."),
+    ]
+
+    private static let mqtt: [Setting] = [
+        .choice(
+            "mqtt.refusedPublish", \.mqtt.refusedPublish, reload: .restart,
+            "A publication that is refused and has no negative answer, which is any of MQTT 3.1 "
+                + "and 3.1.1, and QoS 0 of 5.0: `close` ends the connection, `count` acknowledges "
+                + "it as if it had been taken. Either is counted and logged.")
     ]
 
     private static let store: [Setting] = [

@@ -34,6 +34,10 @@ public protocol ConnectionHost: ~Copyable {
 
     /// Keeps what comes from a connection unread until it is accepted.
     mutating func holdConnection(_ connection: ConnectionID)
+
+    /// Copies bytes to the end of the turn's incoming buffer, where events can point at them; at
+    /// most ``TopicAliasLimits/burstByteCountMaximum`` for each burst that is read.
+    mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange
 }
 
 /// Knows what clients present to prove who they are, and draws random numbers.

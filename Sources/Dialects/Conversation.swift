@@ -35,6 +35,16 @@ public struct Conversation: Sendable {
     let terms: UInt8
     /// The largest packet the client takes; 0 for any.
     var clientPacketMaximum: UInt32 = 0
+    var traits: Traits = []
+
+    /// What an MQTT 5.0 client asked for beside numbers.
+    struct Traits: OptionSet {
+        var rawValue: UInt8
+        /// Refusals may come with a text and user properties [MQTT-3.1.2-29].
+        static let wantsProblemInformation = Traits(rawValue: 1 << 0)
+        /// It named an authentication method, and may authenticate again with it.
+        static let authenticates = Traits(rawValue: 1 << 1)
+    }
 
     init(generation: UInt32, terms: UInt8) {
         self.generation = generation
@@ -55,8 +65,14 @@ public struct ListenerTerms: Sendable {
 /// The conversations of one lane, by slot.
 public struct ConversationTable: ~Copyable {
     private var conversations: ContiguousArray<Conversation?> = []
+    /// The conversations of channels, by place.
+    private var channelConversations: ContiguousArray<Conversation?> = []
+    var channels: ChannelTable
     /// The users of MQTT conversations, by slot: their names are in the topics of their mail.
     private var users: ContiguousArray<[UInt8]> = []
+    /// Topic aliases, by slot; empty until a client uses some.
+    private var incomingAliases: ContiguousArray<IncomingAliases> = []
+    private var outgoingAliases: ContiguousArray<OutgoingAliases> = []
     /// The smallest packet maximum that any client of this lane has asked for: what is below it
     /// needs no look at the client.
     private(set) var clientPacketMaximumFloor = Int.max
@@ -66,23 +82,92 @@ public struct ConversationTable: ~Copyable {
     /// - Parameter lane: the lane whose connections these are.
     public init(lane: UInt8) {
         self.lane = lane
+        channels = ChannelTable(lane: lane)
     }
 
     /// A connection has been opened.
     ///
     /// - Parameter terms: index of the listener's ``ListenerTerms``.
     public mutating func open(_ connection: ConnectionID, terms: UInt8) {
+        precondition(!connection.isChannel, "a channel is opened by its gateway")
         while conversations.count <= connection.slot { conversations.append(nil) }
         conversations[connection.slot] = Conversation(
             generation: connection.generation, terms: terms)
     }
 
-    /// A connection is gone.
+    /// A connection is gone, and its channels with it.
     public mutating func close(_ connection: ConnectionID) {
         guard self[connection] != nil else { return }
+        if connection.isChannel {
+            channels.close(connection)
+            channelConversations[connection.place] = nil
+            return
+        }
         conversations[connection.slot] = nil
         if connection.slot < users.count { users[connection.slot] = [] }
+        if connection.slot < incomingAliases.count {
+            incomingAliases[connection.slot] = IncomingAliases()
+        }
+        if connection.slot < outgoingAliases.count {
+            outgoingAliases[connection.slot] = OutgoingAliases(maximum: 0)
+        }
     }
+
+    // MARK: - Topic aliases
+
+    /// The aliases that a client has given.
+    func aliases(from connection: ConnectionID) -> IncomingAliases? {
+        connection.slot < incomingAliases.count ? incomingAliases[connection.slot] : nil
+    }
+
+    /// A burst of a client's packets is read: where its topics lay is over.
+    @inline(__always)
+    mutating func beginBurst(of connection: ConnectionID) {
+        if connection.slot < incomingAliases.count {
+            incomingAliases[connection.slot].forgetPlaces()
+        }
+    }
+
+    /// Changes the aliases that a client has given.
+    mutating func withAliases<Result>(
+        from connection: ConnectionID, _ body: (inout IncomingAliases) -> Result
+    ) -> Result {
+        while incomingAliases.count <= connection.slot { incomingAliases.append(IncomingAliases()) }
+        return body(&incomingAliases[connection.slot])
+    }
+
+    /// Notes how many aliases a client takes.
+    mutating func setAliasMaximum(_ maximum: UInt16, for connection: ConnectionID) {
+        guard maximum > 0 else { return }
+        while outgoingAliases.count <= connection.slot {
+            outgoingAliases.append(OutgoingAliases(maximum: 0))
+        }
+        outgoingAliases[connection.slot] = OutgoingAliases(maximum: maximum)
+    }
+
+    /// Whether a client takes aliases.
+    @inline(__always)
+    func takesAliases(_ connection: ConnectionID) -> Bool {
+        connection.slot < outgoingAliases.count && outgoingAliases[connection.slot].maximum > 0
+    }
+
+    /// The alias of a topic for a client, and whether the client knows it already; nil for none.
+    func alias(
+        of topic: UnsafeRawBufferPointer, hash: UInt64, for connection: ConnectionID
+    ) -> (alias: UInt16, isKnown: Bool)? {
+        let aliases = outgoingAliases[connection.slot]
+        if let alias = aliases.alias(of: topic, hash: hash) { return (alias, true) }
+        return aliases.nextAlias(for: topic).map { ($0, false) }
+    }
+
+    /// A client has been told of the next alias.
+    mutating func appendAlias(
+        _ topic: UnsafeRawBufferPointer, hash: UInt64, for connection: ConnectionID
+    ) {
+        outgoingAliases[connection.slot].append(topic, hash: hash)
+    }
+
+    // MARK: - Users
 
     /// Notes who an MQTT client turned out to be.
     mutating func setUser(_ name: [UInt8], of connection: ConnectionID) {
@@ -108,8 +193,16 @@ public struct ConversationTable: ~Copyable {
         }
     }
 
-    /// Notes the largest packet that a client takes; 0 for any.
+    /// Notes the largest packet that a client takes; 0 for any. What goes to a channel has to pass
+    /// its gateway too.
     mutating func setClientPacketMaximum(_ byteCount: UInt32, for connection: ConnectionID) {
+        var byteCount = byteCount
+        if let gateway = gateway(of: connection), let outer = self[gateway]?.clientPacketMaximum,
+            outer > 0
+        {
+            let room = outer - UInt32(MRT.Channel.prefixByteCountMaximum)
+            byteCount = byteCount == 0 ? room : min(byteCount, room)
+        }
         self[connection]!.clientPacketMaximum = byteCount
         if byteCount > 0 {
             clientPacketMaximumFloor = min(clientPacketMaximumFloor, Int(byteCount))
@@ -125,12 +218,88 @@ public struct ConversationTable: ~Copyable {
     /// The conversation of a connection; nil when the connection is gone or its slot is another's.
     public internal(set) subscript(connection: ConnectionID) -> Conversation? {
         get {
-            guard connection.slot < conversations.count,
-                let conversation = conversations[connection.slot],
-                conversation.generation == connection.generation
-            else { return nil }
-            return conversation
+            let place = connection.place
+            let known: Conversation?
+            if connection.isChannel {
+                known = place < channelConversations.count ? channelConversations[place] : nil
+            } else {
+                known = place < conversations.count ? conversations[place] : nil
+            }
+            return known?.generation == connection.generation ? known : nil
         }
-        set { conversations[connection.slot] = newValue }
+        set {
+            if connection.isChannel {
+                channelConversations[connection.place] = newValue
+            } else {
+                conversations[connection.place] = newValue
+            }
+        }
+    }
+
+    // MARK: - Channels
+
+    /// The connection that has a socket: a channel's gateway, otherwise the connection itself. Of a
+    /// channel that has ended it is known until its place is taken again.
+    public func carrier(of connection: ConnectionID) -> ConnectionID {
+        gateway(of: connection) ?? connection
+    }
+
+    /// Who carries a channel; nil for what is no channel.
+    func gateway(of connection: ConnectionID) -> ConnectionID? {
+        connection.isChannel ? channels.origin(of: connection)?.gateway : nil
+    }
+
+    /// Opens a channel. Its conversation may do what the gateway's listener lets its clients do.
+    mutating func openChannel(_ number: UInt32, of gateway: ConnectionID) -> ConnectionID {
+        let channel = channels.open(number, of: gateway)
+        while channelConversations.count <= channel.place { channelConversations.append(nil) }
+        channelConversations[channel.place] = Conversation(
+            generation: channel.generation, terms: self[gateway]!.terms)
+        return channel
+    }
+
+    /// Closes what a gateway still carries: its sensors are lost with it.
+    public mutating func closeChannels(
+        of gateway: ConnectionID, _ cause: CloseCause, into events: inout ContiguousArray<Event>
+    ) {
+        while let channel = channels.anyChannel(of: gateway) {
+            close(channel)
+            events.append(.connectionClosed(channel, cause))
+        }
+    }
+
+    // MARK: - Writing
+
+    /// Writes one packet through `body`, which fills exactly `byteCount` bytes, to a connection or
+    /// into its gateway's. False when it could not be written.
+    @inline(__always)
+    func write(
+        _ byteCount: Int, to connection: ConnectionID, _ priority: PacketPriority = .required,
+        _ host: inout some ConnectionHost & ~Copyable, _ body: (inout PacketWriter) -> Void
+    ) -> Bool {
+        guard connection.isChannel else {
+            return host.write(byteCount, to: connection, priority, body)
+        }
+        guard self[connection] != nil, let origin = channels.origin(of: connection) else {
+            return false
+        }
+        let prefix = MRT.Channel.prefixByteCount(
+            channel: origin.number, innerByteCount: byteCount)
+        return host.write(prefix + byteCount, to: origin.gateway, priority) { writer in
+            MRT.Channel.writePrefix(
+                channel: origin.number, innerByteCount: byteCount, to: &writer)
+            body(&writer)
+        }
+    }
+
+    /// Writes a packet whose ranges are in `source`.
+    func write(
+        _ packet: some WirePacket, to connection: ConnectionID,
+        from source: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        _ = write(packet.encodedByteCount, to: connection, .required, &host) { writer in
+            packet.write(to: &writer, from: source)
+        }
     }
 }

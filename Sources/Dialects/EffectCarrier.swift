@@ -17,10 +17,13 @@ public struct EffectCarrier: ~Copyable {
     private var mqtt: MQTTCarrier
     private let packetMaximum: UInt32
 
-    /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
-    public init(packetMaximum: Int) {
+    /// - Parameters:
+    ///   - packetMaximum: what clients are told is the largest packet the broker takes.
+    ///   - refusedPublish: what a refusal means that MQTT has no packet for.
+    public init(packetMaximum: Int, refusedPublish: RefusedPublishPolicy = .close) {
         self.packetMaximum = UInt32(packetMaximum)
-        mqtt = MQTTCarrier(packetMaximum: UInt32(packetMaximum))
+        mqtt = MQTTCarrier(
+            packetMaximum: UInt32(packetMaximum), refusedPublish: refusedPublish)
     }
 
     /// Writes everything a lane's effects ask for. What cannot be delivered comes back as events.
@@ -45,7 +48,7 @@ public struct EffectCarrier: ~Copyable {
                 if let version = conversations[effect.connection]?.version {
                     mqtt.carryOut(effect, version, lane, &conversations, &host, &events)
                 } else {
-                    carryOut(effect, lane, &conversations, &host)
+                    carryOut(effect, lane, &conversations, &host, &events)
                 }
             }
         }
@@ -54,18 +57,19 @@ public struct EffectCarrier: ~Copyable {
     /// Carries out an effect on an MRT connection.
     private func carryOut(
         _ effect: Effect, _ lane: borrowing EffectLane,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
+        _ events: inout ContiguousArray<Event>
     ) {
         switch effect {
         case .reportResult(let result):
-            report(result, lane, &host)
+            report(result, lane, conversations, &host)
         case .accept(let connection, let acceptance):
             accept(connection, acceptance, lane, &conversations, &host)
         case .refuse(let connection, let reason, let retryAfterSeconds):
-            host.write(
+            conversations.write(
                 MRT.ConnectRefused(reason: reason, retryAfterSeconds: retryAfterSeconds),
-                to: connection)
-            close(connection, &conversations, &host)
+                to: connection, &host)
+            close(connection, &conversations, &host, &events)
         case .respond(let connection, let identifier, let reason, let body):
             respond(
                 MRT.Response(identifier: identifier, reason: reason, content: body),
@@ -86,13 +90,13 @@ public struct EffectCarrier: ~Copyable {
                 connection, identifier, MRT.GroupDescription(report), lane.bytes.bytes,
                 conversations, &host)
         case .answerCredential(let connection, let reason):
-            host.write(MRT.BrokerAuth(reason: reason), to: connection)
+            conversations.write(MRT.BrokerAuth(reason: reason), to: connection, &host)
         case .confirmDisconnect(let connection):
-            host.write(
-                MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection)
-            close(connection, &conversations, &host)
+            conversations.write(
+                MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection, &host)
+            close(connection, &conversations, &host, &events)
         case .close(let connection, let reason):
-            end(connection, reason, &conversations, &host)
+            end(connection, reason, &conversations, &host, &events)
         case .answerPacket, .deliver, .note:
             preconditionFailure("an effect of another kind, or of another dialect")
         }
@@ -132,9 +136,9 @@ public struct EffectCarrier: ~Copyable {
             events.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
             return
         }
-        _ = host.write(
+        _ = conversations.write(
             byteCount, to: delivery.connection,
-            delivery.grade == .transient ? .droppable : .required
+            delivery.grade == .transient ? .droppable : .required, &host
         ) { writer in
             template.write(
                 grade: MRT.Grade(rawValue: delivery.grade.rawValue)!, number: delivery.number,
@@ -171,12 +175,13 @@ public struct EffectCarrier: ~Copyable {
 
     private func report(
         _ result: SendResult, _ lane: borrowing EffectLane,
-        _ host: inout some ConnectionHost & ~Copyable
+        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
     ) {
         var packet = MRT.SendResult(number: result.number, reason: result.reason)
         packet.messageIdentifier = result.messageIdentifier
         guard result.refusedCount > 0 else {
-            host.write(packet, to: result.connection, from: lane.bytes.bytes)
+            conversations.write(
+                packet, to: result.connection, from: lane.bytes.bytes, &host)
             return
         }
         // Refused receivers are rare: the packet is put together in a buffer of its own.
@@ -195,7 +200,9 @@ public struct EffectCarrier: ~Copyable {
             return writer.byteCount
         }
         packet.refusals = ByteRange(offset: start, count: written)
-        source.withUnsafeBytes { host.write(packet, to: result.connection, from: $0) }
+        source.withUnsafeBytes {
+            conversations.write(packet, to: result.connection, from: $0, &host)
+        }
     }
 
     private func respond(
@@ -224,7 +231,7 @@ public struct EffectCarrier: ~Copyable {
         if conversations.isTooLarge(response.encodedByteCount, for: connection) {
             response = MRT.Response(identifier: response.identifier, reason: .packetTooLarge)
         }
-        host.write(response, to: connection, from: source)
+        conversations.write(response, to: connection, from: source, &host)
     }
 
     private func accept(
@@ -243,11 +250,15 @@ public struct EffectCarrier: ~Copyable {
         packet.sessionExpirySeconds = acceptance.sessionExpirySeconds
         packet.sendWindow = acceptance.sendWindow
         packet.inboxWindow = acceptance.inboxWindow
-        packet.packetMaximum = packetMaximum
+        packet.packetMaximum =
+            connection.isChannel
+            ? packetMaximum - UInt32(MRT.Channel.prefixByteCountMaximum) : packetMaximum
         packet.messageMaximum = acceptance.messageMaximum
         packet.payloadMaximum = acceptance.payloadMaximum
         packet.user = acceptance.user
-        host.write(packet, to: connection, from: lane.bytes.bytes)
+        conversations.write(packet, to: connection, from: lane.bytes.bytes, &host)
+        // Whether a sensor is silent is seen by its gateway.
+        if connection.isChannel { return }
         // One and a half times the keep-alive, as MQTT counts it [MQTT-3.1.2-22].
         host.acceptConnection(
             connection, silenceMilliseconds: UInt64(acceptance.keepAliveSeconds) * 1500)
@@ -257,22 +268,30 @@ public struct EffectCarrier: ~Copyable {
     /// has not heard CONNACK, and nothing else may be the first packet that it hears.
     private func end(
         _ connection: ConnectionID, _ reason: ReasonCode,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
+        _ events: inout ContiguousArray<Event>
     ) {
         if conversations[connection]?.phase == .awaitingAnswer {
-            host.write(MRT.ConnectRefused(reason: reason), to: connection)
+            conversations.write(MRT.ConnectRefused(reason: reason), to: connection, &host)
         } else {
-            host.write(MRT.BrokerDisconnect(reason: reason), to: connection)
+            conversations.write(MRT.BrokerDisconnect(reason: reason), to: connection, &host)
         }
-        close(connection, &conversations, &host)
+        close(connection, &conversations, &host, &events)
     }
 
+    /// The last packet of a conversation is written. A channel is over with it, and the channels of
+    /// a gateway are lost.
     private func close(
         _ connection: ConnectionID, _ conversations: inout ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable
+        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
     ) {
         guard conversations[connection] != nil else { return }
+        if connection.isChannel {
+            conversations.close(connection)
+            return
+        }
         conversations[connection]!.phase = .closing
+        conversations.closeChannels(of: connection, .closedByBroker, into: &events)
         host.closeConnection(connection)
     }
 }

@@ -5,15 +5,26 @@ import BrokerCore
 import Primitives
 import WireFormat
 
+/// What becomes of a client's connection when a publication is refused that MQTT has no negative
+/// answer for: any in 3.1 and 3.1.1, QoS 0 in 5.0. The log tells of it in any case.
+public enum RefusedPublishPolicy: String, CaseIterable, Sendable {
+    /// It is closed, in 5.0 with the reason.
+    case close
+    /// It stays, the publication is acknowledged as if it had been taken, and is counted.
+    case count
+}
+
 /// Carries out the effects of one lane's MQTT connections.
 struct MQTTCarrier: ~Copyable {
     private var before5 = EncodedPublication()
     private var since5 = EncodedPublication()
     private let packetMaximum: UInt32
+    private let refusedPublish: RefusedPublishPolicy
 
     /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
-    init(packetMaximum: UInt32) {
+    init(packetMaximum: UInt32, refusedPublish: RefusedPublishPolicy) {
         self.packetMaximum = packetMaximum
+        self.refusedPublish = refusedPublish
     }
 
     /// Forgets the publications of the last turn.
@@ -50,20 +61,24 @@ struct MQTTCarrier: ~Copyable {
         case .accept(let connection, let acceptance):
             accept(connection, acceptance, version, lane, &conversations, &host)
         case .refuse(let connection, let reason, _):
-            host.write(MQTT.Connack(version, reason.inConnack), to: connection)
+            MQTTCarrier.refuse(connection, reason.inConnack, version, conversations, &host)
             close(connection, &conversations, &host)
         case .answerPacket(let answer):
-            self.answer(answer, version, &host, &events)
+            self.answer(answer, version, lane, conversations, &host, &events)
         case .respond(let connection, let identifier, _, let body):
-            respond(connection, identifier, body, version, lane, &host)
+            respond(connection, identifier, body, version, lane, conversations, &host)
         case .close(let connection, let reason):
             end(connection, reason, version, &conversations, &host)
         case .confirmDisconnect(let connection):
             close(connection, &conversations, &host)
-        case .reportResult:
-            // A QoS 0 publication that was refused: the log tells, MQTT has no word for it.
-            break
-        case .deliver, .reportPresence, .reportGroups, .reportGroup, .answerCredential, .note:
+        case .reportResult(let result):
+            // A QoS 0 publication that was refused: there is no packet for that.
+            if result.reason.isFailure && refusedPublish == .close {
+                events.append(.peerFaulted(result.connection, result.reason))
+            }
+        case .answerCredential(let connection, let reason):
+            answerCredential(connection, reason, &host, &events)
+        case .deliver, .reportPresence, .reportGroups, .reportGroup, .note:
             preconditionFailure("an effect that no MQTT packet asks for")
         }
     }
@@ -74,8 +89,36 @@ struct MQTTCarrier: ~Copyable {
         _ host: inout some ConnectionHost & ~Copyable
     ) {
         if version == .v5 {
-            host.write(MQTT.Disconnect(version, .serverShuttingDown), to: connection)
+            disconnect(connection, .serverShuttingDown, &host)
         }
+    }
+
+    /// Tells a client why it is sent away before it was let in.
+    static func refuse(
+        _ connection: ConnectionID, _ reason: ReasonCode, _ version: MQTT.Version,
+        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        var packet = MQTT.Connack(version, reason)
+        let text = reason.text.utf8Bytes
+        if version == .v5 {
+            packet.reasonString = ByteRange(offset: 0, count: text.count)
+            // [MQTT-3.2.2-19]
+            if conversations.isTooLarge(packet.encodedByteCount, for: connection) {
+                packet.reasonString = nil
+            }
+        }
+        host.write(packet, to: connection, from: text)
+    }
+
+    /// The last packet of a 5.0 connection.
+    private static func disconnect(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        _ host: inout some ConnectionHost & ~Copyable
+    ) {
+        var packet = MQTT.Disconnect(.v5, reason)
+        let text = reason.text.utf8Bytes
+        packet.reasonString = ByteRange(offset: 0, count: text.count)
+        host.write(packet, to: connection, from: text)
     }
 
     private func accept(
@@ -98,62 +141,114 @@ struct MQTTCarrier: ~Copyable {
             }
             packet.receiveMaximum = acceptance.sendWindow
             packet.packetMaximum = packetMaximum
-            if !acceptance.assignedDevice.isEmpty {
-                packet.assignedClientIdentifier = acceptance.assignedDevice
-            }
+            packet.topicAliasMaximum = TopicAliasLimits.countMaximum
         }
-        host.write(packet, to: connection, from: lane.bytes.bytes)
+        var source = Array(acceptance.assignedDevice.bytes(in: lane.bytes.bytes))
+        if version == .v5, !source.isEmpty {
+            packet.assignedClientIdentifier = ByteRange(offset: 0, count: source.count)
+        }
+        if conversation.traits.contains(.authenticates) {
+            // [MQTT-4.12.0-5]
+            packet.authenticationMethod = source.appendRange(MQTTReader.tokenMethod.utf8Bytes)
+        }
+        source.withUnsafeBytes { host.write(packet, to: connection, from: $0) }
         // One and a half times the keep-alive [MQTT-3.1.2-22].
         host.acceptConnection(
             connection, silenceMilliseconds: UInt64(acceptance.keepAliveSeconds) * 1500)
     }
 
+    /// A step of an exchange. What went wrong is told in words too, and the result of a message
+    /// that has an id of the application's, if the client wants to hear of it [MQTT-3.1.2-29].
     private func answer(
-        _ answer: PacketAnswer, _ version: MQTT.Version,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+        _ answer: PacketAnswer, _ version: MQTT.Version, _ lane: borrowing EffectLane,
+        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
+        _ events: inout ContiguousArray<Event>
     ) {
         let isPublishAnswer = answer.step == .accepted || answer.step == .received
-        if version < .v5 && answer.reason.isFailure && isPublishAnswer {
-            // There is no negative answer, and a positive one would not be true: the client is sent
-            // away, as 3.1.1 has it [MQTT-3.3.5-2 of 3.1.1].
-            events.append(.peerFaulted(answer.connection, answer.reason))
+        var reason = isPublishAnswer ? answer.reason.inPublishAnswer : answer.reason
+        if version < .v5 && reason.isFailure && isPublishAnswer {
+            // There is no negative answer [MQTT-3.3.5-2 of 3.1.1].
+            guard refusedPublish == .count else {
+                events.append(.peerFaulted(answer.connection, answer.reason))
+                return
+            }
+            reason = .success
+        }
+        var packet = MQTT.Acknowledgement(
+            version, MQTT.Acknowledgement.Step(answer.step), answer.packetIdentifier, reason)
+        let isTold =
+            reason.isFailure || !answer.messageIdentifier.isEmpty || answer.namedRefusalCount > 0
+        guard version == .v5, isTold,
+            conversations[answer.connection]?.traits.contains(.wantsProblemInformation) == true
+        else {
+            host.write(packet, to: answer.connection)
             return
         }
-        let step: MQTT.Acknowledgement.Step =
-            switch answer.step {
-            case .accepted: .puback
-            case .received: .pubrec
-            case .release: .pubrel
-            case .complete: .pubcomp
-            }
-        let reason = isPublishAnswer ? answer.reason.inPublishAnswer : answer.reason
-        host.write(
-            MQTT.Acknowledgement(version, step, answer.packetIdentifier, reason),
-            to: answer.connection)
+        var source: [UInt8] = []
+        if reason.isFailure {
+            packet.reasonString = source.appendRange(answer.reason.text.utf8Bytes)
+        }
+        packet.properties = MQTT.PropertySection(
+            carried: source.appendProperties(of: answer, lane))
+        if conversations.isTooLarge(packet.encodedByteCount, for: answer.connection) {
+            // [MQTT-3.4.2-2], [MQTT-3.4.2-3]
+            packet.reasonString = nil
+            packet.properties = .empty
+        }
+        source.withUnsafeBytes { host.write(packet, to: answer.connection, from: $0) }
     }
 
-    /// The answer to a SUBSCRIBE or an UNSUBSCRIBE: a code for each filter.
+    /// What became of a fresh token [MQTT-4.12.1-2].
+    private func answerCredential(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+    ) {
+        guard !reason.isFailure else {
+            events.append(.peerFaulted(connection, reason))
+            return
+        }
+        let method = MQTTReader.tokenMethod.utf8Bytes
+        host.write(
+            MQTT.Auth(
+                .success, authenticationMethod: ByteRange(offset: 0, count: method.count)),
+            to: connection, from: method)
+    }
+
+    /// The answer to a SUBSCRIBE or an UNSUBSCRIBE: a code for each filter, and the first refusal
+    /// in words.
     private func respond(
         _ connection: ConnectionID, _ identifier: UInt64, _ body: ByteRange,
         _ version: MQTT.Version, _ lane: borrowing EffectLane,
-        _ host: inout some ConnectionHost & ~Copyable
+        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
     ) {
         let packetIdentifier = UInt16(truncatingIfNeeded: identifier)
         let whole = ByteRange(offset: 0, count: Int(body.count))
-        let codes = body.bytes(in: lane.bytes.bytes)
+        var source = Array(body.bytes(in: lane.bytes.bytes))
+        var text: ByteRange?
+        if version == .v5,
+            conversations[connection]?.traits.contains(.wantsProblemInformation) == true,
+            let refusal = source.first(where: { $0 >= MQTT.Suback.failureCode })
+        {
+            text = source.appendRange(
+                (ReasonCode(rawValue: refusal) ?? .unspecifiedError).text.utf8Bytes)
+        }
         if identifier & MQTTReader.unsubscribeMark != 0 {
-            host.write(
-                MQTT.Unsuback(version, packetIdentifier, codes: whole), to: connection,
-                from: codes)
+            var packet = MQTT.Unsuback(version, packetIdentifier, codes: whole)
+            packet.reasonString = text
+            source.withUnsafeBytes { host.write(packet, to: connection, from: $0) }
             return
         }
-        let packet = MQTT.Suback(version, packetIdentifier, codes: whole)
-        guard version < .v5 else {
-            host.write(packet, to: connection, from: codes)
-            return
+        var packet = MQTT.Suback(version, packetIdentifier, codes: whole)
+        packet.reasonString = text
+        if version < .v5 {
+            for index in source.indices where source[index] > MQTT.Suback.failureCode {
+                source[index] = MQTT.Suback.failureCode
+            }
+        } else if conversations.isTooLarge(packet.encodedByteCount, for: connection) {
+            // [MQTT-3.9.2-1]
+            packet.reasonString = nil
         }
-        let plain = codes.map { $0 < MQTT.Suback.failureCode ? $0 : MQTT.Suback.failureCode }
-        plain.withUnsafeBytes { host.write(packet, to: connection, from: $0) }
+        source.withUnsafeBytes { host.write(packet, to: connection, from: $0) }
     }
 
     /// Ends a connection with a reason. One that waits for its answer has not heard CONNACK, and
@@ -163,9 +258,9 @@ struct MQTTCarrier: ~Copyable {
         _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
     ) {
         if conversations[connection]?.phase == .awaitingAnswer {
-            host.write(MQTT.Connack(version, reason.inConnack), to: connection)
+            MQTTCarrier.refuse(connection, reason.inConnack, version, conversations, &host)
         } else if version == .v5 {
-            host.write(MQTT.Disconnect(version, reason.inDisconnect), to: connection)
+            MQTTCarrier.disconnect(connection, reason.inDisconnect, &host)
         }
         close(connection, &conversations, &host)
     }
@@ -180,145 +275,14 @@ struct MQTTCarrier: ~Copyable {
     }
 }
 
-/// One publication, encoded for the receivers of one version.
-private struct EncodedPublication: ~Copyable {
-    /// Which of the lane's publications it is; `.max` for none.
-    var publication = UInt32.max
-    private var body = ByteArena(capacity: 4096)
-    /// Parts that are put together for the encoder.
-    private var source = ByteArena(capacity: 4096)
-    private var template: MQTT.PublishTemplate?
-
-    /// Encodes the publication of a delivery unless it is the one that was encoded last.
-    @inline(__always)
-    mutating func prepare(
-        _ delivery: Delivery, _ version: MQTT.Version, _ lane: borrowing EffectLane,
-        at now: Instant, _ conversations: borrowing ConversationTable
-    ) {
-        if delivery.publication != publication {
-            encode(delivery, version, lane, at: now, conversations)
-        }
-    }
-
-    private mutating func encode(
-        _ delivery: Delivery, _ version: MQTT.Version, _ lane: borrowing EffectLane,
-        at now: Instant, _ conversations: borrowing ConversationTable
-    ) {
-        let entry = lane.publications[Int(delivery.publication)]
-        let block = MessageBlock(entry.block.bytes(in: lane.bytes.bytes))
-        source.removeAll()
-        let topic = appendTopic(of: block, receiver: conversations.user(of: delivery.connection))
-        let payload = appendPayload(of: block)
-        var packet = MQTT.Publish(version, topic: topic, payload: payload)
-        if version == .v5 {
-            packet.properties = appendProperties(of: block)
-            if block.marks.contains(.expires) {
-                // What is left, rounded up: 0 would be over [MQTT-3.3.2-6].
-                let left = entry.deadline.milliseconds(since: now)
-                packet.messageExpirySeconds = UInt32(
-                    truncatingIfNeeded: min((left + 999) / 1000, UInt64(UInt32.max)))
-            }
-        }
-        body.removeAll()
-        let range = body.reserve(packet.bodyByteCount)
-        var writer = PacketWriter(body.mutableBytes(range))
-        packet.writeBody(to: &writer, from: source.bytes)
-        template = MQTT.PublishTemplate(packet, body: body.bytes)
-        // Mail has its receiver's name in its topic, so that it is encoded for each.
-        publication = block.kind == .unicast ? .max : delivery.publication
-    }
-
-    private mutating func appendTopic(
-        of block: MessageBlock, receiver: [UInt8]
-    ) -> ByteRange {
-        let start = source.count
-        switch block.kind {
-        case .topic:
-            _ = source.append(block.address)
-        case .group, .groupEvent:
-            _ = source.append("$g/" as StaticString)
-            _ = source.append(block.address)
-        case .broadcast:
-            _ = source.append("$b" as StaticString)
-        case .unicast, .kicked, .presence:
-            _ = source.append("$u/" as StaticString)
-            _ = receiver.withUnsafeBytes { source.append($0) }
-        }
-        return ByteRange(offset: start, count: source.count - start)
-    }
-
-    /// Any bytes as they are, a message as JSON.
-    private mutating func appendPayload(of block: MessageBlock) -> ByteRange {
-        if block.marks.contains(.raw) || block.payload.isEmpty {
-            return source.append(block.payload)
-        }
-        let isGroup = block.kind == .group || block.kind == .groupEvent || block.kind == .kicked
-        var envelope = TextEnvelope(payload: block.payload, from: block.sender, time: block.time)
-        if isGroup { envelope.group = block.address }
-        let range = source.reserve(envelope.byteCount)
-        var writer = PacketWriter(source.mutableBytes(range))
-        envelope.write(to: &writer)
-        return range
-    }
-
-    private mutating func appendProperties(of block: MessageBlock) -> MQTT.PropertySection {
-        let start = source.count
-        _ = source.append(block.properties)
-        let isDoubtful = block.marks.contains(.possibleDuplicate)
-        if isDoubtful { _ = source.append(EncodedPublication.doubt) }
-        let range = ByteRange(offset: start, count: source.count - start)
-        return MQTT.PropertySection(carried: range)
-    }
-
-    /// The user property `possible-duplicate` with the value `1`: the broker died between a send
-    /// and its acknowledgement, and the sender sent again. The DUP flag means something else.
-    private static let doubt: StaticString = "\u{26}\u{0}\u{12}possible-duplicate\u{0}\u{1}1"
-
-    @inline(__always)
-    func deliver(
-        _ delivery: Delivery, _ conversations: inout ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
-    ) {
-        var receipt = MQTT.Receipt()
-        if delivery.number > 0 {
-            receipt.qos = MQTT.QoS(rawValue: delivery.grade.rawValue)!
-            receipt.packetIdentifier = delivery.packetIdentifier
-        }
-        receipt.isRetained = delivery.options.contains(.retain)
-        receipt.isDuplicate = delivery.options.contains(.repeated)
-        if delivery.dialect == .mqtt5 {
-            receipt.subscriptionIdentifier = delivery.subscriptionIdentifier
-        }
-        let template = template!
-        let byteCount = template.byteCount(receipt)
-        if byteCount > conversations.clientPacketMaximumFloor,
-            conversations.isTooLarge(byteCount, for: delivery.connection)
-        {
-            events.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
-            return
-        }
-        _ = host.write(
-            byteCount, to: delivery.connection,
-            delivery.number == 0 ? .droppable : .required
-        ) { writer in
-            template.write(receipt, to: &writer)
-        }
-    }
-}
-
-extension ByteArena {
-    fileprivate mutating func append(_ text: StaticString) -> ByteRange {
-        append(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
-    }
-}
-
 extension ReasonCode {
     /// The reason as a CONNACK may bear it.
     fileprivate var inConnack: ReasonCode { isInConnack ? self : .unspecifiedError }
 
     /// The reason as a DISCONNECT may bear it.
     fileprivate var inDisconnect: ReasonCode {
-        isInDisconnect(from: .broker) ? self : .unspecifiedError
+        if isInDisconnect(from: .broker) { return self }
+        return self == .badUserNameOrPassword ? .notAuthorized : .unspecifiedError
     }
 
     /// The reason as a PUBACK or PUBREC may bear it. A message that is too large breaks a limit; to
@@ -326,5 +290,57 @@ extension ReasonCode {
     fileprivate var inPublishAnswer: ReasonCode {
         if isInPublishAnswer { return self }
         return self == .packetTooLarge ? .quotaExceeded : .unspecifiedError
+    }
+}
+
+extension MQTT.Acknowledgement.Step {
+    fileprivate init(_ step: PacketStep) {
+        switch step {
+        case .accepted: self = .puback
+        case .received: self = .pubrec
+        case .release: self = .pubrel
+        case .complete: self = .pubcomp
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Appends bytes; where they are.
+    fileprivate mutating func appendRange(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
+        append(contentsOf: bytes)
+        return ByteRange(offset: count - bytes.count, count: bytes.count)
+    }
+
+    private mutating func appendText(_ bytes: some Collection<UInt8>) {
+        append(UInt8(bytes.count >> 8))
+        append(UInt8(bytes.count & 0xFF))
+        append(contentsOf: bytes)
+    }
+
+    private mutating func appendProperty(
+        _ name: StaticString, _ value: some Collection<UInt8>
+    ) {
+        append(MQTT.PropertyIdentifier.userProperty.rawValue)
+        appendText(name.utf8Bytes)
+        appendText(value)
+    }
+
+    /// Appends what an answer says in user properties.
+    fileprivate mutating func appendProperties(
+        of answer: PacketAnswer, _ lane: borrowing EffectLane
+    ) -> ByteRange {
+        let start = count
+        if !answer.messageIdentifier.isEmpty {
+            appendProperty(
+                MessageProperty.identifier,
+                answer.messageIdentifier.bytes(in: lane.bytes.bytes))
+            appendProperty(MessageProperty.reason, String(answer.result.rawValue).utf8)
+        }
+        for index in 0..<Int(answer.namedRefusalCount) {
+            let refusal = lane.refusals[Int(answer.firstRefusal) + index]
+            appendProperty(
+                MessageProperty.refused, "\(refusal.index) \(refusal.reason.rawValue)".utf8)
+        }
+        return ByteRange(offset: start, count: count - start)
     }
 }

@@ -17,8 +17,10 @@ enum MQTTReader {
         _ connection: ConnectionID, _ terms: ListenerTerms,
         _ doorkeeper: inout some Doorkeeper & ~Copyable, into events: inout ContiguousArray<Event>
     ) throws(DialectRefusal) {
-        // No exchange of AUTH packets is offered [MQTT-4.12.0-1].
-        if connect.authenticationMethod != nil {
+        // There is one method [MQTT-4.12.0-1].
+        if let method = connect.authenticationMethod,
+            !isTokenMethod(method.shifted(by: base).bytes(in: bytes))
+        {
             throw DialectRefusal(reason: .badAuthenticationMethod)
         }
         guard connect.clientIdentifier.count <= clientIdentifierMaximum else {
@@ -40,15 +42,19 @@ enum MQTTReader {
         request.carriesWill = connect.will != nil
         events.append(.connectReceived(connection, request))
         guard let will = connect.will else { return }
-        var message = self.request(
-            topic: will.topic.shifted(by: base), payload: will.payload.shifted(by: base),
-            will.qos, isRetained: will.isRetained, in: bytes)
-        message.expirySeconds = will.messageExpirySeconds.map(UInt64.init)
-        message.properties = carried(will.properties, of: .will, base, bytes)
         events.append(
             .willSet(
                 connection, requestIdentifier: 0,
-                WillRequest(delaySeconds: will.delaySeconds, message: message)))
+                WillRequest(
+                    delaySeconds: will.delaySeconds, message: self.request(will, base, bytes))))
+    }
+
+    /// The method of section 4.12 that is known: the data is a token, in CONNECT and again in every
+    /// AUTH with which the client shows a fresh one.
+    static let tokenMethod: StaticString = "token"
+
+    static func isTokenMethod(_ name: UnsafeRawBufferPointer) -> Bool {
+        name.elementsEqual(tokenMethod.utf8Bytes)
     }
 
     /// Bytes of the longest client id that is taken: a device's name is told with one byte of
@@ -63,6 +69,13 @@ enum MQTTReader {
         _ connection: ConnectionID, _ terms: ListenerTerms,
         _ doorkeeper: inout some Doorkeeper & ~Copyable
     ) throws(DialectRefusal) -> Claim {
+        // Where the method brings a token, that is it; otherwise the password is.
+        if let token = connect.authenticationData?.shifted(by: base) {
+            guard let claim = doorkeeper.claim(token: token, in: bytes, from: connection) else {
+                throw DialectRefusal(reason: .badUserNameOrPassword)
+            }
+            return claim
+        }
         if let password = connect.password?.shifted(by: base) {
             if let name = connect.userName?.shifted(by: base),
                 let (app, user) = parts(name, bytes),
@@ -115,12 +128,6 @@ enum MQTTReader {
         let body = frame.body.bytes(in: bytes)
         let base = Int(frame.body.offset)
         switch type {
-        case .publish:
-            let publish = try MQTT.Publish(
-                version, flags: frame.flags, body: body, from: .client)
-            // None was granted [MQTT-3.3.2-9].
-            guard publish.topicAlias == 0 else { throw .topicAliasInvalid }
-            events.append(.sendReceived(connection, request(publish, base, bytes)))
         case .puback: try events.append(answer(.puback, .accepted, version, body, connection))
         case .pubrec: try events.append(answer(.pubrec, .received, version, body, connection))
         case .pubrel: try events.append(answer(.pubrel, .release, version, body, connection))
@@ -140,9 +147,14 @@ enum MQTTReader {
                         sessionExpirySeconds: packet.sessionExpirySeconds,
                         // Only a normal one removes the will [MQTT-3.14.4-3].
                         sendsWill: packet.reason != .normalDisconnection)))
-        case .connect, .connack, .suback, .unsuback, .pingreq, .pingresp, .auth:
-            // A second CONNECT [MQTT-3.1.0-2]; an AUTH of an exchange that was never begun.
+        case .connect:
+            // A second one [MQTT-3.1.0-2].
             throw .protocolError
+        case .connack, .suback, .unsuback, .pingresp:
+            // The broker's own.
+            throw .protocolError
+        case .publish, .pingreq, .auth:
+            preconditionFailure("what the desk reads itself")
         }
     }
 
@@ -197,109 +209,5 @@ enum MQTTReader {
             request.followingCount = followingCount
             events.append(.unsubscribeReceived(connection, request))
         }
-    }
-
-    // MARK: - Messages
-
-    private static func request(
-        _ publish: MQTT.Publish, _ base: Int, _ bytes: UnsafeRawBufferPointer
-    ) -> SendRequest {
-        var request = request(
-            topic: publish.topic.shifted(by: base), payload: publish.payload.shifted(by: base),
-            publish.qos, isRetained: publish.isRetained, in: bytes)
-        request.packetIdentifier = publish.packetIdentifier
-        request.expirySeconds = publish.messageExpirySeconds.map(UInt64.init)
-        request.properties = carried(publish.properties, of: .publish, base, bytes)
-        return request
-    }
-
-    /// The properties that travel with a message, moved together where others stand between them.
-    private static func carried(
-        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ base: Int,
-        _ bytes: UnsafeRawBufferPointer
-    ) -> ByteRange {
-        let count = Int(section.carriedByteCount)
-        if count == 0 { return .empty }
-        let range = section.range.shifted(by: base)
-        if count == Int(range.count) { return range }
-        let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
-        return replace(range, in: bytes, byteCount: count) { output in
-            var writer = PacketWriter(output)
-            section.write(to: &writer, of: owner, from: body)
-            return writer.byteCount
-        }
-    }
-
-    /// Puts what `body` makes of some bytes, which is no longer than they are, in their place; they
-    /// are the lane's own until the end of the turn. Events have no other place for bytes.
-    private static func replace(
-        _ range: ByteRange, in bytes: UnsafeRawBufferPointer, byteCount: Int,
-        _ body: (UnsafeMutableRawBufferPointer) -> Int
-    ) -> ByteRange {
-        let place = UnsafeMutableRawPointer(mutating: range.bytes(in: bytes).baseAddress!)
-        return withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 1) { output in
-            let count = body(output)
-            precondition(count <= Int(range.count), "a replacement that does not fit")
-            place.copyMemory(from: output.baseAddress!, byteCount: count)
-            return ByteRange(offset: Int(range.offset), count: count)
-        }
-    }
-
-    /// A message for a topic, which may be an address.
-    private static func request(
-        topic: ByteRange, payload: ByteRange, _ qos: MQTT.QoS, isRetained: Bool,
-        in bytes: UnsafeRawBufferPointer
-    ) -> SendRequest {
-        let grade = Grade(rawValue: qos.rawValue)!
-        guard let target = address(topic, bytes) else {
-            var request = SendRequest(
-                number: 0, grade: grade, target: .topic(topic), isRaw: true, payload: payload,
-                messageByteCount: 0)
-            request.isRetained = isRetained
-            return request
-        }
-        var request = SendRequest(
-            number: 0, grade: grade, target: target, payload: payload, messageByteCount: 0)
-        switch target {
-        case .user(let name), .group(let name):
-            if !TextRules.isIdentifier(name.bytes(in: bytes)) { request.fault = .topicNameInvalid }
-        case .users, .everybody, .topic: break
-        }
-        if let message = readMessage(payload, bytes) {
-            request.payload = message
-            request.messageByteCount = UInt32(
-                TextBody.minimalJSONByteCount(message.bytes(in: bytes))!)
-        } else {
-            request.fault = request.fault ?? .payloadFormatInvalid
-        }
-        return request
-    }
-
-    /// `$u/user`, `$g/group` or `$b`.
-    private static func address(
-        _ topic: ByteRange, _ bytes: UnsafeRawBufferPointer
-    ) -> SendTarget? {
-        let name = topic.bytes(in: bytes)
-        guard name.count >= 2, name[0] == UInt8(ascii: "$") else { return nil }
-        if name.count == 2 { return name[1] == UInt8(ascii: "b") ? .everybody : nil }
-        guard name[2] == UInt8(ascii: "/") else { return nil }
-        let rest = ByteRange(offset: Int(topic.offset) + 3, count: name.count - 3)
-        switch name[1] {
-        case UInt8(ascii: "u"): return .user(rest)
-        case UInt8(ascii: "g"): return .group(rest)
-        default: return nil
-        }
-    }
-
-    /// Puts the binary form of a JSON message in place of it; nil where it is none.
-    private static func readMessage(
-        _ json: ByteRange, _ bytes: UnsafeRawBufferPointer
-    ) -> ByteRange? {
-        guard !json.isEmpty else { return nil }
-        let message = replace(json, in: bytes, byteCount: Int(json.count)) { output in
-            TextBody.readJSON(json.bytes(in: bytes), into: output) ?? 0
-        }
-        // Even an empty text has its type in front.
-        return message.isEmpty ? nil : message
     }
 }

@@ -12,9 +12,11 @@ enum MRTReader {
 
     /// The event of a CONNECT, or why it cannot become one. `bodyOffset` is where its body begins
     /// in `bytes`.
+    ///
+    /// - Parameter gateway: who carries the connection, if it is a channel.
     static func event(
         _ connect: MRT.Connect, bodyOffset: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, _ terms: ListenerTerms,
+        _ connection: ConnectionID, gateway: ConnectionID?, _ terms: ListenerTerms,
         _ doorkeeper: inout some Doorkeeper & ~Copyable
     ) -> Result<Event, DialectRefusal> {
         var device = connect.device.shifted(by: bodyOffset)
@@ -23,7 +25,9 @@ enum MRTReader {
         }
         let claim: Claim
         if connect.credential != .none {
-            switch self.claim(connect.credential, bodyOffset, bytes, connection, &doorkeeper) {
+            switch self.claim(
+                connect.credential, bodyOffset, bytes, connection, gateway: gateway, &doorkeeper)
+            {
             case .success(let known): claim = known
             case .failure(let refusal): return .failure(refusal)
             }
@@ -48,7 +52,9 @@ enum MRTReader {
                     startsClean: connect.isCleanStart, isReconnect: connect.isReconnect,
                     keepAliveSeconds: UInt32(connect.keepAliveSeconds),
                     sessionExpirySeconds: connect.sessionExpirySeconds,
-                    inboxWindow: connect.inboxWindow,
+                    inboxWindow: gateway == nil
+                        ? connect.inboxWindow
+                        : min(connect.inboxWindow, ChannelLimits.inboxWindowMaximum),
                     resume: connect.resume.map {
                         InboxPosition(epoch: $0.epoch, number: $0.lastNumber)
                     },
@@ -65,7 +71,8 @@ enum MRTReader {
     /// The claim of a credential that is there, or why it is worth nothing.
     private static func claim(
         _ credential: MRT.Credential, _ base: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, _ doorkeeper: inout some Doorkeeper & ~Copyable
+        _ connection: ConnectionID, gateway: ConnectionID?,
+        _ doorkeeper: inout some Doorkeeper & ~Copyable
     ) -> Result<Claim, DialectRefusal> {
         let known: Claim?
         switch credential {
@@ -81,6 +88,15 @@ enum MRTReader {
             known = doorkeeper.claim(
                 app: app.shifted(by: base), key: key.shifted(by: base),
                 user: user.shifted(by: base), in: bytes)
+        case .attached(let user):
+            guard let gateway else {
+                return .failure(DialectRefusal(reason: .badAuthenticationMethod))
+            }
+            let user = user.shifted(by: base)
+            guard TextRules.isIdentifier(user.bytes(in: bytes)) else {
+                return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
+            }
+            known = .attached(gateway: gateway, user: user)
         }
         guard let known else {
             return .failure(DialectRefusal(reason: .badUserNameOrPassword))
@@ -93,9 +109,12 @@ enum MRTReader {
     /// The event of an AUTH: a new credential on a connection that goes on.
     static func event(
         _ auth: MRT.ClientAuth, bodyOffset: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, _ doorkeeper: inout some Doorkeeper & ~Copyable
+        _ connection: ConnectionID, gateway: ConnectionID?,
+        _ doorkeeper: inout some Doorkeeper & ~Copyable
     ) -> Event {
-        switch claim(auth.credential, bodyOffset, bytes, connection, &doorkeeper) {
+        switch claim(
+            auth.credential, bodyOffset, bytes, connection, gateway: gateway, &doorkeeper)
+        {
         case .success(let claim): .credentialPresented(connection, claim)
         case .failure(let refusal): .credentialRefused(connection, refusal.reason)
         }

@@ -40,6 +40,7 @@ public struct PacketDesk: ~Copyable {
         notes: inout some NoteTaker & ~Copyable
     ) -> Outcome {
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<range.endOffset])
+        conversations.beginBurst(of: connection)
         var offset = Int(range.offset)
         while true {
             guard let conversation = conversations[connection] else {
@@ -83,8 +84,16 @@ public struct PacketDesk: ~Copyable {
         guard frame.type == MRT.PacketType.connect.rawValue,
             let name = try? ProtocolName.read(body)
         else {
-            // Not a client of ours: there is no dialect to answer in.
-            leave(connection, .protocolError, &host, &notes)
+            if connection.isChannel {
+                refuse(connection, .malformedPacket, &host, &notes)
+            } else {
+                // Not a client of ours: there is no dialect to answer in.
+                leave(connection, .protocolError, &host, &notes)
+            }
+            return
+        }
+        if connection.isChannel, name != .mrt(level: MRT.level) {
+            refuse(connection, .unsupportedProtocolVersion, &host, &notes)
             return
         }
         switch name {
@@ -95,12 +104,14 @@ public struct PacketDesk: ~Copyable {
                 let base = Int(frame.body.offset)
                 let listener = terms[Int(conversations[connection]!.terms)]
                 switch MRTReader.event(
-                    connect, bodyOffset: base, bytes, connection, listener, &doorkeeper)
+                    connect, bodyOffset: base, bytes, connection,
+                    gateway: conversations.gateway(of: connection), listener, &doorkeeper)
                 {
                 case .success(let event):
                     conversations[connection]!.phase = .awaitingAnswer
                     conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
-                    host.holdConnection(connection)
+                    // A channel waits by itself: its gateway has others to be read.
+                    if !connection.isChannel { host.holdConnection(connection) }
                     events.append(event)
                 case .failure(let refusal):
                     refuse(connection, refusal.reason, &host, &notes)
@@ -123,58 +134,29 @@ public struct PacketDesk: ~Copyable {
         }
     }
 
-    private mutating func beginMQTT(
-        _ frame: PacketFrame, _ version: MQTT.Version, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
-    ) {
-        do throws(WireError) {
-            _ = try MQTT.PacketType(frame, version, from: .client)
-            let connect = try MQTT.Connect(body: frame.body.bytes(in: bytes))
-            let listener = terms[Int(conversations[connection]!.terms)]
-            do throws(DialectRefusal) {
-                try MQTTReader.read(
-                    connect, Int(frame.body.offset), bytes, connection, listener, &doorkeeper,
-                    into: &events)
-            } catch {
-                refuse(connection, error.reason, &host, &notes)
-                return
-            }
-            conversations[connection]!.phase = .awaitingAnswer
-            conversations[connection]!.keepAliveRequested = connect.keepAliveSeconds
-            conversations[connection]!.sessionExpiryRequested = connect.sessionExpirySeconds
-            conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
-            host.holdConnection(connection)
-        } catch {
-            // What 3.1.1 has no return code for gets no answer [MQTT-3.1.4-1 of 3.1.1].
-            if version == .v5 || error == .clientIdentifierNotValid {
-                refuse(connection, error.reason, &host, &notes)
-            } else {
-                leave(connection, error.reason, &host, &notes)
-            }
-        }
-    }
-
     /// Sends a client away in its dialect, before the core has heard of it.
-    private mutating func refuse(
+    mutating func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode,
         _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
     ) {
         if let version = conversations[connection]!.version {
-            host.write(MQTT.Connack(version, reason), to: connection)
+            MQTTCarrier.refuse(connection, reason, version, conversations, &host)
         } else {
-            host.write(MRT.ConnectRefused(reason: reason), to: connection)
+            conversations.write(MRT.ConnectRefused(reason: reason), to: connection, &host)
         }
         leave(connection, reason, &host, &notes)
     }
 
-    private mutating func leave(
+    mutating func leave(
         _ connection: ConnectionID, _ reason: ReasonCode,
         _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
     ) {
-        conversations[connection]!.phase = .closing
         notes.takeRefusal(connection, reason)
+        if connection.isChannel {
+            conversations.close(connection)
+            return
+        }
+        conversations[connection]!.phase = .closing
         host.closeConnection(connection)
     }
 
@@ -188,7 +170,7 @@ public struct PacketDesk: ~Copyable {
     ) {
         do throws(WireError) {
             if let version = conversations[connection]!.version {
-                try readMQTT(frame, version, bytes, connection, &host)
+                try readMQTT(frame, version, bytes, connection, &host, &doorkeeper)
                 return
             }
             switch try MRT.PacketType(frame, from: .client) {
@@ -196,13 +178,16 @@ public struct PacketDesk: ~Copyable {
                 let auth = try MRT.ClientAuth(body: frame.body.bytes(in: bytes))
                 events.append(
                     MRTReader.event(
-                        auth, bodyOffset: Int(frame.body.offset), bytes, connection, &doorkeeper))
+                        auth, bodyOffset: Int(frame.body.offset), bytes, connection,
+                        gateway: conversations.gateway(of: connection), &doorkeeper))
             case .pingRequest:
                 _ = try MRT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
-                host.write(MRT.Ping(isResponse: true), to: connection)
+                conversations.write(MRT.Ping(isResponse: true), to: connection, &host)
             case .channel:
-                // There are no gateways here (docs/PROTOCOL.md section 7).
-                fail(connection, .implementationSpecificError, &host, &notes)
+                let channel = try MRT.Channel(body: frame.body.bytes(in: bytes))
+                readChannel(
+                    channel.channel, channel.inner.shifted(by: Int(frame.body.offset)), bytes,
+                    of: connection, &host, &doorkeeper, &notes)
             case let type:
                 try MRTReader.read(
                     type, frame, bytes, connection,
@@ -214,19 +199,49 @@ public struct PacketDesk: ~Copyable {
         }
     }
 
-    private mutating func readMQTT(
-        _ frame: PacketFrame, _ version: MQTT.Version, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, _ host: inout some ConnectionHost & ~Copyable
-    ) throws(WireError) {
-        let type = try MQTT.PacketType(frame, version, from: .client)
-        guard type == .pingreq else {
-            try MQTTReader.read(type, version, frame, bytes, connection, into: &events)
-            // Nothing follows a DISCONNECT [MQTT-3.14.4-1].
-            if type == .disconnect { conversations[connection]!.phase = .closing }
+    /// Reads one packet of a conversation that a gateway carries. What comes on a channel that is
+    /// not open, CONNECT apart, was on its way when the channel ended: it is nobody's any more.
+    private mutating func readChannel(
+        _ number: UInt32, _ inner: ByteRange, _ buffer: UnsafeRawBufferPointer,
+        of gateway: ConnectionID, _ host: inout some ConnectionHost & ~Copyable,
+        _ doorkeeper: inout some Doorkeeper & ~Copyable,
+        _ notes: inout some NoteTaker & ~Copyable
+    ) {
+        let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<inner.endOffset])
+        guard
+            case .packet(let frame) = PacketFrame.next(
+                in: bytes, at: Int(inner.offset), packetMaximum: packetMaximum)
+        else { preconditionFailure("an inner packet that the codec should have refused") }
+        if let channel = conversations.channels.channel(number, of: gateway) {
+            // Nothing may overtake CONNACK, and a gateway cannot be made to wait for one channel.
+            if conversations[channel]!.phase == .awaitingAnswer {
+                fail(channel, .protocolError, &host, &notes)
+            } else if conversations[channel]!.phase == .established {
+                read(frame, bytes, channel, &host, &doorkeeper, &notes)
+            }
             return
         }
-        _ = try MQTT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
-        host.write(MQTT.Ping(isResponse: true), to: connection)
+        guard frame.type == MRT.PacketType.connect.rawValue else { return }
+        let channel = conversations.openChannel(number, of: gateway)
+        if conversations.channels.count(of: gateway) > ChannelLimits.countMaximum {
+            refuse(channel, .quotaExceeded, &host, &notes)
+        } else {
+            begin(frame, bytes, channel, &host, &doorkeeper, &notes)
+        }
+    }
+
+    /// A connection is gone, and what it carried with it.
+    ///
+    /// - Parameter isTold: whether the core hears of it.
+    public mutating func closed(
+        _ connection: ConnectionID, _ cause: CloseCause, isTold: Bool = true
+    ) {
+        guard conversations[connection] != nil else { return }
+        let eventCount = events.count
+        conversations.closeChannels(of: connection, cause, into: &events)
+        conversations.close(connection)
+        events.append(.connectionClosed(connection, cause))
+        if !isTold { events.removeSubrange(eventCount...) }
     }
 
     /// Ends a connection for a fault of its peer's.
@@ -234,8 +249,11 @@ public struct PacketDesk: ~Copyable {
         _ connection: ConnectionID, _ reason: ReasonCode,
         _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
     ) {
-        if conversations[connection]!.phase == .established {
-            conversations[connection]!.phase = .closing
+        let phase = conversations[connection]!.phase
+        if phase == .established || phase == .awaitingAnswer {
+            // The core closes it. A channel may still wait for its answer, which is the refusal
+            // then.
+            if phase == .established { conversations[connection]!.phase = .closing }
             events.append(.peerFaulted(connection, reason))
         } else {
             refuse(connection, reason, &host, &notes)

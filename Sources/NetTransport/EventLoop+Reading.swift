@@ -33,6 +33,16 @@ extension EventLoop {
         details[slot].packetMaximum = byteCount
     }
 
+    /// Copies bytes to the end of the turn's arena, where they stay as long as those of the
+    /// connections. Within `received`, at most ``TransportLimits/arenaAdditionMaximum`` in all.
+    public mutating func appendToArena(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
+        precondition(arenaMemory.count - arenaUsed >= bytes.count, "more than may be added")
+        let range = takeArena(bytes.count)
+        UnsafeMutableRawBufferPointer(rebasing: arenaMemory[Int(range.offset)...])
+            .copyMemory(from: bytes)
+        return range
+    }
+
     // MARK: - Reading
 
     mutating func listForReading(_ slot: Int) {
@@ -83,7 +93,9 @@ extension EventLoop {
     ) {
         guard !slots[slot].flags.contains(.readPaused) else { return }
         let keptCount = slots[slot].kept == nil ? 0 : details[slot].keptCount
-        if arenaMemory.count - arenaUsed < keptCount + TransportLimits.burstMaximum {
+        let needed =
+            keptCount + TransportLimits.burstMaximum + TransportLimits.arenaAdditionMaximum
+        if arenaMemory.count - arenaUsed < needed {
             counters.arenaFills += 1
             endTurn(&handler)
             // The handler may have closed or paused it just now.

@@ -37,6 +37,9 @@ public enum TransportLimits {
     /// Bytes taken from one connection in one turn, so that a fast sender does not starve the rest.
     static let burstMaximum = 64 * 1024
 
+    /// Bytes that a handler may add to the arena for each burst it is shown.
+    public static let arenaAdditionMaximum = 4 * 1024
+
     /// The turn's arena for incoming bytes. It holds sixteen full bursts, or the short bursts of a
     /// thousand connections, before the turn must be ended early.
     static let arenaMinimum = 1024 * 1024

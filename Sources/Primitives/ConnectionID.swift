@@ -1,5 +1,7 @@
 // The name of one connection, as a plain number. It says where the connection lives (loop and slot)
-// and which of the slot's successive tenants is meant; it knows nothing about sockets.
+// and which of the slot's successive tenants is meant; it knows nothing about sockets. A
+// conversation that a gateway carries over its own connection has such a name too, so that nobody
+// who deals with conversations has to tell them apart.
 
 /// One connection for as long as it lives, in 8 bytes. A slot's next tenant bears another
 /// generation, so that a name which is kept too long fits nobody instead of a stranger.
@@ -11,6 +13,9 @@
 public struct ConnectionID: Hashable, Sendable {
     /// The number of slots that 24 bits can name.
     public static let slotsMaximum = 1 << 24
+
+    /// The upper half of the slots belongs to channels, which have no socket of their own.
+    public static let channelSlotsStart = 1 << 23
 
     /// All three parts in one number, for tables and kernel events.
     public let rawValue: UInt64
@@ -34,6 +39,14 @@ public struct ConnectionID: Hashable, Sendable {
     /// Its place in that loop's table.
     @inlinable
     public var slot: Int { Int(truncatingIfNeeded: rawValue >> 32) & 0xFF_FFFF }
+
+    /// Whether it is carried by another connection (docs/PROTOCOL.md section 7, CHANNEL).
+    @inlinable
+    public var isChannel: Bool { rawValue & 1 << 55 != 0 }
+
+    /// Its place among its kind, sockets or channels: what tables are indexed by.
+    @inlinable
+    public var place: Int { slot & (ConnectionID.channelSlotsStart - 1) }
 
     /// Which tenant of the slot; 0 is never one.
     @inlinable

@@ -15,24 +15,17 @@ struct BenchFailure: Error {
 
 enum BenchProgram {
     static func run(_ arguments: ArraySlice<String>) -> ExitCode {
-        var arguments = arguments
         if arguments.isEmpty || arguments.first == "--help" {
             StandardStream.output.print(BenchOption.helpPage)
             return arguments.isEmpty ? .usage : .success
         }
         do throws(UsageError) {
-            let scenario = try Scenario.takeSubcommand(from: &arguments)
-            switch try OptionParser<BenchOption>.parse(arguments) {
+            if arguments.first == "compare" { return try CompareCommand.run(arguments.dropFirst()) }
+            switch try plan(for: arguments) {
             case .help:
                 StandardStream.output.print(BenchOption.helpPage)
                 return .success
-            case .run(let options):
-                let plan = try Plan(scenario, options)
-                let descriptorsPerClient = scenario == .floor ? 2 : 1
-                try OwnLimits.prepare(
-                    for: plan.clientCount, descriptorsPerClient: descriptorsPerClient,
-                    sourceAddresses: plan.sourceAddresses.count)
-                return measure(plan)
+            case .run(let plan): return write(plan)
             }
         } catch {
             StandardStream.error.print("martlet-bench: \(error.message)\nSee martlet-bench --help")
@@ -40,20 +33,50 @@ enum BenchProgram {
         }
     }
 
-    private static func measure(_ plan: Plan) -> ExitCode {
-        do throws(BenchFailure) {
-            let report: Report
-            if plan.scenario == .floor {
-                report = try measureFloor(plan)
-            } else {
-                report = try load(plan, target: target(of: plan))
-            }
+    enum Wish {
+        case help
+        case run(Plan)
+    }
+
+    /// The plan of a command line that begins with a scenario.
+    static func plan(for arguments: ArraySlice<String>) throws(UsageError) -> Wish {
+        var arguments = arguments
+        let scenario: Scenario
+        if let known = arguments.first.flatMap(Scenario.named) {
+            scenario = known
+            arguments.removeFirst()
+        } else {
+            scenario = try Scenario.takeSubcommand(from: &arguments)
+        }
+        switch try OptionParser<BenchOption>.parse(arguments) {
+        case .help: return .help
+        case .run(let options): return .run(try Plan(scenario, options))
+        }
+    }
+
+    private static func write(_ plan: Plan) -> ExitCode {
+        do {
+            let report = try measure(plan)
             report.write()
+            if let file = plan.htmlFile { try SmallFile.write(report.html, to: file) }
             return report.isClean ? .success : .failure
-        } catch {
+        } catch let error as UsageError {
             StandardStream.error.print("martlet-bench: \(error.message)")
+            return .usage
+        } catch {
+            StandardStream.error.print("martlet-bench: \((error as? BenchFailure)?.message ?? "")")
             return .notConnected
         }
+    }
+
+    /// Runs a plan from its limits to its report.
+    static func measure(_ plan: Plan) throws -> Report {
+        try OwnLimits.prepare(
+            for: LoadDriver.slotCount(for: plan),
+            descriptorsPerClient: plan.scenario == .floor ? 2 : 1,
+            sourceAddresses: plan.sourceAddresses.count)
+        return plan.scenario == .floor
+            ? try measureFloor(plan) : try load(plan, target: target(of: plan))
     }
 
     /// The fan-out against the floor, on a thread of this process.
@@ -105,7 +128,7 @@ enum BenchProgram {
         }
         do throws(TransportError) {
             var configuration = EventLoop.Configuration()
-            configuration.connectionsMaximum = plan.clientCount + 1
+            configuration.connectionsMaximum = LoadDriver.slotCount(for: plan)
             // Somebody else's broker may send anything; the largest payload of ours must fit.
             configuration.packetMaximum = plan.payloadByteCount + 65_536
             configuration.firstPacketMaximum = configuration.packetMaximum
@@ -115,6 +138,7 @@ enum BenchProgram {
             let pacer = plan.isPaced ? Pacer.start(handle) : nil
             defer { pacer?.stop() }
             while driver.stage != .finished { _ = loop.turn(&driver, waitMaximum: 10) }
+            driver.progress.clear()
             return Report(driver, loop.counters)
         } catch {
             throw BenchFailure("\(error)")

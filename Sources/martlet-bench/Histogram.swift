@@ -19,7 +19,15 @@ struct Histogram {
     }
 
     mutating func removeAll() {
+        guard count > 0 else { return }
         self = Histogram()
+    }
+
+    mutating func merge(_ other: Histogram) {
+        guard other.count > 0 else { return }
+        for bucket in counts.indices { counts[bucket] += other.counts[bucket] }
+        count += other.count
+        maximum = max(maximum, other.maximum)
     }
 
     /// The smallest time that at least `fraction` of all recorded ones do not exceed, to within the

@@ -1,5 +1,5 @@
-// What the load cares about in the packets that a broker sends, whatever the dialect. It knows no
-// sockets.
+// What the load cares about in the packets that a broker sends, whatever the dialect, and who a
+// client is when it connects. It knows no sockets but for the one function that writes a packet.
 
 import NetTransport
 import Primitives
@@ -7,12 +7,20 @@ import WireFormat
 
 /// One packet, as far as the load wants to know.
 enum Incoming {
-    case connected
+    /// The broker let the client in, and takes so many unconfirmed sends at a time.
+    case connected(sendsMaximum: UInt16)
     case refused(code: UInt8)
-    /// The broker granted the subscription.
-    case subscribed
-    case delivery(payload: ByteRange, acknowledgement: UInt64)
-    /// The broker has taken a send: its number, as ``LoadCodec/writeSend`` gave it.
+    /// A subscription or another request was granted; the content is the request's result.
+    case granted(content: ByteRange)
+    /// The acknowledgement is 0 where none is due.
+    case delivery(payload: ByteRange, acknowledgement: UInt64, qos: UInt8)
+    /// Something besides messages, to be acknowledged like one.
+    case notice(acknowledgement: UInt64)
+    /// MQTT, QoS 2: the broker releases the identifier of a delivery.
+    case released(identifier: UInt16)
+    /// MQTT, QoS 2: the broker has a send and wants it released.
+    case releaseWanted(identifier: UInt16)
+    /// The broker has taken a send: its number, as the codec gave it.
     case confirmed(number: UInt64)
     /// The broker has refused a send.
     case sendRefused(number: UInt64, code: UInt8)
@@ -30,8 +38,11 @@ struct ClientIdentity {
     var expirySeconds: UInt32
     /// Deliveries unacknowledged at a time, where the dialect asks for it.
     var inboxWindow: UInt16
-    /// Whether the client numbers its sends.
-    var isNumbered: Bool
+    /// Numbered sends that this client has made so far; nil for one that makes none.
+    var numbersUsed: UInt64?
+    /// What is to be sent when the connection is lost.
+    var will: OutgoingSource?
+    var willQoS: UInt8
 }
 
 extension EventLoop {
@@ -46,5 +57,14 @@ extension EventLoop {
         body(&writer)
         precondition(writer.byteCount == byteCount, "a packet of another size than announced")
         commit(byteCount, for: connection)
+    }
+
+    /// Writes a packet of WireFormat, whose ranges are within `source`.
+    mutating func write(
+        _ packet: some WirePacket, from source: [UInt8] = [], to connection: ConnectionID
+    ) {
+        source.withUnsafeBytes { source in
+            write(packet.encodedByteCount, to: connection) { packet.write(to: &$0, from: source) }
+        }
     }
 }

@@ -1,4 +1,5 @@
-// How clients come in: a bounded number at a time, each with CONNECT, then, a receiver, SUBSCRIBE.
+// How clients come in: a bounded number at a time, each with CONNECT, then, where it needs one, a
+// request: a receiver subscribes or joins, a publisher makes the group or leaves its will.
 
 import NetTransport
 import Primitives
@@ -24,45 +25,88 @@ extension LoadDriver {
             connectStart = now
             if plan.scenario == .connect { startInterval() }
         }
-        while let client = toConnect.first, connectsUnderWay < LoadDriver.connectsUnderWayMaximum,
-            isConnectDue(at: now)
-        {
-            // The first connection brings the session that the others resume.
-            if plan.resumesTLS, connectsBegun > 0, ticket == nil { return }
+        while connectsUnderWay < LoadDriver.connectsUnderWayMaximum, mayConnect {
+            let due = connectTime(at: now)
+            guard due <= now, let client = nextToConnect(due) else { return }
             let source =
                 target.sources.isEmpty ? nil : target.sources[client % target.sources.count]
             do throws(TransportError) {
                 let connection = try loop.connect(
                     to: target.address, from: source, tls: target.tls,
                     serverName: target.serverName, resuming: ticket)
-                clients[client] = Client(connection: connection, phase: .connecting)
+                clients[client].connection = connection
+                clients[client].phase = .connecting
                 clientBySlot[connection.slot] = UInt32(client)
             } catch {
-                fail("\(error)")
+                fail(OwnLimits.explain(error))
                 return
             }
-            toConnect.removeFirst()
             connectsUnderWay += 1
             connectsBegun += 1
         }
     }
 
-    private func isConnectDue(at now: UInt64) -> Bool {
-        guard let rate = plan.connectsPerSecond else { return true }
-        return Double(connectsBegun) <= Double(now - connectStart) / 1e9 * Double(rate)
+    /// The first connection may bring what all others need: the session that they resume, or the
+    /// group that they join.
+    private var mayConnect: Bool {
+        if connectsBegun == 0 { return true }
+        if plan.resumesTLS, ticket == nil { return false }
+        return plan.scenario != .group || !group.isEmpty
+    }
+
+    /// When the next connect should begin.
+    private func connectTime(at now: UInt64) -> UInt64 {
+        guard let rate = plan.connectsPerSecond else { return now }
+        return connectStart + UInt64(Double(connectsBegun) / rate * 1e9)
+    }
+
+    /// Takes the next client off its list; `due` is when it should begin, unless that is known
+    /// already.
+    private mutating func nextToConnect(_ due: UInt64) -> Int? {
+        if !toConnect.isEmpty {
+            let place = toConnect.removeFirst()
+            // The one who makes the group comes first.
+            let isFounder = plan.scenario == .group && place == 0
+            let client =
+                plan.scenario == .group
+                ? (isFounder ? plan.receiverCount : place - 1) : place
+            clients[client].since = due
+            return client
+        }
+        guard reconnectsBegun < reconnects.count else { return nil }
+        let client = Int(reconnects[reconnectsBegun])
+        reconnectsBegun += 1
+        if reconnectsBegun == reconnects.count {
+            reconnects.removeAll(keepingCapacity: true)
+            reconnectsBegun = 0
+        }
+        return client
     }
 
     /// Sends CONNECT.
-    func introduce(_ client: Int, in loop: inout EventLoop) {
+    mutating func introduce(_ client: Int, in loop: inout EventLoop) {
+        let publisher = plan.publisher(ofClient: client)
+        let hasWill = plan.scenario == .will && publisher >= 0
+        let will = hasWill && mqtt != nil ? will(of: publisher) : nil
+        defer { will?.bytes.deallocate() }
+        let isNumbered = publisher >= 0 && plan.qos > 0
+        if isNumbered {
+            // What a vanished connection left open is not asked for again.
+            publishers[publisher].confirmedThrough = publishers[publisher].nextSequence
+            publishers[publisher].confirmedBeyond = 0
+        }
         let identity = ClientIdentity(
-            name: Array(name(of: client).utf8), user: plan.user.map { Array($0.utf8) },
+            name: Array(plan.name(ofClient: client).utf8), user: plan.user.map { Array($0.utf8) },
             password: plan.password.map { Array($0.utf8) },
-            expirySeconds: client < plan.receiverCount ? plan.expirySeconds : 0,
-            inboxWindow: UInt16.max, isNumbered: client >= plan.receiverCount && plan.qos > 0)
-        switch plan.dialect {
-        case .mrt: MRTCodec.writeConnect(identity, to: clients[client].connection, in: &loop)
-        case .mqtt311:
-            MQTTCodec.writeConnect(identity, to: clients[client].connection, in: &loop)
+            expirySeconds: plan.isReceiver(client) ? plan.expirySeconds : 0,
+            inboxWindow: UInt16.max,
+            numbersUsed: isNumbered ? publishers[publisher].nextSequence : nil, will: will,
+            willQoS: plan.qos)
+        let connection = clients[client].connection
+        if let mqtt {
+            mqtt.writeConnect(identity, to: connection, in: &loop)
+        } else {
+            MRTCodec.writeConnect(identity, to: connection, in: &loop)
         }
     }
 
@@ -70,60 +114,52 @@ extension LoadDriver {
     mutating func becameConnected(_ client: Int, in loop: inout EventLoop) {
         let connection = clients[client].connection
         if plan.resumesTLS, ticket == nil { ticket = loop.sessionTicket(of: connection) }
-        guard client < plan.receiverCount, stage == .connecting, plan.scenario != .connect,
-            !receivesUnasked
-        else {
-            becameReady(client)
-            return
-        }
         clients[client].phase = .subscribing
-        let topic = Array(plan.topic(ofPair: client).utf8)
-        switch plan.dialect {
-        case .mrt:
-            MRTCodec.writeSubscribe(
-                topic, grade: MRT.Grade(rawValue: UInt8(plan.qos))!, to: connection, in: &loop)
-        case .mqtt311:
-            MQTTCodec.writeSubscribe(topic, qos: UInt8(plan.qos), to: connection, in: &loop)
+        if plan.isReceiver(client), needsSubscription {
+            subscribe(client, in: &loop)
+        } else if plan.scenario == .group {
+            if plan.isReceiver(client) {
+                MRTCodec.writeGroupJoin(group, to: connection, in: &loop)
+            } else {
+                MRTCodec.writeGroupCreate(to: connection, in: &loop)
+            }
+        } else if plan.scenario == .will, mqtt == nil {
+            let will = will(of: plan.publisher(ofClient: client))
+            MRTCodec.writeWill(will, to: connection, in: &loop)
+            will.bytes.deallocate()
+        } else {
+            becameReady(client, at: monotonicNanoseconds(), in: &loop)
         }
     }
 
-    mutating func becameReady(_ client: Int) {
-        guard clients[client].phase != .ready else { return }
+    /// Users of MRT get what is addressed to them without subscribing; subscriptions of sessions
+    /// that outlive their connection are there when it comes back.
+    private var needsSubscription: Bool {
+        guard plan.scenario != .connect, plan.addressKind == .topic else { return false }
+        return stage == .connecting || plan.scenario == .churn
+    }
+
+    private func subscribe(_ client: Int, in loop: inout EventLoop) {
+        let topic = Array(plan.topic(ofPair: client).utf8)
+        let connection = clients[client].connection
+        if let mqtt {
+            mqtt.writeSubscribe(topic, qos: plan.qos, to: connection, in: &loop)
+        } else {
+            MRTCodec.writeSubscribe(
+                topic, grade: MRT.Grade(rawValue: plan.qos)!, to: connection, in: &loop)
+        }
+    }
+
+    mutating func becameReady(_ client: Int, at now: UInt64, in loop: inout EventLoop) {
+        guard clients[client].phase == .subscribing else { return }
         clients[client].phase = .ready
         connectsUnderWay -= 1
         readyCount += 1
         tally.connected += 1
-        progress(at: monotonicNanoseconds())
-    }
-
-    /// Users of MRT get their mail without subscribing to it.
-    private var receivesUnasked: Bool { plan.dialect == .mrt && plan.topology == .pairs }
-
-    /// The client id, which is also the user where a listener asks for no credentials.
-    func name(of client: Int) -> String {
-        client < plan.receiverCount
-            ? plan.receiverName(client)
-            : "\(plan.prefix)-p\(plan.startNumber + client - plan.receiverCount)"
-    }
-}
-
-extension Plan {
-    func receiverName(_ receiver: Int) -> String { "\(prefix)-r\(startNumber + receiver)" }
-
-    /// The plain topic of a pair, or of all.
-    func topic(ofPair pair: Int) -> String {
-        var text = ""
-        var rest = topic[...]
-        while let place = rest.firstIndex(of: "%") {
-            text += rest[..<place]
-            rest = rest[place...].dropFirst()
-            if rest.first == "i" {
-                text += String(startNumber + pair)
-                rest = rest.dropFirst()
-            } else {
-                text += "%"
-            }
+        lastProgress = now
+        if plan.scenario == .connect {
+            recentLatencies.record(now - min(now, clients[client].since))
         }
-        return text + rest
+        if stage != .connecting { resumedLife(client, at: now, in: &loop) }
     }
 }

@@ -5,39 +5,26 @@ import NetTransport
 import Primitives
 import WireFormat
 
-/// What a publisher sends: its address and, behind it, the payload, whose stamp changes each time.
-struct OutgoingSource {
-    let bytes: UnsafeMutableRawBufferPointer
-    let addressByteCount: Int
-    /// Where the stamp stands.
-    let stampOffset: Int
-
-    /// One for each address: of each pair, or of all together.
-    static func all(of plan: Plan) -> ContiguousArray<OutgoingSource> {
-        let count = plan.publisherCount == 0 ? 0 : plan.topology == .pairs ? plan.receiverCount : 1
-        return ContiguousArray((0..<count).map { OutgoingSource(plan, pair: $0) })
-    }
-
-    private init(_ plan: Plan, pair: Int) {
-        let isText = plan.sendsToUsers
-        let address = Array((isText ? plan.receiverName(pair) : plan.topic(ofPair: pair)).utf8)
-        addressByteCount = address.count
-        // A message to a user begins with its type: 0 is text.
-        stampOffset = address.count + (isText ? 1 : 0)
-        bytes = .allocate(byteCount: stampOffset + plan.payloadByteCount, alignment: 8)
-        bytes.copyBytes(from: address)
-        for offset in address.count..<bytes.count {
-            bytes[offset] = offset < stampOffset ? 0 : UInt8(ascii: "m")
-        }
-    }
-}
-
-extension Plan {
-    /// Unicast in MRT goes to users, as text.
-    var sendsToUsers: Bool { dialect == .mrt && topology == .pairs }
-}
-
 extension LoadDriver {
+    /// One for each address: of each pair, or of all together.
+    static func makeSources(of plan: Plan) -> ContiguousArray<OutgoingSource> {
+        let count =
+            plan.publisherCount == 0 ? 0 : plan.topology == .everybody ? 1 : plan.receiverCount
+        return ContiguousArray(
+            (0..<count).map { pair in
+                let address: String
+                switch plan.addressKind {
+                case .topic: address = plan.topic(ofPair: pair)
+                case .user: address = plan.name(ofClient: pair)
+                // The group's name comes when it has been made.
+                case .group, .everybody: address = ""
+                }
+                return OutgoingSource(
+                    plan.addressKind, address: Array(address.utf8),
+                    payloadByteCount: plan.payloadByteCount)
+            })
+    }
+
     mutating func listAllPublishers() {
         for publisher in 0..<publishers.count { list(publisher) }
     }
@@ -103,27 +90,23 @@ extension LoadDriver {
     }
 
     @inline(__always)
-    private mutating func send(
-        _ publisher: Int, intended: UInt64, in loop: inout EventLoop
-    ) {
+    mutating func send(_ publisher: Int, intended: UInt64, in loop: inout EventLoop) {
         let sequence = publishers[publisher].nextSequence
         publishers[publisher].nextSequence += 1
-        let source = sources[plan.topology == .pairs ? publisher : 0]
-        Stamp(
-            publisher: UInt32(publisher), sequence: sequence, nanoseconds: intended - origin
-        ).write(to: UnsafeMutableRawBufferPointer(rebasing: source.bytes[source.stampOffset...]))
-        let connection = clients[plan.receiverCount + publisher].connection
+        let source = sources[plan.topology == .everybody ? 0 : publisher]
+        source.stamp(
+            Stamp(
+                publisher: UInt32(publisher), sequence: sequence, nanoseconds: intended - origin))
+        let connection = clients[plan.client(ofPublisher: publisher)].connection
         let number = plan.qos == 0 ? 0 : sequence + 1
-        switch plan.dialect {
-        case .mrt:
+        if let mqtt {
+            mqtt.writePublish(
+                topicByteCount: source.addressByteCount, qos: plan.qos, number: number,
+                UnsafeRawBufferPointer(source.bytes), to: connection, in: &loop)
+        } else {
             MRTCodec.writeSend(
-                addressByteCount: source.addressByteCount, isUser: plan.sendsToUsers,
-                grade: MRT.Grade(rawValue: UInt8(plan.qos))!, number: number,
-                UnsafeRawBufferPointer(source.bytes), to: connection, in: &loop)
-        case .mqtt311:
-            MQTTCodec.writePublish(
-                topicByteCount: source.addressByteCount, number: number,
-                UnsafeRawBufferPointer(source.bytes), to: connection, in: &loop)
+                source, grade: MRT.Grade(rawValue: plan.qos)!, number: number, to: connection,
+                in: &loop)
         }
     }
 
@@ -131,13 +114,13 @@ extension LoadDriver {
 
     /// What completes a message: every receiver has it, and the broker has confirmed it where it
     /// does. Messages for absent sessions are complete with the broker's word.
-    private var receiptsPerMessage: UInt32 {
+    var receiptsPerMessage: UInt32 {
         let confirmations: UInt32 = plan.qos == 0 ? 0 : 1
         return stage == .enqueuing
             ? confirmations : UInt32(plan.receiversPerMessage) + confirmations
     }
 
-    private func awaitedIndex(_ publisher: Int, _ sequence: UInt64) -> Int {
+    func awaitedIndex(_ publisher: Int, _ sequence: UInt64) -> Int {
         publisher * Int(awaitedMask + 1) + Int(sequence & awaitedMask)
     }
 
@@ -161,9 +144,8 @@ extension LoadDriver {
             return
         }
         tally.confirmed += 1
-        progress(at: monotonicNanoseconds())
-        switch plan.dialect {
-        case .mrt:
+        lastProgress = max(lastProgress, monotonicNanoseconds())
+        if mqtt == nil {
             let ahead = number &- publishers[publisher].confirmedThrough &- 1
             guard ahead < 64 else {
                 fail("the broker confirmed a send that was not on its way")
@@ -172,7 +154,7 @@ extension LoadDriver {
             publishers[publisher].confirmedBeyond |= 1 << ahead
             receipt(publisher, number - 1)
             list(publisher)
-        case .mqtt311:
+        } else {
             let last = publishers[publisher].nextSequence - 1
             let back = (UInt64(MQTTCodec.packetIdentifier(of: last + 1)) + 65_535 - number) % 65_535
             receipt(publisher, last - back)
@@ -190,7 +172,7 @@ extension LoadDriver {
                 seen == 64 ? 0 : publishers[publisher].confirmedBeyond >> UInt64(seen)
             MRTCodec.writeAck(
                 inbox: 0, resultsSeen: publishers[publisher].confirmedThrough,
-                to: clients[plan.receiverCount + publisher].connection, in: &loop)
+                to: clients[plan.client(ofPublisher: publisher)].connection, in: &loop)
         }
     }
 

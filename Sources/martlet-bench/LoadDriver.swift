@@ -1,6 +1,6 @@
-// The load: all clients of a run on one event loop, as a state machine. This file holds the state,
-// the way in from the loop and the stages of a run; connecting and publishing have files of their
-// own.
+// The load: all clients of a run on one event loop, as a state machine. This file holds the state
+// and the way in from the loop; stages, connecting, publishing and the lives of clients who come
+// and go have files of their own.
 
 import Glibc
 import NetTransport
@@ -10,19 +10,22 @@ import WireFormat
 /// Connects clients, sends what the plan says, and accounts for every delivery.
 struct LoadDriver: LoopHandler, ~Copyable {
     /// Where a run stands. Exits in parentheses.
-    enum Stage {
-        /// Clients connect and subscribe (leaving, warmingUp, enqueuing, holding, finished).
+    enum Stage: String {
+        /// Clients connect and subscribe (leaving, warmingUp, enqueuing, cutting, holding,
+        /// finished).
         case connecting
         /// Offline: the receivers go away (connecting).
         case leaving
         /// Load, not measured yet (measuring).
-        case warmingUp
+        case warmingUp = "warming up"
         /// Load, measured (settling).
         case measuring
         /// Offline: the publisher fills the queues (returning, finished).
         case enqueuing
         /// Offline: the receivers come back and empty them (finished).
         case returning
+        /// Will: the sessions are cut, their wills arrive (finished).
+        case cutting
         /// Nothing more is sent; what is on its way may arrive (finished).
         case settling
         /// Idle connections are held (finished).
@@ -33,13 +36,21 @@ struct LoadDriver: LoopHandler, ~Copyable {
     struct Client {
         enum Phase {
             case absent
+            /// Absent, and due to connect.
+            case queued
             case connecting
             case subscribing
             case ready
+            /// We have closed it; the loop has yet to say that it is gone.
+            case leaving
         }
 
         var connection = ConnectionID(rawValue: 0)
         var phase = Phase.absent
+        /// When it should have begun to connect.
+        var since: UInt64 = 0
+        /// A device that is awake goes to sleep when it has all messages below this number.
+        var goal: UInt64 = 0
     }
 
     struct Publisher {
@@ -55,27 +66,36 @@ struct LoadDriver: LoopHandler, ~Copyable {
 
     let plan: Plan
     let target: LoadTarget
+    let mqtt: MQTTCodec?
     /// When the run began; stamps count from here.
     let origin = monotonicNanoseconds()
-    private(set) var stage = Stage.connecting
+    var stage = Stage.connecting
     /// Why the run ended early; nil when it did not.
-    private(set) var failure: String?
+    var failure: String?
 
-    /// Receivers first, then publishers.
+    /// Receivers first, then publishers, unless they are the same.
     var clients: ContiguousArray<Client>
     var clientBySlot: ContiguousArray<UInt32>
     var toConnect: Range<Int>
+    /// Clients who come again, from `reconnectsBegun` on.
+    var reconnects: ContiguousArray<UInt32> = []
+    var reconnectsBegun = 0
     var connectsUnderWay = 0
     var connectsBegun: UInt64 = 0
     var connectStart: UInt64
     var readyCount = 0
     /// So many have to be ready before the run goes on.
-    private var readyGoal: Int
+    var readyGoal: Int
     var ticket: TLSSessionTicket?
     private(set) var tlsSummary: TLSSummary?
+    /// The group of `group`, once the broker has made it.
+    var group: [UInt8] = []
+    /// Wakings of `sleepy` that have come due.
+    var wakesDue: UInt64 = 0
 
     var publishers: ContiguousArray<Publisher>
     var listedPublishers: ContiguousArray<UInt32> = []
+    /// One for each pair, or one for all.
     var sources: ContiguousArray<OutgoingSource>
     /// Receipts that each message in a window still waits for, by publisher and sequence number.
     var awaited: ContiguousArray<UInt32>
@@ -84,25 +104,30 @@ struct LoadDriver: LoopHandler, ~Copyable {
     var scheduledCount: UInt64 = 0
     var paceStart: UInt64 = 0
 
-    private(set) var ledger: ReceiverLedger
+    var ledger: ReceiverLedger
     var tally = LoadTally()
-    private(set) var latencies = Histogram()
-    private(set) var intervals: [Interval] = []
-    private var intervalStart: Mark?
-    private var stageEnd: UInt64 = .max
-    private var lastProgress: UInt64
-    private var lastLine: UInt64
-    private var lastLineTally = LoadTally()
+    /// What is measured, up to the last second; `recentLatencies` go there.
+    var latencies = Histogram()
+    var recentLatencies = Histogram()
+    var intervals: [Interval] = []
+    var intervalStart: Mark?
+    var samples: [Sample] = []
+    var lastSample: Sample
+    var progress: ProgressLine
+    var stageStart: UInt64
+    var stageEnd: UInt64 = .max
+    var lastProgress: UInt64
 
     init(_ plan: Plan, _ target: LoadTarget) {
         self.plan = plan
         self.target = target
+        mqtt = plan.dialect.mqtt
         clients = ContiguousArray(repeating: Client(), count: plan.clientCount)
-        clientBySlot = ContiguousArray(repeating: 0, count: plan.clientCount + 1)
+        clientBySlot = ContiguousArray(repeating: 0, count: LoadDriver.slotCount(for: plan))
         toConnect = 0..<(plan.scenario == .offline ? plan.receiverCount : plan.clientCount)
         readyGoal = toConnect.count
         publishers = ContiguousArray(repeating: Publisher(), count: plan.publisherCount)
-        sources = OutgoingSource.all(of: plan)
+        sources = LoadDriver.makeSources(of: plan)
         let window: Int
         if case .window(let count) = plan.pace { window = count } else { window = 1 }
         let capacity = 1 << (Int.bitWidth - (window - 1).leadingZeroBitCount)
@@ -113,12 +138,19 @@ struct LoadDriver: LoopHandler, ~Copyable {
                 * (plan.topology == .everybody ? plan.publisherCount : 1))
         connectStart = origin
         lastProgress = origin
-        lastLine = origin
+        stageStart = origin
+        lastSample = Sample(nanoseconds: origin)
+        progress = ProgressLine(isWanted: !plan.isQuiet)
         listedPublishers.reserveCapacity(plan.publisherCount)
     }
 
     deinit {
         for source in sources { source.bytes.deallocate() }
+    }
+
+    /// Connections that the loop has to have room for: who comes again may still be leaving.
+    static func slotCount(for plan: Plan) -> Int {
+        plan.clientCount * (plan.scenario.reconnects ? 2 : 1) + 1
     }
 
     // MARK: - From the loop
@@ -143,6 +175,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
             {
             case .incomplete(let minimum):
                 acknowledgeBurst(of: client, inbox: inbox, in: &loop)
+                burstEnded(of: client, at: now, in: &loop)
                 return Consumption(consumed: offset - Int(range.offset), awaiting: minimum)
             case .packet(let frame):
                 offset = frame.endOffset
@@ -158,10 +191,24 @@ struct LoadDriver: LoopHandler, ~Copyable {
         _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
     ) {
         let client = Int(clientBySlot[connection.slot])
+        guard clients[client].connection == connection else { return }
         let phase = clients[client].phase
-        clients[client] = Client()
-        if phase == .ready { readyCount -= 1 }
+        clients[client].phase = .absent
+        clients[client].connection = ConnectionID(rawValue: 0)
+        switch phase {
+        case .ready, .leaving: readyCount -= 1
+        case .connecting, .subscribing: connectsUnderWay -= 1
+        case .absent, .queued: break
+        }
         guard stage != .leaving, stage != .finished else { return }
+        if phase == .leaving {
+            hasLeft(client)
+            return
+        }
+        if isStalledReader(client) {
+            tally.stalledLost += 1
+            return
+        }
         tally.connectionsLost += 1
         if phase != .ready || stage == .enqueuing {
             fail("a connection failed: \(cause) \(loop.closeDetail(of: connection))")
@@ -178,11 +225,16 @@ struct LoadDriver: LoopHandler, ~Copyable {
         let now = monotonicNanoseconds()
         switch stage {
         case .connecting, .returning: connectMore(at: now, in: &loop)
-        case .warmingUp, .measuring, .enqueuing: publish(at: now, in: &loop)
-        case .leaving, .settling, .holding, .finished: break
+        case .warmingUp, .measuring, .settling:
+            if plan.scenario == .sleepy { wakeDevices(at: now) }
+            if plan.scenario.reconnects { connectMore(at: now, in: &loop) }
+            if stage != .settling, plan.scenario != .churn { publish(at: now, in: &loop) }
+        case .enqueuing: publish(at: now, in: &loop)
+        case .leaving, .cutting, .holding, .finished: break
         }
         advance(at: now, in: &loop)
-        writeLine(at: now)
+        if now >= lastSample.nanoseconds + 1_000_000_000 { sample(at: now) }
+        progress.show(stage, fraction(at: now), tally, at: now)
         loop.nextWake = loop.now.advanced(byMilliseconds: 10)
     }
 
@@ -192,29 +244,34 @@ struct LoadDriver: LoopHandler, ~Copyable {
         _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, from client: Int, at now: UInt64,
         _ inbox: inout UInt64, in loop: inout EventLoop
     ) {
-        let packet =
-            plan.dialect == .mrt
-            ? MRTCodec.read(frame, in: bytes) : MQTTCodec.read(frame, in: bytes)
-        switch packet {
-        case .delivery(let payload, let acknowledgement):
+        switch mqtt?.read(frame, in: bytes) ?? MRTCodec.read(frame, in: bytes) {
+        case .delivery(let payload, let acknowledgement, let qos):
             if acknowledgement > 0 {
-                if plan.dialect == .mrt {
-                    inbox = acknowledgement
+                if let mqtt {
+                    mqtt.acknowledge(
+                        acknowledgement, qos: qos, to: clients[client].connection, in: &loop)
                 } else {
-                    MQTTCodec.writeAcknowledgement(
-                        of: acknowledgement, to: clients[client].connection, in: &loop)
+                    inbox = acknowledgement
                 }
             }
             takeDelivery(payload.bytes(in: bytes), of: client, at: now)
+        case .notice(let acknowledgement):
+            inbox = max(inbox, acknowledgement)
         case .confirmed(let number):
-            confirm(number, of: client - plan.receiverCount)
+            confirm(number, of: plan.publisher(ofClient: client))
+        case .releaseWanted(let identifier):
+            mqtt?.release(identifier, to: clients[client].connection, in: &loop)
+        case .released(let identifier):
+            mqtt?.complete(identifier, to: clients[client].connection, in: &loop)
         case .sendRefused(_, let code):
             tally.sendsRefused += 1
             fail("the broker refused a send with code \(hexadecimal(code))")
-        case .connected:
+        case .connected(let sendsMaximum):
             if tlsSummary == nil { tlsSummary = loop.tlsSummary(of: clients[client].connection) }
+            checkWindow(against: sendsMaximum)
             becameConnected(client, in: &loop)
-        case .subscribed: becameReady(client)
+        case .granted(let content):
+            wasGranted(client, Array(content.bytes(in: bytes)), at: now, in: &loop)
         case .refused(let code): fail("the broker refused a client with code \(hexadecimal(code))")
         case .disconnected(let code):
             fail("the broker sent a client away with code \(hexadecimal(code))")
@@ -234,159 +291,42 @@ struct LoadDriver: LoopHandler, ~Copyable {
             return
         }
         let publisher = Int(stamp.publisher)
-        let row =
-            plan.topology == .pairs ? receiver : receiver * plan.publisherCount + publisher
-        guard ledger.take(stamp.sequence, row: row) != .duplicate else { return }
-        tally.delivered += 1
+        let verdict = ledger.take(stamp.sequence, row: ledgerRow(receiver, publisher))
+        guard verdict != .duplicate else { return }
         lastProgress = now
-        if stage == .measuring {
-            latencies.record(now - min(now, origin + stamp.nanoseconds))
+        if isStalledReader(receiver) {
+            tally.deliveredToStalled += 1
+            return
         }
-        if stage != .returning { receipt(publisher, stamp.sequence) }
+        tally.delivered += 1
+        switch stage {
+        case .measuring where !plan.scenario.reconnects:
+            recentLatencies.record(now - min(now, origin + stamp.nanoseconds))
+        case .cutting:
+            recentLatencies.record(now - min(now, stageStart))
+        case .connecting, .leaving, .warmingUp, .measuring, .enqueuing, .returning, .settling,
+            .holding, .finished:
+            break
+        }
+        if stage != .returning, stage != .cutting { receipt(publisher, stamp.sequence) }
+    }
+
+    func ledgerRow(_ receiver: Int, _ publisher: Int) -> Int {
+        plan.topology == .everybody ? receiver * plan.publisherCount + publisher : receiver
+    }
+
+    /// Receivers that do not read while they are measured are the last ones.
+    func isStalledReader(_ client: Int) -> Bool {
+        plan.isReceiver(client) && client >= plan.receiverCount - plan.stalledCount
+    }
+
+    /// In MQTT 5 a broker says how many unconfirmed sends it takes; more would be a fault of ours.
+    private mutating func checkWindow(against maximum: UInt16) {
+        guard plan.qos > 0, case .window(let window) = plan.pace, window > Int(maximum) else {
+            return
+        }
+        fail("the broker takes \(maximum) unconfirmed sends at a time: use --window \(maximum)")
     }
 
     private func hexadecimal(_ code: UInt8) -> String { "0x" + String(code, radix: 16) }
-
-    // MARK: - Stages
-
-    mutating func fail(_ reason: String) {
-        guard failure == nil else { return }
-        failure = reason
-        finishInterval()
-        stage = .finished
-    }
-
-    /// Goes on to the next stage when this one is done.
-    private mutating func advance(at now: UInt64, in loop: inout EventLoop) {
-        switch stage {
-        case .connecting:
-            if toConnect.isEmpty, readyCount == readyGoal {
-                allConnected(at: now, in: &loop)
-            } else if isStalled(at: now) {
-                fail("\(readyGoal - readyCount) clients wait for the broker to let them in")
-            }
-        case .leaving:
-            guard readyCount == 0 else { return }
-            stage = .connecting
-            toConnect = plan.receiverCount..<plan.clientCount
-            readyGoal = toConnect.count
-        case .warmingUp where now >= stageEnd:
-            stage = .measuring
-            stageEnd = now + UInt64(plan.seconds * 1e9)
-            latencies.removeAll()
-            startInterval()
-        case .measuring where now >= stageEnd:
-            finishInterval()
-            stage = .settling
-        case .settling where isAllDelivered || isStalled(at: now):
-            stage = .finished
-        case .holding where now >= stageEnd:
-            finishInterval()
-            stage = .finished
-        case .enqueuing where tally.confirmed == plan.limit * UInt64(plan.publisherCount):
-            finishInterval()
-            stage = .returning
-            toConnect = 0..<plan.receiverCount
-            lastProgress = now
-            startInterval()
-        case .returning where isAllDelivered:
-            finishInterval()
-            stage = .finished
-        case .warmingUp, .measuring, .enqueuing, .returning:
-            if isStalled(at: now) {
-                fail("nothing arrived for \(LoadDriver.stallNanoseconds / 1_000_000_000) s")
-            }
-        case .settling, .holding, .finished:
-            break
-        }
-    }
-
-    private mutating func allConnected(at now: UInt64, in loop: inout EventLoop) {
-        lastProgress = now
-        switch plan.scenario {
-        case .connect:
-            finishInterval()
-            stage = .holding
-            stageEnd = now + UInt64(plan.seconds * 1e9)
-            startInterval()
-        case .offline where toConnect.upperBound == plan.receiverCount:
-            stage = .leaving
-            for receiver in 0..<plan.receiverCount {
-                loop.close(clients[receiver].connection, afterFlush: true)
-            }
-        case .offline:
-            stage = .enqueuing
-            startInterval()
-            listAllPublishers()
-        case .fanOut, .fanIn, .unicast, .floor:
-            stage = .warmingUp
-            stageEnd = now + UInt64(plan.warmUpSeconds * 1e9)
-            paceStart = now
-            listAllPublishers()
-        }
-    }
-
-    /// Long enough for a broker that syncs its disk in between.
-    private static let stallNanoseconds: UInt64 = 5_000_000_000
-
-    private func isStalled(at now: UInt64) -> Bool {
-        now > lastProgress + LoadDriver.stallNanoseconds
-    }
-
-    /// Deliveries that the messages sent so far ask for.
-    var expectedDeliveries: UInt64 {
-        publishers.reduce(0) { $0 + $1.nextSequence } * UInt64(plan.receiversPerMessage)
-    }
-
-    private var isAllDelivered: Bool { tally.delivered == expectedDeliveries }
-
-    // MARK: - Measuring
-
-    private func mark() -> Mark {
-        Mark(
-            nanoseconds: monotonicNanoseconds(), tally: tally, broker: target.cost?.read(),
-            allocations: plan.allocationCountFile.flatMap(ProcFile.firstWord),
-            ownCPUNanoseconds: nanoseconds(of: CLOCK_THREAD_CPUTIME_ID))
-    }
-
-    mutating func startInterval() {
-        intervalStart = mark()
-    }
-
-    private mutating func finishInterval() {
-        guard let start = intervalStart else { return }
-        intervalStart = nil
-        let end = mark()
-        let name: String
-        let operation: Interval.Operation
-        let count: UInt64
-        switch stage {
-        case .enqueuing:
-            (name, operation) = ("enqueue", .enqueue)
-            count =
-                (end.tally.confirmed - start.tally.confirmed) * UInt64(plan.receiversPerMessage)
-        case .connecting, .holding:
-            (name, operation) = (stage == .holding ? "idle" : "connect", .connect)
-            count = end.tally.connected
-        case .leaving, .warmingUp, .measuring, .returning, .settling, .finished:
-            (name, operation) = (stage == .returning ? "drain" : "load", .delivery)
-            count = end.tally.delivered - start.tally.delivered
-        }
-        intervals.append(
-            Interval(name: name, operation: operation, count: count, start: start, end: end))
-    }
-
-    /// One line per counter and second, in emqtt_bench's form.
-    private mutating func writeLine(at now: UInt64) {
-        guard !plan.isQuiet, now >= lastLine + 1_000_000_000 else { return }
-        Report.writeLine(
-            seconds: (now - origin) / 1_000_000_000, elapsed: Double(now - lastLine) / 1e9,
-            from: lastLineTally, to: tally)
-        lastLine = now
-        lastLineTally = tally
-    }
-
-    mutating func progress(at now: UInt64) {
-        lastProgress = now
-    }
 }

@@ -13,6 +13,13 @@ struct LoadTally {
     var connected: UInt64 = 0
     /// Connections that ended although nobody wanted it.
     var connectionsLost: UInt64 = 0
+    /// Deliveries to readers that stall, and connections of theirs that the broker ended.
+    var deliveredToStalled: UInt64 = 0
+    var stalledLost: UInt64 = 0
+    /// Lives of `churn` and wakings of `sleepy` that came to their end while they were measured.
+    var lives: UInt64 = 0
+    /// Devices that were still awake when they should have woken.
+    var wakesMissed: UInt64 = 0
 }
 
 /// The state of everything that is measured, at one moment.
@@ -22,7 +29,7 @@ struct Mark {
     /// The broker's; nil where nobody said who it is.
     var broker: CostReading?
     /// Allocations of the broker so far; nil where they are not counted.
-    var allocations: UInt64?
+    var allocations: AllocationReading?
     /// This program's load thread.
     var ownCPUNanoseconds: UInt64
 }
@@ -34,6 +41,8 @@ struct Interval {
         case delivery
         case enqueue
         case connect
+        case will
+        case cycle
     }
 
     var name: String
@@ -62,12 +71,65 @@ struct Interval {
         guard count > 0, let first = start.allocations, let last = end.allocations else {
             return nil
         }
-        return Double(last - first) / Double(count)
+        return Double(last.allocations &- first.allocations) / Double(count)
+    }
+
+    /// Retains and releases of the broker per operation; nil where they were not counted.
+    var referencesPerOperation: Double? {
+        guard count > 0, let first = start.allocations, let last = end.allocations else {
+            return nil
+        }
+        return Double(last.references &- first.references) / Double(count)
+    }
+
+    /// Of one processor's time, how much the load's thread had.
+    var ownShare: Double {
+        seconds > 0
+            ? Double(end.ownCPUNanoseconds - start.ownCPUNanoseconds) / 1e9 / seconds : 0
+    }
+
+    /// Of one processor's time, how much the broker had; nil where it was not measured.
+    var brokerShare: Double? {
+        guard seconds > 0, let first = start.broker, let last = end.broker else { return nil }
+        return Double(last.cpuNanoseconds - first.cpuNanoseconds) / 1e9 / seconds
     }
 
     /// By how much the broker grew; nil where it was not measured.
     var residentGrowth: Int64? {
         guard let first = start.broker, let last = end.broker else { return nil }
         return Int64(last.residentBytes) - Int64(first.residentBytes)
+    }
+}
+
+/// One second of a run.
+struct Sample {
+    /// When it ended.
+    var nanoseconds: UInt64
+    var stage = LoadDriver.Stage.connecting
+    var tally = LoadTally()
+    var sendCount: UInt64 = 0
+    var broker: CostReading?
+    var ownCPUNanoseconds: UInt64 = 0
+    /// Of the latencies of this second, in nanoseconds; 0 where there were none.
+    var median: UInt64 = 0
+    var percentile99: UInt64 = 0
+
+    init(nanoseconds: UInt64) {
+        self.nanoseconds = nanoseconds
+    }
+}
+
+/// The counters that libMallocCount keeps, at one moment.
+struct AllocationReading {
+    var allocations: UInt64
+    /// Retains and releases together; 0 where the library cannot count them.
+    var references: UInt64
+
+    /// Zeros where the file cannot be read.
+    static func read(_ path: String) -> AllocationReading {
+        let words = ProcFile.words(path, count: 5)
+        return AllocationReading(
+            allocations: words.first ?? 0,
+            references: words.count == 5 ? words[3] &+ words[4] : 0)
     }
 }

@@ -1,72 +1,117 @@
-// The client's half of MQTT 3.1.1, as little of it as a load needs, so that other brokers can be
-// given the same load. It checks nothing that its own accounting would not notice.
+// The client's half of MQTT 3.1.1 and 5.0, as little of it as a load needs, so that any broker can
+// be given the same load. What connects and subscribes is WireFormat's; publications and their
+// acknowledgements, of which there are millions, are put together and taken apart here. It checks
+// nothing that the load's own accounting would not notice.
 
 import NetTransport
 import Primitives
 import WireFormat
 
-enum MQTTCodec {
-    /// The types of section 2.2.1 that a load meets, with the flags that go with them.
+struct MQTTCodec {
+    let version: MQTT.Version
+
+    /// First bytes of the packets that are written here (section 2.1.3 of MQTT 5.0).
     private enum FirstByte {
-        static let connect: UInt8 = 0x10
         static let publish: UInt8 = 0x30
-        static let publishAcknowledgement: UInt8 = 0x40
-        static let subscribe: UInt8 = 0x82
+        static let puback: UInt8 = 0x40
+        static let pubrec: UInt8 = 0x50
+        static let pubrel: UInt8 = 0x62
+        static let pubcomp: UInt8 = 0x70
     }
 
-    static func writeConnect(
+    // MARK: - Coming and going
+
+    func writeConnect(
         _ identity: ClientIdentity, to connection: ConnectionID, in loop: inout EventLoop
     ) {
-        let isClean = identity.expirySeconds == 0
-        let fields = [identity.name] + [identity.user, identity.password].compactMap { $0 }
-        let bodyByteCount = 10 + fields.reduce(0) { $0 + 2 + $1.count }
-        writePacket(FirstByte.connect, bodyByteCount, to: connection, in: &loop) { writer in
-            write(string: Array("MQTT".utf8), to: &writer)
-            writer.write(byte: 4)
-            writer.write(
-                byte: (isClean ? 0x02 : 0) | (identity.user == nil ? 0 : 0x80)
-                    | (identity.password == nil ? 0 : 0x40))
-            // No keep-alive: a run is short, and pings would be traffic of their own.
-            writer.write(uint16: 0)
-            for field in fields { write(string: field, to: &writer) }
+        var source: [UInt8] = []
+        func place(_ bytes: some Collection<UInt8>) -> ByteRange {
+            source += bytes
+            return ByteRange(offset: source.count - bytes.count, count: bytes.count)
         }
+        // Keep-alive stays 0: a run is short, and pings would be traffic of their own.
+        var packet = MQTT.Connect(version)
+        packet.isCleanStart = identity.expirySeconds == 0
+        packet.sessionExpirySeconds = version == .v5 ? identity.expirySeconds : 0
+        packet.clientIdentifier = place(identity.name)
+        if let will = identity.will {
+            packet.will = MQTT.Will(
+                topic: place(will.address), payload: place(will.payload),
+                qos: MQTT.QoS(rawValue: identity.willQoS)!)
+        }
+        packet.userName = identity.user.map { place($0) }
+        packet.password = identity.password.map { place($0) }
+        loop.write(packet, from: source, to: connection)
     }
 
-    static func writeSubscribe(
+    func writeSubscribe(
         _ topic: [UInt8], qos: UInt8, to connection: ConnectionID, in loop: inout EventLoop
     ) {
-        writePacket(FirstByte.subscribe, 5 + topic.count, to: connection, in: &loop) { writer in
-            writer.write(uint16: 1)
-            write(string: topic, to: &writer)
-            writer.write(byte: qos)
-        }
+        let source = [UInt8(topic.count >> 8), UInt8(topic.count & 0xFF)] + topic + [qos]
+        let packet = MQTT.Subscribe(
+            version, 1, subscriptions: ByteRange(offset: 0, count: source.count), count: 1)
+        loop.write(packet, from: source, to: connection)
     }
+
+    func writeDisconnect(to connection: ConnectionID, in loop: inout EventLoop) {
+        loop.write(MQTT.Disconnect(version), to: connection)
+    }
+
+    // MARK: - Messages
 
     /// `source` holds the topic and, behind it, the payload.
     ///
     /// - Parameter number: 0 for QoS 0; else it gives the packet identifier.
     @inline(__always)
-    static func writePublish(
-        topicByteCount: Int, number: UInt64, _ source: UnsafeRawBufferPointer,
+    func writePublish(
+        topicByteCount: Int, qos: UInt8, number: UInt64, _ source: UnsafeRawBufferPointer,
         to connection: ConnectionID, in loop: inout EventLoop
     ) {
-        let isNumbered = number > 0
-        writePacket(
-            FirstByte.publish | (isNumbered ? 0x02 : 0), source.count + (isNumbered ? 4 : 2),
-            to: connection, in: &loop
-        ) { writer in
+        // In 5.0 one more byte says that there are no properties.
+        let extra = (number > 0 ? 4 : 2) + (version == .v5 ? 1 : 0)
+        let bodyByteCount = source.count + extra
+        let length = VariableInteger.byteCount(UInt64(bodyByteCount))
+        loop.write(1 + length + bodyByteCount, to: connection) { writer in
+            writer.write(
+                typeAndFlags: FirstByte.publish | qos << 1, bodyByteCount: bodyByteCount)
             writer.write(uint16: UInt16(topicByteCount))
             writer.write(bytes: UnsafeRawBufferPointer(rebasing: source[..<topicByteCount]))
-            if isNumbered { writer.write(uint16: packetIdentifier(of: number)) }
+            if number > 0 { writer.write(uint16: MQTTCodec.packetIdentifier(of: number)) }
+            if version == .v5 { writer.write(byte: 0) }
             writer.write(bytes: UnsafeRawBufferPointer(rebasing: source[topicByteCount...]))
         }
     }
 
-    static func writeAcknowledgement(
-        of packetIdentifier: UInt64, to connection: ConnectionID, in loop: inout EventLoop
+    /// PUBACK to a delivery of QoS 1, PUBREC to one of QoS 2.
+    func acknowledge(
+        _ identifier: UInt64, qos: UInt8, to connection: ConnectionID, in loop: inout EventLoop
     ) {
-        writePacket(FirstByte.publishAcknowledgement, 2, to: connection, in: &loop) { writer in
-            writer.write(uint16: UInt16(packetIdentifier))
+        writeStep(
+            qos == 1 ? FirstByte.puback : FirstByte.pubrec, UInt16(identifier), to: connection,
+            in: &loop)
+    }
+
+    /// PUBREL, the sender's second packet of QoS 2.
+    func release(
+        _ identifier: UInt16, to connection: ConnectionID, in loop: inout EventLoop
+    ) {
+        writeStep(FirstByte.pubrel, identifier, to: connection, in: &loop)
+    }
+
+    /// PUBCOMP, the receiver's second packet of QoS 2.
+    func complete(
+        _ identifier: UInt16, to connection: ConnectionID, in loop: inout EventLoop
+    ) {
+        writeStep(FirstByte.pubcomp, identifier, to: connection, in: &loop)
+    }
+
+    private func writeStep(
+        _ first: UInt8, _ identifier: UInt16, to connection: ConnectionID,
+        in loop: inout EventLoop
+    ) {
+        loop.write(4, to: connection) { writer in
+            writer.write(typeAndFlags: first, bodyByteCount: 2)
+            writer.write(uint16: identifier)
         }
     }
 
@@ -75,62 +120,86 @@ enum MQTTCodec {
         UInt16((number - 1) % 65_535 + 1)
     }
 
-    static func read(_ frame: PacketFrame, in bytes: UnsafeRawBufferPointer) -> Incoming {
+    // MARK: - From the broker
+
+    func read(_ frame: PacketFrame, in bytes: UnsafeRawBufferPointer) -> Incoming {
         let body = frame.body.bytes(in: bytes)
         switch frame.type {
-        case 2 where body.count == 2:
-            return body[1] == 0 ? .connected : .refused(code: body[1])
-        case 3:
-            return publication(frame, body)
-        case 4 where body.count == 2:
-            return .confirmed(number: UInt64(uint16(body, at: 0)))
-        case 9 where body.count == 3:
-            return body[2] < 0x80 ? .subscribed : .refused(code: body[2])
-        case 13:
-            return .ignored
-        default:
-            return .malformed
+        case 3: return publication(frame, body)
+        case 4 where body.count >= 2, 7 where body.count >= 2:
+            return confirmation(body)
+        case 5 where body.count >= 2:
+            let isRefused = body.count > 2 && body[2] >= 0x80
+            return isRefused
+                ? confirmation(body) : .releaseWanted(identifier: uint16(body, at: 0))
+        case 6 where body.count >= 2: return .released(identifier: uint16(body, at: 0))
+        case 13: return .ignored
+        default: return coldPacket(frame, body)
         }
     }
 
-    private static func publication(
+    /// PUBACK and PUBCOMP, and a PUBREC that refuses; in 5.0 with a reason.
+    private func confirmation(_ body: UnsafeRawBufferPointer) -> Incoming {
+        let number = UInt64(uint16(body, at: 0))
+        return body.count > 2 && body[2] >= 0x80
+            ? .sendRefused(number: number, code: body[2]) : .confirmed(number: number)
+    }
+
+    private func publication(
         _ frame: PacketFrame, _ body: UnsafeRawBufferPointer
     ) -> Incoming {
         guard body.count >= 2 else { return .malformed }
         var offset = 2 + Int(uint16(body, at: 0))
         var identifier: UInt64 = 0
-        if frame.flags & 0x06 != 0 {
+        let qos = frame.flags >> 1 & 0x03
+        if qos > 0 {
             guard body.count >= offset + 2 else { return .malformed }
             identifier = UInt64(uint16(body, at: offset))
             offset += 2
+        }
+        if version == .v5 {
+            // Properties, of whatever kind: their length, and as many bytes.
+            var length = 0
+            var shift = 0
+            repeat {
+                guard offset < body.count, shift <= 21 else { return .malformed }
+                length |= Int(body[offset] & 0x7F) << shift
+                shift += 7
+                offset += 1
+            } while body[offset - 1] >= 0x80
+            offset += length
         }
         guard body.count >= offset else { return .malformed }
         return .delivery(
             payload: ByteRange(
                 offset: Int(frame.body.offset) + offset, count: body.count - offset),
-            acknowledgement: identifier)
+            acknowledgement: identifier, qos: qos)
     }
 
-    // MARK: - Pieces
-
-    private static func uint16(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> UInt16 {
-        UInt16(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self))
-    }
-
-    private static func write(string: [UInt8], to writer: inout PacketWriter) {
-        writer.write(uint16: UInt16(string.count))
-        string.withUnsafeBytes { writer.write(bytes: $0) }
-    }
-
-    @inline(__always)
-    private static func writePacket(
-        _ first: UInt8, _ bodyByteCount: Int, to connection: ConnectionID,
-        in loop: inout EventLoop, _ body: (inout PacketWriter) -> Void
-    ) {
-        let length = VariableInteger.byteCount(UInt64(bodyByteCount))
-        loop.write(1 + length + bodyByteCount, to: connection) { writer in
-            writer.write(typeAndFlags: first, bodyByteCount: bodyByteCount)
-            body(&writer)
+    private func coldPacket(_ frame: PacketFrame, _ body: UnsafeRawBufferPointer) -> Incoming {
+        do throws(WireError) {
+            switch try MQTT.PacketType(frame, version, from: .broker) {
+            case .connack:
+                let packet = try MQTT.Connack(version, body: body)
+                return packet.reason.isFailure
+                    ? .refused(code: packet.reason.rawValue)
+                    : .connected(sendsMaximum: packet.receiveMaximum)
+            case .suback:
+                let packet = try MQTT.Suback(version, body: body)
+                guard let code = packet.codes.bytes(in: body).first else { return .malformed }
+                return code < 0x80 ? .granted(content: .empty) : .refused(code: code)
+            case .disconnect:
+                return .disconnected(code: body.first ?? 0)
+            case .connect, .publish, .puback, .pubrec, .pubrel, .pubcomp, .subscribe,
+                .unsubscribe, .unsuback, .pingreq, .pingresp, .auth:
+                return .malformed
+            }
+        } catch {
+            return .malformed
         }
+    }
+
+    private func uint16(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> UInt16 {
+        UInt16(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self))
     }
 }

@@ -6,6 +6,8 @@ import Primitives
 import WireFormat
 
 enum MRTCodec {
+    // MARK: - Coming and going
+
     static func writeConnect(
         _ identity: ClientIdentity, to connection: ConnectionID, in loop: inout EventLoop
     ) {
@@ -19,46 +21,78 @@ enum MRTCodec {
             packet.credential = .token(ByteRange(offset: source.count, count: token.count))
             source += token
         }
-        if identity.isNumbered {
+        if let used = identity.numbersUsed {
             packet.outbox = MRT.Outbox(
-                epoch: UInt64.random(in: 1...UInt64.max), resultsSeen: 0, highestUsed: 0)
+                epoch: UInt64.random(in: 1...UInt64.max), resultsSeen: used, highestUsed: used)
         }
-        source.withUnsafeBytes { source in
-            loop.write(packet.encodedByteCount, to: connection) { writer in
-                packet.write(to: &writer, from: source)
-            }
-        }
+        loop.write(packet, from: source, to: connection)
     }
 
     static func writeSubscribe(
         _ topic: [UInt8], grade: MRT.Grade, to connection: ConnectionID, in loop: inout EventLoop
     ) {
         let filter = ByteRange(offset: 0, count: topic.count)
-        let packet = MRT.OutgoingRequest(
-            identifier: 1, operation: .subscribe,
-            part: MRT.Subscribe(highestGrade: grade, filter: filter))
-        topic.withUnsafeBytes { source in
-            loop.write(packet.encodedByteCount, to: connection) { writer in
-                packet.write(to: &writer, from: source)
-            }
-        }
+        let part = MRT.Subscribe(highestGrade: grade, filter: filter)
+        write(.subscribe, part, from: topic, to: connection, in: &loop)
     }
 
-    /// `source` holds the address and, behind it, the payload.
-    ///
-    /// - Parameter number: 0 for a transient send.
-    static func writeSend(
-        addressByteCount: Int, isUser: Bool, grade: MRT.Grade, number: UInt64,
-        _ source: UnsafeRawBufferPointer, to connection: ConnectionID, in loop: inout EventLoop
+    /// Asks for a group that everybody may join; its id is the content of what is granted.
+    static func writeGroupCreate(to connection: ConnectionID, in loop: inout EventLoop) {
+        let title = Array("martlet-bench".utf8)
+        let part = MRT.GroupCreate(
+            key: UInt64.random(in: 0...UInt64.max),
+            title: ByteRange(offset: 0, count: title.count), meta: .empty, allowList: .everybody)
+        write(.groupCreate, part, from: title, to: connection, in: &loop)
+    }
+
+    static func writeGroupJoin(
+        _ group: [UInt8], to connection: ConnectionID, in loop: inout EventLoop
     ) {
-        let address = ByteRange(offset: 0, count: addressByteCount)
-        var packet = MRT.Send(
-            grade: grade, number: number, target: isUser ? .user(address) : .topic(address),
+        let part = MRT.GroupName(group: ByteRange(offset: 0, count: group.count))
+        write(.groupJoin, part, from: group, to: connection, in: &loop)
+    }
+
+    static func writeWill(
+        _ will: OutgoingSource, to connection: ConnectionID, in loop: inout EventLoop
+    ) {
+        let bytes = Array(will.bytes)
+        let part = MRT.Will(
+            delaySeconds: 0,
+            target: will.target, isRaw: will.isRaw,
             payload: ByteRange(
-                offset: addressByteCount, count: source.count - addressByteCount))
-        packet.isRaw = !isUser
+                offset: will.addressByteCount, count: bytes.count - will.addressByteCount))
+        write(.setWill, part, from: bytes, to: connection, in: &loop)
+    }
+
+    private static func write(
+        _ operation: MRT.Operation, _ part: some RequestPart, from source: [UInt8],
+        to connection: ConnectionID, in loop: inout EventLoop
+    ) {
+        loop.write(
+            MRT.OutgoingRequest(identifier: 1, operation: operation, part: part), from: source,
+            to: connection)
+    }
+
+    static func writeDisconnect(to connection: ConnectionID, in loop: inout EventLoop) {
+        loop.write(MRT.ClientDisconnect(), to: connection)
+    }
+
+    // MARK: - Messages
+
+    /// - Parameter number: 0 for a transient send.
+    @inline(__always)
+    static func writeSend(
+        _ source: OutgoingSource, grade: MRT.Grade, number: UInt64, to connection: ConnectionID,
+        in loop: inout EventLoop
+    ) {
+        var packet = MRT.Send(
+            grade: grade, number: number, target: source.target,
+            payload: ByteRange(
+                offset: source.addressByteCount,
+                count: source.bytes.count - source.addressByteCount))
+        packet.isRaw = source.isRaw
         loop.write(packet.encodedByteCount, to: connection) { writer in
-            packet.write(to: &writer, from: source)
+            packet.write(to: &writer, from: UnsafeRawBufferPointer(source.bytes))
         }
     }
 
@@ -69,6 +103,8 @@ enum MRTCodec {
         let packet = MRT.Ack(inboxNumber: inbox, resultsSeen: resultsSeen)
         loop.write(packet.encodedByteCount, to: connection) { packet.write(to: &$0) }
     }
+
+    // MARK: - From the broker
 
     static func read(_ frame: PacketFrame, in bytes: UnsafeRawBufferPointer) -> Incoming {
         do throws(WireError) {
@@ -84,8 +120,14 @@ enum MRTCodec {
         switch try MRT.PacketType(frame, from: .broker) {
         case .deliver:
             let packet = try MRT.Deliver(flags: frame.flags, body: body)
-            return .delivery(
-                payload: payload(of: packet).shifted(by: base), acknowledgement: packet.number)
+            switch packet.kind {
+            case .topic, .unicast, .group, .broadcast:
+                return .delivery(
+                    payload: payload(of: packet).shifted(by: base),
+                    acknowledgement: packet.number, qos: packet.grade.rawValue)
+            case .kickedOut, .groupEvent, .presence:
+                return .notice(acknowledgement: packet.number)
+            }
         case .result:
             let packet = try MRT.SendResult(flags: frame.flags, body: body)
             return packet.reason == .sent
@@ -93,13 +135,14 @@ enum MRTCodec {
                 : .sendRefused(number: packet.number, code: packet.reason.rawValue)
         case .connack:
             switch try MRT.Connack(body: body) {
-            case .accepted: return .connected
+            case .accepted: return .connected(sendsMaximum: .max)
             case .refused(let refusal): return .refused(code: refusal.reason.rawValue)
             }
         case .response:
             let packet = try MRT.Response(body: body)
             return packet.reason == .success
-                ? .subscribed : .refused(code: packet.reason.rawValue)
+                ? .granted(content: packet.content.shifted(by: base))
+                : .refused(code: packet.reason.rawValue)
         case .disconnect:
             return .disconnected(code: body.first ?? 0)
         case .pingResponse:

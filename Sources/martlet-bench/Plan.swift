@@ -2,11 +2,31 @@
 // here opens or measures anything.
 
 import CommandLineOptions
+import WireFormat
 
 /// The protocol that the load speaks.
 enum LoadDialect: String {
     case mrt
-    case mqtt311 = "311"
+    case mqtt311
+    case mqtt5
+
+    /// By its name, or by the number that emqtt_bench and mosquitto_pub have for it.
+    init?(name: String) {
+        switch name {
+        case "4", "311": self = .mqtt311
+        case "5": self = .mqtt5
+        default: self.init(rawValue: name)
+        }
+    }
+
+    /// Nil for MRT.
+    var mqtt: MQTTCodec? {
+        switch self {
+        case .mrt: nil
+        case .mqtt311: MQTTCodec(version: .v311)
+        case .mqtt5: MQTTCodec(version: .v5)
+        }
+    }
 }
 
 /// Who sends to whom.
@@ -15,6 +35,8 @@ enum Topology {
     case everybody
     /// Publisher i sends to receiver i.
     case pairs
+    /// Every client is its own receiver.
+    case selves
 }
 
 struct Plan {
@@ -34,19 +56,21 @@ struct Plan {
     var receiverCount = 100
     var publisherCount = 1
     var topic = "bench/f"
-    var qos = 0
+    var qos: UInt8 = 0
     var payloadByteCount = 100
     var pace = Pace.window(16)
     var seconds = 5.0
     var warmUpSeconds = 1.0
     /// Messages that each publisher of `offline` enqueues.
     var limit: UInt64 = 1000
+    /// `sleepy`: from one waking of a device to the next.
+    var sleepSeconds = 5.0
     var expirySeconds: UInt32 = 0
     var startNumber = 0
     var prefix = "bench"
     var user: String?
     var password: String?
-    var connectsPerSecond: Int?
+    var connectsPerSecond: Double?
     var sourceAddresses: [String] = []
     var tls: TLSPlan?
     var resumesTLS = false
@@ -54,6 +78,7 @@ struct Plan {
     /// Where libMallocCount keeps the broker's counters.
     var allocationCountFile: String?
     var writesJSON = false
+    var htmlFile: String?
     var isQuiet = false
 
     struct TLSPlan {
@@ -63,10 +88,69 @@ struct Plan {
         var keyFile: String?
     }
 
-    /// Receivers of one message.
-    var receiversPerMessage: Int { topology == .everybody ? receiverCount : 1 }
+    init(scenario: Scenario) {
+        self.scenario = scenario
+    }
 
-    var clientCount: Int { receiverCount + publisherCount }
+    /// The last so many receivers do not read while they are measured.
+    var stalledCount: Int { scenario == .slow ? max(1, receiverCount / 100) : 0 }
+
+    /// Receivers of one message that are waited for.
+    var receiversPerMessage: Int {
+        topology == .everybody ? receiverCount - stalledCount : 1
+    }
+
+    var clientCount: Int {
+        topology == .selves ? receiverCount : receiverCount + publisherCount
+    }
+
+    /// Receivers come first, then publishers, where they are not the same.
+    func client(ofPublisher publisher: Int) -> Int {
+        topology == .selves ? publisher : receiverCount + publisher
+    }
+
+    /// Below 0 for a client that publishes nothing.
+    func publisher(ofClient client: Int) -> Int {
+        topology == .selves ? client : client - receiverCount
+    }
+
+    func isReceiver(_ client: Int) -> Bool { client < receiverCount }
+
+    var addressKind: AddressKind {
+        guard dialect == .mrt else { return .topic }
+        switch scenario {
+        case .unicast: return .user
+        case .offline where topology == .pairs: return .user
+        case .group: return .group
+        case .broadcast: return .everybody
+        case .fanOut, .fanIn, .connect, .offline, .will, .churn, .sleepy, .slow, .floor:
+            return .topic
+        }
+    }
+
+    /// The client id, which is also the user where a listener asks for no credentials.
+    func name(ofClient client: Int) -> String {
+        isReceiver(client)
+            ? "\(prefix)-r\(startNumber + client)"
+            : "\(prefix)-p\(startNumber + client - receiverCount)"
+    }
+
+    /// The plain topic of a pair, or of all.
+    func topic(ofPair pair: Int) -> String {
+        var text = ""
+        var rest = topic[...]
+        while let place = rest.firstIndex(of: "%") {
+            text += rest[..<place]
+            rest = rest[place...].dropFirst()
+            if rest.first == "i" {
+                text += String(startNumber + pair)
+                rest = rest.dropFirst()
+            } else {
+                text += "%"
+            }
+        }
+        return text + rest
+    }
 
     /// The most that a window may be: the outbox of an MRT session remembers 64 sends.
     static let windowMaximum = 4096
@@ -76,14 +160,32 @@ struct Plan {
 
 extension Plan {
     init(_ scenario: Scenario, _ options: ParsedOptions<BenchOption>) throws(UsageError) {
-        self.scenario = scenario
+        self.init(scenario: scenario)
+        try applyDialect(options)
         try applyConnections(options)
+        try applyTopology(options)
         try applyMessages(options)
         try applyPace(options)
         brokerProcess = try options.integer(.brokerProcess, in: 1...Int(Int32.max))
         allocationCountFile = options[.allocationCounts]
         writesJSON = options.has(.json)
+        htmlFile = options[.html]
         isQuiet = options.has(.quiet) || writesJSON
+    }
+
+    private mutating func applyDialect(_ options: ParsedOptions<BenchOption>) throws(UsageError) {
+        let name = options[.dialect] ?? (scenario == .floor ? "mqtt311" : "mrt")
+        guard let known = LoadDialect(name: name) else {
+            throw UsageError("--dialect must be mrt, mqtt311 or mqtt5, not \"\(name)\"")
+        }
+        dialect = known
+        if scenario == .floor && dialect != .mqtt311 {
+            throw UsageError("floor speaks the bytes of MQTT 3.1.1 only")
+        }
+        if scenario == .group || scenario == .broadcast, dialect != .mrt {
+            throw UsageError(
+                "\(scenario.rawValue) speaks mrt; to a client of MQTT it is a topic: use fanout")
+        }
     }
 
     private mutating func applyConnections(
@@ -102,17 +204,46 @@ extension Plan {
         port = UInt16(try options.integer(.port, in: 1...65535) ?? (isEncrypted ? 8883 : 1883))
         resumesTLS = options.has(.resume)
         if resumesTLS && !isEncrypted { throw UsageError("--resume needs --tls") }
+        startNumber = try options.integer(.startNumber, in: 0...Int(Int32.max)) ?? startNumber
+        prefix = options[.prefix] ?? prefix
+        user = options[.user]
+        password = options[.password]
+        connectsPerSecond = try options.integer(.connectRate, in: 1...1_000_000).map(Double.init)
+        if let interval = try options.integer(.connectInterval, in: 1...3_600_000) {
+            if connectsPerSecond != nil {
+                throw UsageError("--conn-rate and --interval exclude each other")
+            }
+            connectsPerSecond = 1000 / Double(interval)
+        }
+        sourceAddresses =
+            options[.sourceAddresses]?.split(separator: ",").map(String.init) ?? []
+    }
+
+    private mutating func applyTopology(_ options: ParsedOptions<BenchOption>) throws(UsageError) {
         let clients = 1...Plan.clientsMaximum
-        receiverCount =
-            try options.integer(.count, in: clients) ?? (scenario == .fanIn ? 1 : receiverCount)
-        publisherCount = try options.integer(.publishers, in: clients) ?? publisherCount
+        let count = try options.integer(.count, in: clients)
+        let publishers = try options.integer(.publishers, in: clients)
+        receiverCount = count ?? receiverCount
+        publisherCount = publishers ?? publisherCount
         switch scenario {
-        case .fanOut, .floor: break
+        case .fanOut, .floor, .slow, .sleepy: break
+        case .broadcast, .group:
+            // A sender gets nothing of its own, and everything of other senders.
+            if publisherCount != 1 { throw UsageError("\(scenario.rawValue) has one publisher") }
         case .unicast:
             topology = .pairs
             publisherCount = receiverCount
+        case .churn:
+            topology = .selves
+            publisherCount = receiverCount
         case .fanIn:
-            publisherCount = try options.integer(.publishers, in: clients) ?? 100
+            receiverCount = count ?? 1
+            publisherCount = publishers ?? 100
+        case .will:
+            // One watcher; the others' wills are their only messages.
+            receiverCount = 1
+            publisherCount = count ?? 1000
+            topic = "bench/will"
         case .offline:
             guard publisherCount == 1 || publisherCount == receiverCount else {
                 throw UsageError("offline has one publisher, or as many as receivers: pairs")
@@ -120,30 +251,15 @@ extension Plan {
             topology = publisherCount == receiverCount ? .pairs : .everybody
         case .connect: publisherCount = 0
         }
-        startNumber = try options.integer(.startNumber, in: 0...Int(Int32.max)) ?? startNumber
-        prefix = options[.prefix] ?? prefix
-        user = options[.user]
-        password = options[.password]
-        connectsPerSecond = try options.integer(.connectRate, in: 1...1_000_000)
-        sourceAddresses =
-            options[.sourceAddresses]?.split(separator: ",").map(String.init) ?? []
     }
 
     private mutating func applyMessages(_ options: ParsedOptions<BenchOption>) throws(UsageError) {
-        let name = options[.dialect] ?? (scenario == .floor ? "311" : "mrt")
-        guard let known = LoadDialect(rawValue: name) else {
-            throw UsageError("--dialect must be mrt or 311, not \"\(name)\"")
-        }
-        dialect = known
-        if scenario == .floor && dialect != .mqtt311 {
-            throw UsageError("floor speaks the bytes of MQTT 3.1.1 only")
-        }
-        topic = options[.topic] ?? (topology == .pairs ? "bench/%i" : topic)
-        qos = try options.integer(.qos, in: 0...(dialect == .mrt ? 2 : 1)) ?? qos
+        topic = options[.topic] ?? (topology == .everybody ? topic : "bench/%i")
+        if let wanted = try options.integer(.qos, in: 0...2) { qos = UInt8(wanted) }
         payloadByteCount =
             try options.integer(.size, in: Stamp.byteCount...1_000_000) ?? payloadByteCount
         limit = UInt64(try options.integer(.limit, in: 1...Int(Int32.max)) ?? Int(limit))
-        if scenario == .offline {
+        if scenario == .offline || scenario == .sleepy {
             if qos == 0 { qos = 1 }
             expirySeconds = 3600
         }
@@ -157,9 +273,19 @@ extension Plan {
         let isNumbered = qos > 0 && dialect == .mrt
         let maximum = isNumbered ? Plan.numberedWindowMaximum : Plan.windowMaximum
         let window = try options.integer(.window, in: 1...maximum)
-        if let rate = try options.integer(.rate, in: 1...1_000_000) {
+        var rate = try options.integer(.rate, in: 1...1_000_000).map(Double.init)
+        if let interval = try options.integer(.messageInterval, in: 1...3_600_000) {
+            if rate != nil { throw UsageError("--rate and --interval-of-msg exclude each other") }
+            rate = 1000 / Double(interval)
+        }
+        if scenario == .sleepy {
+            // Those who sleep close no loop.
+            if window != nil { throw UsageError("sleepy is an open loop: use --rate") }
+            rate = rate ?? 10
+        }
+        if let rate {
             if window != nil { throw UsageError("--window and --rate exclude each other") }
-            pace = .rate(Double(rate))
+            pace = .rate(rate)
         } else {
             pace = .window(window ?? 16)
         }
@@ -168,5 +294,6 @@ extension Plan {
         }
         seconds = Double(try options.seconds(.seconds) ?? UInt64(seconds))
         warmUpSeconds = Double(try options.seconds(.warmUp) ?? UInt64(warmUpSeconds))
+        sleepSeconds = Double(max(1, try options.seconds(.sleep) ?? UInt64(sleepSeconds)))
     }
 }

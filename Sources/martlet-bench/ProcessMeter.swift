@@ -3,10 +3,16 @@
 
 import CommandLineOptions
 import Glibc
+import NetTransport
 
 /// Nanoseconds of CLOCK_MONOTONIC.
 func monotonicNanoseconds() -> UInt64 {
     nanoseconds(of: CLOCK_MONOTONIC)
+}
+
+/// CPU time of the calling thread, in nanoseconds.
+func ownThreadNanoseconds() -> UInt64 {
+    nanoseconds(of: CLOCK_THREAD_CPUTIME_ID)
 }
 
 func nanoseconds(of clock: clockid_t) -> UInt64 {
@@ -68,14 +74,15 @@ enum ProcFile {
         return text.isEmpty ? nil : text
     }
 
-    /// The first eight bytes of a file as a number.
-    static func firstWord(_ path: String) -> UInt64? {
+    /// The first eight-byte words of a file; fewer where it is shorter.
+    static func words(_ path: String, count: Int) -> [UInt64] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
+        guard descriptor >= 0 else { return [] }
         defer { close(descriptor) }
-        var word: UInt64 = 0
-        let size = MemoryLayout<UInt64>.size
-        return Glibc.read(descriptor, &word, size) == size ? word : nil
+        return [UInt64](unsafeUninitializedCapacity: count) { words, filled in
+            let size = MemoryLayout<UInt64>.size
+            filled = max(0, Glibc.read(descriptor, words.baseAddress, count * size)) / size
+        }
     }
 
     static func entryCount(_ path: String) -> Int {
@@ -90,9 +97,23 @@ enum ProcFile {
     }
 }
 
-/// What this process may do, looked at before the load begins, so that its limits are not taken for
-/// the broker's.
+/// What this process may do, so that its limits are not taken for the broker's: looked at before
+/// the load begins, and named when one is met on the way.
 enum OwnLimits {
+    /// A connect that could not even begin, with what to do where that is known.
+    static func explain(_ error: TransportError) -> String {
+        guard case .system(_, _, let number) = error else { return "\(error)" }
+        switch number {
+        case EMFILE, ENFILE:
+            return
+                "\(error); this is the harness's limit, not the broker's: raise it with ulimit -n"
+        case EADDRNOTAVAIL, EADDRINUSE:
+            return "\(error); the ports of this machine have run out, not the broker: name more "
+                + "source addresses with --ifaddr 127.0.0.1,127.0.0.2"
+        default: return "\(error)"
+        }
+    }
+
     /// Raises the number of descriptors as far as it may be; complains when `clients` do not fit.
     static func prepare(
         for clients: Int, descriptorsPerClient: Int, sourceAddresses: Int

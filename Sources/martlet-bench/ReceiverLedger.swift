@@ -27,6 +27,9 @@ struct ReceiverLedger {
         rows = ContiguousArray(repeating: Row(), count: rowCount)
     }
 
+    /// Messages of a row up to this one have come, or were passed over.
+    func next(row: Int) -> UInt64 { rows[row].next }
+
     mutating func take(_ sequence: UInt64, row: Int) -> Verdict {
         let next = rows[row].next
         if sequence >= next {

@@ -9,7 +9,7 @@ import Testing
         var plan = Plan(scenario: .floor)
         plan.dialect = .mqtt311
         plan.receiverCount = 10
-        plan.qos = qos
+        plan.qos = UInt8(qos)
         plan.seconds = 0.1
         plan.warmUpSeconds = 0.05
         plan.isQuiet = true

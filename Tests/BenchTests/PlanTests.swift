@@ -38,8 +38,61 @@ import Testing
         #expect(plan.expirySeconds > 0)
     }
 
+    @Test func `a dialect goes by its name or by the number that other tools have for it`() throws {
+        for (word, dialect) in [
+            ("mrt", LoadDialect.mrt), ("mqtt311", .mqtt311), ("4", .mqtt311), ("mqtt5", .mqtt5),
+            ("5", .mqtt5),
+        ] {
+            #expect(try plan(.fanOut, "-V", word).dialect == dialect)
+        }
+        #expect(throws: UsageError.self) { try plan(.fanOut, "-V", "3") }
+    }
+
+    @Test func `intervals are rates the other way round`() throws {
+        let plan = try plan(.connect, "-i", "10")
+        #expect(plan.connectsPerSecond == 100)
+        guard case .rate(4) = try self.plan(.fanOut, "-I", "250").pace else {
+            Issue.record("no rate")
+            return
+        }
+        #expect(throws: UsageError.self) { try self.plan(.fanOut, "-I", "250", "--rate", "4") }
+    }
+
+    @Test func `a client of churn is its own receiver`() throws {
+        let plan = try plan(.churn, "-c", "3")
+        #expect(plan.clientCount == 3)
+        #expect(plan.client(ofPublisher: 2) == 2)
+        #expect(plan.receiversPerMessage == 1)
+    }
+
+    @Test func `one reader in a hundred stalls, and nobody waits for it`() throws {
+        let plan = try plan(.slow, "-c", "300")
+        #expect(plan.stalledCount == 3)
+        #expect(plan.receiversPerMessage == 297)
+    }
+
+    @Test func `sleepers close no loop`() throws {
+        #expect(throws: UsageError.self) { try plan(.sleepy, "-F", "4") }
+        #expect(try plan(.sleepy).expirySeconds > 0)
+    }
+
+    @Test func `groups and broadcasts are of mrt`() {
+        #expect(throws: UsageError.self) { try plan(.group, "-V", "5") }
+        #expect(throws: UsageError.self) { try plan(.broadcast, "-V", "4") }
+    }
+
+    @Test func `emqtt_bench's word for connect is known`() throws {
+        guard case .run(let plan) = try BenchProgram.plan(for: ["conn", "-c", "7"]) else {
+            Issue.record("help")
+            return
+        }
+        #expect(plan.scenario == .connect)
+    }
+
     @Test func `the help page names every option`() {
         #expect(
             OptionParser<BenchOption>.namesMissing(inHelp: BenchOption.helpPage) == [])
+        #expect(
+            OptionParser<CompareOption>.namesMissing(inHelp: CompareOption.helpPage) == [])
     }
 }

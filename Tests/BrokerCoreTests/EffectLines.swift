@@ -26,6 +26,8 @@ extension EffectLane {
         case .answerPacket(let answer):
             return "\(name(answer.connection)): \(answer.step) \(answer.packetIdentifier)"
                 + (answer.reason == .success ? "" : ", \(answer.reason)")
+                + (answer.messageIdentifier.isEmpty
+                    ? "" : ", \(text(answer.messageIdentifier)) \(answer.result)")
         case .respond(let connection, let identifier, let reason, _):
             return "\(name(connection)): response \(identifier), \(reason)"
         case .reportPresence(

@@ -37,7 +37,7 @@ extension World {
 
     func publish(
         _ name: String, _ identifier: UInt16, to target: Target, _ text: String,
-        grade: Grade = .durable, isRetained: Bool = false, expiry: UInt64? = nil
+        grade: Grade = .durable, isRetained: Bool = false, expiry: UInt64? = nil, id: String = ""
     ) {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -51,6 +51,7 @@ extension World {
         }
         request.packetIdentifier = identifier
         request.isRetained = isRetained
+        if !id.isEmpty { request.messageIdentifier = bytes.appendRange(id) }
         step(.sendReceived(connections[name]!, request), bytes: bytes)
     }
 

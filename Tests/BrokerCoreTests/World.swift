@@ -73,19 +73,25 @@ final class World {
         resume: (epoch: UInt64, number: UInt64)? = nil,
         outbox: (epoch: UInt64, seen: UInt64, used: UInt64)? = nil, isReconnect: Bool = false,
         cookie: UInt64? = nil, lane: UInt8 = 0, dialect: SessionDialect = .mrt,
-        claim: ((inout [UInt8]) -> Claim)? = nil,
+        gateway: String? = nil, claim: ((inout [UInt8]) -> Claim)? = nil,
         adjust: (inout ConnectRequest) -> Void = { _ in }
     ) -> ConnectionID {
         let (user, device) = World.split(name)
         var bytes: [UInt8] = []
         let deviceRange = bytes.appendRange(device)
-        let identity =
-            claim?(&bytes)
-            ?? .appKey(
-                app: bytes.appendRange("app"), digest: World.keyDigest,
-                user: bytes.appendRange(user))
+        let identity: Claim
+        if let gateway {
+            identity = .attached(gateway: connections[gateway]!, user: bytes.appendRange(user))
+        } else {
+            identity =
+                claim?(&bytes)
+                ?? .appKey(
+                    app: bytes.appendRange("app"), digest: World.keyDigest,
+                    user: bytes.appendRange(user))
+        }
         nextSlot += 1
-        let connection = ConnectionID(lane: lane, slot: nextSlot, generation: 1)
+        let start = gateway == nil ? 0 : ConnectionID.channelSlotsStart
+        let connection = ConnectionID(lane: lane, slot: start + nextSlot, generation: 1)
         names[connection] = name
         connections[name] = connection
         var request = ConnectRequest(
@@ -207,6 +213,23 @@ final class World {
         return group
     }
 
+    /// What an operator does to a group.
+    func operate(_ group: String, _ action: GroupAction) -> ReasonCode {
+        let result = broker.changeGroup(
+            app: World.app, Array(group.utf8), action, at: now, effects: &effects)
+        collect()
+        return result.reason
+    }
+
+    /// A group that an operator makes for an owner; gives its id.
+    func operatorGroup(owner: String, allowed: [String]? = nil) -> String {
+        let result = broker.createGroup(
+            app: World.app, owner: Array(owner.utf8), title: Array("title".utf8), meta: [],
+            allowed: allowed.map { $0.map { Array($0.utf8) } }, key: random(), seed: random())
+        precondition(result.reason == .success)
+        return String(decoding: result.group, as: UTF8.self)
+    }
+
     /// Puts users into a group as a restart does, without a word: for tests that need many.
     func addMembers(_ names: [String], to group: String) {
         let app = broker.app(named: World.app)!
@@ -236,6 +259,13 @@ final class World {
     var gauges: Gauges { broker.gauges() }
     var counters: Counters { broker.counters }
     var hasBatch: Bool { broker.hasBatch }
+
+    /// Replaces what the app's users may do.
+    func setRights(_ texts: String...) {
+        let rights = try! Rights(texts.map { Array($0.utf8) })
+        _ = broker.setAppRights(World.app, rights: rights, at: now, effects: &effects)
+        collect()
+    }
 
     func addUser(_ name: String) { _ = broker.addUser(Array(name.utf8), app: World.app) }
     func addToken(_ token: Token) -> Bool { broker.addToken(token) }

@@ -65,6 +65,7 @@ private func line(_ request: ConnectRequest, _ text: (ByteRange) -> String) -> S
     case .appKey(let app, _, let user): words.append("app \(text(app)) user \(text(user))")
     case .anonymous(let user): words.append("anonymous \(text(user))")
     case .verified: words.append("verified")
+    case .attached(let gateway, let user): words.append("\(text(user)) attached by \(gateway)")
     }
     words.append("device \(text(request.device))")
     words.append("keepalive \(request.keepAliveSeconds) window \(request.inboxWindow)")

@@ -18,7 +18,8 @@ struct HostileTests {
         "request-set-will", "request-set-will-raw", "request-clear-will", "request-presence",
         "request-group-create", "request-group-join", "request-group-kick", "request-group-list",
         "request-group-describe", "request-group-set-allow-list", "pingreq", "disconnect-with-will",
-        "auth-token", "channel-ping", "result-sent", "deliver-unicast", "connack-new-session",
+        "auth-token", "channel-ping", "channel-connect", "connect-attached",
+        "result-sent", "deliver-unicast", "connack-new-session",
     ]
 
     @Test(arguments: packets)

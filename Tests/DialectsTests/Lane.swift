@@ -10,7 +10,7 @@ import WireFormat
 /// One lane with one connection, unless a test opens more.
 final class Lane {
     var desk: PacketDesk
-    var carrier = EffectCarrier(packetMaximum: 65_536)
+    var carrier: EffectCarrier
     var host = RecordingHost()
     var doorkeeper = TestDoorkeeper()
     var notes = NoteList()
@@ -19,7 +19,11 @@ final class Lane {
     let connection = ConnectionID(lane: 0, slot: 3, generation: 1)
 
     /// - Parameter allowsAnonymous: whether the listener lets clients in without credentials.
-    init(allowsAnonymous: Bool = false, packetMaximum: Int = 65_536) {
+    init(
+        allowsAnonymous: Bool = false, packetMaximum: Int = 65_536,
+        refusedPublish: RefusedPublishPolicy = .close
+    ) {
+        carrier = EffectCarrier(packetMaximum: 65_536, refusedPublish: refusedPublish)
         desk = PacketDesk(
             lane: 0, terms: [ListenerTerms(allowsAnonymous: allowsAnonymous)],
             packetMaximum: packetMaximum)
@@ -28,7 +32,7 @@ final class Lane {
 
     /// The connection ends and another one takes its place.
     func reopen() {
-        desk.conversations.close(connection)
+        desk.closed(connection, .lost, isTold: false)
         desk.conversations.open(connection, terms: 0)
         host = RecordingHost()
         notes = NoteList()
@@ -44,8 +48,14 @@ final class Lane {
     @discardableResult
     func receive(_ bytes: [UInt8], consumed: inout Int) -> [String] {
         // Not at the start of the buffer, as in a loop's arena: offsets must be right.
-        let buffer = [UInt8](repeating: 0xEE, count: 11) + bytes
-        return buffer.withUnsafeBytes { buffer in
+        var buffer = [UInt8](repeating: 0xEE, count: 11) + bytes
+        let room = TopicAliasLimits.burstByteCountMaximum
+        buffer += [UInt8](repeating: 0xEE, count: room)
+        return buffer.withUnsafeMutableBytes { mutable in
+            host.incoming = mutable
+            host.incomingCount = 11 + bytes.count
+            defer { host.incoming = nil }
+            let buffer = UnsafeRawBufferPointer(mutable)
             let outcome = desk.receive(
                 ByteRange(offset: 11, count: bytes.count), of: buffer, from: connection,
                 host: &host, doorkeeper: &doorkeeper, notes: &notes)
@@ -164,7 +174,18 @@ struct RecordingHost: ConnectionHost {
     /// Whether the outgoing buffer has room for what may be left out.
     var hasRoom = true
     var silenceMilliseconds: UInt64?
+    /// The turn's buffer, and how much of it is in use.
+    var incoming: UnsafeMutableRawBufferPointer?
+    var incomingCount = 0
     private var packet: UnsafeMutableRawBufferPointer?
+
+    mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
+        let range = ByteRange(offset: incomingCount, count: bytes.count)
+        UnsafeMutableRawBufferPointer(rebasing: incoming![incomingCount...])
+            .copyMemory(from: bytes)
+        incomingCount += bytes.count
+        return range
+    }
 
     mutating func reservePacket(
         _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority

@@ -159,7 +159,7 @@ struct LaterPacketTests {
         ("send-raw-to-user", .protocolError), ("request-no-operation", .malformedPacket),
         ("connect-token", .protocolError), ("result-sent", .protocolError),
         ("pingresp", .protocolError), ("pingreq-with-body", .malformedPacket),
-        ("channel-ping", .implementationSpecificError),
+        ("channel-in-channel", .malformedPacket),
     ])
     func `that cannot be read end the connection, and nothing behind them is read`(
         name: String, reason: ReasonCode

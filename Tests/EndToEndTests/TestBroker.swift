@@ -106,9 +106,12 @@ final class TestBroker {
     }
 
     /// A fresh token for a user of the demo app.
-    func token(_ user: String) throws -> String {
+    ///
+    /// - Parameter rights: nil for those of the app.
+    func token(_ user: String, rights: [String]? = nil) throws -> String {
         let client = try AdministrationClient(dataDirectory: directory)
-        return try client.send(MintTokens(app: "demo", users: [user])).tokens[0].token
+        let request = MintTokens(app: "demo", users: [user], rights: rights)
+        return try client.send(request).tokens[0].token
     }
 
     /// Makes users known without a token.

@@ -40,8 +40,8 @@ private let allowedImports: [String: Set<String>] = [
         "Synchronization",
     ],
     "martlet-bench": [
-        "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Threads", "CLinuxShims",
-        "COpenSSL", "Glibc", "Synchronization",
+        "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Configuration",
+        "Threads", "CLinuxShims", "COpenSSL", "Glibc", "Synchronization",
     ],
     "martlet-micro": ["BrokerCore", "WireFormat", "Primitives", "Glibc"],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],

@@ -125,6 +125,7 @@ private func words(_ credential: MRT.Credential, _ body: UnsafeRawBufferPointer)
     switch credential {
     case .none: nil
     case .token(let token): "token=" + escape(token, body)
+    case .attached(let user): "attached=" + escape(user, body)
     case .appKey(let app, let key, let user):
         "app=\(escape(app, body)) key=\(escape(key, body)) user=\(escape(user, body))"
     }

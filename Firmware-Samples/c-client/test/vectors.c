@@ -423,8 +423,10 @@ static void check_to_broker(
     uint8_t room[BYTES_MAXIMUM];
     mrt_writer writer = {.room = room, .capacity = BYTES_MAXIMUM};
     read_words(&meaning, line);
-    // What a client does not decode or send: CHANNEL, other spellings, faults for a broker to find.
+    // What a client does not send: CHANNEL and what gateways say on it, other spellings, faults for
+    // a broker to find.
     if (find(&meaning, "loose") != NULL || find(&meaning, "error") != NULL
+        || find(&meaning, "attached") != NULL
         || !encode(&writer, &meaning)) {
         passed_over++;
         return;

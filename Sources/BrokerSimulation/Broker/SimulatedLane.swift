@@ -62,9 +62,7 @@ struct SimulatedLane: ~Copyable {
     mutating func closed(_ connection: ConnectionID, _ cause: CloseCause) {
         guard let gone = host[connection], gone.name == connection else { return }
         host[connection] = nil
-        guard desk.conversations[connection] != nil else { return }
-        desk.conversations.close(connection)
-        desk.events.append(.connectionClosed(connection, cause))
+        desk.closed(connection, cause)
     }
 
     /// Whether a client has been silent for too long. Nil when its connection is gone, otherwise

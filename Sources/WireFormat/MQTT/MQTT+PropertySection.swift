@@ -40,11 +40,19 @@ extension MQTT {
                 writer.write(bytes: range.bytes(in: source))
                 return
             }
+            write(to: &writer, of: owner, from: source) { _ in true }
+        }
+
+        /// Copies those of the carried properties that `isWanted`.
+        public func write(
+            to writer: inout PacketWriter, of owner: PropertyOwner,
+            from source: UnsafeRawBufferPointer, where isWanted: (Property) -> Bool
+        ) {
             var properties = PropertyReader(self, of: owner, in: source)
             var start = properties.offset
             // Checked when it was read: an error cannot come.
             while let property = try? properties.next() {
-                if property.identifier.isCarried(in: owner) {
+                if property.identifier.isCarried(in: owner), isWanted(property) {
                     writer.write(
                         bytes: UnsafeRawBufferPointer(rebasing: source[start..<properties.offset]))
                 }

@@ -15,6 +15,8 @@ extension MRT {
         case token(ByteRange)
         /// App id, app key (1...255 bytes) and the user the client wants to be; for development.
         case appKey(app: ByteRange, key: ByteRange, user: ByteRange)
+        /// The user, on a channel: the gateway whose connection carries it vouches for the user.
+        case attached(user: ByteRange)
 
         init(_ reader: inout PacketReader) throws(WireError) {
             switch try reader.readByte() {
@@ -23,6 +25,7 @@ extension MRT {
                 let app = try reader.readString8()
                 let key = try reader.readString8(1...WireLimits.appKeyByteCountMaximum)
                 self = .appKey(app: app, key: key, user: try reader.readString8())
+            case 3: self = .attached(user: try reader.readString8())
             default: throw .malformed
             }
         }
@@ -33,6 +36,7 @@ extension MRT {
             case .token(let token): 1 + token.stringVByteCount
             case .appKey(let app, let key, let user):
                 1 + app.string8ByteCount + key.string8ByteCount + user.string8ByteCount
+            case .attached(let user): 1 + user.string8ByteCount
             }
         }
 
@@ -46,6 +50,9 @@ extension MRT {
                 writer.write(byte: 2)
                 writer.write(string8: app.bytes(in: source))
                 writer.write(string8: key.bytes(in: source))
+                writer.write(string8: user.bytes(in: source))
+            case .attached(let user):
+                writer.write(byte: 3)
                 writer.write(string8: user.bytes(in: source))
             }
         }

@@ -151,20 +151,21 @@ extension MRT {
         }
     }
 
-    /// A gateway's device: one packet of its own conversation.
+    /// One packet of a conversation that a gateway carries over its connection.
     public struct Channel: Hashable, Sendable, Packet {
-        public var channel: UInt64
+        /// Which of the connection's conversations.
+        public var channel: UInt32
         /// One whole packet with its fixed header.
         public var inner: ByteRange
 
-        public init(channel: UInt64, inner: ByteRange) {
+        public init(channel: UInt32, inner: ByteRange) {
             self.channel = channel
             self.inner = inner
         }
 
         public init(body: UnsafeRawBufferPointer) throws(WireError) {
             var reader = PacketReader(body)
-            channel = try reader.readVarInt()
+            channel = try reader.readVarInt(in: 0...UInt32.max)
             inner = reader.readRest()
             let bytes = inner.bytes(in: body)
             guard
@@ -180,6 +181,25 @@ extension MRT {
         public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
             writer.write(varInt: channel)
             writer.write(bytes: inner.bytes(in: source))
+        }
+
+        /// The most bytes that stand before the inner packet: type, remaining length, channel.
+        public static let prefixByteCountMaximum = 1 + 4 + 5
+
+        /// Bytes before an inner packet of `innerByteCount` bytes.
+        public static func prefixByteCount(channel: UInt32, innerByteCount: Int) -> Int {
+            let channelByteCount = VariableInteger.byteCount(channel)
+            return 1 + VariableInteger.byteCount(channelByteCount + innerByteCount)
+                + channelByteCount
+        }
+
+        /// Writes what stands before an inner packet that is written next.
+        public static func writePrefix(
+            channel: UInt32, innerByteCount: Int, to writer: inout PacketWriter
+        ) {
+            writer.write(byte: PacketType.channel.withFlags(0))
+            writer.write(varInt: VariableInteger.byteCount(channel) + innerByteCount)
+            writer.write(varInt: channel)
         }
     }
 }

@@ -1,0 +1,55 @@
+// Sensors behind a gateway: sessions whose connections are channels of another's connection. They
+// are sessions like all others; only what they may do follows from the gateway, and is looked at
+// again when that changes. How channels are carried is the dialect's matter.
+
+import Primitives
+
+extension Broker {
+    /// Judges a gateway's word for a user. The user bears the gateway's rights, in which `%u` and
+    /// `%d` stand for the user.
+    mutating func authenticate(
+        _ user: UnsafeRawBufferPointer, attachedBy gateway: ConnectionID
+    ) throws(ConnectRefusal) -> Identity {
+        guard let carrier = session(of: gateway), allows(.attach(user: user), carrier) else {
+            throw ConnectRefusal(reason: .notAuthorized)
+        }
+        return Identity(
+            app: users[sessions[carrier].user].app, user: Array(user),
+            access: Access(
+                source: .gateway(gateway), rights: accesses[access(of: carrier)].rights,
+                expiresUnixSeconds: .max))
+    }
+
+    /// Counts a sensor in or out at its gateway. One that is gone has no sensors any more.
+    mutating func countSensor(of source: Access.Source, _ step: Int) {
+        guard case .gateway(let gateway) = source, let carrier = session(of: gateway)
+        else { return }
+        attachments[sessions[carrier].attachment].sensorCount += step
+    }
+
+    /// The rights of a gateway have changed, or those of any of them: its sensors bear the new
+    /// ones, and those that it may not attach any more are detached.
+    mutating func refreshSensors(
+        of changed: ConnectionID?, _ moment: Moment, _ effects: inout Effects
+    ) {
+        if let changed {
+            guard let carrier = session(of: changed),
+                attachments[sessions[carrier].attachment].sensorCount > 0
+            else { return }
+        }
+        for access in 0..<accesses.endIndex where accesses.contains(access) {
+            guard case .gateway(let gateway) = accesses[access].source,
+                changed == nil || gateway == changed, let carrier = session(of: gateway)
+            else { continue }
+            let sensor = accesses[access].session
+            let name = users[sessions[sensor].user].name
+            let isAllowed = name.withUnsafeBytes { allows(.attach(user: $0), carrier) }
+            guard isAllowed else {
+                close(sensor, .notAuthorized, moment, &effects)
+                continue
+            }
+            accesses[access].rights = accesses[self.access(of: carrier)].rights
+            dropForbiddenSubscriptions(sensor, &effects)
+        }
+    }
+}

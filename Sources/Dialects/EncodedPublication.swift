@@ -1,0 +1,226 @@
+// A publication as MQTT receivers get it: encoded once for each version; what is one receiver's own
+// is fitted in when the packet is written.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+/// One publication, encoded for the receivers of one version.
+struct EncodedPublication: ~Copyable {
+    /// Which of the lane's publications it is; `.max` for none.
+    var publication = UInt32.max
+    private var body = ByteArena(capacity: 4096)
+    /// Parts that are put together for the encoder.
+    private var source = ByteArena(capacity: 4096)
+    private var template: MQTT.PublishTemplate?
+    /// The topic, which an alias may stand for; empty for mail, whose topic is each receiver's own.
+    private var topic = ByteRange.empty
+    private var topicHash: UInt64 = 0
+
+    /// Encodes the publication of a delivery unless it is the one that was encoded last.
+    @inline(__always)
+    mutating func prepare(
+        _ delivery: Delivery, _ version: MQTT.Version, _ lane: borrowing EffectLane,
+        at now: Instant, _ conversations: borrowing ConversationTable
+    ) {
+        if delivery.publication != publication {
+            encode(delivery, version, lane, at: now, conversations)
+        }
+    }
+
+    private mutating func encode(
+        _ delivery: Delivery, _ version: MQTT.Version, _ lane: borrowing EffectLane,
+        at now: Instant, _ conversations: borrowing ConversationTable
+    ) {
+        let entry = lane.publications[Int(delivery.publication)]
+        let block = MessageBlock(entry.block.bytes(in: lane.bytes.bytes))
+        source.removeAll()
+        let topic = appendTopic(of: block, receiver: conversations.user(of: delivery.connection))
+        let payload = appendPayload(of: block)
+        var packet = MQTT.Publish(version, topic: topic, payload: payload)
+        if version == .v5 {
+            packet.properties = appendProperties(of: block)
+            if block.marks.contains(.expires) {
+                // What is left, rounded up: 0 would be over [MQTT-3.3.2-6].
+                let left = entry.deadline.milliseconds(since: now)
+                packet.messageExpirySeconds = UInt32(
+                    truncatingIfNeeded: min((left + 999) / 1000, UInt64(UInt32.max)))
+            }
+        }
+        body.removeAll()
+        let range = body.reserve(packet.bodyByteCount)
+        var writer = PacketWriter(body.mutableBytes(range))
+        packet.writeBody(to: &writer, from: source.bytes)
+        template = MQTT.PublishTemplate(packet, body: body.bytes)
+        // Mail has its receiver's name in its topic, so that it is encoded for each.
+        publication = block.kind == .unicast ? .max : delivery.publication
+        self.topic = .empty
+        if version == .v5, block.kind != .unicast {
+            self.topic = topic
+            topicHash = OutgoingAliases.hash(topic.bytes(in: source.bytes))
+        }
+    }
+
+    private mutating func appendTopic(
+        of block: MessageBlock, receiver: [UInt8]
+    ) -> ByteRange {
+        let start = source.count
+        switch block.kind {
+        case .topic:
+            _ = source.append(block.address)
+        case .group, .groupEvent:
+            _ = source.append("$g/" as StaticString)
+            _ = source.append(block.address)
+        case .broadcast:
+            _ = source.append("$b" as StaticString)
+        case .unicast, .kicked, .presence:
+            _ = source.append("$u/" as StaticString)
+            _ = receiver.withUnsafeBytes { source.append($0) }
+        }
+        return ByteRange(offset: start, count: source.count - start)
+    }
+
+    /// Any bytes as they are, a message as JSON.
+    private mutating func appendPayload(of block: MessageBlock) -> ByteRange {
+        if block.marks.contains(.raw) || block.payload.isEmpty {
+            return source.append(block.payload)
+        }
+        let isGroup = block.kind == .group || block.kind == .groupEvent || block.kind == .kicked
+        var envelope = TextEnvelope(payload: block.payload, from: block.sender, time: block.time)
+        if isGroup { envelope.group = block.address }
+        let range = source.reserve(envelope.byteCount)
+        var writer = PacketWriter(source.mutableBytes(range))
+        envelope.write(to: &writer)
+        return range
+    }
+
+    /// What travels along, and what the broker says of a message to an address.
+    private mutating func appendProperties(of block: MessageBlock) -> MQTT.PropertySection {
+        let start = source.count
+        _ = source.append(block.properties)
+        if block.kind != .topic {
+            source.appendProperty(MessageProperty.sender, block.sender)
+            withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
+                let time = decimal(block.time, in: digits)
+                source.appendProperty(MessageProperty.time, time)
+            }
+            if block.kind == .group || block.kind == .groupEvent || block.kind == .kicked {
+                source.appendProperty(MessageProperty.group, block.address)
+            }
+        }
+        if block.marks.contains(.possibleDuplicate) {
+            source.appendProperty(MessageProperty.doubt, ("1" as StaticString).utf8Bytes)
+        }
+        let range = ByteRange(offset: start, count: source.count - start)
+        return MQTT.PropertySection(carried: range)
+    }
+
+    /// The digits of a number, at the end of a buffer of at least 20 bytes.
+    private func decimal(
+        _ number: UInt64, in buffer: UnsafeMutableRawBufferPointer
+    ) -> UnsafeRawBufferPointer {
+        var (rest, start) = (number, buffer.count)
+        repeat {
+            start -= 1
+            buffer[start] = UInt8(ascii: "0") + UInt8(rest % 10)
+            rest /= 10
+        } while rest > 0
+        return UnsafeRawBufferPointer(rebasing: buffer[start...])
+    }
+
+    @inline(__always)
+    func deliver(
+        _ delivery: Delivery, _ conversations: inout ConversationTable,
+        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+    ) {
+        var receipt = MQTT.Receipt()
+        if delivery.number > 0 {
+            receipt.qos = MQTT.QoS(rawValue: delivery.grade.rawValue)!
+            receipt.packetIdentifier = delivery.packetIdentifier
+        }
+        receipt.isRetained = delivery.options.contains(.retain)
+        receipt.isDuplicate = delivery.options.contains(.repeated)
+        if delivery.dialect == .mqtt5 {
+            receipt.subscriptionIdentifier = delivery.subscriptionIdentifier
+            if !topic.isEmpty && conversations.takesAliases(delivery.connection) {
+                deliverAliased(delivery, receipt, &conversations, &host, &events)
+                return
+            }
+        }
+        _ = write(receipt, for: delivery, &conversations, &host, &events)
+    }
+
+    /// With a number for the topic, which the client is told the first time.
+    private func deliverAliased(
+        _ delivery: Delivery, _ receipt: MQTT.Receipt, _ conversations: inout ConversationTable,
+        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+    ) {
+        var receipt = receipt
+        let name = topic.bytes(in: source.bytes)
+        var isNew = false
+        if let (alias, isKnown) = conversations.alias(
+            of: name, hash: topicHash, for: delivery.connection)
+        {
+            receipt.topicAlias = alias
+            receipt.omitsTopic = isKnown
+            isNew = !isKnown
+            // Where only the alias makes it too large, it does without.
+            if isNew,
+                conversations.isTooLarge(template!.byteCount(receipt), for: delivery.connection)
+            {
+                receipt.topicAlias = 0
+                isNew = false
+            }
+        }
+        let isWritten = write(receipt, for: delivery, &conversations, &host, &events)
+        if isWritten && isNew {
+            conversations.appendAlias(name, hash: topicHash, for: delivery.connection)
+        }
+    }
+
+    @inline(__always)
+    private func write(
+        _ receipt: MQTT.Receipt, for delivery: Delivery, _ conversations: inout ConversationTable,
+        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+    ) -> Bool {
+        let template = template!
+        let byteCount = template.byteCount(receipt)
+        if byteCount > conversations.clientPacketMaximumFloor,
+            conversations.isTooLarge(byteCount, for: delivery.connection)
+        {
+            events.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
+            return false
+        }
+        return host.write(
+            byteCount, to: delivery.connection,
+            delivery.number == 0 ? .droppable : .required
+        ) { writer in
+            template.write(receipt, to: &writer)
+        }
+    }
+}
+
+extension ByteArena {
+    fileprivate mutating func append(_ text: StaticString) -> ByteRange {
+        append(text.utf8Bytes)
+    }
+
+    /// Appends a user property.
+    fileprivate mutating func appendProperty(_ name: StaticString, _ value: UnsafeRawBufferPointer)
+    {
+        appendByte(MQTT.PropertyIdentifier.userProperty.rawValue)
+        appendText(name.utf8Bytes)
+        appendText(value)
+    }
+
+    private mutating func appendText(_ text: UnsafeRawBufferPointer) {
+        appendByte(UInt8(text.count >> 8))
+        appendByte(UInt8(text.count & 0xFF))
+        _ = append(text)
+    }
+
+    private mutating func appendByte(_ byte: UInt8) {
+        let range = reserve(1)
+        mutableBytes(range)[0] = byte
+    }
+}

@@ -1,0 +1,266 @@
+// Messages of MQTT clients as sends: a topic may be the address of a user, a list, a group or
+// everybody, and its payload is then JSON that has to be a message.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+extension MQTTReader {
+    /// What a PUBLISH sends.
+    ///
+    /// - Parameters:
+    ///   - topic: where the topic lies in the buffer of the turn.
+    ///   - name: the same bytes.
+    static func request(
+        _ publish: MQTT.Publish, _ topic: ByteRange, _ name: UnsafeRawBufferPointer, _ base: Int,
+        _ bytes: UnsafeRawBufferPointer
+    ) -> SendRequest {
+        var request = request(
+            topic, name, payload: publish.payload.shifted(by: base), publish.qos,
+            isRetained: publish.isRetained, in: bytes)
+        request.packetIdentifier = publish.packetIdentifier
+        request.expirySeconds = publish.messageExpirySeconds.map(UInt64.init)
+        takeProperties(publish.properties, of: .publish, base, bytes, into: &request)
+        return request
+    }
+
+    /// What a will sends.
+    static func request(
+        _ will: MQTT.Will, _ base: Int, _ bytes: UnsafeRawBufferPointer
+    ) -> SendRequest {
+        let topic = will.topic.shifted(by: base)
+        var request = request(
+            topic, topic.bytes(in: bytes), payload: will.payload.shifted(by: base), will.qos,
+            isRetained: will.isRetained, in: bytes)
+        request.expirySeconds = will.messageExpirySeconds.map(UInt64.init)
+        takeProperties(will.properties, of: .will, base, bytes, into: &request)
+        return request
+    }
+
+    /// A message for a topic, which may be an address.
+    private static func request(
+        _ topic: ByteRange, _ name: UnsafeRawBufferPointer, payload: ByteRange, _ qos: MQTT.QoS,
+        isRetained: Bool, in bytes: UnsafeRawBufferPointer
+    ) -> SendRequest {
+        let grade = Grade(rawValue: qos.rawValue)!
+        guard let (target, isValid) = address(topic, name) else {
+            var request = SendRequest(
+                number: 0, grade: grade, target: .topic(topic), isRaw: true, payload: payload,
+                messageByteCount: 0)
+            request.isRetained = isRetained
+            return request
+        }
+        var request = SendRequest(
+            number: 0, grade: grade, target: target, payload: payload, messageByteCount: 0)
+        if !isValid { request.fault = .topicNameInvalid }
+        if let message = readMessage(payload, bytes) {
+            request.payload = message
+            request.messageByteCount = UInt32(
+                TextBody.minimalJSONByteCount(message.bytes(in: bytes))!)
+        } else {
+            request.fault = request.fault ?? .payloadFormatInvalid
+        }
+        return request
+    }
+
+    /// `$u/user`, `$u` for the users in the properties, `$g/group` or `$b`; false where no user or
+    /// group can have that name.
+    private static func address(
+        _ topic: ByteRange, _ name: UnsafeRawBufferPointer
+    ) -> (SendTarget, isValid: Bool)? {
+        guard name.count >= 2, name[0] == UInt8(ascii: "$") else { return nil }
+        if name.count == 2 {
+            switch name[1] {
+            case UInt8(ascii: "b"): return (.everybody, true)
+            case UInt8(ascii: "u"): return (.users(ids: .empty, count: 0), true)
+            default: return nil
+            }
+        }
+        guard name[2] == UInt8(ascii: "/") else { return nil }
+        let rest = ByteRange(offset: Int(topic.offset) + 3, count: name.count - 3)
+        let isValid = TextRules.isIdentifier(UnsafeRawBufferPointer(rebasing: name[3...]))
+        switch name[1] {
+        case UInt8(ascii: "u"): return (.user(rest), isValid)
+        case UInt8(ascii: "g"): return (.group(rest), isValid)
+        default: return nil
+        }
+    }
+
+    /// Puts the binary form of a JSON message in place of it; nil where it is none.
+    private static func readMessage(
+        _ json: ByteRange, _ bytes: UnsafeRawBufferPointer
+    ) -> ByteRange? {
+        guard !json.isEmpty else { return nil }
+        let message = replace(json, in: bytes, byteCount: Int(json.count)) { output in
+            TextBody.readJSON(json.bytes(in: bytes), into: output) ?? 0
+        }
+        // Even an empty text has its type in front.
+        return message.isEmpty ? nil : message
+    }
+
+    // MARK: - Properties
+
+    /// Takes the properties that travel with a message, moved together where others stand between
+    /// them, and of a message to an address those that the broker reads: `mid`, the application's
+    /// id, and on `$u` the receivers in `to`.
+    private static func takeProperties(
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ base: Int,
+        _ bytes: UnsafeRawBufferPointer, into request: inout SendRequest
+    ) {
+        if case .topic = request.target {
+            // On a plain topic all of them are the publisher's own [MQTT-3.3.2-17].
+            request.properties = carried(section, of: owner, base, bytes)
+            return
+        }
+        if section.carriedByteCount > 0 {
+            takeAddressed(section, of: owner, base, bytes, into: &request)
+            takeMessageIdentifier(of: owner, bytes, into: &request)
+        } else if case .users = request.target {
+            request.fault = .topicNameInvalid
+        }
+    }
+
+    private static func carried(
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ base: Int,
+        _ bytes: UnsafeRawBufferPointer
+    ) -> ByteRange {
+        let count = Int(section.carriedByteCount)
+        if count == 0 { return .empty }
+        let range = section.range.shifted(by: base)
+        if count == Int(range.count) { return range }
+        let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
+        return replace(range, in: bytes, byteCount: count) { output in
+            var writer = PacketWriter(output)
+            section.write(to: &writer, of: owner, from: body)
+            return writer.byteCount
+        }
+    }
+
+    /// As above for a message to users, a group or everybody. What the broker says of it in user
+    /// properties is said by nobody else, and who else gets it is nobody's business: properties of
+    /// these names end here. The list of `to` takes their place in front of the others, in less
+    /// room.
+    private static func takeAddressed(
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ base: Int,
+        _ bytes: UnsafeRawBufferPointer, into request: inout SendRequest
+    ) {
+        let range = section.range.shifted(by: base)
+        let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
+        var receivers = ReceiverList()
+        var listByteCount = 0
+        let whole = replace(range, in: bytes, byteCount: Int(range.count)) { output in
+            var writer = PacketWriter(output)
+            receivers.write(section, of: owner, in: body, to: &writer)
+            listByteCount = writer.byteCount
+            section.write(to: &writer, of: owner, from: body) { property in
+                property.identifier != .userProperty
+                    || !MessageProperty.isReserved(property.text.bytes(in: body))
+            }
+            return writer.byteCount
+        }
+        request.properties = ByteRange(
+            offset: Int(whole.offset) + listByteCount, count: Int(whole.count) - listByteCount)
+        if case .users = request.target {
+            request.target = .users(
+                ids: ByteRange(offset: Int(whole.offset), count: listByteCount),
+                count: receivers.count)
+            if receivers.count == 0 || receivers.hasInvalid { request.fault = .topicNameInvalid }
+            if receivers.count > WireLimits.receiverCountMaximum { request.fault = .quotaExceeded }
+        } else if receivers.count > 0 || receivers.hasInvalid {
+            // The topic names the receiver: a list beside it is a mistake that nobody must miss.
+            request.fault = .topicNameInvalid
+        }
+    }
+
+    private static func takeMessageIdentifier(
+        of owner: MQTT.PropertyOwner, _ bytes: UnsafeRawBufferPointer,
+        into request: inout SendRequest
+    ) {
+        guard request.packetIdentifier > 0, !request.properties.isEmpty else { return }
+        var reader = MQTT.PropertyReader(
+            MQTT.PropertySection(carried: request.properties), of: owner, in: bytes)
+        // Checked when it was read: an error cannot come.
+        while let property = try? reader.next() {
+            guard property.identifier == .userProperty,
+                property.text.bytes(in: bytes).elementsEqual(MessageProperty.identifier.utf8Bytes)
+            else { continue }
+            let value = property.value
+            if (1...WireLimits.messageIdentifierByteCountMaximum).contains(Int(value.count)) {
+                request.messageIdentifier = value
+            } else {
+                request.fault = request.fault ?? .payloadFormatInvalid
+            }
+            return
+        }
+    }
+
+    /// Puts what `body` makes of some bytes, which is no longer than they are, in their place; they
+    /// are the lane's own until the end of the turn.
+    private static func replace(
+        _ range: ByteRange, in bytes: UnsafeRawBufferPointer, byteCount: Int,
+        _ body: (UnsafeMutableRawBufferPointer) -> Int
+    ) -> ByteRange {
+        let place = UnsafeMutableRawPointer(mutating: range.bytes(in: bytes).baseAddress!)
+        return withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 1) { output in
+            let count = body(output)
+            precondition(count <= Int(range.count), "a replacement that does not fit")
+            place.copyMemory(from: output.baseAddress!, byteCount: count)
+            return ByteRange(offset: Int(range.offset), count: count)
+        }
+    }
+}
+
+/// User properties that mean something here.
+enum MessageProperty {
+    /// From a sender: one receiver of a list.
+    static let receiver: StaticString = "to"
+    /// From a sender, and back in the acknowledgement: the application's own id of a message.
+    static let identifier: StaticString = "mid"
+    /// In an acknowledgement: the reason as the catalogue numbers it.
+    static let reason: StaticString = "reason"
+    /// In an acknowledgement: a receiver's place in the list, from 0, and why it was refused.
+    static let refused: StaticString = "refused"
+    /// To a receiver: who sent it, when, and to which group.
+    static let sender: StaticString = "from"
+    static let time: StaticString = "time"
+    static let group: StaticString = "groupid"
+    /// To a receiver: the broker died between a send and its acknowledgement, and the sender sent
+    /// again. The DUP flag means something else.
+    static let doubt: StaticString = "possible-duplicate"
+
+    /// Whether a property of a message to an address is said by the broker alone.
+    static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
+        for reserved in [receiver, sender, time, group, doubt]
+        where name.elementsEqual(reserved.utf8Bytes) {
+            return true
+        }
+        return false
+    }
+}
+
+/// The receivers that a message names in its properties.
+private struct ReceiverList {
+    private(set) var count = 0
+    private(set) var hasInvalid = false
+
+    /// Writes each `to` as a byte of length and the name.
+    mutating func write(
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner,
+        in body: UnsafeRawBufferPointer, to writer: inout PacketWriter
+    ) {
+        var reader = MQTT.PropertyReader(section, of: owner, in: body)
+        while let property = try? reader.next() {
+            guard property.identifier == .userProperty,
+                property.text.bytes(in: body).elementsEqual(MessageProperty.receiver.utf8Bytes)
+            else { continue }
+            let name = property.value.bytes(in: body)
+            guard TextRules.isIdentifier(name) else {
+                hasInvalid = true
+                continue
+            }
+            writer.write(byte: UInt8(name.count))
+            writer.write(bytes: name)
+            count += 1
+        }
+    }
+}

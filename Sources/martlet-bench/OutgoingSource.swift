@@ -1,0 +1,54 @@
+// What a publisher sends: an address and, behind it, a payload. It knows no connection.
+
+import Primitives
+import WireFormat
+
+/// To whom messages of a run are addressed.
+enum AddressKind {
+    case topic
+    /// The rest in MRT only, as text messages.
+    case user
+    case group
+    case everybody
+}
+
+/// One address and payload, whose stamp changes with each message. The memory is its owner's to
+/// free.
+struct OutgoingSource {
+    let bytes: UnsafeMutableRawBufferPointer
+    let kind: AddressKind
+    let addressByteCount: Int
+    /// Where the stamp stands.
+    let stampOffset: Int
+
+    init(_ kind: AddressKind, address: [UInt8], payloadByteCount: Int) {
+        self.kind = kind
+        addressByteCount = address.count
+        // A message that is no plain topic's begins with its type: 0 is text.
+        stampOffset = address.count + (kind == .topic ? 0 : 1)
+        bytes = .allocate(byteCount: stampOffset + payloadByteCount, alignment: 8)
+        bytes.copyBytes(from: address)
+        for offset in address.count..<bytes.count {
+            bytes[offset] = offset < stampOffset ? 0 : UInt8(ascii: "m")
+        }
+    }
+
+    func stamp(_ stamp: Stamp) {
+        stamp.write(to: UnsafeMutableRawBufferPointer(rebasing: bytes[stampOffset...]))
+    }
+
+    var address: [UInt8] { Array(bytes[..<addressByteCount]) }
+    var payload: [UInt8] { Array(bytes[addressByteCount...]) }
+    var isRaw: Bool { kind == .topic }
+
+    /// As MRT has it, within ``bytes``.
+    var target: MRT.Target {
+        let range = ByteRange(offset: 0, count: addressByteCount)
+        switch kind {
+        case .topic: return .topic(range)
+        case .user: return .user(range)
+        case .group: return .group(range)
+        case .everybody: return .broadcast
+        }
+    }
+}

@@ -1,0 +1,97 @@
+// Sends of MQTT clients under ids of the application's own: once in the window, and never again.
+
+import Primitives
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct `A message id of an MQTT client's own` {
+    let world = World()
+
+    init() {
+        world.beginMQTT("bob/pc", "ann/phone")
+        world.subscribeMQTT("ann/phone", "$u/ann")
+        _ = world.lines()
+    }
+
+    private func send(_ identifier: UInt16, _ id: String, grade: Grade = .durable) {
+        world.publish("bob/pc", identifier, to: .user("ann"), "x", grade: grade, id: id)
+    }
+
+    @Test func `comes back with the result, and a repeat is not delivered again`() {
+        send(1, "m1")
+        world.settle()
+        #expect(
+            world.lines() == [
+                "ann/phone: #1 \"x\" from bob", "bob/pc: accepted 1, m1 sent",
+            ])
+        send(2, "m1")
+        send(3, "m2")
+        world.settle()
+        #expect(
+            world.lines() == [
+                "bob/pc: accepted 2, m1 sent", "ann/phone: #2 \"x\" from bob",
+                "bob/pc: accepted 3, m2 sent",
+            ])
+    }
+
+    @Test func `is answered twice with the commit where both are under way`() {
+        send(1, "m1")
+        send(2, "m1", grade: .once)
+        #expect(world.lines(of: "bob/pc") == [])
+        world.settle()
+        #expect(
+            world.lines(of: "bob/pc") == ["accepted 1, m1 sent", "received 2, m1 sent"])
+        world.answer("bob/pc", .release, 2)
+        world.settle()
+        #expect(world.lines() == ["bob/pc: complete 2"])
+    }
+
+    @Test func `is known after a reconnect`() {
+        send(1, "m1")
+        world.lose("bob/pc")
+        world.settle()
+        _ = world.lines()
+        world.beginMQTT("bob/pc")
+        send(9, "m1")
+        world.settle()
+        #expect(world.lines() == ["bob/pc: accepted 9, m1 sent"])
+    }
+
+    @Test func `of QoS 2 is not delivered again after a crash either`() {
+        send(1, "m1")
+        world.settle()
+        send(2, "m1", grade: .once)
+        world.settle()
+        world.crash()
+        world.beginMQTT("ann/phone", "bob/pc")
+        _ = world.lines()
+        world.publish("bob/pc", 2, to: .user("ann"), "x", grade: .once, id: "m1")
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["received 2"])
+    }
+
+    @Test func `leaves no trace where the send was refused`() {
+        world.publish("bob/pc", 1, to: .user("nobody"), "x", id: "m1")
+        #expect(world.lines(of: "bob/pc") == ["accepted 1, topicNameInvalid, m1 topicNameInvalid"])
+        world.addUser("nobody")
+        world.publish("bob/pc", 2, to: .user("nobody"), "x", id: "m1")
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["accepted 2, m1 sent"])
+    }
+
+    @Test func `is forgotten behind as many others as may be unanswered`() {
+        let window = Int(CoreLimits().sendWindowMaximum)
+        for number in 0...window {
+            send(UInt16(number + 1), "m\(number)")
+            world.settle()
+            world.answer(
+                "ann/phone", .accepted, PacketIdentifier.derived(from: UInt64(number + 1)))
+        }
+        _ = world.lines()
+        send(1, "m1")
+        send(2, "m0")
+        world.settle()
+        #expect(world.lines(of: "ann/phone").count == 1)
+    }
+}

@@ -1,0 +1,308 @@
+// What MQTT 5.0 adds to a connection: topic aliases, words beside reason codes, authentication with
+// a fresh token, and what user properties say here.
+
+import Primitives
+import Testing
+import WireFormat
+
+@testable import BrokerCore
+@testable import Dialects
+
+/// A PUBLISH of 5.0 with an alias; without a topic where `topic` is empty.
+private func publish(_ topic: String, alias: UInt16, _ payload: String = "x") -> [UInt8] {
+    var packet = MQTT.Publish(
+        .v5, topic: ByteRange(offset: 0, count: topic.utf8.count),
+        payload: ByteRange(offset: topic.utf8.count, count: payload.utf8.count))
+    packet.topicAlias = alias
+    return encode(packet, topic + payload)
+}
+
+/// A PUBLISH with user properties, of QoS 1 with packet identifier 9.
+private func publish(_ topic: String, _ payload: String, _ pairs: [(String, String)]) -> [UInt8] {
+    var source = Array((topic + payload).utf8)
+    let start = source.count
+    for (name, value) in pairs {
+        source.append(0x26)
+        for text in [name, value] {
+            source += [UInt8(text.utf8.count >> 8), UInt8(text.utf8.count & 0xFF)]
+            source += Array(text.utf8)
+        }
+    }
+    var packet = MQTT.Publish(
+        .v5, topic: ByteRange(offset: 0, count: topic.utf8.count),
+        payload: ByteRange(offset: topic.utf8.count, count: payload.utf8.count), qos: .atLeastOnce,
+        packetIdentifier: 9)
+    packet.properties = MQTT.PropertySection(
+        carried: ByteRange(offset: start, count: source.count - start))
+    return encode(packet, String(decoding: source, as: UTF8.self))
+}
+
+@Suite("A topic alias of a client")
+struct IncomingAliasTests {
+    @Test func `stands for its topic, in the same burst and in later ones`() {
+        let lane = mqttLane()
+        #expect(
+            lane.receive(publish("a/b", alias: 1) + publish("", alias: 1)) == [
+                "send #0 transient on a/b raw 1", "send #0 transient on a/b raw 1",
+            ])
+        #expect(lane.receive(publish("", alias: 1)) == ["send #0 transient on a/b raw 1"])
+        #expect(
+            lane.receive(publish("", alias: 1) + publish("c", alias: 1) + publish("", alias: 1))
+                == [
+                    "send #0 transient on a/b raw 1", "send #0 transient on c raw 1",
+                    "send #0 transient on c raw 1",
+                ])
+    }
+
+    @Test func `may stand for an address`() {
+        let lane = mqttLane()
+        let message = #"{"t":"0","b":"hi"}"#
+        lane.receive(publish("$u/bob", alias: 2, message))
+        let lines = lane.receive(publish("", alias: 2, message))
+        #expect(lines.count == 1)
+        #expect(lines.first?.hasSuffix("to bob 18 bytes") == true)
+    }
+
+    @Test(arguments: [
+        (UInt16(17), "t", "fault topicAliasInvalid"), (17, "", "fault topicAliasInvalid"),
+        (3, "", "fault protocolError"),
+    ])
+    func `that is too high, or was never set, ends the connection`(
+        alias: UInt16, topic: String, line: String
+    ) {
+        let lane = mqttLane()
+        #expect(lane.receive(publish(topic, alias: alias)) == [line])
+    }
+
+    @Test func `ends with its connection`() {
+        let lane = mqttLane()
+        lane.receive(publish("a", alias: 1))
+        lane.reopen()
+        var connect = MQTT.Connect(.v5)
+        connect.password = ByteRange(offset: 0, count: 6)
+        lane.receive(encode(connect, "s3cr3t"))
+        let name = lane.text("alice")
+        lane.carryOut { $0.append(.accept(lane.connection, acceptance(user: name))) }
+        #expect(lane.receive(publish("", alias: 1)) == ["fault protocolError"])
+    }
+
+    @Test func `cannot hold more than its share of memory`() {
+        let lane = mqttLane()
+        let topic = String(repeating: "t", count: 4_000)
+        #expect(lane.receive(publish(topic, alias: 1)).count == 1)
+        #expect(lane.receive(publish(topic, alias: 1)).count == 1)
+        #expect(lane.receive(publish(topic, alias: 2)) == ["fault quotaExceeded"])
+    }
+}
+
+@Suite("A topic alias of the broker")
+struct OutgoingAliasTests {
+    private func deliver(_ lane: Lane, _ topic: String) -> [UInt8] {
+        let message = lane.publish(.topic, address: topic, marks: .raw, payload: [0x78])
+        lane.carryOut {
+            $0.append(
+                .deliver(
+                    Delivery(
+                        connection: lane.connection, number: 0, publication: message,
+                        grade: .transient, dialect: .mqtt5)))
+        }
+        return lane.written()
+    }
+
+    private func expected(_ topic: String, alias: UInt16, omitsTopic: Bool) -> [UInt8] {
+        publish(omitsTopic ? "" : topic, alias: alias)
+    }
+
+    @Test func `is told with the topic and then stands for it, as far as the client takes them`() {
+        let lane = mqttLane { $0.topicAliasMaximum = 2 }
+        #expect(deliver(lane, "long/topic") == publish("long/topic", alias: 1))
+        #expect(deliver(lane, "long/topic") == publish("", alias: 1))
+        #expect(deliver(lane, "other") == publish("other", alias: 2))
+        #expect(deliver(lane, "third") == publish("third", alias: 0))
+        #expect(deliver(lane, "other") == publish("", alias: 2))
+    }
+
+    @Test func `is not used for a client that takes none`() {
+        let lane = mqttLane()
+        #expect(deliver(lane, "long/topic") == publish("long/topic", alias: 0))
+        #expect(deliver(lane, "long/topic") == publish("long/topic", alias: 0))
+    }
+
+    @Test func `that could not be told is told again`() {
+        let lane = mqttLane { $0.topicAliasMaximum = 2 }
+        lane.host.hasRoom = false
+        #expect(deliver(lane, "long/topic") == [])
+        lane.host.hasRoom = true
+        #expect(deliver(lane, "long/topic") == publish("long/topic", alias: 1))
+    }
+}
+
+@Suite("A refusal in MQTT 5.0")
+struct ReasonTextTests {
+    @Test func `is told in words too, where the client wants them`() throws {
+        let lane = mqttLane { $0.requestsProblemInformation = true }
+        lane.carryOut {
+            $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .accepted, .notAuthorized)))
+        }
+        let written = lane.written()
+        let answer = try written.withUnsafeBytes {
+            try MQTT.Acknowledgement(.v5, .puback, body: UnsafeRawBufferPointer(rebasing: $0[2...]))
+        }
+        #expect(answer.reason == .notAuthorized)
+        #expect(answer.reasonString?.isEmpty == false)
+        let codes: [UInt8] = [1, 0x87]
+        let body = codes.withUnsafeBytes { lane.effects.bytes.append($0) }
+        lane.carryOut {
+            $0.append(.respond(lane.connection, requestIdentifier: 1, .success, body: body))
+        }
+        let suback = try lane.written().withUnsafeBytes {
+            try MQTT.Suback(.v5, body: UnsafeRawBufferPointer(rebasing: $0[2...]))
+        }
+        #expect(suback.reasonString?.isEmpty == false)
+        #expect(suback.codes.count == 2)
+    }
+
+    @Test func `is told without them where its packet would be too large`() {
+        let lane = mqttLane(packetMaximum: 20) { $0.requestsProblemInformation = true }
+        lane.carryOut {
+            $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .accepted, .notAuthorized)))
+        }
+        #expect(lane.written() == [0x40, 3, 0, 10, 0x87])
+    }
+
+    @Test func `names the message by the application's own id, and the refused of a list`() throws {
+        let lane = mqttLane { $0.requestsProblemInformation = true }
+        var answer = PacketAnswer(lane.connection, 10, .accepted, .success)
+        answer.result = .sent
+        answer.messageIdentifier = lane.text("m1")
+        lane.effects.refusals.append(Refusal(index: 2, reason: .topicNameInvalid))
+        answer.namedRefusalCount = 1
+        lane.carryOut { $0.append(.answerPacket(answer)) }
+        let text = String(decoding: lane.written(), as: UTF8.self)
+        #expect(text.contains("mid\u{0}\u{2}m1"))
+        #expect(text.contains("reason\u{0}\u{1}1"))
+        #expect(text.contains("refused\u{0}\u{5}2 144"))
+    }
+}
+
+@Suite("A fresh token in MQTT 5.0")
+struct AuthenticationTests {
+    private func auth(_ token: String, _ method: String = "token") -> [UInt8] {
+        var packet = MQTT.Auth(
+            .reauthenticate, authenticationMethod: ByteRange(offset: 0, count: method.utf8.count))
+        packet.authenticationData = ByteRange(
+            offset: method.utf8.count, count: token.utf8.count)
+        return encode(packet, method + token)
+    }
+
+    private func lane() -> Lane {
+        mqttLane { $0.authenticationMethod = ByteRange(offset: 15, count: 5) }
+    }
+
+    @Test func `takes the place of the old one, and is confirmed`() {
+        let lane = lane()
+        #expect(lane.receive(auth("new")) == ["new credential"])
+        lane.carryOut { $0.append(.answerCredential(lane.connection, .success)) }
+        // The shortest form of success would leave the method out.
+        #expect(lane.written() == [0xF0, 10, 0, 8, 0x15, 0, 5] + Array("token".utf8))
+    }
+
+    @Test func `that is worth nothing ends the connection`() {
+        let lane = lane()
+        #expect(lane.receive(auth("bad")) == ["credential refused badUserNameOrPassword"])
+        let lines = lane.carryOut {
+            $0.append(.answerCredential(lane.connection, .badUserNameOrPassword))
+        }
+        #expect(lines == ["fault badUserNameOrPassword"])
+        lane.carryOut { $0.append(.close(lane.connection, .badUserNameOrPassword)) }
+        #expect(withoutText(lane.written()) == [0xE0, 1, 0x87])
+    }
+
+    @Test func `may be shown only by the method that the client named`() {
+        #expect(lane().receive(auth("new", "other")) == ["fault protocolError"])
+        #expect(mqttLane().receive(auth("new")) == ["fault protocolError"])
+    }
+
+    @Test func `is asked for by name in CONNACK`() {
+        let lane = Lane()
+        var connect = MQTT.Connect(.v5)
+        connect.authenticationMethod = ByteRange(offset: 0, count: 5)
+        connect.authenticationData = ByteRange(offset: 5, count: 3)
+        lane.receive(encode(connect, "tokenkey"))
+        let name = lane.text("alice")
+        lane.carryOut { $0.append(.accept(lane.connection, acceptance(user: name))) }
+        let text = String(decoding: lane.written(), as: UTF8.self)
+        #expect(text.contains("\u{15}\u{0}\u{5}token"))
+    }
+}
+
+@Suite("User properties of a message to an address")
+struct MessagePropertyTests {
+    private let message = #"{"t":"0","b":"hi"}"#
+
+    @Test func `name the receivers of a list`() {
+        let lane = mqttLane()
+        let lines = lane.receive(
+            publish("$u", message, [("to", "bob"), ("k", "v"), ("to", "carol")]))
+        #expect(lines.count == 1)
+        #expect(lines.first?.contains("to 2 [bob,carol]") == true, "\(lines)")
+        #expect(lines.first?.contains("properties 7") == true, "\(lines)")
+    }
+
+    @Test(arguments: [
+        ("$u", [("k", "v")]), ("$u", [("to", "a/b")]), ("$u/bob", [("to", "carol")]),
+        ("$b", [("to", "carol")]),
+    ])
+    func `name receivers only where the topic names none`(
+        topic: String, pairs: [(String, String)]
+    ) {
+        let lane = mqttLane()
+        let lines = lane.receive(publish(topic, message, pairs))
+        #expect(lines.first?.hasSuffix("fault topicNameInvalid") == true, "\(lines)")
+    }
+
+    @Test func `name no more receivers than a list may have`() {
+        let lane = mqttLane()
+        let pairs = (0..<257).map { ("to", "user\($0)") }
+        let lines = lane.receive(publish("$u", message, pairs))
+        #expect(lines.first?.hasSuffix("fault quotaExceeded") == true, "\(lines)")
+    }
+
+    @Test func `bring the application's own id, and travel on`() {
+        let lane = mqttLane()
+        let lines = lane.receive(publish("$u/bob", message, [("mid", "m-1")]))
+        #expect(lines.first?.contains("m-1") == true, "\(lines)")
+        #expect(lines.first?.contains("properties 11") == true, "\(lines)")
+        let long = String(repeating: "m", count: 65)
+        let refused = lane.receive(publish("$u/bob", message, [("mid", long)]))
+        #expect(refused.first?.hasSuffix("fault payloadFormatInvalid") == true, "\(refused)")
+        // On a plain topic they are the publisher's own.
+        let plain = lane.receive(publish("t", "x", [("mid", "m"), ("to", "bob")]))
+        #expect(plain.first?.hasSuffix("on t raw 1 properties 19") == true, "\(plain)")
+    }
+
+    @Test func `do not pass for the broker's`() {
+        let lane = mqttLane()
+        let lines = lane.receive(
+            publish(
+                "$u/bob", message,
+                [("from", "eve"), ("time", "0"), ("groupid", "g"), ("possible-duplicate", "1")]))
+        #expect(lines.first?.contains("properties") == false, "\(lines)")
+    }
+
+    @Test func `tell a receiver who sent it, when, and to which group`() {
+        let lane = mqttLane()
+        let sent = lane.publish(.group, address: "g1", payload: Array("\u{0}hi".utf8))
+        lane.carryOut {
+            $0.append(
+                .deliver(
+                    Delivery(
+                        connection: lane.connection, number: 0, publication: sent,
+                        grade: .transient, dialect: .mqtt5)))
+        }
+        let text = String(decoding: lane.written(), as: UTF8.self)
+        #expect(text.contains("&\u{0}\u{4}from\u{0}\u{5}alice"))
+        #expect(text.contains("&\u{0}\u{4}time\u{0}\u{D}1790000000000"))
+        #expect(text.contains("&\u{0}\u{7}groupid\u{0}\u{2}g1"))
+    }
+}
