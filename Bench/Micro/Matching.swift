@@ -82,9 +82,13 @@ private struct MatchingCore: ~Copyable {
 /// Prints the cost of a message to one subscriber, by the number and kind of the filters there are.
 func measureMatching(filters: Int, messages: Int) {
     func run(_ name: String, _ matching: String, _ other: (Int) -> String) {
-        var core = MatchingCore(filters: filters, matching: matching, other: other)
-        precondition(core.send() == 1, "one filter matches")
-        measure("match one of \(filters) \(name)", times: messages) { use(core.send()) }
+        measure("match one of \(filters) \(name)", times: messages) {
+            var core = MatchingCore(filters: filters, matching: matching, other: other)
+            precondition(core.send() == 1, "one filter matches")
+            return core
+        } _: {
+            use($0.send())
+        }
     }
     run("exact filters", "site/7/pump/3/state") { "site/\($0 + 7)/pump/3/state" }
     run("filters with +", "site/7/+/3/state") { "site/\($0 + 7)/+/3/state" }
