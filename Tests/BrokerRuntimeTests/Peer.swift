@@ -370,7 +370,10 @@ extension Peer {
         for filter in filters { body += Self.string(filter) + [1] }
         write(Self.packet(0x82, body))
         while let frame = readFrame() {
-            if frame.type == 9 { return Array(frame.body.dropFirst(level == 5 ? 3 : 2)) }
+            guard frame.type == 9 else { continue }
+            // Version 5 has properties in front, whose length is one byte here.
+            let propertyCount = level == 5 ? 1 + Int(frame.body[2]) : 0
+            return Array(frame.body.dropFirst(2 + propertyCount))
         }
         return nil
     }
