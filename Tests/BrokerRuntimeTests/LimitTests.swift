@@ -27,16 +27,6 @@ import WireFormat
         #expect(try count(name, broker) == value)
     }
 
-    @Test func `a client that is too fast is slowed, and everything arrives`() throws {
-        let broker = try broker { $0.limits.messagesPerSecond = 20 }
-        let tokens = try broker.makeTokens("alice", "bob")
-        let peer = try Peer(port: broker.port)
-        #expect(peer.login(token: tokens[0]) == .connected)
-        for number in 0..<25 { #expect(peer.send("\(number)", to: "bob") == .sent) }
-        #expect(try count("clients/paused", broker) > 0)
-        #expect(try count("clients/floods", broker) == 0)
-    }
-
     /// Sends of grade transient, which no window holds back, in one piece.
     private func transientSends(_ count: Int, to user: String) -> [UInt8] {
         var packets: [UInt8] = []

@@ -84,7 +84,7 @@ extension EndToEndTests.MQTTConformance {
                 #expect(packet.body.count + 2 <= Int(maximum), "\(packet)")
                 return packet
             }
-            try peer.sendSubscribe([("$SYS/#", 0)], identifier: 1)
+            try peer.sendSubscribe([("$u/somebody", 0)], identifier: 1)
             #expect(try checked().body.last! >= 0x80)
             try peer.send(0xA2, [0, 2, 0] + MQTTBytes.text("tiny/none"))
             #expect(try checked().body.last! == 0x11)
@@ -106,7 +106,7 @@ extension EndToEndTests.MQTTConformance {
                 .v5, "codes-only", .init(properties: [.problemInformation(0)]))
             try peer.sendPublish("$u/codes-only", "not JSON", qos: 1, identifier: 1)
             #expect(try peer.next().body.count == 3)
-            try peer.sendSubscribe([("$SYS/#", 0)], identifier: 2)
+            try peer.sendSubscribe([("$u/somebody", 0)], identifier: 2)
             #expect(try peer.next().body.count == 4)
             try peer.send(0xA2, [0, 3, 0] + MQTTBytes.text("none"))
             #expect(try peer.next().body.count == 4)

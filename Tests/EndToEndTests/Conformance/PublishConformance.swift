@@ -180,9 +180,10 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-4.7.3-3] [MQTT-4.7.3-3/311]
         @Test func `a topic may have 65535 bytes`() throws {
-            let topic = String(repeating: "t", count: 65_535)
+            let topic = "long/" + String(repeating: "t", count: 65_530)
             let peer = try MQTTPeer(.v5, "long-topic")
-            #expect(try peer.subscribe((topic, 0)) == [0])
+            // A filter of that length is beyond `limits.filterBytes`.
+            #expect(try peer.subscribe(("long/+", 0)) == [0])
             try peer.sendPublish(topic, "x", qos: 0)
             #expect(try peer.nextMessage().topic == topic)
         }
