@@ -4,6 +4,7 @@
 #   make test    all tests                        make format  put the style right
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
+#   make install martletd, martlet into PREFIX/bin
 #   make firmware, firmware-test: the samples for devices
 
 # Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
@@ -13,6 +14,13 @@ ARGS ?=
 
 # What `make run` keeps: store, certificates, tokens. Delete it to start from nothing.
 DEV_DATA := dev-data
+
+# Programs that people run, here or on another host: with Swift's libraries inside, so that no Swift
+# has to be where they are copied to.
+RELEASE := -c release --static-swift-stdlib
+
+# Where `make install` puts them.
+PREFIX ?= /usr/local
 
 # What the code imports from the system, by pkg-config name and by Debian package.
 LIBRARIES := 'openssl >= 3.0' lmdb
@@ -38,9 +46,17 @@ test: deps
 # exec: Ctrl-C and `kill` reach the broker itself.
 .PHONY: run
 run: deps
-	$(SWIFT) build -c release --product martletd
-	$(SWIFT) build -c release --product martlet
+	$(SWIFT) build $(RELEASE) --product martletd
+	$(SWIFT) build $(RELEASE) --product martlet
 	exec .build/release/martletd --dev --data=$(DEV_DATA) $(ARGS)
+
+# docs/operating/install.md says what comes next. Not as root: the build is the user's.
+.PHONY: install
+install: deps
+	$(SWIFT) build $(RELEASE) --product martletd
+	$(SWIFT) build $(RELEASE) --product martlet
+	$$([ -w $(PREFIX)/bin ] || [ "$$(id -u)" = 0 ] || echo sudo) install -D -t $(PREFIX)/bin \
+	    .build/release/martletd .build/release/martlet
 
 .PHONY: sim
 sim: deps

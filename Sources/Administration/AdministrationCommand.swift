@@ -18,6 +18,11 @@ public enum AdministrationCommand: Hashable, Sendable {
     case deleteSessions(DeleteSessions)
     case showMailbox(ShowMailbox)
     case purgeQueues(PurgeQueues)
+    case createGroup(CreateGroup)
+    case listGroups(ListGroups)
+    case showGroup(ShowGroup)
+    case changeMember(ChangeMember)
+    case changeGroup(ChangeGroup)
     case backUpStore(BackUpStore)
     case readStatistics(ReadStatistics)
 
@@ -54,6 +59,11 @@ public enum AdministrationCommand: Hashable, Sendable {
         case DeleteSessions.name: self = .deleteSessions(try Self.body(line))
         case ShowMailbox.name: self = .showMailbox(try Self.body(line))
         case PurgeQueues.name: self = .purgeQueues(try Self.body(line))
+        case CreateGroup.name: self = .createGroup(try Self.body(line))
+        case ListGroups.name: self = .listGroups(try Self.body(line))
+        case ShowGroup.name: self = .showGroup(try Self.body(line))
+        case ChangeMember.name: self = .changeMember(try Self.body(line))
+        case ChangeGroup.name: self = .changeGroup(try Self.body(line))
         case BackUpStore.name: self = .backUpStore(try Self.body(line))
         case ReadStatistics.name: self = .readStatistics(try Self.body(line))
         default:

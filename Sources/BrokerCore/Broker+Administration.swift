@@ -14,6 +14,11 @@ extension Broker {
     /// The batch that changes made now become durable with.
     public var gatheringSequence: UInt64 { gathering.sequence }
 
+    /// Whether sends are refused because the store has no room for them.
+    public var hasFullStore: Bool { isStoreFull }
+
+    public func hasApp(_ name: [UInt8]) -> Bool { app(named: name) != nil }
+
     /// Makes an app; false when there is one of this name.
     ///
     /// - Parameter rights: what its users may do unless their credential says otherwise.

@@ -5,10 +5,18 @@
 import Primitives
 
 /// How a request to change something ended.
-private enum GroupOutcome {
+enum GroupOutcome {
     /// It is so, now or already: answered when everything up to here is committed.
     case done(ReasonCode, body: [UInt8] = [])
     case refused(ReasonCode)
+}
+
+/// Who does something to a group.
+struct GroupActor {
+    let user: UInt32
+    /// The session that asked, which is answered and needs no notice; `Slab.none` where an operator
+    /// acts in the user's name.
+    let session: UInt32
 }
 
 extension Broker {
@@ -34,8 +42,9 @@ extension Broker {
             outcome = createGroup(creation, by: session, bytes)
         case .join(let name), .leave(let name), .kick(let name, _), .ban(let name, _),
             .setMeta(let name, _), .setAllowed(let name, _):
+            let actor = GroupActor(user: sessions[session].user, session: session)
             if let group = group(named: name, of: session, bytes) {
-                outcome = change(group, request, by: session, bytes, moment, &effects)
+                outcome = change(group, request, by: actor, bytes, moment, &effects)
             } else {
                 outcome = .refused(.topicNameInvalid)
             }
@@ -57,28 +66,28 @@ extension Broker {
     }
 
     private mutating func change(
-        _ group: UInt32, _ request: GroupRequest, by session: UInt32,
+        _ group: UInt32, _ request: GroupRequest, by actor: GroupActor,
         _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
     ) -> GroupOutcome {
         switch request {
-        case .join: return joinGroup(group, session, moment, &effects)
-        case .leave: return leaveGroup(group, session, moment, &effects)
+        case .join:
+            guard mayJoin(group, actor.user) else { return .refused(.notAuthorized) }
+            return joinGroup(group, actor, moment, &effects)
+        case .leave: return leaveGroup(group, actor, moment, &effects)
         case .create, .list, .describe: preconditionFailure("no change of a group that exists")
         case .kick, .ban, .setMeta, .setAllowed: break
         }
-        guard groups[group].owner == sessions[session].user else {
-            return .refused(.notAuthorized)
-        }
+        guard groups[group].owner == actor.user else { return .refused(.notAuthorized) }
         switch request {
         case .kick(_, let user):
-            return kick(group, Array(user.bytes(in: bytes)), session, moment, &effects)
+            return kick(group, Array(user.bytes(in: bytes)), actor, moment, &effects)
         case .ban(_, let user):
-            return ban(group, Array(user.bytes(in: bytes)), session, moment, &effects)
+            return ban(group, Array(user.bytes(in: bytes)), actor, moment, &effects)
         case .setMeta(_, let meta):
-            return setMeta(group, Array(meta.bytes(in: bytes)), session, moment, &effects)
+            return setMeta(group, Array(meta.bytes(in: bytes)), actor, moment, &effects)
         case .setAllowed(_, let allowed):
             return setAllowed(
-                group, allowed.map { identifiers($0, bytes) }, session, moment, &effects)
+                group, allowed.map { identifiers($0, bytes) }, actor, moment, &effects)
         case .create, .join, .leave, .list, .describe:
             preconditionFailure("not the owner's alone")
         }
@@ -103,19 +112,31 @@ extension Broker {
     ) -> GroupOutcome {
         guard allows(.createGroup, session) else { return .refused(.notAuthorized) }
         let user = sessions[session].user
-        let app = users[user].app
         if let group = ownGroup(of: user, key: creation.key) {
             return .done(.success, body: groups[group].name)
         }
-        guard creation.meta.count <= CoreLimits.groupMetaMaximum,
-            creation.title.count <= CoreLimits.groupTitleMaximum
+        return createGroup(
+            owner: user, key: creation.key, seed: creation.seed,
+            title: Array(creation.title.bytes(in: bytes)),
+            meta: Array(creation.meta.bytes(in: bytes)),
+            allowed: creation.allowed.map { identifiers($0, bytes) })
+    }
+
+    /// A group of an owner who may have one; its id is the answer's body.
+    mutating func createGroup(
+        owner: UInt32, key: UInt64, seed: UInt64, title: [UInt8], meta: [UInt8],
+        allowed: [[UInt8]]?
+    ) -> GroupOutcome {
+        let app = users[owner].app
+        guard meta.count <= CoreLimits.groupMetaMaximum,
+            title.count <= CoreLimits.groupTitleMaximum
         else { return .refused(.packetTooLarge) }
         guard !isStoreFull,
             apps[app].groups.count < limits.groupsPerAppMaximum,
-            users[user].memberships.count < limits.groupsPerUserMaximum,
-            (creation.allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum
+            users[owner].memberships.count < limits.groupsPerUserMaximum,
+            (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum
         else { return .refused(.quotaExceeded) }
-        var seed = creation.seed
+        var seed = seed
         var name = unpredictableName(seed)
         while name.withUnsafeBytes({ apps[app].groups.value(for: $0) }) != nil {
             seed &+= 1
@@ -123,14 +144,12 @@ extension Broker {
         }
         let group = insertGroup(
             Group(
-                identifier: makeIdentifier(), app: app, name: name,
-                title: Array(creation.title.bytes(in: bytes)), owner: user, key: creation.key,
-                allowed: creation.allowed.map { identifiers($0, bytes) },
-                meta: Array(creation.meta.bytes(in: bytes)),
+                identifier: makeIdentifier(), app: app, name: name, title: title, owner: owner,
+                key: key, allowed: allowed, meta: meta,
                 audience: audiences.insert(Audience()).index))
         writeGroup(group)
-        addMember(user, to: group)
-        writeMember(user, group, isMember: true)
+        addMember(owner, to: group)
+        writeMember(owner, group, isMember: true)
         return .done(.success, body: name)
     }
 
@@ -150,34 +169,35 @@ extension Broker {
         return (0..<13).map { digits[Int(truncatingIfNeeded: seed >> ($0 * 5)) & 31] }
     }
 
-    private mutating func joinGroup(
-        _ group: UInt32, _ session: UInt32, _ moment: Moment, _ effects: inout Effects
+    /// Whether the group's policy lets a user in, who may be in it already.
+    private func mayJoin(_ group: UInt32, _ user: UInt32) -> Bool {
+        guard let allowed = groups[group].allowed, groups[group].owner != user else { return true }
+        return allowed.contains { users[user].name == $0 } || membership(of: user, in: group) != nil
+    }
+
+    mutating func joinGroup(
+        _ group: UInt32, _ actor: GroupActor, _ moment: Moment, _ effects: inout Effects
     ) -> GroupOutcome {
-        let user = sessions[session].user
+        let user = actor.user
         if membership(of: user, in: group) != nil { return .done(.success) }
-        if let allowed = groups[group].allowed, groups[group].owner != user,
-            !allowed.contains(where: { users[user].name == $0 })
-        {
-            return .refused(.notAuthorized)
-        }
         guard !isStoreFull, groups[group].memberships.count < limits.groupMembersMaximum,
             users[user].memberships.count < limits.groupsPerUserMaximum
         else { return .refused(.quotaExceeded) }
         addMember(user, to: group)
         writeMember(user, group, isMember: true)
-        tell(group, .joined, Array(users[user].name), by: session, moment, &effects)
+        tell(group, .joined, Array(users[user].name), by: actor, moment, &effects)
         return .done(.success)
     }
 
-    private mutating func leaveGroup(
-        _ group: UInt32, _ session: UInt32, _ moment: Moment, _ effects: inout Effects
+    mutating func leaveGroup(
+        _ group: UInt32, _ actor: GroupActor, _ moment: Moment, _ effects: inout Effects
     ) -> GroupOutcome {
-        let user = sessions[session].user
+        let user = actor.user
         guard let membership = membership(of: user, in: group) else {
             return .done(.noSubscriptionExisted)
         }
         // While it is still a member, so that its other devices hear of it.
-        tell(group, .left, Array(users[user].name), by: session, moment, &effects)
+        tell(group, .left, Array(users[user].name), by: actor, moment, &effects)
         remove(membership)
         return .done(.success)
     }
@@ -197,8 +217,8 @@ extension Broker {
     // MARK: - What the owner does
 
     /// The kicked one keeps the mail it has, is told (reason 6), and so are those who remain.
-    private mutating func kick(
-        _ group: UInt32, _ name: [UInt8], _ session: UInt32, _ moment: Moment,
+    mutating func kick(
+        _ group: UInt32, _ name: [UInt8], _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) -> GroupOutcome {
         let app = groups[group].app
@@ -212,8 +232,7 @@ extension Broker {
         let groupName = groups[group].name
         remove(membership)
         sendSystemMessage(
-            .kicked, about: groupName, payload: [],
-            from: Array(users[sessions[session].user].name), moment
+            .kicked, about: groupName, payload: [], from: Array(users[actor.user].name), moment
         ) { broker, message, tally in
             if !broker.hasListener(user) {
                 broker.enqueue(message, mailboxOf: user, &tally)
@@ -221,14 +240,14 @@ extension Broker {
                 broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
             }
         }
-        if groups.contains(group) { tell(group, .kicked, name, by: session, moment, &effects) }
+        if groups.contains(group) { tell(group, .kicked, name, by: actor, moment, &effects) }
         return .done(.kickedOut)
     }
 
     /// Takes a user off the allow list, member or not, and then kicks (D28). In a group that
     /// everybody may join, the list becomes all other members.
-    private mutating func ban(
-        _ group: UInt32, _ name: [UInt8], _ session: UInt32, _ moment: Moment,
+    mutating func ban(
+        _ group: UInt32, _ name: [UInt8], _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) -> GroupOutcome {
         if users[groups[group].owner].name == name { return .refused(.notAuthorized) }
@@ -244,39 +263,39 @@ extension Broker {
             }
         }
         allowed.removeAll { $0 == name }
-        replaceAllowed(group, allowed, session, moment, &effects)
-        let kicked = kick(group, name, session, moment, &effects)
+        replaceAllowed(group, allowed, actor, moment, &effects)
+        let kicked = kick(group, name, actor, moment, &effects)
         // A user nobody knows yet is barred all the same.
         guard case .refused = kicked else { return kicked }
         return .done(.noSubscriptionExisted)
     }
 
-    private mutating func setMeta(
-        _ group: UInt32, _ meta: [UInt8], _ session: UInt32, _ moment: Moment,
+    mutating func setMeta(
+        _ group: UInt32, _ meta: [UInt8], _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) -> GroupOutcome {
         guard meta.count <= CoreLimits.groupMetaMaximum else { return .refused(.packetTooLarge) }
         guard meta != groups[group].meta else { return .done(.success) }
         groups[group].meta = meta
         writeGroup(group)
-        tell(group, .metaUpdated, meta, by: session, moment, &effects)
+        tell(group, .metaUpdated, meta, by: actor, moment, &effects)
         return .done(.success)
     }
 
     /// Taking a member off the list does not kick (D27).
-    private mutating func setAllowed(
-        _ group: UInt32, _ allowed: [[UInt8]]?, _ session: UInt32, _ moment: Moment,
+    mutating func setAllowed(
+        _ group: UInt32, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) -> GroupOutcome {
         guard (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum else {
             return .refused(.quotaExceeded)
         }
-        replaceAllowed(group, allowed, session, moment, &effects)
+        replaceAllowed(group, allowed, actor, moment, &effects)
         return .done(.success)
     }
 
     private mutating func replaceAllowed(
-        _ group: UInt32, _ allowed: [[UInt8]]?, _ session: UInt32, _ moment: Moment,
+        _ group: UInt32, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) {
         guard allowed != groups[group].allowed else { return }
@@ -284,7 +303,7 @@ extension Broker {
         writeGroup(group)
         var data: [UInt8] = [allowed == nil ? 0 : 1]
         for name in allowed ?? [] { data += [UInt8(name.count)] + name }
-        tell(group, .allowListUpdated, data, by: session, moment, &effects)
+        tell(group, .allowListUpdated, data, by: actor, moment, &effects)
     }
 
     // MARK: - System messages
@@ -293,7 +312,7 @@ extension Broker {
     /// a number of members joins and leaves are not told: each would cost a message for every
     /// member, and all of them together the square.
     private mutating func tell(
-        _ group: UInt32, _ event: GroupEvent, _ data: [UInt8], by session: UInt32,
+        _ group: UInt32, _ event: GroupEvent, _ data: [UInt8], by actor: GroupActor,
         _ moment: Moment, _ effects: inout Effects
     ) {
         if event == .joined || event == .left,
@@ -304,9 +323,10 @@ extension Broker {
         }
         sendSystemMessage(
             .groupEvent, about: groups[group].name, payload: [event.rawValue] + data,
-            from: Array(users[sessions[session].user].name), moment
+            from: Array(users[actor.user].name), moment
         ) { broker, message, tally in
-            broker.enqueue(message, group: group, excluding: session, &tally, moment, &effects)
+            broker.enqueue(
+                message, group: group, excluding: actor.session, &tally, moment, &effects)
         }
     }
 }

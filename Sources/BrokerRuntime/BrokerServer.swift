@@ -86,6 +86,7 @@ public final class BrokerServer {
     ) {
         var configuration = configuration
         var watch = LaneWatch(shared.laneHandles)
+        var conditions = ConditionLog()
         var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
@@ -104,8 +105,14 @@ public final class BrokerServer {
                 }
                 notifier.ready()
             }
+            let (isFull, dropped) = shared.enter {
+                ($0.broker.hasFullStore, $0.broker.counters.queueDropped)
+            }
+            conditions.noteStore(isFull: isFull, log)
             let now = clock.moment().instant
             if now >= nextLook {
+                let pauses = shared.laneHandles.reduce(0) { $0 + $1.counters.acceptPauses }
+                conditions.noteLosses(dropped: dropped, acceptPauses: pauses, log)
                 nextLook = now.advanced(byMilliseconds: Self.fileWatchMilliseconds)
                 renewChangedFiles()
                 keepDaily()

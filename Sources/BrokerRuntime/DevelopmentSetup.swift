@@ -99,8 +99,7 @@ public struct DevelopmentSetup: Sendable {
     }
 
     private func guide(_ file: String, _ listener: ListenerSettings?) -> String {
-        let host = DevelopmentCertificates.localHostName()
-        let port = listener.map { "\($0.port)" } ?? "8883"
+        let authority = absolute(certificates.authorityCertificateFile)
         return """
 
             Martlet is running. Paste into another terminal:
@@ -108,10 +107,25 @@ public struct DevelopmentSetup: Sendable {
                 source \(absolute(file)); PATH="\(programDirectory):$PATH"
                 MARTLET_TOKEN=$MARTLET_TOKEN_BOB martlet listen &
                 MARTLET_TOKEN=$MARTLET_TOKEN_ALICE martlet send --to bob "hello from alice"
+            \(remoteGuide(listener, authority))
+            """
+    }
 
-            From another host: copy \(absolute(certificates.authorityCertificateFile)) and
-            the martlet program there, set MARTLET_SERVER=tls://\(host):\(port),
-            MARTLET_CA to the copy, and MARTLET_TOKEN to one of the tokens in \(absolute(file)).
+    /// What another machine needs, where a listener is open to it.
+    private func remoteGuide(_ listener: ListenerSettings?, _ authority: String) -> String {
+        guard let listener, listener.transport == .tls, listener.host != .loopback else {
+            return ""
+        }
+        let host =
+            DevelopmentCertificates.localAddresses().first
+            ?? DevelopmentCertificates.localHostName()
+        return """
+
+            From another Linux machine with OpenSSL 3 and the same kind of processor (OTHER):
+
+                scp \(authority) \(programDirectory)/martlet OTHER:
+                ssh OTHER MARTLET_SERVER=tls://\(host):\(listener.port) MARTLET_CA=ca.pem \\
+                    MARTLET_TOKEN=$MARTLET_TOKEN_ALICE ./martlet send --to bob hello
 
             """
     }

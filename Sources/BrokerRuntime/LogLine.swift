@@ -27,14 +27,19 @@ public enum LogEvent: String, CaseIterable, Sendable {
     /// Two devices bear one name; the second was not let in.
     case duplicateLogin = "duplicate_login"
     case sessionExpired = "session_expired"
+    /// Queues of policy `oldest` or `newest` dropped messages: `dropped`, since the last such line.
     case queueFull = "queue_full"
+    /// The store has no room for sends, or has it again: `state`.
     case storeFull = "store_full"
     case storeFailed = "store_failed"
+    /// Descriptors or memory ran out, or too many have not logged in: `pauses`, since the last such
+    /// line.
     case acceptPaused = "accept_paused"
     case administration
-    /// Lines of one kind that were left out because there were too many: `of`, `count`.
+    /// Lines of one kind that were left out because there were too many: `of`,
+    /// `suppressed`.
     case linesSuppressed = "lines_suppressed"
-    /// Lines that nobody took: `count`.
+    /// Lines that nobody took: `dropped`.
     case linesDropped = "lines_dropped"
 }
 

@@ -53,6 +53,11 @@ struct OperatorDesk {
             case .deleteSessions(let request): return request.line(replying: try delete(request))
             case .showMailbox(let request): return request.line(replying: try show(request))
             case .purgeQueues(let request): return request.line(replying: try purge(request))
+            case .createGroup(let request): return request.line(replying: try createGroup(request))
+            case .listGroups(let request): return request.line(replying: try listGroups(request))
+            case .showGroup(let request): return request.line(replying: try showGroup(request))
+            case .changeMember(let request): return request.line(replying: try change(request))
+            case .changeGroup(let request): return request.line(replying: try change(request))
             case .backUpStore(let request): return request.line(replying: try backUp(request))
             case .readStatistics(let request): return request.line(replying: statistics())
             }

@@ -6,7 +6,7 @@ import Glibc
 
 /// A development authority and server certificate in a directory.
 public struct DevelopmentCertificates: Sendable {
-    /// What ``ensure(directory:hostName:unixSeconds:)`` found and did.
+    /// What ``ensure(directory:hostName:addresses:unixSeconds:)`` found and did.
     public enum Outcome: Hashable, Sendable {
         /// Both were there and stay good for a while.
         case kept
@@ -34,22 +34,26 @@ public struct DevelopmentCertificates: Sendable {
 
     /// Makes what is missing, ends soon, or does not fit, and keeps the rest.
     ///
-    /// The server certificate names `localhost`, `127.0.0.1`, `::1` and the host's name. Keys are
-    /// readable by their owner only (0600), certificates by all (0644): they are public.
+    /// The server certificate names `localhost`, `127.0.0.1`, `::1`, the host's name and its
+    /// addresses. Keys are readable by their owner only (0600), certificates by all (0644): they
+    /// are public.
     ///
     /// - Parameters:
     ///   - directory: is made with 0700 if it is not there; its parent must be.
     ///   - hostName: the name other machines know this one by.
+    ///   - addresses: where they reach it, for who has no name for it.
     ///   - unixSeconds: the time now.
     public static func ensure(
-        directory: String, hostName: String = localHostName(), unixSeconds: Int64
+        directory: String, hostName: String = localHostName(),
+        addresses: [String] = localAddresses(), unixSeconds: Int64
     ) throws(CredentialError) -> DevelopmentCertificates {
         if mkdir(directory, 0o700) != 0, errno != EEXIST {
             throw .file(call: "mkdir", path: directory, code: errno)
         }
         let authorityFiles = CertificateFiles(directory: directory, name: "ca")
         let serverFiles = CertificateFiles(directory: directory, name: "server")
-        let names = ["localhost", "127.0.0.1", "::1"] + [hostName].filter(isUsableName)
+        let names =
+            ["localhost", "127.0.0.1", "::1"] + [hostName].filter(isUsableName) + addresses
 
         if let authority = try authorityFiles.load(unixSeconds: unixSeconds, signer: nil) {
             if let server = try serverFiles.load(unixSeconds: unixSeconds, signer: authority.key),
@@ -68,7 +72,7 @@ public struct DevelopmentCertificates: Sendable {
         return result(authorityFiles, serverFiles, .created)
     }
 
-    /// Where ``ensure(directory:hostName:unixSeconds:)`` puts the server certificate of a
+    /// Where ``ensure(directory:hostName:addresses:unixSeconds:)`` puts the server certificate of a
     /// directory.
     public static func serverCertificateFile(in directory: String) -> String {
         CertificateFiles(directory: directory, name: "server").certificateFile
@@ -85,6 +89,31 @@ public struct DevelopmentCertificates: Sendable {
         var buffer = [CChar](repeating: 0, count: 65)
         guard gethostname(&buffer, 64) == 0, buffer[0] != 0 else { return "localhost" }
         return buffer.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+    }
+
+    /// The IPv4 addresses by which other machines reach this one. Those of IPv6 change too often to
+    /// stand in a certificate.
+    public static func localAddresses() -> [String] {
+        var list: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&list) == 0 else { return [] }
+        defer { freeifaddrs(list) }
+        var addresses: [String] = []
+        var next = list
+        while let entry = next?.pointee {
+            next = entry.ifa_next
+            guard let address = entry.ifa_addr, address.pointee.sa_family == sa_family_t(AF_INET),
+                entry.ifa_flags & UInt32(IFF_LOOPBACK) == 0
+            else { continue }
+            var text = [CChar](repeating: 0, count: Int(INET_ADDRSTRLEN))
+            let isText =
+                getnameinfo(
+                    address, socklen_t(MemoryLayout<sockaddr_in>.size), &text,
+                    socklen_t(text.count), nil, 0, NI_NUMERICHOST) == 0
+            if isText {
+                addresses.append(text.withUnsafeBufferPointer { String(cString: $0.baseAddress!) })
+            }
+        }
+        return addresses.sorted()
     }
 
     private static func makeServer(

@@ -33,7 +33,10 @@ extension LMDBQueueStore {
         _ environment: borrowing Environment, to destination: String
     ) throws(StoreError) {
         let lock = try DirectoryLock(directory: destination, createsDirectory: true)
-        // LMDB refuses to write over a data file.
+        // LMDB refuses to write over a data file, but not in words.
+        guard access("\(destination)/\(Environment.dataFile)", F_OK) != 0 else {
+            throw .holdsStore(directory: destination)
+        }
         try check(
             mdb_env_copy2(environment.handle, destination, UInt32(MDB_CP_COMPACT)),
             "mdb_env_copy2")

@@ -13,6 +13,8 @@ public enum StoreError: Error, Hashable, Sendable {
     case lmdb(call: String, code: Int32)
     /// Another process has the store open; 0 where it did not leave its process id.
     case inUse(directory: String, processIdentifier: Int32)
+    /// A copy was to go where a store is already.
+    case holdsStore(directory: String)
     /// The directory holds an LMDB file that is not a Martlet store.
     case notAStore(directory: String)
     /// The store was written by a newer version of the broker.
@@ -46,6 +48,8 @@ extension StoreError: CustomStringConvertible {
         case .inUse(let directory, let processIdentifier):
             let holder = processIdentifier == 0 ? "another process" : "process \(processIdentifier)"
             return "the store in \(directory) is in use by \(holder)"
+        case .holdsStore(let directory):
+            return "\(directory) holds a store already; a copy goes into a new directory"
         case .notAStore(let directory):
             return "\(directory) holds an LMDB file that is not a Martlet store"
         case .newerFormat(let found, let known):

@@ -1,29 +1,98 @@
-// `martlet group`: groups from the command line. Each command logs in, asks once and leaves; it is
-// the user who is a member, whatever the device.
+// `martlet group` as a user: each command logs in, asks once and leaves; it is the user who is a
+// member, whatever the device. As the operator the same commands go another way
+// (GroupOperatorCommand.swift).
 
 import CommandLineOptions
 import Glibc
 import MartletClient
 
-enum GroupOption: String, ConnectionRules {
+enum GroupOption: String, ConnectionRules, AdministrationRules {
     case server, ca, token, device, timeout
+    case data, app, owner
     case name, allow, meta, everybody, json
 
     var shape: OptionShape {
         switch self {
         case .everybody, .json: .flag
-        case .server, .ca, .token, .device, .timeout, .name, .allow, .meta: .value
+        case .server, .ca, .token, .device, .timeout, .data, .app, .owner, .name, .allow, .meta:
+            .value
         }
     }
 
     var letter: Character? { self == .timeout ? "W" : nil }
 }
 
+extension ParsedOptions<GroupOption> {
+    /// Whether the operator asks, not a user: with `--data`, or where there is no token but a data
+    /// directory.
+    private var isOperator: Bool {
+        if has(.data) { return true }
+        let hasToken = has(.token) || environment("MARTLET_TOKEN") != nil
+        return !hasToken && environment("MARTLET_DATA") != nil
+    }
+
+    /// A word that the command cannot do without.
+    func word(
+        _ index: Int, _ command: Command, _ meaning: String
+    ) throws(UsageError) -> String {
+        guard index < positionals.count else {
+            throw UsageError("\(command.rawValue) needs \(meaning)")
+        }
+        return positionals[index]
+    }
+
+    /// The users of a list with commas.
+    func allowedUsers(_ list: String) -> [String] {
+        list.split(separator: ",").map(String.init)
+    }
+
+    static func runGroup(_ command: Command, _ arguments: ArraySlice<String>) async throws {
+        let options = try OptionParser<GroupOption>.options(arguments, positionalMaximum: 2)
+        if options.isOperator {
+            if options.has(.token) || options.has(.server) {
+                throw UsageError(
+                    "--data is the operator's, --token and --server a user's: give one of them")
+            }
+            try GroupOperatorCommand.run(command, options)
+        } else {
+            if options.has(.owner) {
+                throw UsageError("--owner is the operator's: with a token, you are the owner")
+            }
+            try await GroupCommand.run(command, options)
+        }
+    }
+}
+
+/// One group as it is printed, the operator's and the users' view alike.
+struct GroupLine: Encodable {
+    var groupid: String
+    var title: String
+    var owner: String?
+    /// Whether the user who asks owns it; nil for the operator.
+    var own: Bool?
+    var memberCount: Int?
+    var isLimited: Bool?
+    /// Who may join; nil for everybody, and where one may not know.
+    var allowed: [String]?
+    var meta: String?
+    var members: [String]?
+
+    /// All that is known, one fact on each line.
+    var text: String {
+        let everybody = isLimited == true ? "who is on its list" : "everybody"
+        return textSheet([
+            "group": groupid, "title": title,
+            "owner": (owner ?? "") + (own == true ? " (you)" : ""),
+            "may join": allowed.map { $0.joined(separator: ", ") } ?? everybody,
+            "meta": meta ?? "", "members": "\(memberCount ?? 0)",
+        ]) + (members ?? []).map { "\n  \(printable($0))" }.joined()
+    }
+}
+
 enum GroupCommand {
     private static let timeoutSecondsDefault: UInt64 = 60
 
-    static func run(_ command: Command, _ arguments: ArraySlice<String>) async throws {
-        let options = try OptionParser<GroupOption>.options(arguments, positionalMaximum: 2)
+    static func run(_ command: Command, _ options: ParsedOptions<GroupOption>) async throws {
         let request = try Request(command, options)
         var settings = try options.clientSettings(deviceDefault: "group-\(getpid())")
         // It leaves nothing behind, and takes no mail that waits for the user.
@@ -61,18 +130,24 @@ enum GroupCommand {
             _ command: Command, _ options: ParsedOptions<GroupOption>
         ) throws(UsageError) {
             func word(_ index: Int, _ meaning: String) throws(UsageError) -> String {
-                guard index < options.positionals.count else {
-                    throw UsageError("\(command.rawValue) needs \(meaning)")
+                try options.word(index, command, meaning)
+            }
+            func alone(_ group: String) throws(UsageError) -> String {
+                guard options.positionals.count == 1 else {
+                    throw UsageError(
+                        "\(command.rawValue) is about yourself; for somebody else be the "
+                            + "operator: --data DIR")
                 }
-                return options.positionals[index]
+                return group
             }
             switch command {
             case .groupCreate:
                 self = .create(
-                    name: try options.required(.name), allowed: options[.allow].map(names),
+                    name: try options.required(.name),
+                    allowed: options[.allow].map(options.allowedUsers),
                     meta: options[.meta] ?? "")
-            case .groupJoin: self = .join(try word(0, "a GROUP"))
-            case .groupLeave: self = .leave(try word(0, "a GROUP"))
+            case .groupJoin: self = .join(try alone(word(0, "a GROUP")))
+            case .groupLeave: self = .leave(try alone(word(0, "a GROUP")))
             case .groupKick:
                 self = .kick(try word(0, "a GROUP"), user: try word(1, "a USER"))
             case .groupBan: self = .ban(try word(0, "a GROUP"), user: try word(1, "a USER"))
@@ -85,7 +160,8 @@ enum GroupCommand {
                 if options.has(.everybody) {
                     self = .setAllowed(group, nil)
                 } else {
-                    self = .setAllowed(group, names(try word(1, "users, or --everybody")))
+                    self = .setAllowed(
+                        group, options.allowedUsers(try word(1, "users, or --everybody")))
                 }
             default:
                 preconditionFailure("not about groups")
@@ -98,7 +174,9 @@ enum GroupCommand {
         ) async throws(MartletError) -> [String] {
             switch self {
             case .create(let name, let allowed, let meta):
-                return [try await client.createGroup(title: name, allowing: allowed, meta: meta)]
+                let group = try await client.createGroup(
+                    title: name, allowing: allowed, meta: meta)
+                return [isJSON ? #"{"groupid":\#(quoted(group))}"# : group]
             case .join(let group): try await client.joinGroup(group)
             case .leave(let group):
                 if try await !client.leaveGroup(group) {
@@ -108,7 +186,7 @@ enum GroupCommand {
                 if try await !client.kick(user, from: group) { tellNoMember(user) }
             case .ban(let group, let user):
                 if try await !client.ban(user, from: group) { tellNoMember(user) }
-            case .list: return try await client.groups().map { isJSON ? json($0) : text($0) }
+            case .list: return lines(try await client.groups(), isJSON: isJSON)
             case .show(let group):
                 var details = try await client.describe(group)
                 while details.hasMoreMembers {
@@ -117,7 +195,11 @@ enum GroupCommand {
                     details.members += page.members
                     details.hasMoreMembers = page.hasMoreMembers
                 }
-                return [isJSON ? json(group, details) : text(group, details)]
+                let line = GroupLine(
+                    groupid: group, title: details.title, owner: details.owner,
+                    own: details.isOwn, memberCount: details.memberCount,
+                    isLimited: details.hasAllowList, meta: details.meta, members: details.members)
+                return [isJSON ? jsonLine(line) : line.text]
             case .setMeta(let group, let meta): try await client.setMeta(meta, of: group)
             case .setAllowed(let group, let users):
                 try await client.setAllowList(users, of: group)
@@ -126,38 +208,18 @@ enum GroupCommand {
         }
     }
 
-    private static func names(_ list: String) -> [String] {
-        list.split(separator: ",").map(String.init)
-    }
-
     private static func tellNoMember(_ user: String) {
         StandardStream.error.print("martlet: \(printable(user)) was not in it")
     }
 
-    // MARK: - Lines
-
-    private static func text(_ group: GroupSummary) -> String {
-        "\(group.id)  \(printable(group.title))" + (group.isOwn ? "  (yours)" : "")
-    }
-
-    private static func json(_ group: GroupSummary) -> String {
-        #"{"groupid":\#(quoted(group.id)),"title":\#(quoted(group.title)),"own":\#(group.isOwn)}"#
-    }
-
-    private static func text(_ group: String, _ details: GroupDetails) -> String {
-        let meta = details.meta.isEmpty ? "" : "\nmeta: \(printable(details.meta))"
-        return "\(group)  \(printable(details.title))\n"
-            + "owner: \(printable(details.owner))\n"
-            + "may join: \(details.hasAllowList ? "who is on its list" : "everybody")\n"
-            + "members (\(details.memberCount)): "
-            + details.members.map(printable).joined(separator: ", ") + meta
-    }
-
-    private static func json(_ group: String, _ details: GroupDetails) -> String {
-        let members = details.members.map(quoted).joined(separator: ",")
-        return #"{"groupid":\#(quoted(group)),"title":\#(quoted(details.title)),"#
-            + #""owner":\#(quoted(details.owner)),"own":\#(details.isOwn),"#
-            + #""limited":\#(details.hasAllowList),"meta":\#(quoted(details.meta)),"#
-            + #""count":\#(details.memberCount),"members":[\#(members)]}"#
+    private static func lines(_ groups: [GroupSummary], isJSON: Bool) -> [String] {
+        if isJSON {
+            return groups.map {
+                jsonLine(GroupLine(groupid: $0.id, title: $0.title, own: $0.isOwn))
+            }
+        }
+        var table = TextTable("GROUP", "TITLE", "YOURS")
+        for group in groups { table.add([group.id, group.title, group.isOwn ? "yes" : ""]) }
+        return table.takePage()
     }
 }

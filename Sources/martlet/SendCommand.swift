@@ -62,9 +62,7 @@ enum SendCommand {
     /// Every line of standard input is a message; all are on their way at once.
     private static func sendLines(_ template: Template, _ client: Client) async throws {
         let progress = LineProgress(maximum: linesUnderWayMaximum)
-        while let line = readLine() {
-            await progress.makeRoom()
-            if progress.failure != nil { break }
+        while let line = readLine(), await progress.makeRoom() {
             client.send(template.message(line)) { progress.ended($0) }
         }
         await progress.finish()
@@ -156,10 +154,15 @@ private final class LineProgress: Sendable {
     var failure: MartletError? { state.withLock { $0.failure } }
     var refusals: [Receipt.Refusal] { state.withLock { $0.refusals } }
 
-    /// Waits until one more line may be sent, and counts it.
-    func makeRoom() async {
+    /// Waits until one more line may be sent, and counts it; false when none shall be, because one
+    /// has failed.
+    func makeRoom() async -> Bool {
         await wait(below: maximum)
-        state.withLock { $0.underWay += 1 }
+        return state.withLock { state in
+            guard state.failure == nil else { return false }
+            state.underWay += 1
+            return true
+        }
     }
 
     /// Waits until all have their result.

@@ -49,27 +49,33 @@ enum SessionListCommand {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.selection()
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        var table = TextTable(
+            "USER", "DEVICE", "DIALECT", "STATE", "FOR", "WAITING", "BYTES", "FILTERS", "GROUPS")
         var after: UInt32?
         repeat {
             let reply = try broker.send(ListSessions(selection, after: after))
-            for session in reply.sessions {
-                let line = options.has(.json) ? jsonLine(session) : text(session)
-                guard StandardStream.output.print(line) else { return }
+            if options.has(.json) {
+                for session in reply.sessions {
+                    guard StandardStream.output.print(jsonLine(session)) else { return }
+                }
+            } else {
+                for session in reply.sessions { table.add(fields(session)) }
+                guard table.printPage() else { return }
             }
             after = reply.next
         } while after != nil
     }
 
-    private static func text(_ session: ListSessions.Session) -> String {
-        let state =
-            session.connectedUnixMilliseconds.map {
-                "here since \(dateText(unixSeconds: $0 / 1000))"
-            } ?? "away for \(session.awaySeconds ?? 0) s"
+    private static func fields(_ session: ListSessions.Session) -> [String] {
+        let seconds =
+            session.connectedUnixMilliseconds.map { secondsSince(unixMilliseconds: $0) }
+            ?? session.awaySeconds ?? 0
         return [
-            session.user, session.device.isEmpty ? "-" : session.device, session.dialect, state,
-            "\(session.queue.messageCount) waiting",
-            "\(session.filters.count) subscriptions", "\(session.groupCount) groups",
-        ].joined(separator: "\t")
+            session.user, session.device, session.dialect,
+            session.connectedUnixMilliseconds == nil ? "away" : "connected",
+            duration(seconds: seconds), "\(session.queue.messageCount)",
+            "\(session.queue.byteCount)", "\(session.filters.count)", "\(session.groupCount)",
+        ]
     }
 }
 
@@ -78,28 +84,37 @@ enum SessionShowCommand {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.narrowSelection()
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
-        for session in try broker.send(ListSessions(selection)).sessions {
-            StandardStream.output.print(options.has(.json) ? jsonLine(session) : text(session))
+        let sessions = try broker.send(ListSessions(selection)).sessions
+        guard !sessions.isEmpty else {
+            throw CommandFailure(
+                "no session agrees with that; see martlet session list", .failure)
+        }
+        for (index, session) in sessions.enumerated() {
+            if options.has(.json) {
+                StandardStream.output.print(jsonLine(session))
+            } else {
+                StandardStream.output.print((index > 0 ? "\n" : "") + text(session))
+            }
         }
     }
 
     private static func text(_ session: ListSessions.Session) -> String {
-        let expiry = session.expirySeconds.map { "\($0) s" } ?? "never"
-        let rows: KeyValuePairs<String, String> = [
+        let expiry = session.expirySeconds.map { "\(duration(seconds: UInt64($0))) after it left" }
+        return textSheet([
             "user": session.user, "device": session.device, "dialect": session.dialect,
             "connected": session.connectedUnixMilliseconds.map {
-                dateText(unixSeconds: $0 / 1000)
-            } ?? "no, away for \(session.awaySeconds ?? 0) s",
-            "expires": session.isPersistent ? expiry : "with its connection",
+                "since \(dateText(unixSeconds: $0 / 1000))"
+            } ?? "no, away for \(duration(seconds: session.awaySeconds ?? 0))",
+            "expires": session.isPersistent ? expiry ?? "never" : "with its connection",
             "keep-alive": "\(session.keepAliveSeconds) s",
-            "waiting": "\(session.queue.messageCount) messages, \(session.queue.byteCount) bytes",
+            "waiting": "\(counted(session.queue.messageCount, "message")), "
+                + counted(session.queue.byteCount, "byte"),
             "under way": "\(session.underWayCount)",
             "dropped": "\(session.queue.droppedCount)",
             "next number": "\(session.queue.nextNumber)",
             "subscriptions": session.filters.joined(separator: " "),
             "groups": "\(session.groupCount)", "will": session.hasWill ? "set" : "none",
-        ]
-        return rows.map { "\($0.key): \($0.value)" }.joined(separator: "\n") + "\n"
+        ])
     }
 }
 
@@ -108,8 +123,10 @@ enum SessionKickCommand {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.narrowSelection()
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
-        let count = try broker.send(KickSessions(selection)).sessionCount
-        StandardStream.output.print("\(count) connections ended")
+        let reply = try broker.send(KickSessions(selection))
+        StandardStream.output.print(
+            options.has(.json)
+                ? jsonLine(reply) : "\(counted(reply.sessionCount, "connection")) ended")
     }
 }
 
@@ -118,27 +135,45 @@ enum SessionDeleteCommand {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.narrowSelection()
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
-        let count = try broker.send(DeleteSessions(selection)).sessionCount
-        StandardStream.output.print("\(count) sessions deleted")
+        let reply = try broker.send(DeleteSessions(selection))
+        StandardStream.output.print(
+            options.has(.json)
+                ? jsonLine(reply) : "\(counted(reply.sessionCount, "session")) deleted")
     }
 }
 
+/// What waits for each of a user's sessions, and, without a device, for the user before any
+/// session receives it.
 enum QueueShowCommand {
+    private struct Line: Encodable {
+        /// Nil for what waits for no session.
+        var device: String?
+        var queue: Queue
+    }
+
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.selection()
         guard let user = selection.user else { throw UsageError("say whose: queue show USER") }
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
         let mailbox = try broker.send(ShowMailbox(app: selection.app, user: user))
-        var queues = [("-", mailbox)]
-        queues += try broker.send(ListSessions(selection)).sessions.map { ($0.device, $0.queue) }
-        for (device, queue) in queues {
-            StandardStream.output.print(
-                options.has(.json)
-                    ? #"{"device":\#(quoted(device)),"queue":\#(jsonLine(queue))}"#
-                    : "\(device)\t\(queue.messageCount) waiting\t\(queue.byteCount) bytes\t"
-                        + "\(queue.droppedCount) dropped")
+        var lines = selection.device == nil ? [Line(device: nil, queue: mailbox)] : []
+        lines += try broker.send(ListSessions(selection)).sessions.map {
+            Line(device: $0.device, queue: $0.queue)
         }
+        if options.has(.json) {
+            for line in lines { StandardStream.output.print(jsonLine(line)) }
+            return
+        }
+        var table = TextTable("QUEUE", "WAITING", "BYTES", "DROPPED", "NEXT NUMBER")
+        for line in lines {
+            let name = line.device.map { $0.isEmpty ? "device without name" : "device \($0)" }
+            table.add([
+                name ?? "mailbox", "\(line.queue.messageCount)", "\(line.queue.byteCount)",
+                "\(line.queue.droppedCount)", "\(line.queue.nextNumber)",
+            ])
+        }
+        _ = table.printPage()
     }
 }
 
@@ -147,7 +182,9 @@ enum QueuePurgeCommand {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.narrowSelection()
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
-        let count = try broker.send(PurgeQueues(selection)).messageCount
-        StandardStream.output.print("\(count) messages thrown away")
+        let reply = try broker.send(PurgeQueues(selection))
+        StandardStream.output.print(
+            options.has(.json)
+                ? jsonLine(reply) : "\(counted(reply.messageCount, "message")) thrown away")
     }
 }

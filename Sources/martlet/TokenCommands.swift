@@ -22,26 +22,30 @@ enum TokenListCommand {
         let options = try OptionParser<TokenOption>.options(arguments)
         let selection = try options.selection()
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        var table = TextTable("ID", "USER", "DEVICE", "BATCH", "EXPIRES", "LAST USE", "RIGHTS")
         var after: String?
         while true {
             let tokens = try broker.send(ListTokens(selection, after: after)).tokens
-            for token in tokens {
-                let line = options.has(.json) ? jsonLine(token) : text(token)
-                guard StandardStream.output.print(line) else { return }
+            if options.has(.json) {
+                for token in tokens {
+                    guard StandardStream.output.print(jsonLine(token)) else { return }
+                }
+            } else {
+                for token in tokens { table.add(fields(token)) }
+                guard table.printPage() else { return }
             }
             guard tokens.count == ListTokens.countMaximum else { return }
             after = tokens.last?.id
         }
     }
 
-    private static func text(_ token: ListTokens.Token) -> String {
+    private static func fields(_ token: ListTokens.Token) -> [String] {
         [
-            token.id, token.user, token.device ?? "any device", token.batch ?? "-",
-            token.expiresUnixSeconds.map { "expires \(dateText(unixSeconds: $0))" }
-                ?? "for ever",
-            token.lastUsedUnixSeconds.map { "used \(dateText(unixSeconds: $0))" } ?? "never used",
-            token.rights.map { $0.joined(separator: " ") } ?? "the app's rights",
-        ].joined(separator: "\t")
+            token.id, token.user, token.device ?? "any", token.batch ?? "",
+            token.expiresUnixSeconds.map(dateText(unixSeconds:)) ?? "never",
+            token.lastUsedUnixSeconds.map(dateText(unixSeconds:)) ?? "never",
+            token.rights.map { $0.joined(separator: " ") } ?? "the app's",
+        ]
     }
 }
 
@@ -57,6 +61,7 @@ enum TokenRevokeCommand {
         StandardStream.output.print(
             options.has(.json)
                 ? jsonLine(reply)
-                : "\(reply.tokenCount) tokens revoked, \(reply.connectionCount) connections ended")
+                : "\(counted(reply.tokenCount, "token")) revoked, "
+                    + "\(counted(reply.connectionCount, "connection")) ended")
     }
 }

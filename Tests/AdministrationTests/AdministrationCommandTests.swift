@@ -16,6 +16,10 @@ private func read(_ text: String) throws(AdministrationRefusal) -> Administratio
         #expect(try AdministrationCommand(line: create.line) == .createApp(create))
         let add = AddUser(app: "demo", user: "pump-7")
         #expect(try AdministrationCommand(line: add.line) == .addUser(add))
+        let change = ChangeGroup(app: "demo", groupid: "g", change: .allowed(["a"]))
+        #expect(try AdministrationCommand(line: change.line) == .changeGroup(change))
+        let ban = ChangeMember(app: "demo", groupid: "g", user: "a", action: .ban)
+        #expect(try AdministrationCommand(line: ban.line) == .changeMember(ban))
         #expect(try AdministrationCommand(line: ListApps().line) == .listApps(ListApps()))
         #expect(
             try AdministrationCommand(line: ReadStatistics().line)

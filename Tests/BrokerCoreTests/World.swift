@@ -213,6 +213,23 @@ final class World {
         return group
     }
 
+    /// What an operator does to a group.
+    func operate(_ group: String, _ action: GroupAction) -> ReasonCode {
+        let result = broker.changeGroup(
+            app: World.app, Array(group.utf8), action, at: now, effects: &effects)
+        collect()
+        return result.reason
+    }
+
+    /// A group that an operator makes for an owner; gives its id.
+    func operatorGroup(owner: String, allowed: [String]? = nil) -> String {
+        let result = broker.createGroup(
+            app: World.app, owner: Array(owner.utf8), title: Array("title".utf8), meta: [],
+            allowed: allowed.map { $0.map { Array($0.utf8) } }, key: random(), seed: random())
+        precondition(result.reason == .success)
+        return String(decoding: result.group, as: UTF8.self)
+    }
+
     /// Puts users into a group as a restart does, without a word: for tests that need many.
     func addMembers(_ names: [String], to group: String) {
         let app = broker.app(named: World.app)!

@@ -1,8 +1,9 @@
 // The log writer on a real pipe: it never waits, and it says what was lost.
-import BrokerRuntime
 import Configuration
 import Glibc
 import Testing
+
+@testable import BrokerRuntime
 
 /// A pipe, read without waiting.
 private final class Pipe {
@@ -34,6 +35,27 @@ private final class Pipe {
 
 @Suite struct LogWriterTests {
     private let pipe = Pipe()
+
+    @Test func `what ails the broker as a whole is told when it begins and when it ends`() {
+        let log = LogWriter(descriptor: pipe.writer, isJournal: true)
+        var conditions = ConditionLog()
+        conditions.noteStore(isFull: false, log)
+        conditions.noteLosses(dropped: 0, acceptPauses: 0, log)
+        #expect(pipe.drain() == [])
+        for _ in 0..<3 { conditions.noteStore(isFull: true, log) }
+        conditions.noteStore(isFull: false, log)
+        conditions.noteLosses(dropped: 5, acceptPauses: 0, log)
+        conditions.noteLosses(dropped: 5, acceptPauses: 2, log)
+        conditions.noteLosses(dropped: 9, acceptPauses: 2, log)
+        #expect(
+            pipe.drain() == [
+                "<3>level=error event=store_full state=full",
+                "<6>level=info event=store_full state=has-room",
+                "<4>level=warning event=queue_full dropped=5",
+                "<4>level=warning event=accept_paused pauses=2",
+                "<4>level=warning event=queue_full dropped=4",
+            ])
+    }
 
     @Test func `levels below the chosen one are not written until it changes`() {
         let log = LogWriter(descriptor: pipe.writer, level: .warning, isJournal: true)

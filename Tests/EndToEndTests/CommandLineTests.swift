@@ -63,6 +63,16 @@ extension EndToEndTests {
             #expect(texts.map(String.init) == lines.map { "alice (unicast): \($0)" })
         }
 
+        @Test func `a line that is refused ends the command, though many are left`() async throws {
+            let broker = try await TestBroker("queues.messages=10")
+            try broker.addUsers("bob")
+            let lines = (0..<3_000).map { "line \($0)" }
+            let sent = try await martlet(
+                "send", "--to=bob", of: broker, input: lines.joined(separator: "\n"))
+            #expect(sent.exit == .code(0x97), "\(sent.text)")
+            #expect(try broker.counter("messages/received") == 10)
+        }
+
         @Test func `listen goes on exactly where its state file says`() async throws {
             let broker = try await TestBroker()
             try broker.addUsers("bob")
@@ -114,6 +124,21 @@ extension EndToEndTests {
             }
         }
 
+        @Test func `every verb has a page of help, and a wrong word is led to one`() async throws {
+            let broker = try await TestBroker()
+            let page = try await martlet("help", "token", "mint", of: broker)
+            #expect(page.exit == .code(0) && page.text.hasPrefix("martlet token mint --user"))
+            for words in [["token", "--help"], ["token", "list", "--help"]] {
+                let child = try ChildProcess("martlet", words)
+                #expect(try await child.exit() == .code(0))
+                #expect(child.text == page.text, "\(words)")
+            }
+            let wrong = try await martlet("help", "tokn", of: broker)
+            #expect(wrong.exit == .code(1) && wrong.text.contains("did you mean \"token\"?"))
+            let option = try await martlet("token", "mint", "--usr=x", of: broker)
+            #expect(option.exit == .code(1) && option.text.contains("See martlet help token"))
+        }
+
         @Test func `tokens, users and apps can be made while the broker runs`() async throws {
             let broker = try await TestBroker()
             let minted = try await martlet("token", "mint", "--user=carol", of: broker)
@@ -128,7 +153,7 @@ extension EndToEndTests {
             #expect(two.text.split(separator: "\n").map { $0.prefix(2) } == ["a\t", "b\t"])
             #expect(try await martlet("app", "create", "plant", of: broker).exit == .code(0))
             let apps = try await martlet("app", "list", of: broker)
-            #expect(apps.text.contains("plant\t0 users"))
+            #expect(apps.text.contains("plant  0      0"), "\(apps.text)")
             #expect(try await martlet("app", "create", "plant", of: broker).exit == .code(0x97))
             let stats = try await martlet("stats", "--json", of: broker)
             let value = try JSONSerialization.jsonObject(with: Data(stats.text.utf8))

@@ -141,11 +141,14 @@ extension EndToEndTests {
                 as: "alice")
             #expect(group.utf8.count == 13)
             _ = try await martlet("group", "join", group, as: "bob")
-            #expect(try await martlet("group", "list", as: "bob") == "\(group)  Pumps")
+            #expect(
+                try await martlet("group", "list", as: "bob")
+                    == "GROUP          TITLE  YOURS\n\(group)  Pumps  -")
             #expect(
                 try await martlet("group", "show", group, "--json", as: "bob")
-                    == #"{"groupid":"\#(group)","title":"Pumps","owner":"alice","own":false,"#
-                    + #""limited":true,"meta":"{}","count":2,"members":["alice","bob"]}"#)
+                    == #"{"groupid":"\#(group)","isLimited":true,"memberCount":2,"#
+                    + #""members":["alice","bob"],"meta":"{}","own":false,"owner":"alice","#
+                    + #""title":"Pumps"}"#)
             let bob = try await broker.client("bob")
             _ = try await martlet("send", "--group", group, "hello", as: "alice")
             #expect(try await bob.nextTexts(1) == ["hello"])

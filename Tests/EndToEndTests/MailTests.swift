@@ -110,6 +110,35 @@ extension EndToEndTests {
             #expect(try await again.nextMessage().text == "fresh")
         }
 
+        @Test func `a broker without room refuses sends, says so, drains and goes on`()
+            async throws
+        {
+            let broker = try await TestBroker("store.softLimitBytes=8388608")
+            let bob = try await broker.client("bob")
+            try await bob.subscribe(to: "big", grade: .durable)
+            await bob.close()
+            let alice = try await broker.client("alice")
+            let block = OutgoingMessage(
+                to: .topic("big"), .bytes([UInt8](repeating: 7, count: 200_000)))
+            var acceptedCount = 0
+            while true {
+                do {
+                    try await alice.send(block)
+                    acceptedCount += 1
+                } catch {
+                    #expect(error == .refused(.quotaExceeded, ""))
+                    break
+                }
+            }
+            #expect((20...42).contains(acceptedCount), "\(acceptedCount)")
+            _ = try await broker.process.line(with: "event=store_full", "state=full")
+            let again = try await broker.client("bob")
+            for _ in 0..<acceptedCount { again.acknowledge(try await again.nextMessage()) }
+            _ = try await broker.process.line(with: "event=store_full", "state=has-room")
+            try await alice.send(OutgoingMessage(to: .user("bob"), text: "room again"))
+            #expect(try await again.nextTexts(1) == ["room again"])
+        }
+
         @Test func `an inbox that the application does not read holds back the broker`()
             async throws
         {

@@ -1,29 +1,53 @@
-// The help page is written by hand; it must not forget anything.
+// The help pages are written by hand; they must not forget anything.
 import CommandLineOptions
 import Testing
 
 @testable import martlet
 
 @Suite struct HelpPageTests {
-    private func missing<Rules: OptionRules>(_ rules: Rules.Type) -> [String] {
-        OptionParser<Rules>.namesMissing(inHelp: MartletProgram.helpPage)
+    private func missing<Rules: OptionRules>(
+        _ topic: HelpTopic, _ rules: Rules.Type
+    ) -> [String] {
+        OptionParser<Rules>.namesMissing(inHelp: topic.page)
     }
 
-    @Test func `it names every command and every option`() {
-        #expect(missing(SendOption.self) == [])
-        #expect(missing(ListenOption.self) == [])
-        #expect(missing(PresenceOption.self) == [])
-        #expect(missing(AppOption.self) == [])
-        #expect(missing(UserAddOption.self) == [])
-        #expect(missing(StatsOption.self) == [])
-        #expect(missing(TokenMintOption.self) == [])
-        #expect(missing(TokenOption.self) == [])
-        #expect(missing(SessionOption.self) == [])
-        #expect(missing(RightsOption.self) == [])
-        // One line may stand for several commands: martlet queue (show | purge).
-        let words = MartletProgram.helpPage.split { " ()|\n".contains($0) }
-        for word in Command.allCases.flatMap({ $0.rawValue.split(separator: " ") }) {
-            #expect(words.contains(word), "martlet … \(word)")
+    @Test func `the page of a verb names every option of its commands`() {
+        #expect(missing(.send, SendOption.self) == [])
+        #expect(missing(.listen, ListenOption.self) == [])
+        #expect(missing(.presence, PresenceOption.self) == [])
+        #expect(missing(.group, GroupOption.self) == [])
+        #expect(missing(.token, TokenMintOption.self) == [])
+        #expect(missing(.token, TokenOption.self) == [])
+        #expect(missing(.session, SessionOption.self) == [])
+        #expect(missing(.queue, SessionOption.self) == [])
+        #expect(missing(.user, AppOption.self) == [])
+        #expect(missing(.app, AppOption.self) == [])
+        #expect(missing(.explain, ExplainOption.self) == [])
+        #expect(missing(.backup, BackupOption.self) == [])
+        #expect(missing(.stats, StatsOption.self) == [])
+    }
+
+    @Test func `the overview and the page of its verb name every command`() throws {
+        for command in Command.allCases {
+            let parts = command.rawValue.split(separator: " ")
+            let topic = try #require(HelpTopic(rawValue: String(parts[0])), "\(command)")
+            for page in [HelpPages.overview, topic.page] {
+                // One line may stand for several commands: martlet queue (show | purge).
+                let lines = page.split(separator: "\n").map {
+                    $0.split { " ()|".contains($0) }
+                }
+                let isThere = lines.contains { words in
+                    words.first == "martlet" && words.dropFirst().first == parts[0]
+                        && (parts.count == 1 || words.contains(parts[1]))
+                }
+                #expect(isThere, "martlet \(command.rawValue)")
+            }
+        }
+    }
+
+    @Test func `no page is wider than a terminal of a hundred columns`() {
+        for page in [HelpPages.overview] + HelpTopic.allCases.map(\.page) {
+            for line in page.split(separator: "\n") { #expect(line.count <= 98, "\(line)") }
         }
     }
 }

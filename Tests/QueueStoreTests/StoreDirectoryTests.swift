@@ -128,7 +128,9 @@ import Testing
         let other = TemporaryDirectory()
         _ = try LMDBQueueStore(directory: other.path, options: .small)
         let store = try LMDBQueueStore(directory: directory.path, options: .small)
-        #expect(throws: StoreError.self) { try store.copy(to: other.path) }
+        #expect(throws: StoreError.holdsStore(directory: other.path)) {
+            try store.copy(to: other.path)
+        }
         #expect(throws: StoreError.self) { try store.copy(to: directory.path) }
     }
 }

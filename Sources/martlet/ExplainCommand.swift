@@ -1,0 +1,40 @@
+// `martlet explain`: which right lets a client do something, or that none does.
+
+import Administration
+import CommandLineOptions
+
+enum ExplainOption: String, AdministrationRules {
+    case data, app, user, device, json
+
+    var shape: OptionShape { self == .json ? .flag : .value }
+}
+
+enum ExplainCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<ExplainOption>.options(arguments, positionalMaximum: 2)
+        let actions = ExplainRights.Action.allCases.map(\.rawValue).joined(separator: ", ")
+        guard let word = options.positionals.first,
+            let action = ExplainRights.Action(rawValue: word)
+        else { throw UsageError("say what it wants to do, one of: \(actions)") }
+        let target = options.positionals.dropFirst().first
+        if target == nil, action != .broadcast, action != .createGroup {
+            throw UsageError("say with what: martlet explain \(word) TARGET")
+        }
+        let app = try options.needed(.app, "MARTLET_APP", "which app")
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let reply = try broker.send(
+            ExplainRights(
+                app: app, user: try options.required(.user), device: options[.device] ?? "",
+                action: action, target: target ?? ""))
+        StandardStream.output.print(options.has(.json) ? jsonLine(reply) : text(reply))
+    }
+
+    private static func text(_ reply: ExplainRights.Reply) -> String {
+        let rights = reply.rights.isEmpty ? "none" : reply.rights.joined(separator: " ")
+        return """
+            \(reply.right.map { "allowed by \($0)" } ?? "refused: no right allows it")
+            the rights of \(reply.origin): \(rights)
+            \(reply.isConnected ? "it is connected" : "not connected; this holds at its login")
+            """
+    }
+}

@@ -1,0 +1,96 @@
+// Groups as an operator handles them: in the owner's name, past the policy of joining, within the
+// limits, and remembered like everything else.
+
+import Primitives
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct `An operator` {
+    let world = World()
+
+    init() {
+        world.begin("ann/phone", "bob/pc")
+    }
+
+    private func describe(_ group: String) -> GroupDescription? {
+        world.broker.groupDescription(app: World.app, Array(group.utf8))
+    }
+
+    private func members(_ group: String) -> [String] {
+        world.broker.groupMembers(
+            app: World.app, Array(group.utf8), after: [], countMaximum: 100
+        ).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    private func user(_ name: String) -> [UInt8] { Array(name.utf8) }
+
+    @Test func `makes groups for owners nobody knew, and a restart remembers them`() {
+        let group = world.operatorGroup(owner: "zoe", allowed: ["bob"])
+        #expect(world.operate(group, .join(user: user("bob"))) == .success)
+        #expect(world.operate(group, .setMeta(user("{}"))) == .success)
+        world.settle()
+        let before = describe(group)
+        #expect(before?.owner == user("zoe") && before?.memberCount == 2)
+        world.crash()
+        #expect(describe(group) == before)
+        #expect(members(group) == ["bob", "zoe"])
+    }
+
+    @Test func `puts in whom the policy keeps out, and everybody in it is told`() {
+        let group = world.operatorGroup(owner: "ann", allowed: [])
+        #expect(world.operate(group, .join(user: user("bob"))) == .success)
+        #expect(world.operate(group, .join(user: user("nobody"))) == .topicNameInvalid)
+        world.settle()
+        #expect(
+            world.lines() == [
+                "ann/phone: #1 joined from bob by groupEvent \(group)",
+                "bob/pc: #1 joined from bob by groupEvent \(group)",
+            ])
+        #expect(world.operate(group, .leave(user: user("ann"))) == .success)
+        #expect(members(group) == ["bob"])
+        #expect(world.operate(group, .leave(user: user("ann"))) == .noSubscriptionExisted)
+    }
+
+    @Test func `kicks and bans in the owner's name, but not the owner`() {
+        let group = world.makeGroup(owner: "ann/phone", members: ["bob/pc"])
+        #expect(world.operate(group, .kick(user: user("ann"))) == .notAuthorized)
+        #expect(world.operate(group, .ban(user: user("bob"))) == .kickedOut)
+        world.settle()
+        let lines = world.lines()
+        #expect(lines.contains { $0.contains("bob/pc") && $0.contains("from ann by kicked") })
+        #expect(describe(group)?.allowed == [user("ann")])
+        world.groups("bob/pc") { .join($0.appendRange(group)) }
+        world.settle()
+        #expect(world.lines() == ["bob/pc: response 1, notAuthorized"])
+        #expect(world.operate(group, .setAllowed(nil)) == .success)
+        #expect(describe(group)?.allowed == nil)
+    }
+
+    @Test func `is held to the limits, and a group ends with its last member`() {
+        let group = world.operatorGroup(owner: "ann")
+        let long = [UInt8](repeating: 0x61, count: CoreLimits.groupMetaMaximum + 1)
+        #expect(world.operate(group, .setMeta(long)) == .packetTooLarge)
+        #expect(world.operate(group, .leave(user: user("ann"))) == .success)
+        #expect(describe(group) == nil)
+        #expect(world.operate(group, .join(user: user("bob"))) == .topicNameInvalid)
+    }
+
+    @Test func `lists groups page by page, or those of one user`() {
+        let groups = (0..<5).map { _ in world.operatorGroup(owner: "ann") }
+        let one = world.operatorGroup(owner: "bob")
+        var listed: [String] = []
+        var after: UInt32?
+        while true {
+            let page = world.broker.groupDescriptions(
+                app: World.app, of: nil, after: after, countMaximum: 2)
+            listed += page.map { String(decoding: $0.name, as: UTF8.self) }
+            after = page.last?.index
+            if page.count < 2 { break }
+        }
+        #expect(Set(listed) == Set(groups + [one]) && listed.count == 6)
+        let own = world.broker.groupDescriptions(
+            app: World.app, of: user("bob"), after: nil, countMaximum: 10)
+        #expect(own.map { String(decoding: $0.name, as: UTF8.self) } == [one])
+    }
+}

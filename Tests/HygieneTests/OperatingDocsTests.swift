@@ -1,0 +1,147 @@
+// The pages for people who run the broker, held against the code and the tests: what they list is
+// there, and what is there they list.
+import Foundation
+import Testing
+
+@Suite struct OperatingDocsTests {
+    private func page(_ name: String) throws -> [Substring] {
+        try Repository.file("docs/operating/\(name).md").lines
+    }
+
+    /// First groups of a pattern's matches in a file.
+    private func found(
+        _ pattern: String, in lines: some Sequence<Substring>
+    ) throws -> [String] {
+        let regex = try Regex(pattern)
+        return lines.flatMap { line in
+            line.matches(of: regex).compactMap { match in
+                match.output.dropFirst().first { $0.substring != nil }?.substring.map(String.init)
+            }
+        }
+    }
+
+    private func expectSame(
+        _ listed: [String], _ real: [String], _ page: String,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        #expect(
+            real.count > 3, "the reader of the code finds nothing", sourceLocation: sourceLocation)
+        expectNone(
+            Set(real).subtracting(listed).sorted(), remedy: "Give each a row in \(page).",
+            sourceLocation: sourceLocation)
+        expectNone(
+            Set(listed).subtracting(real).sorted(),
+            remedy: "Take from \(page) what is not in the code any more.",
+            sourceLocation: sourceLocation)
+    }
+
+    @Test func `log.md lists every event of the log`() throws {
+        let source = try Repository.file("Sources/BrokerRuntime/LogLine.swift").lines
+        let enumeration = source.drop { !$0.contains("enum LogEvent") }.prefix { $0 != "}" }
+        let events =
+            try found(#"^    case \w+ = "(\w+)"$"#, in: enumeration)
+            + found(#"^    case (\w+)$"#, in: enumeration)
+        expectSame(try found(#"^\| `(\w+)` \|"#, in: page("log")), events, "log.md")
+    }
+
+    @Test func `every event of the log is written somewhere`() throws {
+        let source = try Repository.file("Sources/BrokerRuntime/LogLine.swift").lines
+        let enumeration = source.drop { !$0.contains("enum LogEvent") }.prefix { $0 != "}" }
+        let code = try Repository.files(in: ["Sources/BrokerRuntime"], endings: [".swift"])
+            .filter { !$0.path.hasSuffix("LogLine.swift") }.flatMap(\.lines)
+        let silent = try found(#"^    case (\w+)"#, in: enumeration).filter { name in
+            !code.contains { $0.contains(".\(name)") }
+        }
+        expectNone(silent, remedy: "Write the event, or take it away.")
+    }
+
+    @Test func `statistics.md lists every number of martlet stats`() throws {
+        let source = try Repository.file("Sources/BrokerRuntime/StatisticsNames.swift").lines
+        expectSame(
+            try found(#"^\| `([a-z_/]+)` \| (?:counter|gauge) \|"#, in: page("statistics")),
+            try found(#"^ +"([a-z_/]+)":"#, in: source), "statistics.md")
+    }
+
+    @Test func `codes.md lists every reason code and every exit code`() throws {
+        let reasons = try Repository.file("Sources/Primitives/ReasonCode.swift").lines
+        let values = try found(#"^    case \w+ = (0x[0-9A-F]{2}|\d+)$"#, in: reasons).map {
+            $0.hasPrefix("0x") ? Int($0.dropFirst(2), radix: 16)! : Int($0)!
+        }
+        let rows = values.map { value in
+            let digits = String(value, radix: 16, uppercase: true)
+            return "\(value) (0x\(digits.count == 1 ? "0" : "")\(digits))"
+        }
+        expectSame(
+            try found(#"^\| (\d+ \(0x[0-9A-F]{2}\)) \|"#, in: page("codes")), rows, "codes.md")
+        let exits = try Repository.file("Sources/CommandLineOptions/ExitCode.swift").lines
+        expectSame(
+            try found(#"^\| (\d+) \|"#, in: page("codes")),
+            try found(#"= ExitCode\((\d+)\)"#, in: exits), "codes.md")
+    }
+
+    @Test func `survives.md names tests that there are`() throws {
+        let tests = try Repository.files(in: ["Tests"], endings: [".swift"]).flatMap(\.lines)
+        let names = Set(try found(#"func `([^`]+)`"#, in: tests))
+        let rows = try page("survives").filter { $0.hasPrefix("|") }
+        let promised = try found(#"\*([^*|]+)\*"#, in: rows)
+        #expect(promised.count > 15, "the reader of the page finds nothing")
+        expectNone(
+            promised.filter { !names.contains($0) },
+            remedy: "Name the test that shows it, or take the promise away.")
+    }
+
+    @Test func `commands.md names members that the JSON has`() throws {
+        let code = try Repository.files(
+            in: ["Sources/Administration", "Sources/martlet"], endings: [".swift"]
+        ).flatMap(\.lines)
+        let rows = try page("commands").drop { !$0.hasPrefix("## JSON") }
+            .filter { $0.hasPrefix("| `") }
+            .map { $0.split(separator: "|", maxSplits: 1).last ?? "" }
+        let members = try found(#"`([a-zA-Z]+)`"#, in: rows)
+        #expect(members.count > 40, "the reader of the page finds nothing")
+        expectNone(
+            Set(members).sorted().filter { name in
+                !code.contains { $0.contains("var \(name):") || $0.contains("\"\(name)\"") }
+                    && !["msg", "from", "time"].contains(name)
+            },
+            remedy: "Name the members as the JSON has them.")
+    }
+
+    @Test func `pages name configuration keys that there are`() throws {
+        let reference = Set(try found(#"^\| `([a-zA-Z0-9.]+)` \|"#, in: page("configuration")))
+        let files =
+            try Repository.files(in: ["docs/operating"], endings: [".md"])
+            + [Repository.file("README.md")]
+        let sections = "(?:limits|queues|store|tls|log|jwt)"
+        for file in files {
+            let keys = try found(#"`(\#(sections)\.[a-zA-Z0-9]+)`"#, in: file.lines)
+            expectNone(
+                keys.filter { !reference.contains($0) }.map { "\(file.path): \($0)" },
+                remedy: "Name the key as configuration.md does.")
+        }
+    }
+
+    @Test func `every link in the documents leads to a file`() throws {
+        let files =
+            try Repository.files(in: ["docs", "Firmware-Samples", "Bench"], endings: [".md"])
+            + [Repository.file("README.md")]
+        for file in files {
+            let folder = Repository.root.appending(path: file.path).deletingLastPathComponent()
+            let links = try found(#"\]\(([^)#:]+)(?:#[^)]*)?\)"#, in: file.lines)
+            expectNone(
+                links.filter {
+                    !FileManager.default.fileExists(atPath: folder.appending(path: $0).path)
+                }.map { "\(file.path): \($0)" },
+                remedy: "Mend the link.")
+        }
+    }
+
+    @Test func `the index leads to every page`() throws {
+        let index = try page("README").joined(separator: "\n")
+        let names = try Repository.files(in: ["docs/operating"], endings: [".md"])
+            .map { String($0.path.split(separator: "/").last ?? "") }
+        expectNone(
+            names.filter { $0 != "README.md" && !index.contains("(\($0))") },
+            remedy: "Give the page a row in docs/operating/README.md.")
+    }
+}
