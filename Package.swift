@@ -14,6 +14,7 @@ let package = Package(
     products: [
         .executable(name: "martletd", targets: ["martletd"]),
         .executable(name: "martlet", targets: ["martlet"]),
+        .executable(name: "martlet-gateway", targets: ["martlet-gateway"]),
         .executable(name: "martlet-bench", targets: ["martlet-bench"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
         .library(name: "MartletClient", targets: ["MartletClient"]),
@@ -69,6 +70,12 @@ let package = Package(
         .target(
             name: "MartletClient",
             dependencies: ["ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads"]),
+        .target(
+            name: "Gateway",
+            dependencies: [
+                "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport",
+                "Threads", "CommandLineOptions",
+            ]),
 
         // Programs.
         .executableTarget(
@@ -78,6 +85,11 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: ["MartletClient", "Administration", "CommandLineOptions"]),
+        .executableTarget(
+            name: "martlet-gateway",
+            dependencies: [
+                "Gateway", "MartletClient", "NetTransport", "Threads", "CommandLineOptions",
+            ]),
         .executableTarget(
             name: "martlet-sim", dependencies: ["BrokerSimulation", "CommandLineOptions"]),
         .executableTarget(
@@ -119,6 +131,7 @@ let package = Package(
             ]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
+        .testTarget(name: "GatewayTests", dependencies: ["Gateway", "WireFormat", "Primitives"]),
         .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),
         .testTarget(
             name: "MartletToolTests",
@@ -127,7 +140,7 @@ let package = Package(
             name: "EndToEndTests",
             dependencies: [
                 "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
-                "martletd", "martlet",
+                "martletd", "Gateway", "martlet-gateway", "martlet",
             ]),
         .testTarget(
             name: "BenchTests",

@@ -24,6 +24,10 @@ public enum ClientEvent: Hashable, Sendable {
     case answered(MRT.Response)
     /// The answer to ``ClientMachine/replaceCredential(_:)``.
     case credentialAnswered(ReasonCode)
+    /// A packet of a conversation that this client carries for another, as a gateway does. What it
+    /// sends for them it hands to the transport itself, whenever the machine's own bytes have been
+    /// taken up to the last.
+    case carried(MRT.Channel)
     /// The connection is over: close the transport and drop what it had not yet sent.
     case disconnected(ClientDisconnection)
 }

@@ -106,7 +106,8 @@ extension ClientMachine {
         case .disconnect:
             lose(try MRT.BrokerDisconnect(body: body).reason, now: now)
             return nil
-        case .connect, .send, .ack, .request, .channel, .pingRequest: throw .protocolError
+        case .channel: return .carried(try MRT.Channel(body: body))
+        case .connect, .send, .ack, .request, .pingRequest: throw .protocolError
         }
     }
 

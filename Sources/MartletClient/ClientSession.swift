@@ -332,6 +332,9 @@ final class ClientSession {
         case .resolved(let result): resultReceived(result)
         case .answered(let response): responseReceived(response)
         case .disconnected(let disconnection): disconnectedReceived(disconnection, &loop)
+        case .carried:
+            // This client has opened no channel: it is the broker's fault, and of no use.
+            break
         case .credentialAnswered: preconditionFailure("no credential was replaced")
         }
     }

@@ -29,21 +29,43 @@ extension EventLoop {
                 throw .system(call: "bind", subject: source.description, errno: errno)
             }
         }
-        guard connectionCount < configuration.connectionsMaximum else {
-            throw .connectionsMaximumReached(configuration.connectionsMaximum)
-        }
+        try checkRoom()
         let begun = address.withSockaddr { Glibc.connect(socket.number, $0, $1) }
         guard begun == 0 || errno == EINPROGRESS else {
             throw .system(call: "connect", subject: address.description, errno: errno)
         }
         let session = try tls?.makeSession(
             descriptor: socket.number, serverName: serverName ?? address.host, resuming: ticket)
+        return begin(socket.release(), address, session)
+    }
+
+    /// Takes over a stream socket that is connected already, such as one end of a pair. It must be
+    /// non-blocking, and belongs to the loop from here on; `opened` follows.
+    public mutating func adopt(socket: Int32) throws(TransportError) -> ConnectionID {
+        do throws(TransportError) {
+            try checkRoom()
+        } catch {
+            Glibc.close(socket)
+            throw error
+        }
+        return begin(socket, .local, nil)
+    }
+
+    private func checkRoom() throws(TransportError) {
+        guard connectionCount < configuration.connectionsMaximum else {
+            throw .connectionsMaximumReached(configuration.connectionsMaximum)
+        }
+    }
+
+    private mutating func begin(
+        _ socket: Int32, _ peer: SocketAddress, _ session: OpaquePointer?
+    ) -> ConnectionID {
         guard let slot = takeSlot() else { preconditionFailure("the table has room: just checked") }
-        slots[slot].descriptor = socket.release()
+        slots[slot].descriptor = socket
         slots[slot].tls = session
         slots[slot].phase = .connecting
         details[slot].origin = .connect
-        details[slot].peer = address
+        details[slot].peer = peer
         configureSocket(slot)
         startTimer(.connect, slot, milliseconds: configuration.connectMilliseconds)
         register(slot, .output)

@@ -93,6 +93,7 @@ final class Harness {
                 + text(result.messageIdentifier)
         case .answered(let response):
             "answered \(response.identifier) \(response.reason.rawValue)"
+        case .carried(let channel): "carried on \(channel.channel)"
         case .credentialAnswered(let reason): "credential \(reason.rawValue)"
         case .disconnected(let end):
             "disconnected \(end.reason.map { "\($0.name)" } ?? "-")"

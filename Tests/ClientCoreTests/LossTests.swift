@@ -109,7 +109,7 @@ private struct World {
             case .disconnected:
                 isOpen = false
                 broker.connectionLost()
-            case .answered, .credentialAnswered: break
+            case .answered, .carried, .credentialAnswered: break
             }
         }
     }

@@ -34,11 +34,18 @@ private let allowedImports: [String: Set<String>] = [
     "MartletClient": [
         "ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads", "Synchronization",
     ],
+    "Gateway": [
+        "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads",
+        "CommandLineOptions", "Glibc",
+    ],
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "Glibc"],
     "martlet": [
         "MartletClient", "Administration", "CommandLineOptions", "FoundationEssentials", "Glibc",
         "Synchronization",
+    ],
+    "martlet-gateway": [
+        "Gateway", "MartletClient", "NetTransport", "Threads", "CommandLineOptions", "Glibc",
     ],
     "martlet-bench": [
         "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Configuration",

@@ -82,7 +82,7 @@ extension SimulatedClient {
             case .delivered(let deliver), .groupChanged(let deliver, _): handle(deliver)
             case .resolved(let result): handle(result)
             case .answered(let response): handle(response)
-            case .credentialAnswered: break
+            case .carried, .credentialAnswered: break
             case .disconnected(let end): disconnected(end)
             }
         }

@@ -1,0 +1,91 @@
+// Frames of a serial line, as devices send them: the same as in the C client's port/serial. It
+// knows bytes only.
+//
+//     frame   COBS( counter, kind, payload, CRC-32 of all before, little-endian ) 00
+//
+// COBS (Cheshire and Baker 1999) makes 00 occur only at the end of a frame.
+
+/// One frame that arrived whole.
+struct SerialFrame: Equatable {
+    enum Kind: UInt8 {
+        /// The device begins a connection; counters begin with it.
+        case open = 0
+        /// The gateway has taken it.
+        case opened = 1
+        case data = 2
+        /// The connection is over.
+        case close = 3
+    }
+
+    /// Bytes of a payload at most, so that a device's buffers stay small.
+    static let payloadMaximum = 64
+    /// Bytes of a frame at most, as it stands on the line, without the 00.
+    static let encodedMaximum = 2 + payloadMaximum + 4 + 1
+
+    var counter: UInt8
+    var kind: Kind
+    var payload: ArraySlice<UInt8>
+
+    /// Decodes what stood between two 00; nil where it is damaged.
+    init?(encoded: [UInt8]) {
+        var frame: [UInt8] = []
+        var next = 0
+        while next < encoded.count {
+            let length = Int(encoded[next])
+            guard length > 0, next + length <= encoded.count else { return nil }
+            frame += encoded[next + 1..<next + length]
+            next += length
+            if next < encoded.count { frame.append(0) }
+        }
+        guard frame.count >= 2 + 4 else { return nil }
+        let end = frame.count - 4
+        let check = Checksum.bytes(of: frame[..<end])
+        guard frame[end...].elementsEqual(check), let kind = Kind(rawValue: frame[1])
+        else { return nil }
+        counter = frame[0]
+        self.kind = kind
+        payload = frame[2..<end]
+    }
+
+    /// Appends a frame with its closing 00.
+    static func append(
+        _ kind: Kind, counter: UInt8, _ payload: ArraySlice<UInt8> = [], to line: inout [UInt8]
+    ) {
+        precondition(payload.count <= payloadMaximum, "more than a frame takes")
+        var frame = [counter, kind.rawValue] + payload
+        frame += Checksum.bytes(of: frame[...])
+        // A frame is shorter than 254 bytes: each block ends with a 00 that is taken out, or with
+        // the frame.
+        var block = line.count
+        line.append(0)
+        for byte in frame {
+            if byte == 0 {
+                line[block] = UInt8(line.count - block)
+                block = line.count
+            }
+            line.append(byte)
+        }
+        line[block] = UInt8(line.count - block)
+        line.append(0)
+    }
+}
+
+enum Checksum {
+    /// The checksum as it stands in a frame: little-endian.
+    static func bytes(of bytes: ArraySlice<UInt8>) -> [UInt8] {
+        let check = crc32(bytes)
+        return (0..<4).map { UInt8(truncatingIfNeeded: check >> (8 * $0)) }
+    }
+
+    /// CRC-32 of IEEE 802.3, bit by bit: a serial line brings a few kilobytes a second.
+    static func crc32(_ bytes: ArraySlice<UInt8>) -> UInt32 {
+        var remainder = UInt32.max
+        for byte in bytes {
+            remainder ^= UInt32(byte)
+            for _ in 0..<8 {
+                remainder = remainder >> 1 ^ (remainder & 1 == 0 ? 0 : 0xEDB8_8320)
+            }
+        }
+        return ~remainder
+    }
+}

@@ -1,0 +1,93 @@
+// The gateway's own conversation with the broker: the client machine, its memory, and what a
+// device's packet is wrapped into. It opens no socket.
+
+import ClientCore
+import Primitives
+import WireFormat
+
+/// The gateway as a client of the broker.
+struct Uplink: ~Copyable {
+    /// The largest packet from the broker: what a device may be sent, and its prefix.
+    private static let receiveByteCount = 128 * 1024
+    /// The gateway itself only sets a will.
+    private static let outboxByteCount = 8 * 1024
+    /// Notices within a minute that the broker is gone without a word.
+    private static let keepAliveSeconds: UInt16 = 30
+
+    var machine: ClientMachine
+    private let identity: UnsafeMutableRawBufferPointer
+    private let receive: UnsafeMutableRawBufferPointer
+    private let outbox: UnsafeMutableRawBufferPointer
+    private let transmit: UnsafeMutableRawBufferPointer
+    private let willUser: [UInt8]
+    private let willText: [UInt8]
+    /// Bytes that a device's packet may have.
+    private(set) var packetMaximum = 0
+
+    init(_ settings: GatewaySettings) {
+        func room(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
+            .allocate(byteCount: byteCount, alignment: 16)
+        }
+        let token = Array(settings.token.utf8)
+        identity = room(token.count)
+        identity.copyBytes(from: token)
+        receive = room(Self.receiveByteCount)
+        outbox = room(Self.outboxByteCount)
+        willUser = Array((settings.willUser ?? "").utf8)
+        willText = Array(settings.willText.utf8)
+        var connect = MRT.Connect()
+        connect.keepAliveSeconds = Self.keepAliveSeconds
+        connect.credential = .token(ByteRange(offset: 0, count: token.count))
+        // Its session is the connection: what it had to say is said by its devices.
+        connect.sessionExpirySeconds = 0
+        machine = ClientMachine(
+            identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(identity)),
+            memory: ClientMemory(receive: receive, outbox: outbox),
+            record: ClientRecord(outboxEpoch: .random(in: 1...(.max))),
+            options: ClientOptions(jitterSeed: .random(in: 0...(.max))))
+        transmit = room(max(4096, machine.transmitByteCountMinimum))
+    }
+
+    deinit {
+        for memory in [identity, receive, outbox, transmit] { memory.deallocate() }
+    }
+
+    /// The broker has let the gateway in.
+    mutating func connected(_ accepted: MRT.ConnectAccepted) {
+        packetMaximum =
+            Int(clamping: accepted.packetMaximum) - MRT.Channel.prefixByteCountMaximum
+        guard !willUser.isEmpty, !accepted.hasWill else { return }
+        let text = willUser + [0] + willText
+        let will = MRT.Will(
+            delaySeconds: 0, target: .user(ByteRange(offset: 0, count: willUser.count)),
+            isRaw: false,
+            payload: ByteRange(offset: willUser.count, count: text.count - willUser.count))
+        // One that has no answer yet is asked for again by itself; there is room for this one then.
+        text.withUnsafeBytes { _ = try? machine.request(.setWill, will, from: $0) }
+    }
+
+    /// The machine's next bytes for the broker; empty when there are none.
+    mutating func nextBytes(now: Instant) -> UnsafeRawBufferPointer {
+        let count = machine.transmit(into: transmit, now: now)
+        return UnsafeRawBufferPointer(rebasing: transmit[..<count])
+    }
+
+    /// CHANNEL around a device's packet.
+    static func wrap(_ packet: [UInt8], channel: UInt32) -> [UInt8] {
+        var bytes = [UInt8](
+            repeating: 0,
+            count: MRT.Channel.prefixByteCount(channel: channel, innerByteCount: packet.count)
+        )
+        bytes.withUnsafeMutableBytes { room in
+            var writer = PacketWriter(room)
+            MRT.Channel.writePrefix(
+                channel: channel, innerByteCount: packet.count, to: &writer)
+        }
+        return bytes + packet
+    }
+
+    /// What ends a channel whose device is lost.
+    static let loss: [UInt8] = [
+        MRT.PacketType.disconnect.rawValue << 4, 1, ReasonCode.unspecifiedError.rawValue,
+    ]
+}

@@ -1,0 +1,146 @@
+// What the gateway's program does, from its arguments to its exit code.
+
+import CommandLineOptions
+import Gateway
+import Glibc
+import MartletClient
+import NetTransport
+import Threads
+
+enum GatewayOption: String, OptionRules {
+    case server
+    case ca
+    case token
+    case line
+    case willTo = "will-to"
+    case will
+    case help
+
+    var shape: OptionShape {
+        switch self {
+        case .server, .ca, .token, .willTo, .will: .value
+        case .line: .repeated
+        case .help: .flag
+        }
+    }
+
+    static let helpPage = """
+        martlet-gateway: many devices on serial lines, one connection to the broker
+
+        Usage: martlet-gateway --line=USER=PLACE [--line=USER=PLACE ...] [options]
+
+          --line=USER=PLACE   a line and the user that the device at its end is attached as. PLACE
+                              is /dev/ttyUSB0, /dev/ttyUSB0@57600 (the default is 115200 baud), or
+                              tcp://HOST:PORT, an emulator's or a terminal server's UART
+          --server=ADDRESS    the broker, tls://HOST:PORT or tcp://HOST:PORT  or MARTLET_SERVER
+          --ca=FILE           the authority to believe (default: the system's)    or MARTLET_CA
+          --token=TOKEN       the gateway's own token                          or MARTLET_TOKEN
+          --will-to=USER      who is told when the broker loses the gateway
+          --will=TEXT         what is said then (default: gateway lost)
+          --help              this page
+
+        The token needs the right to attach its devices, such as attach:plant7-*, and the rights
+        that they shall have. A device that has a token of its own is not attached, but logs in
+        with it.
+
+        A device is lost, and its will is sent, when its line ends (an emulator that is gone, an
+        adapter that is pulled) or when it is silent for one and a half times its keep-alive.
+        SIGTERM stops the gateway; its devices are lost then.
+        """
+}
+
+enum GatewayProgram {
+    static func run(_ arguments: ArraySlice<String>) -> ExitCode {
+        let settings: GatewaySettings
+        do throws(UsageError) {
+            switch try OptionParser<GatewayOption>.parse(arguments) {
+            case .help:
+                StandardStream.output.print(GatewayOption.helpPage)
+                return .success
+            case .run(let parsed): settings = try self.settings(parsed)
+            }
+        } catch {
+            StandardStream.error.print(
+                "martlet-gateway: \(error.message)\nSee martlet-gateway --help")
+            return .usage
+        }
+        return run(settings)
+    }
+
+    private static func run(_ settings: GatewaySettings) -> ExitCode {
+        // Blocked before the first thread is there, so that all threads inherit it.
+        var stopping = sigset_t()
+        sigemptyset(&stopping)
+        sigaddset(&stopping, SIGTERM)
+        sigaddset(&stopping, SIGINT)
+        pthread_sigmask(SIG_BLOCK, &stopping, nil)
+        do throws(TransportError) {
+            let handle = try LoopHandle()
+            let signals = stopping
+            _ = Thread.detach(name: "signals") {
+                var signals = signals
+                var signal: Int32 = 0
+                sigwait(&signals, &signal)
+                handle.requestStop()
+            }
+            if let failure = try GatewayProcess.run(settings, handle: handle) {
+                StandardStream.error.print("martlet-gateway: \(failure)")
+                return .notConnected
+            }
+            return .success
+        } catch {
+            StandardStream.error.print("martlet-gateway: \(error)")
+            return .failure
+        }
+    }
+
+    private static func settings(
+        _ parsed: ParsedOptions<GatewayOption>
+    ) throws(UsageError) -> GatewaySettings {
+        let address = try needed(.server, "MARTLET_SERVER", parsed)
+        let server: ServerAddress
+        do throws(MartletError) {
+            server = try ServerAddress(address)
+        } catch {
+            throw UsageError("--server: \(error)")
+        }
+        var tls: ClientTLSContext?
+        if server.transport == .tls {
+            let file = parsed[.ca] ?? variable("MARTLET_CA")
+            do throws(TransportError) {
+                tls = try ClientTLSContext(trust: file.map { .authorityFile($0) } ?? .system)
+            } catch {
+                throw UsageError("--ca: \(error)")
+            }
+        }
+        var lines: [LineSettings] = []
+        for text in parsed.all(.line) {
+            guard let line = LineSettings(text) else {
+                throw UsageError(
+                    "--line must be written like plant7-1=/dev/ttyUSB0@115200 or "
+                        + "plant7-1=tcp://127.0.0.1:7001, not \"\(text)\"")
+            }
+            lines.append(line)
+        }
+        guard !lines.isEmpty else { throw UsageError("say which lines there are: --line") }
+        var settings = GatewaySettings(
+            server: server, tls: tls, token: try needed(.token, "MARTLET_TOKEN", parsed),
+            lines: lines)
+        settings.willUser = parsed[.willTo]
+        if let text = parsed[.will] { settings.willText = text }
+        return settings
+    }
+
+    private static func needed(
+        _ option: GatewayOption, _ name: String, _ parsed: ParsedOptions<GatewayOption>
+    ) throws(UsageError) -> String {
+        guard let value = parsed[option] ?? variable(name) else {
+            throw UsageError("--\(option.rawValue) or \(name) is required")
+        }
+        return value
+    }
+
+    private static func variable(_ name: String) -> String? {
+        getenv(name).map { String(cString: $0) }
+    }
+}

@@ -1,0 +1,298 @@
+// The gateway as a program: a device on a pseudo-terminal, the gateway, a real broker, and somebody
+// who listens. Each of the three is taken away while the others go on.
+
+import Foundation
+import MartletClient
+import Primitives
+import Testing
+import WireFormat
+
+@testable import Gateway
+
+/// A device of which the test decides every packet, at the far end of a terminal.
+private final class SerialDevice {
+    /// What the gateway opens.
+    let path: String
+    private let descriptor: Int32
+    /// Kept open, so that the terminal does not hang up while no gateway is there.
+    private let farEnd: Int32
+    private var incoming: [UInt8] = []
+    private var stream: [UInt8] = []
+    private var counter: UInt8 = 0
+
+    init() throws {
+        // ioctl_tty(2): TIOCSPTLCK and TIOCGPTN, which Swift's Glibc does not name.
+        let (lockRequest, numberRequest): (UInt, UInt) = (0x4004_5431, 0x8004_5430)
+        var (lock, number): (Int32, Int32) = (0, 0)
+        descriptor = Foundation.open("/dev/ptmx", O_RDWR | O_NOCTTY)
+        guard descriptor >= 0, ioctl(descriptor, lockRequest, &lock) == 0,
+            ioctl(descriptor, numberRequest, &number) == 0
+        else { throw TestFailure("no pseudo-terminal: \(errno)") }
+        path = "/dev/pts/\(number)"
+        farEnd = Foundation.open(path, O_RDWR | O_NOCTTY)
+        // Raw from the beginning: what is written before the gateway opens it is not echoed.
+        var mode = termios()
+        tcgetattr(descriptor, &mode)
+        cfmakeraw(&mode)
+        tcsetattr(descriptor, TCSANOW, &mode)
+    }
+
+    deinit {
+        close(descriptor)
+        close(farEnd)
+    }
+
+    private func put(_ kind: SerialFrame.Kind, _ payload: ArraySlice<UInt8> = []) throws {
+        var line: [UInt8] = []
+        SerialFrame.append(kind, counter: counter, payload, to: &line)
+        counter &+= 1
+        guard write(descriptor, line, line.count) == line.count else {
+            throw TestFailure("the line takes nothing: \(errno)")
+        }
+    }
+
+    /// The next frame of the gateway's.
+    private func nextFrame() throws -> SerialFrame {
+        for _ in 0..<1_000 {
+            if let end = incoming.firstIndex(of: 0) {
+                let encoded = Array(incoming[..<end])
+                incoming.removeSubrange(...end)
+                if encoded.isEmpty { continue }
+                guard let frame = SerialFrame(encoded: encoded) else {
+                    throw TestFailure("a damaged frame: \(encoded)")
+                }
+                return frame
+            }
+            var end = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            guard poll(&end, 1, 20) > 0 else { continue }
+            var room = [UInt8](repeating: 0, count: 512)
+            let count = read(descriptor, &room, room.count)
+            guard count > 0 else { throw TestFailure("the line is gone: \(errno)") }
+            incoming += room[..<count]
+        }
+        throw TestFailure("20 s passed without a frame")
+    }
+
+    /// Begins a connection; returns when the gateway has taken it.
+    func begin() throws {
+        counter = 0
+        stream = []
+        try put(.open)
+        while try nextFrame().kind != .opened {}
+    }
+
+    /// Waits until the gateway ends the connection.
+    func waitForClose() throws {
+        while try nextFrame().kind != .close {}
+    }
+
+    func send(_ packet: some MRT.Packet, _ source: [UInt8] = []) throws {
+        var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
+        bytes.withUnsafeMutableBytes { room in
+            var writer = PacketWriter(room)
+            source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+        }
+        for start in stride(from: 0, to: bytes.count, by: SerialFrame.payloadMaximum) {
+            try put(.data, bytes[start..<min(start + SerialFrame.payloadMaximum, bytes.count)])
+        }
+    }
+
+    /// The next packet, which has to be of this type.
+    func next(_ type: MRT.PacketType) throws -> (flags: UInt8, body: [UInt8]) {
+        while true {
+            let found = stream.withUnsafeBytes {
+                PacketFrame.next(in: $0, at: 0, packetMaximum: 4_096)
+            }
+            if case .packet(let frame) = found {
+                let body = Array(stream[Int(frame.body.offset)..<frame.endOffset])
+                stream.removeFirst(frame.endOffset)
+                guard frame.type == type.rawValue else {
+                    throw TestFailure("packet \(frame.type) in place of \(type)")
+                }
+                return (frame.flags, body)
+            }
+            let frame = try nextFrame()
+            guard frame.kind == .data else { throw TestFailure("\(frame.kind) in place of data") }
+            stream += frame.payload
+        }
+    }
+
+    /// Connects; gives what was granted.
+    func login(_ change: (inout MRT.Connect) -> Void = { _ in }) throws -> MRT.ConnectAccepted {
+        try begin()
+        var connect = MRT.Connect()
+        connect.keepAliveSeconds = 30
+        connect.outbox = MRT.Outbox(epoch: 7, resultsSeen: 0, highestUsed: 0)
+        change(&connect)
+        try send(connect)
+        let body = try next(.connack).body
+        guard case .accepted(let accepted) = try body.withUnsafeBytes({ try MRT.Connack(body: $0) })
+        else { throw TestFailure("the device is refused: \(body)") }
+        return accepted
+    }
+
+    /// Sends a text to bob, and waits for its result.
+    func tellBob(_ number: UInt64, _ text: String) throws {
+        let source = Array("bob".utf8) + [0] + Array(text.utf8)
+        try send(
+            MRT.Send(
+                grade: .once, number: number, target: .user(ByteRange(offset: 0, count: 3)),
+                payload: ByteRange(offset: 3, count: source.count - 3)), source)
+        let result = try next(.result)
+        let reason = try result.body.withUnsafeBytes {
+            try MRT.SendResult(flags: result.flags, body: $0).reason
+        }
+        guard reason == .sent else { throw TestFailure("refused: \(reason)") }
+    }
+
+    /// The next delivery: its number and text.
+    func nextDelivery() throws -> (number: UInt64, text: String) {
+        let packet = try next(.deliver)
+        return try packet.body.withUnsafeBytes { body in
+            let deliver = try MRT.Deliver(flags: packet.flags, body: body)
+            let text = deliver.payload.bytes(in: body).dropFirst()
+            return (deliver.number, String(decoding: text, as: UTF8.self))
+        }
+    }
+
+    func setWill() throws {
+        let text = Array("bob".utf8) + [0] + Array("device lost".utf8)
+        let will = MRT.Will(
+            delaySeconds: 0, target: .user(ByteRange(offset: 0, count: 3)), isRaw: false,
+            payload: ByteRange(offset: 3, count: text.count - 3))
+        try send(MRT.OutgoingRequest(identifier: 1, operation: .setWill, part: will), text)
+        _ = try next(.response)
+    }
+}
+
+/// A gateway that does not outlive its test.
+private final class TestGateway {
+    let process: ChildProcess
+
+    init(_ arguments: [String], environment: [String: String] = [:]) throws {
+        process = try ChildProcess("martlet-gateway", arguments, environment: environment)
+    }
+
+    deinit { process.signal(SIGKILL) }
+}
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(3))) struct GatewayTests {
+        private func gateway(
+            _ device: SerialDevice, _ broker: TestBroker
+        ) async throws -> TestGateway {
+            let child = try TestGateway(
+                ["--line=plant7-1=\(device.path)", "--will-to=bob", "--will=gateway lost"],
+                environment: [
+                    "MARTLET_SERVER": "tls://localhost:\(broker.tlsPort)",
+                    "MARTLET_CA": broker.authority,
+                    "MARTLET_TOKEN": try broker.token(
+                        "gate", rights: ["attach:plant7-*", "send:*"]),
+                ])
+            _ = try await child.process.line(with: "event=broker_connected")
+            return child
+        }
+
+        @Test func `a device on a serial line is a client like any other`() async throws {
+            let broker = try await TestBroker()
+            let bob = try await broker.client("bob")
+            let device = try SerialDevice()
+            let gateway = try await gateway(device, broker)
+            #expect(try !device.login().hasWill)
+            try device.tellBob(1, "20.5")
+            let message = try await bob.nextMessage()
+            bob.acknowledge(message)
+            #expect(message.from == "plant7-1")
+            #expect(message.text == "20.5")
+            _ = try await bob.send(OutgoingMessage(to: .user("plant7-1"), text: "on", grade: .once))
+            let command = try device.nextDelivery()
+            #expect(command.text == "on")
+            try device.send(MRT.Ack(inboxNumber: command.number))
+            // It says good-bye, and is answered.
+            try device.send(MRT.ClientDisconnect())
+            _ = try device.next(.disconnect)
+            gateway.process.signal(SIGTERM)
+            #expect(try await gateway.process.exit() == .code(0))
+        }
+
+        @Test func `without the broker a device has no connection, and resumes when it is back`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let bob = try await broker.client("bob")
+            let device = try SerialDevice()
+            let gateway = try await gateway(device, broker)
+            let first = try device.login()
+            try device.tellBob(1, "one")
+            try await broker.killNow()
+            try device.waitForClose()
+            let lineCount = gateway.process.lines.count
+            try await broker.start()
+            // Asked for while the broker may still be away: it is taken when the gateway is back.
+            let second = try device.login {
+                $0.isReconnect = true
+                $0.cookie = first.resumeCookie
+                $0.resume = MRT.Resume(epoch: first.sessionEpoch, lastNumber: 0)
+                $0.outbox = MRT.Outbox(epoch: 7, resultsSeen: 1, highestUsed: 1)
+            }
+            _ = try await gateway.process.line(with: "event=broker_connected", from: lineCount)
+            #expect(second.sessionEpoch == first.sessionEpoch)
+            try device.tellBob(2, "two")
+            #expect(try await bob.nextTexts(2) == ["one", "two"])
+        }
+
+        @Test func `a gateway that dies loses its devices, and the next one finds them`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let bob = try await broker.client("bob")
+            let device = try SerialDevice()
+            let first = try await gateway(device, broker)
+            let epoch = try device.login().sessionEpoch
+            try device.setWill()
+            first.process.signal(SIGKILL)
+            _ = try await first.process.exit()
+            #expect(try await Set(bob.nextTexts(2)) == ["gateway lost", "device lost"])
+            _ = try await bob.send(OutgoingMessage(to: .user("plant7-1"), text: "wait"))
+            let second = try await gateway(device, broker)
+            // The device still believes in its connection, and is told when it says something.
+            try device.send(MRT.Ping(isResponse: false))
+            try device.waitForClose()
+            let granted = try device.login {
+                $0.resume = MRT.Resume(epoch: epoch, lastNumber: 0)
+            }
+            #expect(granted.isSessionPresent)
+            #expect(try device.nextDelivery().text == "wait")
+            second.process.signal(SIGTERM)
+            #expect(try await second.process.exit() == .code(0))
+        }
+
+        @Test func `a device that comes back after a broken line loses no will`() async throws {
+            let broker = try await TestBroker()
+            let device = try SerialDevice()
+            let gateway = try await gateway(device, broker)
+            let first = try device.login()
+            try device.setWill()
+            // It begins anew without a word, as after noise on the line.
+            let second = try device.login {
+                $0.isReconnect = true
+                $0.cookie = first.resumeCookie
+            }
+            #expect(second.hasWill)
+            #expect(try broker.counter("wills/sent") == 0)
+            gateway.process.signal(SIGTERM)
+            _ = try await gateway.process.exit()
+        }
+
+        @Test func `a gateway whose token is refused says so and ends`() async throws {
+            let broker = try await TestBroker()
+            let child = try TestGateway(
+                [
+                    "--line=a=/dev/null", "--server=tcp://127.0.0.1:\(broker.plainPort)",
+                    "--token=nonsense",
+                ])
+            #expect(try await child.process.exit() == .code(5))
+            #expect(child.process.text.contains("bad-user-name-or-password"))
+        }
+    }
+}

@@ -1,0 +1,132 @@
+// A serial line as the gateway sees it: frames byte by byte, and what becomes of damage and gaps.
+
+import Testing
+
+@testable import Gateway
+
+@Suite struct SerialFrameTests {
+    /// Counter 0, kind 0 and the CRC-32 of both, FF 12 D9 41, with the zeros taken out.
+    @Test func `an open frame is what devices send`() {
+        var line: [UInt8] = []
+        SerialFrame.append(.open, counter: 0, to: &line)
+        #expect(line == [0x01, 0x01, 0x05, 0xFF, 0x12, 0xD9, 0x41, 0x00])
+        let frame = SerialFrame(encoded: Array(line.dropLast()))
+        #expect(frame?.kind == .open)
+        #expect(frame?.counter == 0)
+        #expect(frame?.payload == [])
+    }
+
+    @Test func `what is encoded is decoded again, whatever it is`() {
+        for count in 0...SerialFrame.payloadMaximum {
+            for fill: UInt8 in [0x00, 0x01, 0xFF] {
+                let payload = [UInt8](repeating: fill, count: count)
+                var line: [UInt8] = []
+                SerialFrame.append(.data, counter: 200, payload[...], to: &line)
+                #expect(line.firstIndex(of: 0) == line.count - 1)
+                #expect(line.count - 1 <= SerialFrame.encodedMaximum)
+                let frame = SerialFrame(encoded: Array(line.dropLast()))
+                #expect(frame?.payload == payload[...])
+                #expect(frame?.counter == 200)
+            }
+        }
+    }
+
+    @Test func `a frame with any bit flipped is no frame`() {
+        var line: [UInt8] = []
+        SerialFrame.append(.data, counter: 7, [1, 2, 3], to: &line)
+        let encoded = Array(line.dropLast())
+        for index in encoded.indices {
+            for bit in 0..<8 {
+                var damaged = encoded
+                damaged[index] ^= 1 << bit
+                #expect(SerialFrame(encoded: damaged) == nil)
+            }
+        }
+    }
+
+    @Test func `the checksum is the one of Ethernet`() {
+        #expect(Checksum.crc32(Array("123456789".utf8)[...]) == 0xCBF4_3926)
+    }
+}
+
+@Suite struct SerialLinkTests {
+    private var link = SerialLink()
+
+    private func frame(
+        _ kind: SerialFrame.Kind, _ counter: UInt8, _ payload: [UInt8] = []
+    ) -> [UInt8] {
+        var line: [UInt8] = []
+        SerialFrame.append(kind, counter: counter, payload[...], to: &line)
+        return line
+    }
+
+    private mutating func receive(_ bytes: [UInt8]) -> [SerialLink.Event] {
+        bytes.withUnsafeBytes { link.receive($0) }
+    }
+
+    private mutating func open() {
+        #expect(receive(frame(.open, 0)) == [.asked])
+        link.accept()
+        #expect(link.takeOutgoing() == frame(.opened, 0))
+    }
+
+    @Test mutating func `a device that asks is answered when it is taken`() {
+        #expect(receive(frame(.open, 0)) == [.asked])
+        #expect(link.takeOutgoing() == [])
+        link.accept()
+        #expect(link.takeOutgoing() == frame(.opened, 0))
+        link.send(Array(1...100))
+        #expect(
+            link.takeOutgoing()
+                == frame(.data, 1, Array(1...64)) + frame(.data, 2, Array(65...100)))
+    }
+
+    @Test mutating func `data arrives in order, in whatever pieces`() {
+        open()
+        let line = frame(.data, 1, [1, 0, 2]) + frame(.data, 2, [3])
+        var events: [SerialLink.Event] = []
+        for byte in line { events += receive([byte]) }
+        #expect(events == [.received([1, 0, 2]), .received([3])])
+    }
+
+    @Test mutating func `a gap ends the connection, and the device is told`() {
+        open()
+        #expect(receive(frame(.data, 2, [1])) == [.lost])
+        #expect(link.takeOutgoing() == frame(.close, 1))
+        #expect(receive(frame(.data, 3, [1])) == [])
+    }
+
+    @Test mutating func `damage ends it too`() {
+        open()
+        var damaged = frame(.data, 1, [1, 2, 3])
+        damaged[3] ^= 0x10
+        #expect(receive(damaged) == [.lost])
+    }
+
+    @Test mutating func `a frame without end is damage, however long`() {
+        open()
+        #expect(receive([UInt8](repeating: 0x55, count: 10_000)) == [])
+        #expect(receive([0]) == [.lost])
+    }
+
+    @Test mutating func `a device that begins anew replaces what was`() {
+        open()
+        #expect(receive(frame(.open, 0)) == [.asked])
+        link.accept()
+        _ = link.takeOutgoing()
+        #expect(receive(frame(.data, 1, [9])) == [.received([9])])
+    }
+
+    @Test mutating func `a device that believes in a connection that is gone is told`() {
+        #expect(receive(frame(.data, 17, [1])) == [])
+        #expect(link.takeOutgoing() == frame(.close, 0))
+    }
+
+    @Test mutating func `counters run on through 255`() {
+        open()
+        for index in 0..<600 {
+            let counter = UInt8(truncatingIfNeeded: 1 + index)
+            #expect(receive(frame(.data, counter, [7])) == [.received([7])])
+        }
+    }
+}
