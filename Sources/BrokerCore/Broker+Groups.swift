@@ -233,8 +233,7 @@ extension Broker {
         let groupName = groups[group].name
         remove(membership)
         sendSystemMessage(
-            .kicked, about: groupName, payload: [],
-            from: Array(users[actor.user].name), moment
+            .kicked, about: groupName, payload: [], from: Array(users[actor.user].name), moment
         ) { broker, message, tally in
             if !broker.hasListener(user) {
                 broker.enqueue(message, mailboxOf: user, &tally)
