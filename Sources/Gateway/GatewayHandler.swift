@@ -306,6 +306,8 @@ struct GatewayHandler: LoopHandler, ~Copyable {
 
     /// Opens lines and finds silent devices.
     private mutating func watchLines(_ loop: inout EventLoop) {
+        // A line that were opened now would keep the loop from ending.
+        guard !isStopping else { return }
         for index in lines.indices where lines[index].nextDeadline <= loop.now {
             if lines[index].connection == nil {
                 open(index, &loop)
