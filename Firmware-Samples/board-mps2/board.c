@@ -15,8 +15,8 @@ enum { TICK_MS = 5, CLOCK_HZ = 25000000 };
 #define SYSTICK_VALUE REGISTER(0xE000E018u)
 #define NVIC_ENABLE REGISTER(0xE000E100u)
 
-// The tick only ends a sleep. Time is read from a timer that counts down by itself (CMSDK APB timer,
-// Arm DDI 0479): an emulator that gets no processor for a while loses ticks, and no time.
+// The tick only ends a sleep. Time is read from a timer that counts down by itself (CMSDK APB
+// timer, Arm DDI 0479): an emulator that gets no processor for a while loses ticks, and no time.
 #define TIMER_CONTROL REGISTER(0x40000000u)
 #define TIMER_VALUE REGISTER(0x40000004u)
 #define TIMER_RELOAD REGISTER(0x40000008u)

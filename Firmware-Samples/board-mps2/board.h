@@ -1,5 +1,6 @@
-// What the samples need of a board: a UART, a second one for the log, a clock, sleep, and flash with
-// the rules of flash. This one is QEMU's mps2-an386 (a Cortex-M4); yours has the same functions.
+// What the samples need of a board: a UART, a second one for the log, a clock, sleep, and flash
+// with the rules of flash. This one is QEMU's mps2-an386 (a Cortex-M4); yours has the same
+// functions.
 
 #ifndef BOARD_H
 #define BOARD_H

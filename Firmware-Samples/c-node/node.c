@@ -1,10 +1,10 @@
-// A sensor node on a bare board, in C: samples a simulated sensor, keeps what is not sent yet and one
-// record in flash, talks to a gateway over a UART, carries out commands, sleeps between. The same
-// node as in ../embedded-swift.
+// A sensor node on a bare board, in C: samples a simulated sensor, keeps what is not sent yet and
+// one record in flash, talks to a gateway over a UART, carries out commands, sleeps between. The
+// same node as in ../embedded-swift.
 //
 // A command takes effect exactly once: number and effect go into one record of flash, in one
-// programming, and only then is the command acknowledged. A power cut before that brings the command
-// again; one after it does not.
+// programming, and only then is the command acknowledged. A power cut before that brings the
+// command again; one after it does not.
 
 #include "board.h"
 

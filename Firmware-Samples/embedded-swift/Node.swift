@@ -199,8 +199,8 @@ struct Node: ~Copyable {
         text.say(after: "stored ")
     }
 
-    /// Hands stored readings to the machine, as far as it has room. They have the numbers there that
-    /// they have here.
+    /// Hands stored readings to the machine, as far as it has room. They have the numbers there
+    /// that they have here.
     private mutating func feed() {
         var payload = InlineArray<64, UInt8>(repeating: 0)
         while let (number, length) = ring.next(into: &payload) {
