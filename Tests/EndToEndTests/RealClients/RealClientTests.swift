@@ -59,9 +59,7 @@ extension EndToEndTests {
             return path
         }
 
-        private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
-            .appending(path: "RealClients").path
+        private static let folder = URL(filePath: #filePath).deletingLastPathComponent().path
 
         private func expectEnd(_ child: ChildProcess) async throws {
             #expect(try await child.exit() == .code(0), "\(child.text)")
