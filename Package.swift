@@ -19,6 +19,7 @@ let package = Package(
         .library(name: "MartletClient", targets: ["MartletClient"]),
         // Preloaded into a broker whose allocations are counted; nobody links it.
         .library(name: "MallocCount", type: .dynamic, targets: ["CMallocCount"]),
+        .library(name: "DiskFaults", type: .dynamic, targets: ["CDiskFaults"]),
     ],
     targets: [
         // System libraries and C shims.
@@ -26,6 +27,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(name: "CLinuxShims"),
         .target(name: "CMallocCount", path: "Bench/CMallocCount"),
+        .target(name: "CDiskFaults", path: "Tests/CDiskFaults"),
 
         // Ground and bytes: the standard library only.
         .target(name: "Primitives", swiftSettings: hot),
@@ -124,7 +126,7 @@ let package = Package(
             name: "EndToEndTests",
             dependencies: [
                 "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
-                "martletd", "martlet",
+                "QueueStore", "BrokerCore", "martletd", "martlet",
             ]),
         .testTarget(
             name: "BenchTests",

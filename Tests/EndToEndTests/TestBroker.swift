@@ -9,6 +9,7 @@ import MartletClient
 final class TestBroker {
     let directory: String
     private let settings: [String]
+    private let faults: DiskFaults?
     private(set) var process: ChildProcess
     private(set) var tlsPort: UInt16 = 0
     private(set) var plainPort: UInt16 = 0
@@ -18,12 +19,14 @@ final class TestBroker {
     /// Starts a broker and waits until it is ready.
     ///
     /// - Parameter settings: `KEY=VALUE` pairs of the configuration.
-    init(_ settings: String...) async throws {
+    /// - Parameter faults: what its disk does, in every life that is not told otherwise.
+    init(_ settings: String..., faults: DiskFaults? = nil) async throws {
         var template = Array("/tmp/martlet-e2e-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
         directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } + "/data"
         self.settings = settings
-        process = try Self.spawn(directory, settings, tlsPort: 0, plainPort: 0)
+        self.faults = faults
+        process = try Self.spawn(directory, settings, tlsPort: 0, plainPort: 0, faults)
         try await becomeReady()
     }
 
@@ -34,7 +37,8 @@ final class TestBroker {
     }
 
     static func spawn(
-        _ directory: String, _ settings: [String], tlsPort: UInt16, plainPort: UInt16
+        _ directory: String, _ settings: [String], tlsPort: UInt16, plainPort: UInt16,
+        _ faults: DiskFaults? = nil
     ) throws -> ChildProcess {
         let listeners = [
             "--listen", "tls://localhost:\(tlsPort)",
@@ -42,7 +46,8 @@ final class TestBroker {
         ]
         return try ChildProcess(
             "martletd",
-            ["--dev", "--data", directory] + listeners + settings.flatMap { ["--set", $0] })
+            ["--dev", "--data", directory] + listeners + settings.flatMap { ["--set", $0] },
+            environment: faults?.environment ?? [:])
     }
 
     private func becomeReady() async throws {
@@ -82,8 +87,28 @@ final class TestBroker {
 
     /// Starts it again where it was.
     func start() async throws {
-        process = try Self.spawn(directory, settings, tlsPort: tlsPort, plainPort: plainPort)
+        process = try Self.spawn(
+            directory, settings, tlsPort: tlsPort, plainPort: plainPort, faults)
         try await becomeReady()
+    }
+
+    /// Starts it again on a disk that kills it, and waits for that.
+    ///
+    /// - Parameter use: called when it is ready, if it comes to that.
+    func live(with faults: DiskFaults, use: () -> Void) async throws {
+        process = try Self.spawn(
+            directory, settings, tlsPort: tlsPort, plainPort: plainPort, faults)
+        if (try? await process.line(with: "event=broker_started", "state=ready")) != nil { use() }
+        let exit = try await process.exit()
+        guard exit == .signal(SIGKILL) else {
+            throw TestFailure("the broker ended with \(exit):\n\(process.text)")
+        }
+    }
+
+    /// Puts another store in the place of the one there is; the broker must not run.
+    func replaceStore(with image: [UInt8]) throws {
+        try? FileManager.default.removeItem(atPath: directory + "/lock.mdb")
+        try Data(image).write(to: URL(filePath: directory + "/data.mdb"))
     }
 
     /// Checks every record of the store; the broker must not run.
