@@ -20,6 +20,7 @@ let package = Package(
         .library(name: "MartletClient", targets: ["MartletClient"]),
         // Preloaded into a broker whose allocations are counted; nobody links it.
         .library(name: "MallocCount", type: .dynamic, targets: ["CMallocCount"]),
+        .library(name: "DiskFaults", type: .dynamic, targets: ["CDiskFaults"]),
     ],
     targets: [
         // System libraries and C shims.
@@ -28,6 +29,7 @@ let package = Package(
         .target(name: "CLinuxShims"),
         .target(name: "CTLSMemory"),
         .target(name: "CMallocCount", path: "Bench/CMallocCount"),
+        .target(name: "CDiskFaults", path: "Tests/CDiskFaults"),
 
         // Ground and bytes: the standard library only.
         .target(name: "Primitives", swiftSettings: hot),
@@ -144,7 +146,7 @@ let package = Package(
             name: "EndToEndTests",
             dependencies: [
                 "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
-                "martletd", "Gateway", "martlet-gateway", "martlet",
+                "QueueStore", "BrokerCore", "martletd", "Gateway", "martlet-gateway", "martlet",
             ],
             // Clients on Paho, which the tests run and compile.
             exclude: ["RealClients/exchange.c", "RealClients/properties.py"]),

@@ -259,7 +259,7 @@ extension MRT.Connack {
 }
 
 /// SplitMix64: the same noise in every run.
-private struct SeededGenerator: RandomNumberGenerator {
+struct SeededGenerator: RandomNumberGenerator {
     var state: UInt64
 
     mutating func next() -> UInt64 {

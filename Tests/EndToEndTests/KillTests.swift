@@ -1,12 +1,13 @@
 // The promise itself, under kill -9: what was acknowledged arrives; *once* never twice, *durable*
 // twice only when it is marked; numbers never go back.
 
+import Foundation
 import MartletClient
 import Synchronization
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(2))) struct KillTests {
+    @Suite(.timeLimit(.minutes(4))) struct KillTests {
         private static let killCount = 10
         /// Sends that are acknowledged between two kills, so that there is something to lose.
         private static let sendsBetweenKills = 400
@@ -48,6 +49,46 @@ extension EndToEndTests {
             try await broker.stop()
             #expect(try await broker.verifyStore() == .code(0))
         }
+
+        /// Lives that end at a call that writes or syncs: at the first, the second, and so on from
+        /// the start of the process. More by MARTLET_FATAL_CALLS.
+        private static let fatalCallCount =
+            ProcessInfo.processInfo.environment["MARTLET_FATAL_CALLS"].flatMap { Int($0) } ?? 16
+
+        @Test func `a broker that is killed at every call that writes or syncs loses nothing`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let steady = Receiver("steady")
+            try await steady.open(broker)
+            let load = Load(receivers: [steady.user])
+            let settings = try (0...Self.fatalCallCount).map { try broker.settings("sender-\($0)") }
+            var senders: [Task<Void, any Error>] = []
+            let first = try await connected(Client(settings[0]))
+            senders.append(Task { try await load.run(first, "0") })
+            try await load.waitForAcknowledged(50)
+            try await broker.killNow()
+            for call in 1...Self.fatalCallCount {
+                // Each life has a new client: the others take their time to come back.
+                try await broker.live(with: DiskFaults(killAt: call)) {
+                    senders.append(
+                        Task {
+                            let client = try Client(settings[call])
+                            _ = try await client.connect()
+                            try await load.run(client, "\(call)")
+                        })
+                }
+            }
+            try await broker.start()
+            try await load.waitForAcknowledged(load.count + 50)
+            load.stop()
+            for sender in senders { try await sender.value }
+            try await steady.waitFor(load.acknowledged(to: steady.user))
+            #expect(steady.violations == [])
+            await steady.close()
+            try await broker.stop()
+            #expect(try await broker.verifyStore() == .code(0))
+        }
     }
 }
 
@@ -66,6 +107,8 @@ private final class Load: Sendable {
     init(receivers: [String]) {
         self.receivers = receivers
     }
+
+    var count: Int { state.withLock { $0.count } }
 
     func stop() { isStopped.store(true, ordering: .relaxed) }
 

@@ -10,6 +10,7 @@ final class TestBroker {
     let directory: String
     private let settings: [String]
     private let tlsOptions: String
+    private let faults: DiskFaults?
     private(set) var process: ChildProcess
     private(set) var tlsPort: UInt16 = 0
     private(set) var plainPort: UInt16 = 0
@@ -19,19 +20,23 @@ final class TestBroker {
     /// Starts a broker and waits until it is ready.
     ///
     /// - Parameter settings: `KEY=VALUE` pairs of the configuration.
-    convenience init(_ settings: String...) async throws {
-        try await self.init(settings: settings)
+    convenience init(_ settings: String..., faults: DiskFaults? = nil) async throws {
+        try await self.init(settings: settings, faults: faults)
     }
 
-    /// - Parameter tlsOptions: what follows the port of the TLS listener, such as
-    ///   `?clientCertificates=optional`.
-    init(settings: [String], tlsOptions: String = "") async throws {
+    /// - Parameters:
+    ///   - tlsOptions: what follows the port of the TLS listener, such as
+    ///     `?clientCertificates=optional`.
+    ///   - faults: what its disk does, in every life that is not told otherwise.
+    init(settings: [String], tlsOptions: String = "", faults: DiskFaults? = nil) async throws {
         var template = Array("/tmp/martlet-e2e-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
         directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } + "/data"
         self.settings = settings
         self.tlsOptions = tlsOptions
-        process = try Self.spawn(directory, settings, tlsOptions, tlsPort: 0, plainPort: 0)
+        self.faults = faults
+        process = try Self.spawn(
+            directory, settings, tlsOptions, tlsPort: 0, plainPort: 0, faults)
         try await becomeReady()
     }
 
@@ -43,7 +48,7 @@ final class TestBroker {
 
     static func spawn(
         _ directory: String, _ settings: [String], _ tlsOptions: String = "", tlsPort: UInt16,
-        plainPort: UInt16
+        plainPort: UInt16, _ faults: DiskFaults? = nil
     ) throws -> ChildProcess {
         let listeners = [
             "--listen", "tls://localhost:\(tlsPort)\(tlsOptions)",
@@ -51,7 +56,8 @@ final class TestBroker {
         ]
         return try ChildProcess(
             "martletd",
-            ["--dev", "--data", directory] + listeners + settings.flatMap { ["--set", $0] })
+            ["--dev", "--data", directory] + listeners + settings.flatMap { ["--set", $0] },
+            environment: faults?.environment ?? [:])
     }
 
     private func becomeReady() async throws {
@@ -92,8 +98,27 @@ final class TestBroker {
     /// Starts it again where it was.
     func start() async throws {
         process = try Self.spawn(
-            directory, settings, tlsOptions, tlsPort: tlsPort, plainPort: plainPort)
+            directory, settings, tlsOptions, tlsPort: tlsPort, plainPort: plainPort, faults)
         try await becomeReady()
+    }
+
+    /// Starts it again on a disk that kills it, and waits for that.
+    ///
+    /// - Parameter use: called when it is ready, if it comes to that.
+    func live(with faults: DiskFaults, use: () -> Void) async throws {
+        process = try Self.spawn(
+            directory, settings, tlsPort: tlsPort, plainPort: plainPort, faults)
+        if (try? await process.line(with: "event=broker_started", "state=ready")) != nil { use() }
+        let exit = try await process.exit()
+        guard exit == .signal(SIGKILL) else {
+            throw TestFailure("the broker ended with \(exit):\n\(process.text)")
+        }
+    }
+
+    /// Puts another store in the place of the one there is; the broker must not run.
+    func replaceStore(with image: [UInt8]) throws {
+        try? FileManager.default.removeItem(atPath: directory + "/lock.mdb")
+        try Data(image).write(to: URL(filePath: directory + "/data.mdb"))
     }
 
     /// Checks every record of the store; the broker must not run.

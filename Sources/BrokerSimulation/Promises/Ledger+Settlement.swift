@@ -6,10 +6,7 @@ import WireFormat
 
 extension Ledger {
     /// A client is connected at the end, so that its session is known to have lasted.
-    func lasts(_ client: Int) {
-        guard let session = devices[profile.clients[client].device].session else { return }
-        sessions[session].lastSeen = .never
-    }
+    func lasts(_ session: Int) { sessions[session].lastSeen = .never }
 
     /// Looks at every send that was acknowledged.
     func settle() {

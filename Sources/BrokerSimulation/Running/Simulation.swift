@@ -261,7 +261,10 @@ final class Simulation {
     }
 
     private func settle() {
-        for client in clients where client.isConnected { ledger.lasts(client.index) }
+        for client in clients where client.isConnected {
+            // Not the device's last CONNACK: those of rivals may overtake each other.
+            if let session = client.session { ledger.lasts(session) }
+        }
         if surroundings.has(.canary), let probe { ledger.loseLine(probe) }
         ledger.settle()
     }

@@ -1,0 +1,1 @@
+// CDiskFaults is preloaded into the broker by its path and called by nobody: see CDiskFaults.c.
