@@ -303,11 +303,12 @@ final class Ledger {
     private func checkEnd(of device: Int, _ client: Int, isReturning: Bool) {
         let fact = devices[device]
         guard fact.session != nil else { return }
+        // Of rivals, one may ask for the end while the other's CONNACK is still under way.
+        if isShared(device) { return }
         if isReturning {
             accuse(.sessionsLast, "a session that was over is back", client: client)
         }
-        // Of rivals, one may ask for the end while the other's CONNACK is still under way.
-        guard !fact.mayEnd, !isShared(device) else { return }
+        guard !fact.mayEnd else { return }
         if let end = fact.lastEnd, fact.expirySeconds != .max,
             now >= end.advanced(bySeconds: UInt64(fact.expirySeconds))
         {
