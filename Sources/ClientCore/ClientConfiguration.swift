@@ -45,6 +45,9 @@ public struct ClientRecord: Hashable, Sendable {
     public var inbox: MRT.Resume?
     /// The client's own numbering.
     public var outbox: MRT.Outbox
+    /// Numbers up to this one may have been sent before, beyond the record's highest used: set by a
+    /// program that keeps its sends itself and hands them in anew, in their order.
+    public var highestSent: UInt64 = 0
     /// From the last CONNACK; nil where none is known.
     public var cookie: UInt64?
 

@@ -154,7 +154,10 @@ extension ClientMachine {
         connect.packetMaximum = UInt32(clamping: receive.count)
         connect.resume = inbox
         connect.cookie = cookie
-        connect.outbox = outboxRecord
+        // What never left is not in doubt.
+        let seen = resultsSeen
+        connect.outbox = MRT.Outbox(
+            epoch: outbox.epoch, resultsSeen: seen, highestUsed: max(seen, log.highestSent))
         return connect
     }
 

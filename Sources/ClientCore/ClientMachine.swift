@@ -93,7 +93,8 @@ public struct ClientMachine: ~Copyable {
         self.options = options
         backoff = Backoff(seed: options.jitterSeed)
         receive = memory.receive
-        log = OutboxLog(memory.outbox)
+        log = OutboxLog(
+            memory.outbox, highestSent: max(record.outbox.highestUsed, record.highestSent))
         outbox = record.outbox
         inbox = record.inbox
         highestDelivered = record.inbox?.lastNumber ?? 0

@@ -35,8 +35,12 @@ struct OutboxLog {
     private var cursor = 0
     private var cursorByteCount = 0
 
-    init(_ memory: UnsafeMutableRawBufferPointer) {
+    /// The highest number of which the broker may have heard.
+    private(set) var highestSent: UInt64
+
+    init(_ memory: UnsafeMutableRawBufferPointer, highestSent: UInt64) {
         self.memory = memory
+        self.highestSent = highestSent
     }
 
     /// Whether a packet is cut and nothing else may be sent before its rest.
@@ -180,6 +184,7 @@ struct OutboxLog {
 
     /// Copies what fits of the packet at the cursor, and steps on when it was the last of it.
     private mutating func copyPart(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
+        if kind(cursor) == .numbered { highestSent = max(highestSent, number(cursor)) }
         let total = packetByteCount(cursor)
         let count = min(buffer.count, total - cursorByteCount)
         let start = cursor + ClientLimits.entryHeaderByteCount + cursorByteCount
