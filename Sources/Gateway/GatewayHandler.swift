@@ -9,14 +9,14 @@ import WireFormat
 
 /// Carries devices' conversations between their lines and the broker.
 struct GatewayHandler: LoopHandler, ~Copyable {
-    /// Between two attempts to open a line.
-    private static let redialMilliseconds: UInt64 = 500
-
     private let settings: GatewaySettings
     private let log: GatewayLog
     private var uplink: Uplink
+    private let lookup = NameLookup()
     private var connection: ConnectionID?
     private var isUplinkOpen = false
+    /// The broker's name is being looked up, to connect to it then.
+    private var isDialing = false
     private var lines: [Line]
     private var lineOf: [ConnectionID: Int] = [:]
     /// Lines by the number of their channel.
@@ -45,6 +45,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
             isUplinkOpen = true
             uplink.machine.opened(now: loop.now)
         } else if let index = lineOf[connection] {
+            lines[index].isOpen = true
             lines[index].isReported = false
             log.write("line_open", lines[index].settings)
         }
@@ -58,6 +59,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
             take(received, &loop)
         } else if let index = lineOf[connection] {
             lines[index].lastHeard = loop.now
+            lines[index].redialMilliseconds = Line.redialMillisecondsMinimum
             for event in lines[index].link.receive(received) { handle(event, index, &loop) }
             flush(index, &loop)
         }
@@ -78,12 +80,26 @@ struct GatewayHandler: LoopHandler, ~Copyable {
             isUplinkOpen = false
             uplink.machine.closed(now: loop.now)
         } else if let index = lineOf.removeValue(forKey: connection) {
-            log.write("line_closed", lines[index].settings)
-            lines[index].connection = nil
-            lines[index].redialAt = loop.now.advanced(byMilliseconds: Self.redialMilliseconds)
-            lines[index].link.reset()
+            if lines[index].isOpen {
+                log.write("line_closed", lines[index].settings)
+            } else {
+                reportUnavailable(index, loop.closeDetail(of: connection))
+            }
+            lines[index].closed(now: loop.now)
             // Whoever pulled the plug: the device is not there any more.
             detach(index, &loop)
+        }
+    }
+
+    mutating func woken(in loop: inout EventLoop) {
+        for (server, outcome) in lookup.takeDone() where !isStopping {
+            if server == settings.server, isDialing { connect(outcome, &loop) }
+            for index in lines.indices where lines[index].soughtServer == server {
+                lines[index].soughtServer = nil
+                open(index, &loop) { loop throws(TransportError) in
+                    try loop.connect(to: try outcome.get())
+                }
+            }
         }
     }
 
@@ -157,11 +173,15 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     }
 
     private mutating func dial(_ loop: inout EventLoop) {
+        isDialing = true
+        lookup.begin(settings.server, waking: loop.handle)
+    }
+
+    private mutating func connect(_ outcome: NameLookup.Outcome, _ loop: inout EventLoop) {
+        isDialing = false
         do throws(TransportError) {
-            let server = settings.server
-            let addresses = try Resolver.resolve(host: server.host, port: server.port)
             connection = try loop.connect(
-                to: addresses[0], tls: settings.tls, serverName: server.host)
+                to: try outcome.get(), tls: settings.tls, serverName: settings.server.host)
         } catch {
             log.write("broker_unreachable", "detail=\"\(error)\"")
             uplink.machine.closed(now: loop.now)
@@ -175,6 +195,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
         if let connection { loop.close(connection, afterFlush: false) }
         connection = nil
         isUplinkOpen = false
+        isDialing = false
         channels.removeAll()
         abandoned.removeAll()
         for index in lines.indices {
@@ -321,24 +342,36 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     }
 
     private mutating func open(_ index: Int, _ loop: inout EventLoop) {
-        lines[index].redialAt = loop.now.advanced(byMilliseconds: Self.redialMilliseconds)
-        do throws(TransportError) {
-            let connection: ConnectionID
-            switch lines[index].settings.endpoint {
-            case .tcp(let server):
-                let addresses = try Resolver.resolve(host: server.host, port: server.port)
-                connection = try loop.connect(to: addresses[0])
-            case .terminal(let path, let baud):
-                connection = try loop.adopt(socket: try Terminal.open(path, baud: baud))
+        switch lines[index].settings.endpoint {
+        case .tcp(let server):
+            lines[index].soughtServer = server
+            lookup.begin(server, waking: loop.handle)
+        case .terminal(let path, let baud):
+            open(index, &loop) { loop throws(TransportError) in
+                try loop.adopt(socket: try Terminal.open(path, baud: baud))
             }
+        }
+    }
+
+    private mutating func open(
+        _ index: Int, _ loop: inout EventLoop,
+        _ body: (inout EventLoop) throws(TransportError) -> ConnectionID
+    ) {
+        do throws(TransportError) {
+            let connection = try body(&loop)
             lines[index].connection = connection
             lineOf[connection] = index
         } catch {
-            if !lines[index].isReported {
-                log.write("line_unavailable", lines[index].settings, "detail=\"\(error)\"")
-            }
-            lines[index].isReported = true
+            reportUnavailable(index, "\(error)")
+            lines[index].closed(now: loop.now)
         }
+    }
+
+    /// Once, until the line was open again.
+    private mutating func reportUnavailable(_ index: Int, _ detail: String) {
+        guard !lines[index].isReported else { return }
+        log.write("line_unavailable", lines[index].settings, "detail=\"\(detail)\"")
+        lines[index].isReported = true
     }
 
     private mutating func flush(_ index: Int, _ loop: inout EventLoop) {

@@ -284,6 +284,39 @@ extension EndToEndTests {
             _ = try await gateway.process.exit()
         }
 
+        @Test func `a line that refuses connections is reported once, and found when it is there`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            // A port of its own that nobody listens to yet.
+            let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            defer { close(listener) }
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(listener, $0, length) == 0 && getsockname(listener, $0, &length) == 0
+                }
+            }
+            try #require(isBound)
+            let child = try TestGateway(
+                ["--line=plant7-1=tcp://localhost:\(UInt16(bigEndian: address.sin_port))"],
+                environment: [
+                    "MARTLET_SERVER": "tls://localhost:\(broker.tlsPort)",
+                    "MARTLET_CA": broker.authority, "MARTLET_TOKEN": try broker.token("gate"),
+                ])
+            _ = try await child.process.line(with: "event=line_unavailable")
+            _ = try await child.process.line(with: "event=broker_connected")
+            try #require(listen(listener, 1) == 0)
+            _ = try await child.process.line(with: "event=line_open")
+            let reports = child.process.lines.filter { $0.contains("event=line_") }
+            #expect(reports.count == 2, "\(reports)")
+            child.process.signal(SIGTERM)
+            #expect(try await child.process.exit() == .code(0))
+        }
+
         @Test func `a gateway whose token is refused says so and ends`() async throws {
             let broker = try await TestBroker()
             let child = try TestGateway(
