@@ -131,13 +131,14 @@ FIRMWARE := $(MAKE) -C Firmware-Samples OUTPUT=$(CURDIR)/.build/firmware
 .PHONY: firmware
 firmware:
 	$(FIRMWARE) packages
-	$(FIRMWARE) all
+	$(FIRMWARE) all SWIFTC=$(SWIFTC)
 
 .PHONY: firmware-test
 firmware-test: deps
 	$(FIRMWARE) packages
-	$(SWIFT) build --product martletd
-	$(FIRMWARE) test MARTLETD=$(CURDIR)/.build/debug/martletd
+	for program in martletd martlet-gateway martlet; do \
+	    $(SWIFT) build --product $$program || exit 1; done
+	$(FIRMWARE) test PROGRAMS=$(CURDIR)/.build/debug SWIFTC=$(SWIFTC)
 
 # Installs what is missing and touches neither network nor system where nothing is.
 .PHONY: deps

@@ -12,7 +12,7 @@
 #include "mrt/requests.h"
 #include "serial.h"
 
-enum { SAMPLE_MS = 250, READINGS_PER_START = 40, RECEIVE_BYTES = 512, TRANSMIT_BYTES = 256 };
+enum { SAMPLE_MS = 250, RECEIVE_BYTES = 512, TRANSMIT_BYTES = 256 };
 
 // MARK: The record
 
@@ -141,6 +141,12 @@ static uint32_t uart_read(void *context, uint8_t *bytes, uint32_t count)
     return board_read(bytes, count);
 }
 
+static uint32_t uart_milliseconds(void *context)
+{
+    (void)context;
+    return board_milliseconds();
+}
+
 static bool ring_read(void *context, uint32_t offset, uint8_t *bytes, uint32_t count)
 {
     (void)context;
@@ -189,6 +195,10 @@ static void happened(void *context, const mrt_event *event)
         }
     } else if (event->kind == MRT_EVENT_MESSAGE && event->number > 0) {
         execute(event);
+    } else if (event->kind == MRT_EVENT_ANSWER && event->reason == MRT_SUCCESS) {
+        // The one thing that is asked for.
+        const line nothing = {{0}, 0};
+        say("will kept", &nothing);
     }
 }
 
@@ -224,7 +234,7 @@ static void sample(uint32_t reading)
 
 int main(void)
 {
-    static const mrt_uart uart = {NULL, uart_write, uart_read};
+    static const mrt_uart uart = {NULL, uart_write, uart_read, uart_milliseconds};
     static const mrt_transport transport = {
         &serial, mrt_serial_link, mrt_serial_send, mrt_serial_receive};
     static const mrt_storage storage = {NULL, RING_SECTORS * BOARD_FLASH_SECTOR,
@@ -263,7 +273,7 @@ int main(void)
     uint32_t reading = 0;
     for (;;) {
         uint32_t now = board_milliseconds();
-        if (reading < READINGS_PER_START && (int32_t)(now - next) >= 0) {
+        if ((int32_t)(now - next) >= 0) {
             sample(++reading);
             next += SAMPLE_MS;
         }

@@ -13,7 +13,6 @@ import WireFormat
 
 struct Node: ~Copyable {
     private static let sampleMilliseconds: UInt64 = 250
-    private static let readingsPerStart: UInt32 = 40
     private static let receiver: StaticString = "ops"
 
     private var store = RecordStore()
@@ -46,6 +45,7 @@ struct Node: ~Copyable {
         var record = ClientRecord(outboxEpoch: ring.epoch)
         record.outbox.resultsSeen = ring.seen
         record.outbox.highestUsed = ring.seen
+        record.highestSent = ring.highest
         if store.record.inboxEpoch != 0 {
             record.inbox = MRT.Resume(
                 epoch: store.record.inboxEpoch, lastNumber: store.record.inboxNumber)
@@ -61,7 +61,8 @@ struct Node: ~Copyable {
         uart.initialize(
             to: mrt_uart(
                 context: nil, write: { _, bytes, count in board_write(bytes, count) },
-                read: { _, bytes, count in board_read(bytes, count) }))
+                read: { _, bytes, count in board_read(bytes, count) },
+                milliseconds: { _ in board_milliseconds() }))
         mrt_serial_init(&serial, uart)
     }
 
@@ -130,6 +131,9 @@ struct Node: ~Copyable {
             case .resolved:
                 // Before the broker is told: what it forgets must not be sent again.
                 ring.settle(through: machine.outboxRecord.resultsSeen)
+            case .answered(let response) where response.reason == .success:
+                // The one thing that is asked for.
+                TextLine().say(after: "will kept")
             case .disconnected: closeLink()
             case .delivered, .groupChanged, .answered, .credentialAnswered, .carried: break
             }
@@ -181,7 +185,7 @@ struct Node: ~Copyable {
 
     /// A reading: which start of the node, which one of it, and what commands have done so far.
     private mutating func sample() {
-        guard readingCount < Self.readingsPerStart, now >= nextSample else { return }
+        guard now >= nextSample else { return }
         nextSample = now.advanced(byMilliseconds: Self.sampleMilliseconds)
         var text = TextLine()
         text.append(store.record.starts)

@@ -4,10 +4,14 @@
 directory=$(mktemp -d)
 broker=
 launched=
+# More processes that end with the script, by their ids.
+declare -A others
 
 stop() {
-    [ -z "$broker" ] || kill -KILL "$broker" 2>/dev/null || true
-    [ -z "$launched" ] || kill -KILL "$launched" 2>/dev/null || true
+    local process
+    for process in $broker $launched "${!others[@]}"; do
+        kill -KILL "$process" 2>/dev/null || true
+    done
     wait 2>/dev/null || true
     rm -rf "$directory"
 }
@@ -21,9 +25,10 @@ fail() {
 
 passed() { echo "  $*"; }
 
-# Waits until a file has so many lines with a word, at most 20 s.
+# Waits until a file has so many lines with a word, at most this many seconds.
+patience=20
 wait_for() {
-    local deadline=$((SECONDS + 20))
+    local deadline=$((SECONDS + patience))
     touch "$1"
     until [ "$(grep -c "$2" "$1" || true)" -ge "$3" ]; do
         [ $SECONDS -lt $deadline ] || fail "no $3 lines with '$2' in $1"

@@ -60,6 +60,14 @@ static uint32_t wire_read(void *context, uint8_t *bytes, uint32_t count)
     return part;
 }
 
+static uint32_t now;
+
+static uint32_t wire_milliseconds(void *context)
+{
+    (void)context;
+    return now;
+}
+
 static void frames_survive_any_content(void)
 {
     uint8_t encoded[MRT_SERIAL_ENCODED];
@@ -156,7 +164,7 @@ static void a_stream_crosses_a_clean_line(void)
     static direction there, back;
     ends near = {&there, &back};
     ends far = {&back, &there};
-    mrt_uart uart = {&near, wire_write, wire_read};
+    mrt_uart uart = {&near, wire_write, wire_read, wire_milliseconds};
     mrt_serial serial;
     mrt_serial_init(&serial, &uart);
     // More than 256 frames: the counter wraps.
@@ -168,7 +176,7 @@ static void a_bad_line_breaks_but_never_lies(void)
     static direction there, back;
     ends near = {&there, &back};
     ends far = {&back, &there};
-    mrt_uart uart = {&near, wire_write, wire_read};
+    mrt_uart uart = {&near, wire_write, wire_read, wire_milliseconds};
     mrt_serial serial;
     uint32_t total = 0;
     mrt_serial_init(&serial, &uart);
@@ -182,8 +190,59 @@ static void a_bad_line_breaks_but_never_lies(void)
     CHECK(total > 50000);
 }
 
+// How many whole frames the client has sent; all of them opens.
+static uint32_t count_opens(ends *far)
+{
+    uint8_t frame[MRT_SERIAL_ENCODED];
+    uint32_t frame_count = 0;
+    uint32_t opens = 0;
+    uint8_t byte = 0;
+    while (wire_read(far, &byte, 1) == 1) {
+        if (byte != 0) {
+            CHECK(frame_count < sizeof frame);
+            frame[frame_count++] = byte;
+        } else {
+            CHECK(mrt_serial_decode(frame, frame_count) == 2);
+            CHECK(frame[0] == 0 && frame[1] == MRT_SERIAL_OPEN);
+            frame_count = 0;
+            opens++;
+        }
+    }
+    return opens;
+}
+
+static void an_open_that_nobody_heard_is_sent_again(void)
+{
+    static direction there, back;
+    ends near = {&there, &back};
+    ends far = {&back, &there};
+    mrt_uart uart = {&near, wire_write, wire_read, wire_milliseconds};
+    mrt_serial serial;
+    uint8_t bytes[8] = {0};
+    mrt_serial_init(&serial, &uart);
+    // The clock wraps meanwhile: 250, 500, ... 4,000 and 4,000 ms.
+    now = UINT32_MAX - 1000;
+    for (uint32_t end = now + 15700; now != end; now += 10) {
+        CHECK(mrt_serial_link(&serial, true) == 0);
+    }
+    CHECK(count_opens(&far) == 7);
+    // The gateway heard two of them, and answers both.
+    for (uint32_t i = 0; i < 2; i++) {
+        back.end += mrt_serial_encode(0, MRT_SERIAL_OPENED, NULL, 0, back.bytes + back.end);
+    }
+    CHECK(mrt_serial_link(&serial, true) == 1);
+    CHECK(mrt_serial_receive(&serial, bytes, sizeof bytes) == 0);
+    back.end += mrt_serial_encode(1, MRT_SERIAL_DATA, bytes, 5, back.bytes + back.end);
+    CHECK(mrt_serial_receive(&serial, bytes, sizeof bytes) == 5);
+    // One that comes later is a gap like any other.
+    back.end += mrt_serial_encode(0, MRT_SERIAL_OPENED, NULL, 0, back.bytes + back.end);
+    CHECK(mrt_serial_receive(&serial, bytes, sizeof bytes) == -1);
+    CHECK(count_opens(&far) == 0);
+}
+
 int main(void)
 {
+    RUN(an_open_that_nobody_heard_is_sent_again);
     RUN(frames_survive_any_content);
     RUN(damage_is_noticed);
     RUN(a_stream_crosses_a_clean_line);

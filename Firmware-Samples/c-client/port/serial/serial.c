@@ -8,6 +8,10 @@
 
 enum { HEAD_BYTES = 2, CHECK_BYTES = 4 };
 
+// The answer crosses the line in a few milliseconds where somebody listens; a line that nobody
+// listens to for hours costs a frame of 8 bytes every few seconds.
+enum { PATIENCE_MS = 250, PATIENCE_MAXIMUM_MS = 4000 };
+
 // MARK: Frames
 
 uint32_t mrt_serial_encode(uint8_t counter, uint8_t kind, const uint8_t *payload, uint32_t count,
@@ -108,12 +112,18 @@ static void understand(mrt_serial *serial)
 {
     uint32_t count = mrt_serial_decode(serial->in, serial->in_count);
     serial->in_count = 0;
+    bool is_opened =
+        count == HEAD_BYTES && serial->in[0] == 0 && serial->in[1] == MRT_SERIAL_OPENED;
     if (serial->is_opening) {
-        if (count == HEAD_BYTES && serial->in[0] == 0 && serial->in[1] == MRT_SERIAL_OPENED) {
+        if (is_opened) {
             serial->is_opening = false;
             serial->is_open = true;
             serial->in_counter = 1;
         }
+        return;
+    }
+    if (is_opened && serial->in_counter == 1) {
+        // The answer to an open that was sent again.
         return;
     }
     if (count == 0 || serial->in[0] != serial->in_counter || serial->in[1] != MRT_SERIAL_DATA) {
@@ -147,6 +157,25 @@ static void read_frame(mrt_serial *serial)
     }
 }
 
+// Asks for a connection, again where nobody has answered.
+static void ask(mrt_serial *serial)
+{
+    uint32_t now = serial->uart->milliseconds(serial->uart->context);
+    if (!serial->is_opening) {
+        serial->is_broken = false;
+        serial->payload_start = serial->payload_end = 0;
+        serial->patience_ms = PATIENCE_MS / 2;
+    } else if (now - serial->opened_at < serial->patience_ms) {
+        return;
+    }
+    serial->out_counter = 0;
+    if (put(serial, MRT_SERIAL_OPEN, NULL, 0)) {
+        serial->is_opening = true;
+        serial->opened_at = now;
+        serial->patience_ms *= serial->patience_ms < PATIENCE_MAXIMUM_MS ? 2 : 1;
+    }
+}
+
 int32_t mrt_serial_link(void *context, bool wanted)
 {
     mrt_serial *serial = context;
@@ -157,11 +186,8 @@ int32_t mrt_serial_link(void *context, bool wanted)
         serial->is_opening = false;
         return 0;
     }
-    if (!serial->is_open && !serial->is_opening) {
-        serial->out_counter = 0;
-        serial->is_broken = false;
-        serial->payload_start = serial->payload_end = 0;
-        serial->is_opening = put(serial, MRT_SERIAL_OPEN, NULL, 0);
+    if (!serial->is_open) {
+        ask(serial);
     }
     flush(serial);
     read_frame(serial);

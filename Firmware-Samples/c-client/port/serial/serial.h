@@ -4,6 +4,10 @@
 //     frame   COBS( counter, kind, payload, CRC-32 of all before, little-endian ) 00
 //     kind    0 open, 1 opened, 2 data, 3 close
 //
+// Nobody says that an open was heard but the opened that answers it, so it is sent again, after a
+// quarter of a second and then after twice as long each time: the gateway may be plugged in later
+// than the device. Each one that is heard is answered.
+//
 // The counter counts the frames of one direction from 0 at open, modulo 256. A frame that fails its
 // CRC, or a gap in the counter, is a lost connection: both sides close, the client connects anew
 // and resumes. Nothing is sent again on this layer and the gateway acknowledges nothing on its own:
@@ -26,11 +30,14 @@ enum {
     MRT_SERIAL_ENCODED = MRT_SERIAL_FRAME + 2
 };
 
-// The UART: both return how many bytes they moved, 0 for none now; they never wait and never fail.
+// The UART: read and write return how many bytes they moved, 0 for none now; they never wait and
+// never fail.
 typedef struct mrt_uart {
     void *context;
     uint32_t (*write)(void *context, const uint8_t *bytes, uint32_t count);
     uint32_t (*read)(void *context, uint8_t *bytes, uint32_t count);
+    // Milliseconds of any clock; it may wrap.
+    uint32_t (*milliseconds)(void *context);
 } mrt_uart;
 
 typedef struct mrt_serial {
@@ -46,6 +53,9 @@ typedef struct mrt_serial {
     uint8_t out_count;
     uint8_t in_counter;
     uint8_t out_counter;
+    // When the last open was sent, and how long an answer to it is waited for.
+    uint32_t opened_at;
+    uint32_t patience_ms;
     bool is_opening;
     bool is_open;
     bool is_broken;
