@@ -30,8 +30,6 @@ enum { STOPPED, WAITING, OPENING, JOINING, JOINED, LEAVING };
 #define RETRY_MAXIMUM_SECONDS 86400u
 // The longest that mrt_idle_ms says: half of what the clock can tell.
 #define IDLE_MAXIMUM_MS 0x7FFFFFFFu
-// An ACK of two numbers of nine bytes, the longest that the client owes the broker.
-#define OWED_BYTES 20u
 
 // The clock wraps: only differences mean something.
 static uint32_t since(const mrt_client *client, uint32_t moment)
@@ -91,7 +89,7 @@ static uint32_t next_wait_ms(mrt_client *client)
     client->random ^= client->random << 13;
     client->random ^= client->random >> 17;
     client->random ^= client->random << 5;
-    return client->random % (bound + 1);
+    return client->random % bound;
 }
 
 // The connection, or an attempt at one, is over; the event says why, with the broker's advice in
@@ -102,15 +100,16 @@ static void lose(mrt_client *client, mrt_event *event)
     if (wait < event->as.ended.retry_ms) {
         wait = event->as.ended.retry_ms;
     }
+    bool is_final = client->phase == LEAVING;
     client->stop_reason = MRT_SUCCESS;
-    event->as.ended.is_final = client->phase == LEAVING;
-    if (client->phase != LEAVING && forbids_retry(event->reason)) {
-        event->as.ended.is_final = true;
+    if (!is_final && forbids_retry(event->reason)) {
+        is_final = true;
         client->stop_reason = (uint8_t)event->reason;
     }
+    begin_phase(client, is_final ? STOPPED : WAITING, wait);
     event->kind = MRT_EVENT_DISCONNECTED;
-    event->as.ended.retry_ms = event->as.ended.is_final ? 0 : wait;
-    begin_phase(client, event->as.ended.is_final ? STOPPED : WAITING, wait);
+    event->as.ended.is_final = is_final;
+    event->as.ended.retry_ms = is_final ? 0 : wait;
     client->config->transport->link(client->config->transport->context, false);
     mrt_log_rewind(&client->log);
     tell(client, event);
@@ -125,14 +124,14 @@ static void lose_line(mrt_client *client, mrt_reason reason)
 // MARK: What leaves
 
 // Appends a packet to the transmit buffer, whole or not at all.
-static bool put_packet(mrt_client *client, uint32_t header, mrt_body body, const void *value)
+static bool put_packet(mrt_client *client, mrt_body body, const void *value)
 {
     const mrt_config *config = client->config;
     mrt_writer writer = {
         .room = config->transmit + client->waiting,
         .capacity = config->transmit_size - client->waiting,
     };
-    mrt_write_packet(&writer, (uint8_t)header, body, value);
+    mrt_write_packet(&writer, body, value);
     if (writer.has_failed) {
         return false;
     }
@@ -140,21 +139,14 @@ static bool put_packet(mrt_client *client, uint32_t header, mrt_body body, const
     return true;
 }
 
-static bool put_connect(mrt_client *client)
-{
-    client->announced = client->log.marked;
-    client->waiting = 0;
-    return put_packet(client, MRT_TYPE_CONNECT << 4, mrt_body_connect, client);
-}
-
 // A packet that is not stored goes between those that are.
-mrt_status mrt_put_direct(mrt_client *client, uint32_t header, mrt_body body, const void *value)
+mrt_status mrt_put_direct(mrt_client *client, mrt_body body, const void *value)
 {
     if (client->phase != JOINED) {
         return MRT_ERROR_NOT_CONNECTED;
     }
     if (client->log.rest == 0) {
-        if (put_packet(client, header, body, value)) {
+        if (put_packet(client, body, value)) {
             return MRT_IDLE;
         }
         if (client->waiting == 0) {
@@ -171,26 +163,27 @@ mrt_status mrt_put_direct(mrt_client *client, uint32_t header, mrt_body body, co
 static mrt_status put_ack(mrt_client *client, bool is_quiet)
 {
     mrt_log *log = &client->log;
-    mrt_ack ack = {0};
+    mrt_status status = MRT_IDLE;
     // A goodbye settles everything.
     bool are_results_due = client->is_leave_due
         || (log->seen - client->announced) * 2 >= client->send_window;
-    bool is_inbox_due = client->is_ack_due
-        && (is_quiet || client->unacknowledged * 2 >= client->inbox_window);
-    if (!are_results_due && !is_inbox_due) {
-        return MRT_IDLE;
+    if (!are_results_due
+        && (!client->is_ack_due
+            || (!is_quiet && client->unacknowledged * 2 < client->inbox_window))) {
+        return status;
     }
-    mrt_status status = are_results_due ? mrt_log_mark(log) : MRT_IDLE;
+    if (are_results_due) {
+        status = mrt_log_mark(log);
+    }
+    mrt_ack ack = {0, log->marked > client->announced ? log->marked : 0};
     if (client->is_ack_due) {
         // What was processed on an earlier connection may not have come again on this one, and
         // cannot be acknowledged before it does (section 8, "The inbox").
         ack.inbox = client->inbox.number < client->arrived ? client->inbox.number : client->arrived;
     }
-    if (log->marked > client->announced) {
-        ack.results = log->marked;
-    }
-    if (ack.inbox + ack.results > 0) {
-        put_packet(client, mrt_header_ack(&ack), mrt_body_ack, &ack);
+    if ((client->is_ack_due || ack.results > 0) && !put_packet(client, mrt_body_ack, &ack)) {
+        // There is no room: it stays due.
+        return status;
     }
     client->is_ack_due = false;
     client->unacknowledged = 0;
@@ -198,34 +191,41 @@ static mrt_status put_ack(mrt_client *client, bool is_quiet)
     return status;
 }
 
+// A number that will not be transmitted is settled, and the program is told.
+static void give_up(
+    mrt_client *client, uint32_t number, mrt_event_kind kind, mrt_reason reason)
+{
+    mrt_event event = {.kind = kind, .reason = reason, .number = number};
+    mrt_log_settle(&client->log, number);
+    tell(client, &event);
+}
+
 // Begins the next stored message, if there is one that the window lets out.
 static void begin_stored(mrt_client *client)
 {
-    mrt_event event = {.kind = MRT_EVENT_RESULT, .reason = MRT_PACKET_TOO_LARGE};
-    switch (mrt_log_next(&client->log, client->announced + client->send_window,
-        client->packet_maximum, &event.number)) {
-    case MRT_LOG_DAMAGED:
-        event.kind = MRT_EVENT_DROPPED;
-        event.reason = MRT_UNSPECIFIED_ERROR;
-        break;
-    case MRT_LOG_TOO_LARGE:
-        break;
-    default:
-        return;
+    mrt_log *log = &client->log;
+    uint32_t number = 0;
+    mrt_log_next_kind kind = mrt_log_next(log, client->announced + client->send_window, &number);
+    if (kind == MRT_LOG_DAMAGED) {
+        give_up(client, number, MRT_EVENT_DROPPED, MRT_UNSPECIFIED_ERROR);
+    } else if (log->rest > client->packet_maximum) {
+        log->rest = 0;
+        give_up(client, number, MRT_EVENT_RESULT, MRT_PACKET_TOO_LARGE);
     }
-    mrt_log_settle(&client->log, event.number);
-    tell(client, &event);
 }
 
 static void copy_stored(mrt_client *client)
 {
     const mrt_config *config = client->config;
     uint32_t room = config->transmit_size - client->waiting;
-    uint32_t copied = mrt_log_copy(&client->log, config->transmit + client->waiting, room);
-    client->waiting += copied;
-    if (copied == 0 && room > 0 && client->log.rest > 0) {
-        // The storage does not give back what it holds, in the middle of a packet.
-        lose_line(client, MRT_UNSPECIFIED_ERROR);
+    if (room > 0 && client->log.rest > 0) {
+        uint32_t copied =
+            mrt_log_copy(&client->log, config->transmit + client->waiting, room);
+        client->waiting += copied;
+        if (copied == 0) {
+            // The storage does not give back what it holds, in the middle of a packet.
+            lose_line(client, MRT_UNSPECIFIED_ERROR);
+        }
     }
 }
 
@@ -239,18 +239,17 @@ static mrt_status fill(mrt_client *client, bool is_quiet)
     if (client->log.rest > 0 || client->phase < JOINED) {
         return status;
     }
-    if (client->config->transmit_size - client->waiting >= OWED_BYTES
-        && (client->phase == JOINED || client->is_leave_due)) {
+    if (client->phase == JOINED || client->is_leave_due) {
         status = put_ack(client, is_quiet);
     }
-    if (client->is_leave_due) {
+    // Behind the last ACK.
+    if (client->is_leave_due && !client->is_ack_due) {
         mrt_goodbye goodbye = {client->leave_reason, client->leave_expiry};
-        client->is_leave_due =
-            !put_packet(client, MRT_TYPE_DISCONNECT << 4, mrt_body_goodbye, &goodbye);
+        client->is_leave_due = !put_packet(client, mrt_body_goodbye, &goodbye);
     }
     if (client->is_held && was_empty) {
         client->is_held = false;
-    } else if (client->phase == JOINED && client->waiting < client->config->transmit_size) {
+    } else if (client->phase == JOINED) {
         begin_stored(client);
         copy_stored(client);
     }
@@ -277,6 +276,14 @@ static bool flush(mrt_client *client)
 
 // MARK: What arrives
 
+// What stands at the front of the receive buffer is done with.
+static void pass_over(mrt_client *client, uint32_t count)
+{
+    uint8_t *receive = client->config->receive;
+    client->received -= count;
+    memmove(receive, receive + count, client->received);
+}
+
 static void joined(mrt_client *client, mrt_granted *granted)
 {
     granted->is_new_inbox = granted->session_epoch != client->inbox.epoch;
@@ -287,9 +294,8 @@ static void joined(mrt_client *client, mrt_granted *granted)
     }
     client->arrived = client->inbox.number;
     client->cookie = granted->cookie;
-    client->has_cookie = true;
-    client->has_logged_in = true;
-    client->is_automatic = true;
+    client->connect_flags |=
+        MRT_CONNECT_AUTOMATIC | MRT_CONNECT_RESUME | MRT_CONNECT_COOKIE;
     client->send_window = granted->send_window;
     if (client->send_window > MRT_LOG_WINDOW) {
         client->send_window = MRT_LOG_WINDOW;
@@ -323,12 +329,13 @@ static bool is_wanted(mrt_client *client, uint64_t number)
 
 // One packet from the broker, whose body begins at `head_count`; what of it is missing, is in
 // `skip`.
-static void understand(mrt_client *client, const mrt_frame *frame, uint32_t count)
+static void understand(mrt_client *client, uint32_t head_count, uint32_t count)
 {
+    const uint8_t *packet = client->config->receive;
     mrt_event event;
-    mrt_reason verdict = mrt_decode(frame->header, client->config->receive + frame->head_count,
-        count - frame->head_count, client->skip > 0, &event);
-    bool is_connack = frame->header >> 4 == MRT_TYPE_CONNACK;
+    mrt_reason verdict = mrt_decode(
+        packet[0], packet + head_count, count - head_count, client->skip > 0, &event);
+    bool is_connack = packet[0] >> 4 == MRT_TYPE_CONNACK;
     if (verdict == MRT_SUCCESS && is_connack != (client->phase == JOINING)) {
         verdict = MRT_PROTOCOL_ERROR;
     }
@@ -337,64 +344,52 @@ static void understand(mrt_client *client, const mrt_frame *frame, uint32_t coun
         return;
     }
     event.missing = client->skip;
-    switch (event.kind) {
-    case MRT_EVENT_CONNECTED:
-        joined(client, &event.as.granted);
-        break;
-    case MRT_EVENT_DISCONNECTED:
-        if (event.as.ended.retry_ms > RETRY_MAXIMUM_SECONDS) {
-            event.as.ended.retry_ms = RETRY_MAXIMUM_SECONDS;
-        }
-        event.as.ended.retry_ms *= 1000;
-        lose(client, &event);
-        return;
-    case MRT_EVENT_MESSAGE:
+    if (event.kind == MRT_EVENT_MESSAGE) {
         if (!is_wanted(client, event.number)) {
             return;
         }
         if (event.missing > 0) {
             event.kind = MRT_EVENT_OVERSIZE;
         }
-        break;
-    case MRT_EVENT_RESULT:
+    } else if (event.kind == MRT_EVENT_RESULT) {
         // A second answer to what was sent twice is none.
         if (event.number > 0 && !mrt_log_settle(&client->log, event.number)) {
             return;
         }
-        break;
-    case MRT_EVENT_NOTHING:
+    } else if (event.kind == MRT_EVENT_CONNECTED) {
+        joined(client, &event.as.granted);
+    } else if (event.kind == MRT_EVENT_DISCONNECTED) {
+        if (event.as.ended.retry_ms > RETRY_MAXIMUM_SECONDS) {
+            event.as.ended.retry_ms = RETRY_MAXIMUM_SECONDS;
+        }
+        event.as.ended.retry_ms *= 1000;
+        lose(client, &event);
         return;
-    default:
-        break;
     }
-    tell(client, &event);
+    if (event.kind != MRT_EVENT_NOTHING) {
+        tell(client, &event);
+    }
 }
 
 // Handles the packet at the front of the receive buffer, if it is there as far as it will ever be.
 static bool take_packet(mrt_client *client)
 {
     const mrt_config *config = client->config;
-    mrt_frame frame;
-    uint32_t count = 0;
-    mrt_reason verdict = mrt_read_frame(config->receive, client->received, &frame, &count);
+    mrt_frame frame = {0, 0};
+    mrt_reason verdict = mrt_read_frame(config->receive, client->received, &frame);
     if (verdict == MRT_UNSPECIFIED_ERROR && client->received < config->receive_size) {
         return false;
-    }
-    if (verdict != MRT_MALFORMED_PACKET && config->packet_maximum != 0
-        && count > config->packet_maximum) {
-        verdict = MRT_PACKET_TOO_LARGE;
     }
     if (verdict >= MRT_MALFORMED_PACKET) {
         lose_line(client, verdict);
         return true;
     }
-    if (count > client->received) {
-        client->skip = count - client->received;
-        count = client->received;
+    if (frame.needed > client->received) {
+        client->skip = frame.needed - client->received;
+        frame.needed = client->received;
     }
-    understand(client, &frame, count);
-    client->received -= count;
-    memmove(config->receive, config->receive + count, client->received);
+    understand(client, frame.head_count, frame.needed);
+    pass_over(client, frame.needed);
     return true;
 }
 
@@ -417,8 +412,7 @@ static bool receive(mrt_client *client)
             // The rest of a packet that does not fit.
             uint32_t passed = client->received < client->skip ? client->received : client->skip;
             client->skip -= passed;
-            client->received -= passed;
-            memmove(config->receive, config->receive + passed, client->received);
+            pass_over(client, passed);
         } else {
             take_packet(client);
         }
@@ -444,7 +438,9 @@ static void open_line(mrt_client *client)
         client->last_received = client->now;
         client->last_sent = client->now;
         begin_phase(client, JOINING, JOINING_MS);
-        put_connect(client);
+        client->announced = client->log.marked;
+        client->waiting = 0;
+        put_packet(client, mrt_body_connect, client);
     }
 }
 
@@ -479,7 +475,7 @@ static void keep_alive(mrt_client *client)
     // Where the line is stuck and takes nothing, no ping fits, and none is needed: the clock runs
     // all the same.
     if (client->log.rest == 0) {
-        put_packet(client, MRT_TYPE_PINGREQ << 4, mrt_body_nothing, NULL);
+        put_packet(client, mrt_body_ping, NULL);
     }
     client->is_ping_open = true;
     client->ping_since = client->now;
@@ -536,10 +532,8 @@ uint32_t mrt_idle_ms(const mrt_client *client)
 mrt_status mrt_init(mrt_client *client, const mrt_config *config, const mrt_record *record,
     const uint8_t entropy[8])
 {
-    uint64_t epoch = 0;
-    for (uint32_t i = 0; i < 8; i++) {
-        epoch = (epoch << 8) | entropy[i];
-    }
+    uint64_t epoch;
+    memcpy(&epoch, entropy, sizeof epoch);
     if (!mrt_is_config_valid(config) || epoch == 0) {
         return MRT_ERROR_INVALID;
     }
@@ -547,11 +541,15 @@ mrt_status mrt_init(mrt_client *client, const mrt_config *config, const mrt_reco
     client->config = config;
     client->inbox = *record;
     client->delivered = record->number;
+    client->connect_flags = MRT_CONNECT_OUTBOX;
+    if (record->epoch != 0) {
+        client->connect_flags |= MRT_CONNECT_RESUME;
+    }
     client->random = (uint32_t)(epoch ^ (epoch >> 32)) | 1u;
     mrt_status status = mrt_log_open(&client->log, config->storage, epoch);
     // A login is tried, and thrown away; later ones have a resume, a cookie and longer numbers.
     if (status == MRT_IDLE
-        && (!put_connect(client)
+        && (!put_packet(client, mrt_body_connect, client)
             || client->waiting + MRT_CONNECT_GROWTH > config->transmit_size)) {
         status = MRT_ERROR_TOO_LARGE;
     }
@@ -562,7 +560,7 @@ void mrt_start(mrt_client *client)
 {
     if (client->phase <= WAITING) {
         client->failures = 0;
-        client->is_automatic = false;
+        client->connect_flags &= (uint8_t)~MRT_CONNECT_AUTOMATIC;
         // The first poll brings the time, and begins.
         begin_phase(client, WAITING, 0);
     }
@@ -592,18 +590,14 @@ mrt_status mrt_send(mrt_client *client, const mrt_message *message, uint64_t *nu
     }
     if (message->grade == MRT_TRANSIENT) {
         mrt_numbered_message transient = {message, 0};
-        return mrt_put_direct(
-            client, mrt_header_message(message), mrt_body_message, &transient);
+        return mrt_put_direct(client, mrt_body_message, &transient);
     }
     mrt_status status = mrt_log_append(log, message);
     // The oldest open number stands at the tail. One that was transmitted without a result is given
     // up too: the next login says so.
     while (status == MRT_ERROR_FULL && client->config->when_full == MRT_DROP_OLDEST
         && !is_open(client) && log->seen < log->highest) {
-        mrt_event event = {.kind = MRT_EVENT_DROPPED, .reason = MRT_QUOTA_EXCEEDED};
-        event.number = log->seen + 1;
-        mrt_log_settle(log, event.number);
-        tell(client, &event);
+        give_up(client, log->seen + 1, MRT_EVENT_DROPPED, MRT_QUOTA_EXCEEDED);
         status = mrt_log_append(log, message);
     }
     if (status == MRT_IDLE && number != NULL) {

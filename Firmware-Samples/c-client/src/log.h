@@ -29,19 +29,18 @@ void mrt_log_rewind(mrt_log *log);
 
 typedef enum mrt_log_next_kind {
     MRT_LOG_NOTHING,
-    // mrt_log_copy gives its bytes.
+    // mrt_log_copy gives its bytes: `log->rest`.
     MRT_LOG_PACKET,
-    // It is larger than `packet_maximum`; or it does not stand there as it was written.
-    MRT_LOG_TOO_LARGE,
+    // It does not stand there as it was written.
     MRT_LOG_DAMAGED
 } mrt_log_next_kind;
 
 // Begins the next packet, if its number is at most `last`. Those that cannot be sent have to be
 // settled by the caller.
-mrt_log_next_kind mrt_log_next(
-    mrt_log *log, uint64_t last, uint32_t packet_maximum, uint64_t *number);
+mrt_log_next_kind mrt_log_next(mrt_log *log, uint32_t last, uint32_t *number);
 
-// The next bytes of the packet that was begun, at most `count`; 0 where none are left.
+// The next bytes of the packet that was begun and has a rest, at most `count`; 0 where the storage
+// does not give them.
 uint32_t mrt_log_copy(mrt_log *log, uint8_t *bytes, uint32_t count);
 
 #endif

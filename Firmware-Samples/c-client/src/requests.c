@@ -23,13 +23,40 @@ enum {
     SET_ALLOW_LIST = 24
 };
 
+uint32_t mrt_body_request(mrt_writer *writer, const void *value)
+{
+    const mrt_request *request = value;
+    mrt_write_varint(writer, request->id);
+    mrt_write_byte(writer, request->operation);
+    for (uint32_t i = 0; i < request->field_count; i++) {
+        const mrt_field *field = &request->fields[i];
+        switch (field->form) {
+        case MRT_FIELD_NUMBER:
+            mrt_write_varint(writer, field->number);
+            break;
+        case MRT_FIELD_REST:
+            mrt_write_bytes(writer, field->as.bytes);
+            break;
+        case MRT_FIELD_STRINGS:
+            for (uint32_t j = 0; j < field->number; j++) {
+                mrt_write_byte(writer, field->as.bytes[j].count);
+                mrt_write_bytes(writer, &field->as.bytes[j]);
+            }
+            break;
+        case MRT_FIELD_MESSAGE:
+            mrt_write_target(writer, field->as.message);
+            break;
+        }
+    }
+    return MRT_TYPE_REQUEST << 4;
+}
+
 mrt_status mrt_request_fields(mrt_client *client, uint8_t operation, const mrt_field *fields,
     uint8_t field_count, uint64_t *id)
 {
     const mrt_request request = {
-        (uint64_t)client->request_id + 1, operation, field_count, fields};
-    mrt_status status =
-        mrt_put_direct(client, MRT_TYPE_REQUEST << 4, mrt_body_request, &request);
+        client->request_id + 1, operation, field_count, fields};
+    mrt_status status = mrt_put_direct(client, mrt_body_request, &request);
     if (status == MRT_IDLE) {
         client->request_id++;
         if (id != NULL) {
@@ -39,11 +66,17 @@ mrt_status mrt_request_fields(mrt_client *client, uint8_t operation, const mrt_f
     return status;
 }
 
+static mrt_field string(const mrt_bytes *bytes)
+{
+    mrt_field field = {.form = MRT_FIELD_STRINGS, .number = 1, .as.bytes = bytes};
+    return field;
+}
+
 mrt_status mrt_subscribe(mrt_client *client, mrt_bytes filter, mrt_grade grade, uint64_t *id)
 {
     const mrt_field fields[] = {
         {.form = MRT_FIELD_NUMBER, .number = grade},
-        {.form = MRT_FIELD_REST, .bytes = &filter},
+        {.form = MRT_FIELD_REST, .as.bytes = &filter},
     };
     return filter.count == 0 ? MRT_ERROR_INVALID
                              : mrt_request_fields(client, SUBSCRIBE, fields, 2, id);
@@ -51,7 +84,7 @@ mrt_status mrt_subscribe(mrt_client *client, mrt_bytes filter, mrt_grade grade, 
 
 mrt_status mrt_unsubscribe(mrt_client *client, mrt_bytes filter, uint64_t *id)
 {
-    const mrt_field field = {.form = MRT_FIELD_REST, .bytes = &filter};
+    const mrt_field field = {.form = MRT_FIELD_REST, .as.bytes = &filter};
     return filter.count == 0 ? MRT_ERROR_INVALID
                              : mrt_request_fields(client, UNSUBSCRIBE, &field, 1, id);
 }
@@ -62,7 +95,7 @@ mrt_status mrt_set_will(
     const mrt_field fields[] = {
         {.form = MRT_FIELD_NUMBER, .number = delay_seconds},
         {.form = MRT_FIELD_NUMBER, .number = message->is_raw ? 1 : 0},
-        {.form = MRT_FIELD_MESSAGE, .message = message},
+        {.form = MRT_FIELD_MESSAGE, .as.message = message},
     };
     return !mrt_is_message_valid(message) ? MRT_ERROR_INVALID
                                           : mrt_request_fields(client, SET_WILL, fields, 3, id);
@@ -75,7 +108,7 @@ mrt_status mrt_clear_will(mrt_client *client, uint64_t *id)
 
 mrt_status mrt_ask_presence(mrt_client *client, mrt_bytes user, uint64_t *id)
 {
-    const mrt_field field = {.form = MRT_FIELD_STRING8, .bytes = &user};
+    const mrt_field field = string(&user);
     return user.count == 0 || user.count > MRT_ID_MAXIMUM
         ? MRT_ERROR_INVALID
         : mrt_request_fields(client, PRESENCE, &field, 1, id);
@@ -86,7 +119,7 @@ mrt_status mrt_authenticate(mrt_client *client, mrt_bytes token)
     const mrt_config proof = {.token = token};
     return token.count == 0
         ? MRT_ERROR_INVALID
-        : mrt_put_direct(client, MRT_TYPE_AUTH << 4, mrt_body_auth, &proof);
+        : mrt_put_direct(client, mrt_body_auth, &proof);
 }
 
 // MARK: Groups
@@ -96,8 +129,8 @@ static mrt_status ask_strings(mrt_client *client, uint8_t operation, const mrt_b
     const mrt_bytes *second, uint64_t *id)
 {
     const mrt_field fields[] = {
-        {.form = MRT_FIELD_STRING8, .bytes = first},
-        {.form = MRT_FIELD_STRING8, .bytes = second},
+        string(first),
+        string(second),
     };
     if (first->count > MRT_ID_MAXIMUM || (second != NULL && second->count > MRT_ID_MAXIMUM)) {
         return MRT_ERROR_INVALID;
@@ -113,9 +146,9 @@ static mrt_field allow_flag(const mrt_allow_list *allowed)
 
 static mrt_field allow_run(const mrt_allow_list *allowed)
 {
-    mrt_field field = {.form = MRT_FIELD_RUN,
+    mrt_field field = {.form = MRT_FIELD_STRINGS,
         .number = allowed->is_open ? 0 : allowed->count,
-        .bytes = allowed->users};
+        .as.bytes = allowed->users};
     return field;
 }
 
@@ -124,14 +157,15 @@ mrt_status mrt_create_group(mrt_client *client, const uint8_t key[8], mrt_bytes 
 {
     const mrt_bytes key_bytes = {key, 8};
     const mrt_field fields[] = {
-        {.form = MRT_FIELD_REST, .bytes = &key_bytes},
-        {.form = MRT_FIELD_STRING8, .bytes = &title},
-        {.form = MRT_FIELD_STRINGV, .bytes = &meta},
+        {.form = MRT_FIELD_REST, .as.bytes = &key_bytes},
+        string(&title),
+        {.form = MRT_FIELD_NUMBER, .number = meta.count},
+        {.form = MRT_FIELD_REST, .as.bytes = &meta},
         allow_flag(allowed),
         allow_run(allowed),
     };
     return title.count > UINT8_MAX ? MRT_ERROR_INVALID
-                                   : mrt_request_fields(client, CREATE_GROUP, fields, 5, id);
+                                   : mrt_request_fields(client, CREATE_GROUP, fields, 6, id);
 }
 
 mrt_status mrt_join_group(mrt_client *client, mrt_bytes group, uint64_t *id)
@@ -167,8 +201,8 @@ mrt_status mrt_describe_group(mrt_client *client, mrt_bytes group, mrt_bytes aft
 mrt_status mrt_set_group_meta(mrt_client *client, mrt_bytes group, mrt_bytes meta, uint64_t *id)
 {
     const mrt_field fields[] = {
-        {.form = MRT_FIELD_STRING8, .bytes = &group},
-        {.form = MRT_FIELD_REST, .bytes = &meta},
+        string(&group),
+        {.form = MRT_FIELD_REST, .as.bytes = &meta},
     };
     return group.count > MRT_ID_MAXIMUM ? MRT_ERROR_INVALID
                                         : mrt_request_fields(client, SET_META, fields, 2, id);
@@ -178,11 +212,41 @@ mrt_status mrt_set_group_allow_list(
     mrt_client *client, mrt_bytes group, const mrt_allow_list *allowed, uint64_t *id)
 {
     const mrt_field fields[] = {
-        {.form = MRT_FIELD_STRING8, .bytes = &group},
+        string(&group),
         allow_flag(allowed),
         allow_run(allowed),
     };
     return group.count > MRT_ID_MAXIMUM
         ? MRT_ERROR_INVALID
         : mrt_request_fields(client, SET_ALLOW_LIST, fields, 3, id);
+}
+
+// MARK: Answers
+
+bool mrt_take_byte(mrt_bytes *rest, uint8_t *value)
+{
+    *value = (uint8_t)mrt_read_byte(rest);
+    return rest->bytes != NULL;
+}
+
+bool mrt_take_number(mrt_bytes *rest, uint64_t *value)
+{
+    *value = mrt_read_number(rest);
+    return rest->bytes != NULL;
+}
+
+bool mrt_take_string(mrt_bytes *rest, mrt_bytes *value)
+{
+    mrt_take(rest, mrt_read_byte(rest), value);
+    return rest->bytes != NULL;
+}
+
+bool mrt_next_refusal(mrt_bytes *refusals, uint32_t *index, mrt_reason *reason)
+{
+    uint64_t next = mrt_read_number(refusals);
+    *reason = mrt_read_reason(refusals);
+    bool is_one = refusals->bytes != NULL && *reason >= MRT_UNSPECIFIED_ERROR
+        && next < MRT_LIST_MAXIMUM && (uint32_t)next + 1 > *index + 1;
+    *index = (uint32_t)next;
+    return is_one;
 }

@@ -23,17 +23,28 @@ enum {
     MRT_TYPE_AUTH = 15
 };
 
-#define MRT_VARINT_MAXIMUM 0x7FFFFFFFFFFFFFFFu
+// Flags of CONNECT (section 4).
+enum {
+    MRT_CONNECT_CLEAN = 0x01,
+    MRT_CONNECT_AUTOMATIC = 0x02,
+    MRT_CONNECT_RESUME = 0x04,
+    MRT_CONNECT_COOKIE = 0x08,
+    MRT_CONNECT_OUTBOX = 0x10,
+    MRT_CONNECT_EXPIRY = 0x20,
+    MRT_CONNECT_CREDENTIAL = 0x40,
+    MRT_CONNECT_EXTENSIONS = 0x80
+};
+
 // Section 11.
 #define MRT_ID_MAXIMUM 64u
 #define MRT_LIST_MAXIMUM 256u
-#define MRT_INFO_MAXIMUM 5120u
-#define MRT_APP_KEY_MAXIMUM 255u
+// The protocol has up to 255; keys of the broker have 30.
+#define MRT_APP_KEY_MAXIMUM 127u
 // Section 4: the least that a client may announce, and a CONNACK fits into it.
 #define MRT_PACKET_MINIMUM 128u
 // What a later CONNECT may have beyond the first: resume (8 + 9), cookie (8), two numbers that grew
-// to nine bytes (16), and a longer length (1).
-#define MRT_CONNECT_GROWTH 42u
+// to five bytes (8), and a longer length (1).
+#define MRT_CONNECT_GROWTH 34u
 
 // MARK: Writing
 
@@ -55,22 +66,25 @@ typedef struct mrt_writer {
 } mrt_writer;
 
 void mrt_write(mrt_writer *writer, const void *bytes, uint32_t count);
+void mrt_write_byte(mrt_writer *writer, uint32_t value);
+void mrt_write_varint(mrt_writer *writer, uint64_t value);
+void mrt_write_bytes(mrt_writer *writer, const mrt_bytes *bytes);
 
 // A whole packet: `body` writes its body, maybe several times, of which all but the last only
-// count.
-typedef void (*mrt_body)(mrt_writer *writer, const void *value);
-void mrt_write_packet(mrt_writer *writer, uint8_t header, mrt_body body, const void *value);
+// count, and gives its first byte.
+typedef uint32_t (*mrt_body)(mrt_writer *writer, const void *value);
+void mrt_write_packet(mrt_writer *writer, mrt_body body, const void *value);
 
 typedef struct mrt_numbered_message {
     const mrt_message *message;
     // 0 for a transient one.
-    uint64_t number;
+    uint32_t number;
 } mrt_numbered_message;
 
 typedef struct mrt_ack {
     // 0 where it is absent.
     uint64_t inbox;
-    uint64_t results;
+    uint32_t results;
 } mrt_ack;
 
 typedef struct mrt_goodbye {
@@ -84,24 +98,22 @@ typedef struct mrt_field {
     enum {
         // A number below 128 is one byte, so that bytes are numbers too.
         MRT_FIELD_NUMBER,
-        // A length of one byte, or a varint, before the bytes.
-        MRT_FIELD_STRING8,
-        MRT_FIELD_STRINGV,
         // The bytes as they are.
         MRT_FIELD_REST,
-        // So many string8, without their count.
-        MRT_FIELD_RUN,
+        // `number` times a string8.
+        MRT_FIELD_STRINGS,
         // Target and payload, as in a will.
         MRT_FIELD_MESSAGE
     } form;
     uint32_t number;
-    // Of one string, of the strings of a run.
-    const mrt_bytes *bytes;
-    const mrt_message *message;
+    union {
+        const mrt_bytes *bytes;
+        const mrt_message *message;
+    } as;
 } mrt_field;
 
 typedef struct mrt_request {
-    uint64_t id;
+    uint32_t id;
     uint8_t operation;
     uint8_t field_count;
     const mrt_field *fields;
@@ -112,20 +124,19 @@ mrt_status mrt_request_fields(mrt_client *client, uint8_t operation, const mrt_f
     uint8_t field_count, uint64_t *id);
 
 // Sends a packet that is not stored, with a connection only (src/client.c).
-mrt_status mrt_put_direct(mrt_client *client, uint32_t header, mrt_body body, const void *value);
+mrt_status mrt_put_direct(mrt_client *client, mrt_body body, const void *value);
 
 // Bodies for mrt_write_packet, each with the value it takes.
-void mrt_body_connect(mrt_writer *writer, const void *client);
-void mrt_body_message(mrt_writer *writer, const void *numbered_message);
-void mrt_body_ack(mrt_writer *writer, const void *ack);
-void mrt_body_request(mrt_writer *writer, const void *request);
-void mrt_body_goodbye(mrt_writer *writer, const void *goodbye);
-void mrt_body_auth(mrt_writer *writer, const void *config);
-void mrt_body_nothing(mrt_writer *writer, const void *nothing);
+uint32_t mrt_body_connect(mrt_writer *writer, const void *client);
+uint32_t mrt_body_message(mrt_writer *writer, const void *numbered_message);
+uint32_t mrt_body_ack(mrt_writer *writer, const void *ack);
+uint32_t mrt_body_request(mrt_writer *writer, const void *request);
+uint32_t mrt_body_ping(mrt_writer *writer, const void *nothing);
+uint32_t mrt_body_goodbye(mrt_writer *writer, const void *goodbye);
+uint32_t mrt_body_auth(mrt_writer *writer, const void *config);
 
-// The first byte of these packets.
-uint8_t mrt_header_message(const mrt_message *message);
-uint8_t mrt_header_ack(const mrt_ack *ack);
+// Receivers and payload, as messages and wills have them.
+void mrt_write_target(mrt_writer *writer, const mrt_message *message);
 
 // Whether a message can be spelled: lengths and enumerations. Whether ids and text obey their rules
 // the broker judges, with a result.
@@ -134,17 +145,22 @@ bool mrt_is_config_valid(const mrt_config *config);
 
 // MARK: Reading
 
-// The fixed header at the front of `bytes`.
+// Each takes a value off the front of `rest`. Where it is not there, or not as it has to be, all of
+// it is taken: `rest->bytes` is NULL then, and the value is of no use.
+void mrt_take(mrt_bytes *rest, uint32_t count, mrt_bytes *value);
+uint32_t mrt_read_byte(mrt_bytes *rest);
+uint64_t mrt_read_number(mrt_bytes *rest);
+mrt_reason mrt_read_reason(mrt_bytes *rest);
+
+// The packet at the front of `bytes`: how many of them its fixed header has, and the whole of it;
+// of a header that is not there yet, at least.
 typedef struct mrt_frame {
-    uint8_t header;
-    // Bytes of the fixed header.
-    uint8_t head_count;
-    uint32_t body_count;
+    uint32_t head_count;
+    uint32_t needed;
 } mrt_frame;
 
-// MRT_SUCCESS; MRT_MALFORMED_PACKET; MRT_UNSPECIFIED_ERROR where `*needed` bytes in all are not all
-// there yet.
-mrt_reason mrt_read_frame(const uint8_t *bytes, uint32_t count, mrt_frame *frame, uint32_t *needed);
+// MRT_SUCCESS; MRT_MALFORMED_PACKET; MRT_UNSPECIFIED_ERROR where it is not all there yet.
+mrt_reason mrt_read_frame(const uint8_t *bytes, uint32_t count, mrt_frame *frame);
 
 // A packet from the broker as an event. MRT_SUCCESS, MRT_MALFORMED_PACKET or MRT_PROTOCOL_ERROR.
 // `is_cut`: the end of the body is missing; then the fields that are there are read. A refused

@@ -283,7 +283,7 @@ static void a_full_store_refuses(void)
     while (mrt_send(&client, &message, &number) == MRT_IDLE) {
         count++;
     }
-    CHECK(count == RAM_BYTES / 34 && mrt_send(&client, &message, NULL) == MRT_ERROR_FULL);
+    CHECK(count == RAM_BYTES / 30 && mrt_send(&client, &message, NULL) == MRT_ERROR_FULL);
     CHECK(event_count == 0 && mrt_pending_count(&client) == count);
 }
 
@@ -291,7 +291,7 @@ static void a_full_store_drops_the_oldest_where_asked(void)
 {
     config.when_full = MRT_DROP_OLDEST;
     init(0, 0);
-    unsigned room = RAM_BYTES / 34;
+    unsigned room = RAM_BYTES / 30;
     for (unsigned i = 0; i < room + 3; i++) {
         CHECK(send_hello() == i + 1);
     }

@@ -90,7 +90,7 @@ mrt_config config = {
     .session_expiry_seconds = MRT_EXPIRY_DEFAULT,
 };
 
-static const uint8_t entropy[8] = {0, 0, 0, 0, 0, 0, 0, 0xFF};
+static const uint8_t entropy[8] = {0xFF};
 
 // MARK: The broker
 

@@ -111,11 +111,12 @@ typedef struct mrt_result {
     mrt_bytes refusals;
 } mrt_result;
 
-// The next receiver that was refused: its place in the list, from 0. False at the end.
+// The next receiver that was refused: its place in the list, from 0. `index` is UINT32_MAX before
+// the first. False at the end.
 bool mrt_next_refusal(mrt_bytes *refusals, uint32_t *index, mrt_reason *reason);
 
-// Reads answers and events: each takes its field off the front of `rest`, and says false, taking
-// nothing, where there is none.
+// Reads answers and events: each takes its field off the front of `rest`, and says false, with
+// nothing left there, where there is none.
 bool mrt_take_byte(mrt_bytes *rest, uint8_t *value);
 bool mrt_take_number(mrt_bytes *rest, uint64_t *value);
 bool mrt_take_string(mrt_bytes *rest, mrt_bytes *value);

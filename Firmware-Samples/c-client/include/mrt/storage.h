@@ -11,12 +11,13 @@ typedef struct mrt_storage {
     // Handed to both functions.
     void *context;
 
-    // Bytes in all. With sectors: a multiple of `sector`, and at least three of them.
+    // Bytes in all, less than 2^31. With sectors: a multiple of `sector`, and at least three of
+    // them.
     uint32_t size;
 
     // 0: volatile memory (RAM). Nothing is looked for at start. Otherwise it survives a loss of
-    // power: bytes that are erased together, a multiple of `unit`, at least 256. A message needs to
-    // fit one sector, with 80 bytes to spare (150 where a unit has 32). EEPROM and FRAM have no
+    // power: bytes that are erased together, a multiple of 32, at least 256. A message needs to fit
+    // one sector, with 60 bytes to spare (100 where a unit has 32). EEPROM and FRAM have no
     // sectors of their own; a quarter of the size does well.
     uint32_t sector;
 
