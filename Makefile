@@ -6,6 +6,7 @@
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
 #   make fuzz    bytes from strangers             make install martletd and martlet into PREFIX
 #   make micro   instructions of the hot path, against their limits
+#   make soak    half an hour of everyday life, with memory and latency by the minute
 #   make firmware, firmware-test: the samples for devices
 
 # Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
@@ -84,6 +85,12 @@ bench: deps
 	Bench/Scenarios/allocations release
 	.build/release/martlet-bench compare --write docs/PERFORMANCE.md $(ARGS) \
 	    $(SCENARIOS:%=Bench/Scenarios/%.json5)
+
+# Everyday life of a fleet on bad lines, for as long as one likes: make soak MINUTES=480
+MINUTES ?= 30
+.PHONY: soak
+soak: deps
+	MARTLET_SOAK_MINUTES=$(MINUTES) $(SWIFT) test --filter SoakTests
 
 # Instructions, retains and releases, and allocations of the hot path without sockets, against
 # Bench/Thresholds/instructions.txt. ARGS names cases: make micro ARGS=unicast

@@ -1,0 +1,219 @@
+// Hours of everyday life in one go: steady traffic of all kinds, lines that break, devices that sleep,
+// clients that come and vanish, a restart, a crash. Nothing may be lost, and nothing may grow.
+
+import Foundation
+import MartletClient
+import Testing
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(600))) struct SoakTests {
+        /// Seconds of each of the three lives of the broker. More by MARTLET_SOAK_MINUTES, which is
+        /// for all of them; docs/TESTING.md keeps the figures.
+        private static let lifeSeconds =
+            ProcessInfo.processInfo.environment["MARTLET_SOAK_MINUTES"]
+            .flatMap { Double($0) }.map { $0 * 20 } ?? 5
+        private static let samplesPerLife = 10
+
+        @Test func `a fleet on bad lines loses nothing, and the broker does not grow`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let soak = try await Soak(broker)
+            try await soak.begin()
+            print(SoakSample.heading)
+            var lives: [[SoakSample]] = []
+            for life in 0..<3 {
+                if life > 0 {
+                    try await soak.quiet()
+                    // The first life ends in order, the second one does not.
+                    if life == 1 { try await broker.stop() } else { try await broker.killNow() }
+                    try await broker.start()
+                    soak.goOn()
+                }
+                lives.append(
+                    try await soak.live(seconds: Self.lifeSeconds, samples: Self.samplesPerLife))
+            }
+            try await soak.end()
+            for samples in lives { check(samples) }
+            try await broker.stop()
+            #expect(try await broker.verifyStore() == .code(0))
+        }
+
+        /// After the first three of ten, a life is as it will be.
+        private func check(_ samples: [SoakSample]) {
+            let settled = samples.dropFirst(Self.samplesPerLife * 3 / 10).map(\.gauges)
+            let first = settled.first!
+            // A tenth, and what a few more blocks of the allocator are.
+            let bound = first.anonymousKilobytes * 11 / 10 + 2_048
+            let largest = settled.map(\.anonymousKilobytes).max()!
+            #expect(largest <= bound, "\(first.anonymousKilobytes) KiB grew to \(largest)")
+            // Connections that come and go at any moment: those of the link, twice, and of the churn.
+            let descriptors = settled.map(\.descriptorCount)
+            #expect(descriptors.max()! - descriptors.min()! <= 16, "\(descriptors)")
+        }
+    }
+}
+
+/// All that goes on at once, and what it has to come to.
+private final class Soak {
+    private let broker: TestBroker
+    private let link: FlappingLink
+    private let churn: Churn
+    /// Of these the first half is on the line that breaks.
+    private var receivers: [SoakReceiver] = []
+    /// Away most of the time.
+    private let sleeper: SoakReceiver
+    private let watcher: SoakReceiver
+    /// Each lane with those who must receive all of it.
+    private var lanes: [(lane: SoakLane, receivers: [SoakReceiver])] = []
+    private var senders: [Task<Void, any Error>] = []
+    private let start = ContinuousClock.now
+    private var lastCut = ContinuousClock.now - .seconds(72)
+
+    /// Seconds that the sleeper is away, and then there, at most.
+    private static let longestNap = 3.0
+    private static let cutInterval = 75.0
+
+    init(_ broker: TestBroker) async throws {
+        self.broker = broker
+        let link = try FlappingLink(to: broker.tlsPort)
+        self.link = link
+        churn = Churn(port: broker.plainPort, pauseSeconds: 0.2)
+        func receiver(_ user: String, isOnLink: Bool) throws -> SoakReceiver {
+            SoakReceiver(user, try Self.settings(broker, user, isOnLink ? link : nil))
+        }
+        for number in 0..<6 {
+            receivers.append(try receiver("soak-\(number)", isOnLink: number < 3))
+        }
+        sleeper = try receiver("sleeper", isOnLink: false)
+        watcher = try receiver("watcher", isOnLink: false)
+    }
+
+    private static func settings(
+        _ broker: TestBroker, _ user: String, _ link: FlappingLink?
+    ) throws -> ClientSettings {
+        var settings = try broker.settings(user)
+        if let link { settings.server = ServerAddress(host: "localhost", port: link.port) }
+        return settings
+    }
+
+    func begin() async throws {
+        for receiver in receivers + [sleeper, watcher] { try await receiver.open() }
+        for receiver in receivers { try await receiver.client!.subscribe(to: "soak/+/state") }
+        try await watcher.client!.subscribe(to: "soak/wills", grade: .once)
+        // Half of the senders are on the line that breaks, too.
+        var clients: [Client] = []
+        for number in 0..<4 {
+            let user = "sender-\(number)"
+            let settings = try Self.settings(broker, user, number % 2 == 0 ? link : nil)
+            clients.append(try await connected(Client(settings)))
+        }
+        let group = try await clients[0].createGroup(title: "soak")
+        for receiver in receivers { try await receiver.client!.joinGroup(group) }
+        for (number, receiver) in receivers.enumerated() {
+            let grade: Grade = number % 2 == 0 ? .durable : .once
+            let lane = SoakLane("user-\(number)", to: .user(receiver.user), grade, perSecond: 40)
+            send(lane, clients[number % 4], to: [receiver])
+        }
+        send(
+            SoakLane("group", to: .group(group), .durable, perSecond: 5), clients[0], to: receivers)
+        send(
+            SoakLane("topic", to: .topic("soak/7/state"), .once, perSecond: 5), clients[1],
+            to: receivers)
+        send(
+            SoakLane("sleeper", to: .user("sleeper"), .once, perSecond: 10), clients[2],
+            to: [sleeper])
+        send(
+            SoakLane("everybody", to: .everybody, .durable, perSecond: 1), clients[3],
+            to: receivers + [sleeper, watcher])
+        churn.resume()
+    }
+
+    private func send(_ lane: SoakLane, _ client: Client, to receivers: [SoakReceiver]) {
+        lanes.append((lane, receivers))
+        senders.append(Task { try await lane.run(client) })
+    }
+
+    /// Lets it all go on, with a line that breaks and a device that sleeps and wakes.
+    func live(seconds: Double, samples: Int) async throws -> [SoakSample] {
+        var result: [SoakSample] = []
+        for number in 0..<samples {
+            let end = ContinuousClock.now + .seconds(seconds / Double(samples))
+            _ = takeLatencies()
+            let nap = min(Self.longestNap, seconds / Double(samples) / 2)
+            repeat {
+                cutLink()
+                await sleeper.close()
+                await Deadline(seconds: nap).wait()
+                try await sleeper.open()
+                await Deadline(seconds: nap).wait()
+            } while ContinuousClock.now < end
+            result.append(try sample())
+            print(result[number])
+        }
+        return result
+    }
+
+    /// Not so often that its clients take it for dead, and wait longer and longer.
+    private func cutLink() {
+        guard ContinuousClock.now - lastCut > .seconds(Self.cutInterval) else { return }
+        link.cut()
+        lastCut = ContinuousClock.now
+    }
+
+    private func takeLatencies() -> [Double] {
+        receivers.flatMap { $0.takeLatencies() }
+    }
+
+    private func sample() throws -> SoakSample {
+        SoakSample(
+            minutes: (ContinuousClock.now - start) / .seconds(60),
+            gauges: try ProcessGauges(broker.process),
+            connected: try broker.counter("clients/connected"),
+            stored: try broker.counter("messages/stored"),
+            storeBytes: try broker.counter("store/used/bytes"),
+            milliseconds: takeLatencies())
+    }
+
+    /// Before the broker's end: whose will has to come is certain for those only who were gone before.
+    func quiet() async throws {
+        try await churn.pause()
+        try await wills()
+    }
+
+    private func wills() async throws {
+        do {
+            try await eventually("all wills") { churn.wills.isSubset(of: watcher.wills) }
+        } catch {
+            let missing = churn.wills.subtracting(watcher.wills).sorted()
+            throw TestFailure("\(error): \(missing) of \(churn.cycleCount)")
+        }
+    }
+
+    func goOn() { churn.resume() }
+
+    /// Waits until all that was acknowledged has arrived.
+    func end() async throws {
+        for (lane, _) in lanes { lane.end() }
+        for sender in senders { try await sender.value }
+        try await quiet()
+        churn.stop()
+        for (lane, receivers) in lanes {
+            // A client whose line broke often waits up to two minutes before it comes again.
+            try await eventually(within: 150, "all of \(lane.name)") {
+                receivers.allSatisfy { $0.has(lane) }
+            }
+            #expect(lane.acknowledged > 0)
+        }
+        #expect(churn.wills == watcher.wills, "wills of clients that said good-bye")
+        #expect(churn.failures == [] && churn.cycleCount > 0)
+        for receiver in receivers + [sleeper, watcher] {
+            #expect(receiver.violations == [])
+            await receiver.close()
+        }
+        link.end()
+        let sent = lanes.map(\.lane.acknowledged).reduce(0, +)
+        let marked = (receivers + [sleeper, watcher]).map(\.markedCount).reduce(0, +)
+        print("soak: \(sent) acknowledged, \(marked) possible duplicates, \(churn.cycleCount) came")
+    }
+}
