@@ -57,6 +57,7 @@ receive_all() {
     lose_power
 }
 
+use_key
 start_broker
 source "$directory/data/dev.env"
 
@@ -115,6 +116,25 @@ receive_all "$directory/bob.log"
 expect_texts "$directory/bob.log" crash 200
 passed "a broker that was killed in the middle: all 200 arrived"
 
+# The same with grade once, and the sender dies too: then not even a mark is allowed.
+: >"$directory/alice.log"
+launch "$directory/alice.log" alice alice --to bob --grade 2 --text once --count 300
+wait_for "$directory/alice.log" '^result' 20
+kill_broker
+lose_power
+start_broker
+run alice alice >"$directory/alice2.log"
+stored=$(grep -c '^stored number' "$directory/alice.log")
+: >"$directory/bob.log"
+receive_all "$directory/bob.log"
+found=$(grep -c 'text=once' "$directory/bob.log")
+# The last one may have been stored and not told.
+[ "$found" -ge "$stored" ] || fail "$found of $stored messages 'once' arrived"
+[ -z "$(sed -n 's/^message .* text=\(once .*\)/\1/p' "$directory/bob.log" | sort | uniq -d)" ] ||
+    fail "a message of grade once arrived twice"
+! grep -q ' duplicate text=once' "$directory/bob.log" || fail "a message of grade once is in doubt"
+passed "grade once, sender and broker killed: $stored stored, all arrived, none twice or in doubt"
+
 : >"$directory/bob.log"
 launch "$directory/bob.log" bob bob --listen 0 --receive-bytes 200
 wait_for "$directory/bob.log" '^connected' 1
@@ -140,6 +160,17 @@ grep -q 'bad credential' "$directory/refused.log" || fail "no reason for a wrong
 passed "a wrong token is refused for good"
 
 if [ "$scheme" = tls ]; then
+    timeout 60 $emulator "$node" --server "tls://localhost:$tls_port" --psk-identity demo/alice \
+        --psk "$key" --to bob --text "by key" >"$directory/psk.log" || fail "no login with a key"
+    : >"$directory/bob.log"
+    launch "$directory/bob.log" bob bob --listen 0
+    wait_for "$directory/bob.log" 'from=alice text=by key' 1
+    lose_power
+    launch "$directory/psk.log" alice psk --psk-identity demo/alice --psk "${key//[0-4]/5}"
+    wait_for "$directory/psk.log" '^disconnected' 1
+    lose_power
+    passed "a pre-shared key lets in without certificate and token, and a wrong one does not"
+
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=other \
         -keyout "$directory/other.key" -out "$directory/other.pem" 2>/dev/null
     MARTLET_CA=$directory/other.pem

@@ -44,11 +44,21 @@ choose_ports() {
 }
 choose_ports
 
+# More options for the broker.
+broker_options=()
+
+# Lets alice in with a pre-shared key: $key, in hexadecimal.
+use_key() {
+    key=$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')
+    (umask 077 && echo "demo/alice:$key" >"$directory/keys")
+    broker_options+=(--set "tls.pskFile=\"$directory/keys\"" --set 'tls.clientApp="demo"')
+}
+
 start_broker() {
     local attempt
     for attempt in 1 2 3 4 5; do
         "$martletd" --dev --data="$directory/data" --listen="tls://localhost:$tls_port" \
-            --listen="tcp://127.0.0.1:$tcp_port?anonymous" >"$directory/broker.log" 2>&1 &
+            --listen="tcp://127.0.0.1:$tcp_port?anonymous" "${broker_options[@]}" >"$directory/broker.log" 2>&1 &
         broker=$!
         wait_for "$directory/broker.log" 'state=ready\|is in use' 1
         ! grep -q 'is in use' "$directory/broker.log" || { choose_ports; continue; }

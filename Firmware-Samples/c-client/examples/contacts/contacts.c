@@ -198,8 +198,9 @@ int main(int argc, char **argv)
     }
     mrt_storage storage = mrt_ram_storage(ram, sizeof ram);
     const mrt_record record = {0, 0};
+    const mrt_proof proof = {.authority_file = argv[3]};
     const mrt_config config = {
-        .transport = mrt_server_transport(&socket, argv[2], argv[3]),
+        .transport = mrt_server_transport(&socket, argv[2], &proof),
         .storage = &storage,
         .happened = happened,
         .context = &device,

@@ -30,7 +30,7 @@ typedef struct node_state {
 
 typedef struct node_options {
     const char *server;
-    const char *authority;
+    mrt_proof proof;
     const char *token;
     const char *device;
     const char *state_directory;
@@ -51,6 +51,8 @@ static void usage(void)
           "  --server tls://HOST:PORT or tcp://HOST:PORT\n"
           "  --ca FILE              the authority that signed the broker's certificate\n"
           "  --token TOKEN\n"
+          "  --psk-identity NAME    in place of both: a key that the broker has too\n"
+          "  --psk HEX\n"
           "  --device NAME          tells the devices of one user apart\n"
           "  --state DIRECTORY      keeps record and unsent messages over a restart\n"
           "  --to USER | --group ID | --everybody | --topic T\n"
@@ -271,7 +273,9 @@ static bool read_value(node_options *options, const char *name, const char *valu
         const char **place;
     } texts[] = {
         {"--server", &options->server},
-        {"--ca", &options->authority},
+        {"--ca", &options->proof.authority_file},
+        {"--psk-identity", &options->proof.psk_identity},
+        {"--psk", &options->proof.psk},
         {"--token", &options->token},
         {"--device", &options->device},
         {"--state", &options->state_directory},
@@ -332,7 +336,7 @@ int main(int argc, char **argv)
     static uint8_t ram[RAM_BYTES];
     node_options options = {
         .server = "tls://localhost:8883",
-        .authority = "ca.pem",
+        .proof = {.authority_file = "ca.pem"},
         .device = "",
         .message = {.grade = MRT_DURABLE},
         .receive_bytes = RECEIVE_BYTES,
@@ -357,7 +361,7 @@ int main(int argc, char **argv)
     node.listen_count = options.listen_count;
     node.listens_for_ever = options.listens_for_ever;
     mrt_config config = {
-        .transport = mrt_server_transport(&node.socket, options.server, options.authority),
+        .transport = mrt_server_transport(&node.socket, options.server, &options.proof),
         .storage = &storage,
         .happened = happened,
         .context = &node,

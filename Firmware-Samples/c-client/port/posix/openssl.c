@@ -10,6 +10,7 @@
 #include <openssl/x509v3.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct tls_line {
     mrt_socket *socket;
@@ -20,6 +21,39 @@ typedef struct tls_line {
 } tls_line;
 
 static tls_line line;
+
+// The pre-shared key, where there is one. OpenSSL takes it for TLS 1.2 and 1.3 alike.
+static struct {
+    const char *identity;
+    uint8_t key[MRT_PSK_MAXIMUM];
+    uint32_t count;
+} psk;
+
+static unsigned give_psk(SSL *session, const char *hint, char *identity, unsigned identity_room,
+    unsigned char *key, unsigned key_room)
+{
+    (void)session;
+    (void)hint;
+    if (strlen(psk.identity) >= identity_room || psk.count > key_room) {
+        return 0;
+    }
+    strcpy(identity, psk.identity);
+    memcpy(key, psk.key, psk.count);
+    return psk.count;
+}
+
+// Whether the proof can be read.
+static bool take_proof(const mrt_proof *proof)
+{
+    if (proof->psk_identity == NULL) {
+        return SSL_CTX_load_verify_locations(line.context, proof->authority_file, NULL) == 1;
+    }
+    psk.identity = proof->psk_identity;
+    psk.count = mrt_psk_bytes(proof, psk.key);
+    SSL_CTX_set_psk_client_callback(line.context, give_psk);
+    // A broker that wants to prove itself otherwise has no key.
+    return psk.count > 0 && SSL_CTX_set_cipher_list(line.context, "PSK") == 1;
+}
 
 // 0 where the library waits for the socket, -1 where the line is dead.
 static int32_t outcome(int result)
@@ -120,16 +154,15 @@ static int32_t tls_receive(void *context, uint8_t *bytes, uint32_t count)
     return result == 1 ? (int32_t)received : outcome(result);
 }
 
-const mrt_transport *mrt_tls_transport(mrt_socket *socket, const char *authority_file)
+const mrt_transport *mrt_tls_transport(mrt_socket *socket, const mrt_proof *proof)
 {
     static const mrt_transport transport = {NULL, tls_link, tls_send, tls_receive};
     // OpenSSL writes to sockets that the peer has closed.
     signal(SIGPIPE, SIG_IGN);
     line.socket = socket;
     line.context = SSL_CTX_new(TLS_client_method());
-    if (line.context == NULL
-        || SSL_CTX_load_verify_locations(line.context, authority_file, NULL) != 1) {
-        fprintf(stderr, "tls: cannot read %s\n", authority_file);
+    if (line.context == NULL || !take_proof(proof)) {
+        fprintf(stderr, "tls: no authority and no key to believe the broker by\n");
         return NULL;
     }
     SSL_CTX_set_min_proto_version(line.context, TLS1_2_VERSION);

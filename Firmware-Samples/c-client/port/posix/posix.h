@@ -29,16 +29,31 @@ int32_t mrt_socket_link(void *context, bool wanted);
 int32_t mrt_socket_send(void *context, const uint8_t *bytes, uint32_t count);
 int32_t mrt_socket_receive(void *context, uint8_t *bytes, uint32_t count);
 
+// How broker and device prove who they are to each other.
+typedef struct mrt_proof {
+    // The broker has to prove `host` by a certificate that this file (PEM) signed; the device has a
+    // token.
+    const char *authority_file;
+    // Or, where there is an identity, both have the same key, and the device needs no token. In
+    // hexadecimal, as in the broker's file of keys; 16 to 32 bytes.
+    const char *psk_identity;
+    const char *psk;
+} mrt_proof;
+
+enum { MRT_PSK_MAXIMUM = 32 };
+
+// The bytes of a pre-shared key; 0 where it is none.
+uint32_t mrt_psk_bytes(const mrt_proof *proof, uint8_t key[MRT_PSK_MAXIMUM]);
+
 // TLS over such a socket, by OpenSSL (openssl.c) or mbedTLS (mbedtls.c): a program links one of
-// them, and has one connection. The broker has to prove `host` by a certificate that
-// `authority_file` (PEM) signed. NULL, with a line on standard error, where the file cannot be
-// read.
-const mrt_transport *mrt_tls_transport(mrt_socket *socket, const char *authority_file);
+// them, and has one connection. A reconnect is a short handshake where the broker gave a ticket.
+// NULL, with a line on standard error, where the proof cannot be read.
+const mrt_transport *mrt_tls_transport(mrt_socket *socket, const mrt_proof *proof);
 
 // The transport for "tls://HOST:PORT" or "tcp://HOST:PORT"; one per program. NULL, with a line on
 // standard error, where that cannot be.
 const mrt_transport *mrt_server_transport(
-    mrt_socket *socket, const char *server, const char *authority_file);
+    mrt_socket *socket, const char *server, const mrt_proof *proof);
 
 // Milliseconds of the monotonic clock, which wraps.
 uint32_t mrt_clock_ms(void);

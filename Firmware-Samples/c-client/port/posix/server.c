@@ -5,10 +5,26 @@
 #include "posix.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+uint32_t mrt_psk_bytes(const mrt_proof *proof, uint8_t key[MRT_PSK_MAXIMUM])
+{
+    uint32_t count = 0;
+    for (const char *next = proof->psk; next != NULL && *next != '\0'; next += 2) {
+        char pair[3] = {next[0], next[1], '\0'};
+        char *end = NULL;
+        unsigned long byte = strtoul(pair, &end, 16);
+        if (end != pair + 2 || count == MRT_PSK_MAXIMUM) {
+            return 0;
+        }
+        key[count++] = (uint8_t)byte;
+    }
+    return count;
+}
+
 const mrt_transport *mrt_server_transport(
-    mrt_socket *socket, const char *server, const char *authority_file)
+    mrt_socket *socket, const char *server, const mrt_proof *proof)
 {
     static mrt_transport tcp = {
         NULL, mrt_socket_link, mrt_socket_send, mrt_socket_receive};
@@ -23,7 +39,7 @@ const mrt_transport *mrt_server_transport(
     snprintf(host, sizeof host, "%.*s", (int)(port - address), address);
     mrt_socket_init(socket, host, port + 1);
     if (strncmp(server, "tls://", strlen("tls://")) == 0) {
-        return mrt_tls_transport(socket, authority_file);
+        return mrt_tls_transport(socket, proof);
     }
     tcp.context = socket;
     return &tcp;
