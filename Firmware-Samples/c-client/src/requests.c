@@ -220,33 +220,3 @@ mrt_status mrt_set_group_allow_list(
         ? MRT_ERROR_INVALID
         : mrt_request_fields(client, SET_ALLOW_LIST, fields, 3, id);
 }
-
-// MARK: Answers
-
-bool mrt_take_byte(mrt_bytes *rest, uint8_t *value)
-{
-    *value = (uint8_t)mrt_read_byte(rest);
-    return rest->bytes != NULL;
-}
-
-bool mrt_take_number(mrt_bytes *rest, uint64_t *value)
-{
-    *value = mrt_read_number(rest);
-    return rest->bytes != NULL;
-}
-
-bool mrt_take_string(mrt_bytes *rest, mrt_bytes *value)
-{
-    mrt_take(rest, mrt_read_byte(rest), value);
-    return rest->bytes != NULL;
-}
-
-bool mrt_next_refusal(mrt_bytes *refusals, uint32_t *index, mrt_reason *reason)
-{
-    uint64_t next = mrt_read_number(refusals);
-    *reason = mrt_read_reason(refusals);
-    bool is_one = refusals->bytes != NULL && *reason >= MRT_UNSPECIFIED_ERROR
-        && next < MRT_LIST_MAXIMUM && (uint32_t)next + 1 > *index + 1;
-    *index = (uint32_t)next;
-    return is_one;
-}

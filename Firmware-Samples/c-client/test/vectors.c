@@ -2,67 +2,13 @@
 // broker is decoded and its meaning compared, what a client sends is encoded from its meaning and
 // its bytes compared. Usage: vectors FILE...
 
-#include "check.h"
+#include "meaning.h"
+#include "mrt/answers.h"
 #include "wire.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 
-enum { BYTES_MAXIMUM = 2048, LINE_MAXIMUM = 8192 };
-
 static unsigned encoded, decoded, refused, passed_over;
-
-// MARK: Text
-
-static int digit(char character)
-{
-    return isdigit((unsigned char)character) ? character - '0' : (toupper(character) - 'A' + 10);
-}
-
-static uint16_t from_hex(const char *text, uint8_t *bytes)
-{
-    uint16_t count = 0;
-    for (; text[0] != '\0' && text[1] != '\0'; text += 2) {
-        CHECK(count < BYTES_MAXIMUM);
-        bytes[count++] = (uint8_t)(digit(text[0]) * 16 + digit(text[1]));
-    }
-    return count;
-}
-
-// Appends to the text that is being built.
-typedef struct text {
-    char characters[LINE_MAXIMUM];
-    size_t count;
-} text;
-
-static void add(text *text, const char *format, uint64_t number)
-{
-    text->count += (size_t)snprintf(
-        text->characters + text->count, sizeof text->characters - text->count, format, number);
-    CHECK(text->count < sizeof text->characters);
-}
-
-static void add_bytes(text *text, const char *key, const uint8_t *bytes, size_t count)
-{
-    add(text, key, 0);
-    for (size_t i = 0; i < count; i++) {
-        bool is_plain = bytes[i] >= '!' && bytes[i] <= '~' && bytes[i] != '%';
-        if (is_plain) {
-            text->characters[text->count++] = (char)bytes[i];
-            text->characters[text->count] = '\0';
-            CHECK(text->count + 1 < sizeof text->characters);
-        } else {
-            add(text, "%%%02" PRIX64, bytes[i]);
-        }
-    }
-}
-
-static void add_mark(text *text, const char *mark, bool is_set)
-{
-    if (is_set) {
-        add(text, mark, 0);
-    }
-}
 
 // MARK: From the broker
 
@@ -243,70 +189,6 @@ static void check_from_broker(const char *name, uint8_t *bytes, uint16_t count, 
 
 // MARK: To the broker
 
-// A meaning as its words, with percent signs undone.
-typedef struct word {
-    char key[32];
-    uint8_t value[BYTES_MAXIMUM];
-    uint16_t count;
-} word;
-
-typedef struct meaning {
-    word words[20];
-    unsigned count;
-} meaning;
-
-static void read_words(meaning *meaning, const char *line)
-{
-    meaning->count = 0;
-    while (*line != '\0') {
-        CHECK(meaning->count < 20);
-        word *word = &meaning->words[meaning->count++];
-        memset(word, 0, sizeof *word);
-        size_t key = strcspn(line, "= ");
-        snprintf(word->key, sizeof word->key, "%.*s", (int)key, line);
-        line += key;
-        if (*line == '=') {
-            for (line++; *line != '\0' && *line != ' '; line++) {
-                int value = (unsigned char)*line;
-                if (*line == '%') {
-                    value = digit(line[1]) * 16 + digit(line[2]);
-                    line += 2;
-                }
-                CHECK(word->count + 1 < BYTES_MAXIMUM);
-                word->value[word->count++] = (uint8_t)value;
-            }
-        }
-        line += *line == ' ' ? 1 : 0;
-    }
-}
-
-static const word *find(const meaning *meaning, const char *key)
-{
-    for (unsigned i = 0; i < meaning->count; i++) {
-        if (strcmp(meaning->words[i].key, key) == 0) {
-            return &meaning->words[i];
-        }
-    }
-    return NULL;
-}
-
-static mrt_bytes bytes_of(const meaning *meaning, const char *key)
-{
-    const word *word = find(meaning, key);
-    mrt_bytes bytes = {0};
-    if (word != NULL) {
-        bytes.bytes = word->value;
-        bytes.count = word->count;
-    }
-    return bytes;
-}
-
-static uint64_t number_of(const meaning *meaning, const char *key)
-{
-    const word *word = find(meaning, key);
-    return word == NULL ? 0 : strtoull((const char *)word->value, NULL, 10);
-}
-
 // Numbers separated by commas; the first is an epoch in hexadecimal.
 static uint64_t part_of(const meaning *meaning, const char *key, int part)
 {
@@ -350,20 +232,6 @@ static void encode_connect(mrt_writer *writer, const meaning *meaning)
         client.log.transmitted = (uint32_t)part_of(meaning, "outbox", 2);
     }
     mrt_write_packet(writer, mrt_body_connect, &client);
-}
-
-static uint16_t split(mrt_bytes text, mrt_bytes *parts)
-{
-    uint16_t count = 0;
-    uint16_t start = 0;
-    for (uint16_t i = 0; i <= text.count; i++) {
-        if (i == text.count || text.bytes[i] == ',') {
-            parts[count].bytes = text.bytes + start;
-            parts[count++].count = (uint16_t)(i - start);
-            start = (uint16_t)(i + 1);
-        }
-    }
-    return count;
 }
 
 static void encode_send(mrt_writer *writer, const meaning *meaning)
@@ -461,23 +329,16 @@ static void check_to_broker(
     }
 }
 
-static void check_line(char *line)
+static void check_line(char *fields[5])
 {
     static const char incomplete[] = "error=incomplete:";
-    char *fields[5];
-    for (int i = 0; i < 5; i++) {
-        CHECK(line != NULL);
-        fields[i] = line;
-        line = strchr(line, '\t');
-        if (line != NULL) {
-            *line++ = '\0';
-        }
-    }
     uint8_t bytes[BYTES_MAXIMUM];
     uint16_t count = from_hex(fields[3], bytes);
     if (strcmp(fields[1], "MRT1") != 0) {
-        passed_over++;
-    } else if (strncmp(fields[4], incomplete, strlen(incomplete)) == 0) {
+        // A part of a packet: parts.c.
+        return;
+    }
+    if (strncmp(fields[4], incomplete, strlen(incomplete)) == 0) {
         mrt_frame frame;
         CHECK(mrt_read_frame(bytes, count, &frame) == MRT_UNSPECIFIED_ERROR);
         CHECK(frame.needed == strtoul(fields[4] + strlen(incomplete), NULL, 10));
@@ -491,19 +352,7 @@ static void check_line(char *line)
 
 int main(int argc, char **argv)
 {
-    static char line[LINE_MAXIMUM];
-    for (int i = 1; i < argc; i++) {
-        FILE *file = fopen(argv[i], "r");
-        CHECK(file != NULL);
-        while (fgets(line, sizeof line, file) != NULL) {
-            CHECK(strchr(line, '\n') != NULL);
-            line[strcspn(line, "\n")] = '\0';
-            if (line[0] != '#' && line[0] != '\0') {
-                check_line(line);
-            }
-        }
-        fclose(file);
-    }
+    read_lines(argc - 1, argv + 1, check_line);
     printf("vectors: %u encoded, %u decoded, %u refused; %u are not a client's business\n", encoded,
         decoded, refused, passed_over);
     // A reader that finds nothing would pass everything.

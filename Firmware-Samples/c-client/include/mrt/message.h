@@ -107,18 +107,8 @@ typedef struct mrt_result {
     mrt_bytes message_id;
     // Receivers that did not get it, of a send that was accepted.
     uint64_t refused_count;
-    // Those that are named, for mrt_next_refusal.
+    // Those that are named, for mrt_next_refusal (mrt/answers.h).
     mrt_bytes refusals;
 } mrt_result;
-
-// The next receiver that was refused: its place in the list, from 0. `index` is UINT32_MAX before
-// the first. False at the end.
-bool mrt_next_refusal(mrt_bytes *refusals, uint32_t *index, mrt_reason *reason);
-
-// Reads answers and events: each takes its field off the front of `rest`, and says false, with
-// nothing left there, where there is none.
-bool mrt_take_byte(mrt_bytes *rest, uint8_t *value);
-bool mrt_take_number(mrt_bytes *rest, uint64_t *value);
-bool mrt_take_string(mrt_bytes *rest, mrt_bytes *value);
 
 #endif

@@ -5,6 +5,7 @@
 #ifndef MRT_REQUESTS_H
 #define MRT_REQUESTS_H
 
+#include "mrt/answers.h"
 #include "mrt/client.h"
 
 // Topics that match the filter arrive, with at most this grade.
@@ -17,8 +18,7 @@ mrt_status mrt_set_will(
     mrt_client *client, const mrt_message *message, uint32_t delay_seconds, uint64_t *id);
 mrt_status mrt_clear_will(mrt_client *client, uint64_t *id);
 
-// Whether a user is there. The answer: a byte (1 online), a number (since, Unix ms), a number of
-// devices, that many strings.
+// Whether a user is there: mrt_read_presence.
 mrt_status mrt_ask_presence(mrt_client *client, mrt_bytes user, uint64_t *id);
 
 // Groups (section 6, "Groups"). Lists of users have at most 1,000; a null list with a count of 0 is
@@ -40,9 +40,8 @@ mrt_status mrt_leave_group(mrt_client *client, mrt_bytes group, uint64_t *id);
 // Answered with MRT_KICKED_OUT.
 mrt_status mrt_kick(mrt_client *client, mrt_bytes group, mrt_bytes user, uint64_t *id);
 mrt_status mrt_ban(mrt_client *client, mrt_bytes group, mrt_bytes user, uint64_t *id);
-// In pages, each beginning behind `after`; empty asks for the first. Read the answer with
-// mrt_take_byte (1: more follow) and then, for each group, mrt_take_string twice (id, title) and
-// mrt_take_byte (own).
+// In pages, each beginning behind `after`; empty asks for the first. mrt_read_groups,
+// mrt_read_description.
 mrt_status mrt_list_groups(mrt_client *client, mrt_bytes after, uint64_t *id);
 mrt_status mrt_describe_group(
     mrt_client *client, mrt_bytes group, mrt_bytes after, uint64_t *id);
