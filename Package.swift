@@ -98,7 +98,7 @@ let package = Package(
             name: "martlet-bench",
             dependencies: [
                 "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Configuration",
-                "Threads", "CLinuxShims", "COpenSSL",
+                "Threads", "CLinuxShims", "COpenSSL", "CLMDB",
             ], swiftSettings: hot),
         .executableTarget(
             name: "martlet-micro",

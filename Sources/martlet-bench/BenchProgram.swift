@@ -47,6 +47,9 @@ enum BenchProgram {
         if let known = arguments.first.flatMap(Scenario.named) {
             scenario = known
             arguments.removeFirst()
+        } else if let word = arguments.first, ["pub", "sub"].contains(word) {
+            throw UsageError(
+                "\(word) is one half of a load; here one program is both: fanout, unicast or fanin")
         } else {
             scenario = try Scenario.takeSubcommand(from: &arguments)
         }
@@ -61,6 +64,7 @@ enum BenchProgram {
             let report = try measure(plan)
             report.write()
             if let file = plan.htmlFile { try SmallFile.write(report.html, to: file) }
+            if report.failure != nil, report.tally.connected == 0 { return .notConnected }
             return report.isClean ? .success : .failure
         } catch let error as UsageError {
             StandardStream.error.print("martlet-bench: \(error.message)")

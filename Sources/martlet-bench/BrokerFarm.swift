@@ -51,6 +51,7 @@ struct BrokerFarm: ~Copyable {
             Subject(name: "martlet-mqtt5", broker: "martlet", dialect: .mqtt5),
             Subject(name: "mosquitto", broker: "mosquitto", dialect: .mqtt311),
             Subject(name: "nats", broker: "nats", dialect: .mqtt311),
+            Subject(name: "flashmq", broker: "flashmq", dialect: .mqtt311),
         ]
     }
 
@@ -92,6 +93,33 @@ struct BrokerFarm: ~Copyable {
                 mqtt { host: 127.0.0.1, port: {port} }
                 """,
             hasTLS: false),
+        // Not in Debian: whoever has built it puts it on the path. More than one thread costs it
+        // more per message than it gains.
+        BrokerRecipe(
+            name: "flashmq", command: "flashmq --config-file {configuration}",
+            configuration: """
+                allow_anonymous true
+                thread_count 1
+                quiet true
+                log_level error
+                storage_dir {directory}
+                max_qos_msg_pending_per_client 65000
+                max_qos_bytes_pending_per_client 100000000
+                listen {
+                  protocol mqtt
+                  inet4_bind_address 127.0.0.1
+                  inet_protocol ip4
+                  port {port}
+                }
+                listen {
+                  protocol mqtt
+                  inet4_bind_address 127.0.0.1
+                  inet_protocol ip4
+                  port {tlsPort}
+                  fullchain {certificate}
+                  privkey {key}
+                }
+                """),
     ]
 
     /// Makes the brokers of a scenario file known.
@@ -119,6 +147,7 @@ struct BrokerFarm: ~Copyable {
         let recipe = recipe(of: subject.broker)
         guard plan.tls == nil || recipe.hasTLS else { return false }
         let broker = try started(recipe, probe: subject.dialect)
+        BrokerFarm.awaitQuiet(broker.process)
         plan.host = "127.0.0.1"
         plan.port = plan.tls == nil ? broker.port : broker.tlsPort
         plan.brokerProcess = Int(broker.process)
@@ -157,9 +186,7 @@ struct BrokerFarm: ~Copyable {
         if let broker = running.first(where: { $0.name == recipe.name }) { return broker }
         // Others need the certificate that Martlet makes.
         if recipe.name != "martlet", recipe.hasTLS { _ = try certificate() }
-        starts += 1
-        let own = "\(directory)/\(recipe.name)-\(starts)"
-        guard mkdir(own, 0o700) == 0 else { throw BenchFailure("cannot make \(own)") }
+        let own = try makeDirectory(recipe.name)
         let port = try BrokerFarm.freePort()
         let tlsPort = try BrokerFarm.freePort()
         try SmallFile.write(
@@ -183,6 +210,14 @@ struct BrokerFarm: ~Copyable {
                     log: "/dev/null"))
         }
         return broker
+    }
+
+    /// A new one, of which nothing is left in the end.
+    mutating func makeDirectory(_ name: String) throws(BenchFailure) -> String {
+        starts += 1
+        let own = "\(directory)/\(name)-\(starts)"
+        guard mkdir(own, 0o700) == 0 else { throw BenchFailure("cannot make \(own)") }
+        return own
     }
 
     private func fill(
@@ -236,6 +271,19 @@ struct BrokerFarm: ~Copyable {
             String(decoding: $0.suffix(1000), as: UTF8.self)
         }
         throw BenchFailure("\(broker.name) does not answer:\n\(text ?? "")")
+    }
+
+    /// Waits until a broker is done with the load before: it may still be closing ten thousand
+    /// connections. At most five seconds, for one that is never quiet.
+    private static func awaitQuiet(_ process: pid_t) {
+        let source = CostSource.process(Int(process))
+        var before = source.read()?.cpuNanoseconds
+        for _ in 0..<50 {
+            usleep(100_000)
+            let now = source.read()?.cpuNanoseconds
+            guard let spent = before, let now, now - spent > 5_000_000 else { return }
+            before = now
+        }
     }
 
     // MARK: - Processes

@@ -38,9 +38,10 @@ enum CompareOption: String, OptionRules {
               scenarios: [
                   // `load` is a command line of martlet-bench without address, dialect and pace of
                   // time. `measure` says what is compared: cpu (seconds per million), rate, p50,
-                  // p99 or idle (bytes); an interval may stand before it: "drain rate". `goal`
-                  // holds Martlet to a multiple of the floor, or to be so many times better than
-                  // the best of the others.
+                  // p99, idle (bytes of a connection), written (bytes to the disk each) or memory
+                  // (bytes held each); an interval may stand before it: "drain rate". `goal` holds
+                  // Martlet to a multiple of the floor, or to be so many times better than the
+                  // best of the others. The floor of an offline load is LMDB alone.
                   {name: "fan-out 1000", load: "fanout -c 1000 -F 16", measure: "cpu",
                    goal: {floor: 1.5, best: 2}},
                   // A new process for each measurement, and only for some subjects.
@@ -55,8 +56,8 @@ enum CompareOption: String, OptionRules {
               ],
           }
 
-        Built in: floor, martlet (in mrt), martlet-mqtt311, martlet-mqtt5, mosquitto, nats; those
-        that are not installed are left out. Exit codes: 0, 1 command line or file, 2 a load lost,
+        Built in: floor, martlet (in mrt), martlet-mqtt311, martlet-mqtt5, mosquitto, nats, flashmq;
+        those that are not installed are left out. Exit codes: 0, 1 command line or file, 2 a load lost,
         doubled or disordered a message.
         """
 }

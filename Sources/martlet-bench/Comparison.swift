@@ -48,7 +48,10 @@ struct Comparison {
         }
         let report: Report
         do {
-            report = try BenchProgram.measure(plan)
+            report =
+                name == "floor" && plan.scenario == .offline
+                ? try StoreFloor.measure(plan, directory: try farm.makeDirectory("floor"))
+                : try BenchProgram.measure(plan)
         } catch {
             let reason = (error as? BenchFailure)?.message ?? (error as? UsageError)?.message
             throw BenchFailure("\(entry.name), \(name): \(reason ?? "")")
@@ -65,13 +68,13 @@ struct Comparison {
     }
 
     /// Nil where a subject has no such load: pairs and a fan-in have no floor, since each message
-    /// is read as often as it is written.
+    /// is read as often as it is written. That of an offline load is LMDB's.
     private func plan(
         _ entry: ScenarioFile.Entry, _ name: String, _ file: ScenarioFile,
         _ farm: inout BrokerFarm
     ) throws(BenchFailure) -> Plan? {
         var words = entry.load
-        if name == "floor" {
+        if name == "floor", words[0] != Scenario.offline.rawValue {
             guard words[0] == Scenario.fanOut.rawValue else { return nil }
             words[0] = Scenario.floor.rawValue
             if words.contains("--tls") || words.contains("-S") {
@@ -108,7 +111,7 @@ struct Comparison {
                 let text = Comparison.text(value)
                 guard name != "martlet", let own else { return text }
                 return name == "floor"
-                    ? "\(text) (× \(ratio(own, to: value)))"
+                    ? "\(text) (× \(ratio(advantage(value, over: own, entry.measure), to: 1)))"
                     : "\(text) (\(ratio(advantage(own, over: value, entry.measure), to: 1)))"
             }
             rows.append(
@@ -123,8 +126,9 @@ struct Comparison {
         guard let own = median(entry, "martlet") else { return "" }
         var parts: [String] = []
         if let goal = entry.goal.floor, let floor = median(entry, "floor"), floor > 0 {
+            let times = entry.measure.isBetterWhenHigher ? floor / own : own / floor
             parts.append(
-                "≤ \(Comparison.text(goal)) × floor: \(own / floor <= goal ? "met" : "missed")")
+                "≤ \(Comparison.text(goal)) × floor: \(times <= goal ? "met" : "missed")")
         }
         if let goal = entry.goal.best {
             let others = names.filter { $0 != "floor" && !$0.hasPrefix("martlet") }

@@ -211,7 +211,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
         }
         tally.connectionsLost += 1
         if phase != .ready || stage == .enqueuing {
-            fail("a connection failed: \(cause) \(loop.closeDetail(of: connection))")
+            fail(explain(cause, loop.closeDetail(of: connection)))
         }
     }
 
@@ -318,6 +318,26 @@ struct LoadDriver: LoopHandler, ~Copyable {
     /// Receivers that do not read while they are measured are the last ones.
     func isStalledReader(_ client: Int) -> Bool {
         plan.isReceiver(client) && client >= plan.receiverCount - plan.stalledCount
+    }
+
+    /// What to do where the very first connection has failed: that is nobody's load yet.
+    private func explain(_ cause: CloseCause, _ detail: String) -> String {
+        let detail = detail.isEmpty ? "" : ": \(detail)"
+        guard tally.connected == 0 else { return "a connection failed, \(cause)\(detail)" }
+        switch cause {
+        case .networkFailure, .connectTimeout:
+            return "no connection to \(plan.host), port \(plan.port)\(detail)"
+        case .peerClosed where mqtt == nil:
+            return
+                "\(plan.host), port \(plan.port), closed the connection when it was spoken to in "
+                + "mrt: to a broker of MQTT say --dialect mqtt311 or mqtt5"
+        case .peerClosed where plan.tls == nil:
+            return
+                "\(plan.host), port \(plan.port), closed the connection when it was spoken to in "
+                + "\(plan.dialect.rawValue): it may want --tls"
+        default:
+            return "no client came in at \(plan.host), port \(plan.port), \(cause)\(detail)"
+        }
     }
 
     /// In MQTT 5 a broker says how many unconfirmed sends it takes; more would be a fault of ours.

@@ -96,6 +96,7 @@ extension Report {
                 ("broker_resident_bytes", "\(last.residentBytes)"),
                 ("broker_resident_growth_bytes", "\(growth)"),
                 ("broker_descriptors", "\(last.descriptorCount)"),
+                ("broker_written_bytes_each", Decimal.text(interval.writtenPerOperation ?? 0, 1)),
             ]
         }
         return object(members)

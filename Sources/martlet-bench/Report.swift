@@ -37,6 +37,20 @@ struct Report {
         loop = counters
     }
 
+    /// Of one interval without a load: the floor of a store.
+    init(_ plan: Plan, _ interval: Interval) {
+        self.plan = plan
+        intervals = [interval]
+        samples = []
+        latencies = Histogram()
+        tally = LoadTally()
+        origin = interval.start.nanoseconds
+        (expected, expectedByStalled, duplicates, disordered) = (0, 0, 0, 0)
+        failure = nil
+        tls = nil
+        loop = LoopCounters()
+    }
+
     /// Messages that never came; after a failure also those that were still on their way.
     var lost: UInt64 { expected - min(expected, tally.delivered) }
 
@@ -150,6 +164,11 @@ struct Report {
             lines.append(
                 "           broker: \(Decimal.text(allocations, 4)) allocations,"
                     + " \(references) retains and releases per \(interval.operation.rawValue)")
+        }
+        if let written = interval.writtenPerOperation, written > 0 {
+            lines.append(
+                "           broker: \(Decimal.text(written, 0)) bytes to the disk per "
+                    + interval.operation.rawValue)
         }
         if let reading = interval.end.broker, reading.residentBytes > 0 {
             lines.append(

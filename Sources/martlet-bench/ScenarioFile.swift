@@ -55,6 +55,10 @@ struct Measure: Equatable {
         case p99
         /// Bytes per idle connection.
         case idle
+        /// Bytes to the disk per operation.
+        case written
+        /// Bytes of memory per operation that are still held at the end.
+        case memory
     }
 
     var kind: Kind
@@ -79,7 +83,7 @@ struct Measure: Equatable {
         case .rate: "/s"
         case .p50: "p50 ms"
         case .p99: "p99 ms"
-        case .idle: "bytes"
+        case .idle, .written, .memory: "bytes"
         }
     }
 
@@ -92,6 +96,8 @@ struct Measure: Equatable {
         case .p50: return Double(report.latencies.quantile(0.5)) / 1e6
         case .p99: return Double(report.latencies.quantile(0.99)) / 1e6
         case .idle: return report.idleBytesPerConnection.map(Double.init)
+        case .written: return interval?.writtenPerOperation
+        case .memory: return interval?.heldPerOperation
         }
     }
 }
@@ -158,7 +164,8 @@ extension ScenarioFile {
                 guard let measure = Measure(try reader.text(member.node)) else {
                     throw JSON5SyntaxError(
                         offset: member.node.offset,
-                        message: "must be cpu, rate, p50, p99 or idle, after an interval or alone")
+                        message: "must be cpu, rate, p50, p99, idle, written or memory, "
+                            + "after an interval or alone")
                 }
                 entry.measure = measure
             case "goal": entry.goal = try goal(member.node, reader)

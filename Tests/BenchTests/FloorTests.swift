@@ -1,4 +1,5 @@
 // The harness against its own floor: real sockets, no broker, every message accounted for.
+import Foundation
 import Testing
 
 @testable import martlet_bench
@@ -16,5 +17,24 @@ import Testing
         let report = try BenchProgram.measureFloor(plan)
         #expect(report.isClean)
         #expect(report.expected > 0)
+    }
+
+    @Test func `the floor of a store is as many entries as the load has, on the disk`() throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "store-floor-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        var plan = Plan(scenario: .offline)
+        plan.receiverCount = 5
+        plan.publisherCount = 5
+        plan.topology = .pairs
+        plan.limit = 30
+        let report = try StoreFloor.measure(plan, directory: directory.path)
+        #expect(Measure("enqueue rate")!.value(in: report)! > 0)
+        #expect(report.intervals.map(\.count) == [150])
+        let file = directory.appending(path: "data.mdb")
+        let size = try FileManager.default.attributesOfItem(atPath: file.path)[.size] as? Int
+        // A row of 148 bytes and an entry of 52 with their keys, at least.
+        #expect(size ?? 0 > 150 * 200)
     }
 }

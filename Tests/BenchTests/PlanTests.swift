@@ -89,6 +89,14 @@ import Testing
         #expect(plan.scenario == .connect)
     }
 
+    @Test func `emqtt_bench's two halves of a load are named as what they are here`() {
+        for word in ["pub", "sub"] {
+            #expect {
+                try BenchProgram.plan(for: [word, "-c", "5"])
+            } throws: { ($0 as? UsageError)?.message.contains("fanout") == true }
+        }
+    }
+
     @Test func `the help page names every option`() {
         #expect(
             OptionParser<BenchOption>.namesMissing(inHelp: BenchOption.helpPage) == [])

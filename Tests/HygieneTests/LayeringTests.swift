@@ -49,7 +49,7 @@ private let allowedImports: [String: Set<String>] = [
     ],
     "martlet-bench": [
         "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Configuration",
-        "Threads", "CLinuxShims", "COpenSSL", "Glibc", "Synchronization",
+        "Threads", "CLinuxShims", "COpenSSL", "CLMDB", "Glibc", "Synchronization",
     ],
     "martlet-micro": ["BrokerCore", "WireFormat", "Primitives", "CLinuxShims", "Glibc"],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
