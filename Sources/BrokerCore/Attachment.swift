@@ -17,7 +17,8 @@ struct WindowEntry: BitwiseCopyable {
     var state: EntryState
 }
 
-/// A session's connection and what is under way on it.
+/// A session's connection and what is under way on it: 136 bytes, in an order that leaves
+/// few gaps.
 ///
 ///     queue:   1 … 40 │ 41   42   43   44 │ 45   46   47 │ 48 … 90
 ///     acknowledged ───┘      sent ────────┘    loaded ───┘  └── backlog: on disk only
@@ -25,11 +26,6 @@ struct WindowEntry: BitwiseCopyable {
 struct Attachment: ~Copyable {
     let connection: ConnectionID
     let session: UInt32
-    /// Whether the client has been told that it is accepted; nothing is delivered before.
-    var isConfirmed = false
-    var isLoading = false
-    /// Whether the session was there before this connection.
-    let wasPresent: Bool
     /// Entries from the front of the window that have been delivered.
     var sentCount: UInt32 = 0
     /// Unacknowledged deliveries that the client takes at a time.
@@ -38,30 +34,36 @@ struct Attachment: ~Copyable {
     var backlogCount: UInt32
     var window = Ring<WindowEntry>()
     /// Bytes of the messages in the window.
-    var windowByteCount = 0
+    @NarrowCount var windowByteCount = 0
     /// The highest number delivered on this connection.
     var sentThrough: UInt64
     /// Numbers up to here are in the window, or were; the backlog lies above.
     var loadedThrough: UInt64
     /// The batch that already has an acknowledgement of this queue, and where.
     var acknowledgementBatch: UInt64 = 0
-    var acknowledgementIndex = 0
+    @NarrowCount var acknowledgementIndex = 0
+    /// Sessions that were let in on channels of this connection because of its right to attach.
+    @NarrowCount var sensorCount = 0
     /// The batch whose commit the next delivery waits for, once that has been noted there.
     var awaitedBatch: UInt64 = 0
 
-    /// What it was let in with.
-    var access = Slab<Access>.none
-    /// Sessions that were let in on channels of this connection because of its right to attach.
-    var sensorCount = 0
     /// What the client was given to replace this connection with, and what it came with.
     let cookie: UInt64
-    let presentedCookie: UInt64?
+    private let presentedCookie: UInt64
+    /// What it was let in with.
+    var access = Slab<Access>.none
     let keepAliveSeconds: UInt32
-    /// Whether the client is to be told what it is called.
-    let hasAssignedDevice: Bool
     var connectedUnixMilliseconds: UInt64 = 0
     /// How often the session has been taken over lately; passed on to the connection that does it.
     var takeovers: TakeoverCount
+    private let hasPresentedCookie: Bool
+    /// Whether the client has been told that it is accepted; nothing is delivered before.
+    var isConfirmed = false
+    var isLoading = false
+    /// Whether the session was there before this connection.
+    let wasPresent: Bool
+    /// Whether the client is to be told what it is called.
+    let hasAssignedDevice: Bool
 
     /// - Parameters:
     ///   - start: the last number the receiver holds.
@@ -79,7 +81,8 @@ struct Attachment: ~Copyable {
         sentThrough = start
         loadedThrough = start
         self.cookie = cookie
-        self.presentedCookie = presentedCookie
+        self.presentedCookie = presentedCookie ?? 0
+        hasPresentedCookie = presentedCookie != nil
         self.keepAliveSeconds = keepAliveSeconds
         self.hasAssignedDevice = hasAssignedDevice
         self.takeovers = takeovers
@@ -88,7 +91,8 @@ struct Attachment: ~Copyable {
     /// Whether a login comes from the client that this connection belongs to. Its CONNACK may have
     /// been lost with the connection: then the client still has the cookie that it came with.
     func belongs(toHolderOf cookie: UInt64?) -> Bool {
-        cookie != nil && (cookie == self.cookie || cookie == presentedCookie)
+        cookie != nil
+            && (cookie == self.cookie || (hasPresentedCookie && cookie == presentedCookie))
     }
 
     /// Messages held in memory: twice what may be under way, so that there is something to send

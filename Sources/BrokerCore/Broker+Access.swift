@@ -37,18 +37,19 @@ public struct VerifiedIdentity: Hashable, Sendable {
     }
 }
 
-/// What a live connection was let in with.
+/// What a live connection was let in with: 48 bytes, in an order that leaves no gaps.
 struct Access {
     enum Source {
         case token(Handle)
         case appKey
         case anonymous
-        case verified(VerifiedIdentity)
+        /// By itself, so that those without one do not have room for one.
+        indirect case verified(VerifiedIdentity)
         case gateway(ConnectionID)
     }
 
-    var session = Slab<Session>.none
     let source: Source
+    var session = Slab<Session>.none
     /// What is allowed now; taken again from the source when that changes.
     var rights: Rights
     let expiresUnixSeconds: UInt64

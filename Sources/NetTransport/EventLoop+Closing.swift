@@ -23,12 +23,12 @@ extension EventLoop {
             return ""
         }
         if details[slot].systemError != 0 { return systemErrorText(details[slot].systemError) }
-        if details[slot].verification != Int(X509_V_OK) {
-            let reason = X509_verify_cert_error_string(details[slot].verification)
+        if details[slot].verification != Int16(X509_V_OK) {
+            let reason = X509_verify_cert_error_string(Int(details[slot].verification))
             return "certificate: " + String(cString: reason!)
         }
         if details[slot].tlsError != 0 {
-            return OpenSSLFailure(code: details[slot].tlsError).text
+            return OpenSSLFailure(code: UInt(details[slot].tlsError)).text
         }
         return ""
     }
@@ -131,11 +131,11 @@ extension EventLoop {
             }
             return
         }
-        details[slot].tlsError = failure.code
+        details[slot].tlsError = Int(failure.code)
         // It stays for its end only, and keeps nobody else from a handshake.
         settlePending(slot)
         if let session = slots[slot].tls {
-            details[slot].verification = SSL_get_verify_result(session)
+            details[slot].verification = Int16(clamping: SSL_get_verify_result(session))
         }
         details[slot].cause = .tlsFailure
         releaseKept(slot)

@@ -42,7 +42,7 @@ extension EventLoop {
     ) {
         cancelTimer(slot)
         details[slot].timer = timer
-        details[slot].timerMilliseconds = milliseconds
+        details[slot].timerMilliseconds = Int(milliseconds)
         insertTimer(slot, at: now.advanced(byMilliseconds: milliseconds))
     }
 
@@ -73,7 +73,8 @@ extension EventLoop {
                 handler.deadlineReached(.authentication, connection, in: &self)
             case .keepAlive:
                 let start = slots[slot].flags.contains(.readPaused) ? now : slots[slot].lastActivity
-                let due = start.advanced(byMilliseconds: details[slot].timerMilliseconds)
+                let due = start.advanced(
+                    byMilliseconds: UInt64(details[slot].timerMilliseconds))
                 if due > now {
                     // There was activity, or we were the ones who did not listen.
                     insertTimer(slot, at: due)

@@ -5,9 +5,12 @@
 /// data.
 public struct Ring<Element: BitwiseCopyable>: ~Copyable {
     @usableFromInline var storage: UnsafeMutablePointer<Element>?
-    @usableFromInline var mask = -1
-    @usableFromInline var head = 0
-    public private(set) var count = 0
+    /// -1 without memory.
+    @usableFromInline var narrowMask: Int32 = -1
+    @usableFromInline @NarrowCount var head = 0
+    @NarrowCount public private(set) var count = 0
+
+    @inlinable var mask: Int { Int(narrowMask) }
 
     public init() {}
 
@@ -58,7 +61,7 @@ public struct Ring<Element: BitwiseCopyable>: ~Copyable {
     public mutating func removeAll() {
         storage?.deallocate()
         storage = nil
-        mask = -1
+        narrowMask = -1
         head = 0
         count = 0
     }
@@ -71,7 +74,7 @@ public struct Ring<Element: BitwiseCopyable>: ~Copyable {
         }
         storage?.deallocate()
         storage = grown
-        mask = capacity - 1
+        narrowMask = Int32(capacity - 1)
         head = 0
     }
 }

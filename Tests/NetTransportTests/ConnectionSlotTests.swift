@@ -7,4 +7,8 @@ import Testing
     @Test func `the hot record of a connection is one cache line`() {
         #expect(MemoryLayout<ConnectionSlot>.stride == 64)
     }
+
+    @Test func `the cold record of a connection has no gaps`() {
+        #expect(MemoryLayout<ConnectionDetails>.stride == 72)
+    }
 }

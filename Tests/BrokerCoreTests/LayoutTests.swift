@@ -1,0 +1,13 @@
+// What a connected session consists of in memory: sizes that documents tell of.
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct `Records of a session` {
+    @Test func `have no room for what is not there`() {
+        #expect(MemoryLayout<Session>.stride == 208)
+        #expect(MemoryLayout<User>.stride == 64)
+        #expect(MemoryLayout<Attachment>.stride == 136)
+        #expect(MemoryLayout<Access>.stride == 48)
+    }
+}
