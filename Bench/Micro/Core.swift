@@ -79,6 +79,14 @@ struct BenchCore: ~Copyable {
         target = .user(place("r0"))
     }
 
+    /// Messages go to a topic that is too long to be remembered: each is matched.
+    mutating func addressLongTopic() {
+        let topic = place(String(repeating: "bench", count: 12) + "/f")
+        subscribe(receiver(0), topic, .transient)
+        effects[0].removeAll()
+        target = .topic(topic)
+    }
+
     mutating func addressEverybody() {
         target = .everybody
     }
@@ -225,11 +233,18 @@ func measureBroadcast(receivers: Int, deliveries: Int) {
     }
 }
 
-/// One receiver among many filters of others.
+/// One receiver among many filters of others: a topic that came before, and one that has to be
+/// matched.
 func measureMatch(filters: Int, times: Int) {
     measureSends("match-\(filters)", receivers: 1, deliveries: times) {
         var core = BenchCore(receivers: 1, grade: .transient)
         core.addFilters(filters)
+        return core
+    }
+    measureSends("match-new-\(filters)", receivers: 1, deliveries: times) {
+        var core = BenchCore(receivers: 1, grade: .transient)
+        core.addFilters(filters)
+        core.addressLongTopic()
         return core
     }
 }

@@ -455,13 +455,19 @@ extension Broker {
     mutating func audience(
         ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32, from sender: UInt32
     ) -> UInt32? {
+        if let recent = apps[app].topics.recentAudience(of: topic) {
+            return recent == TopicTree.none ? nil : recent
+        }
         // Taken out for the while, since the tree is part of the same broker.
         var matched = ContiguousArray<UInt32>()
         swap(&matched, &matchedAudiences)
         defer { swap(&matched, &matchedAudiences) }
         matched.removeAll(keepingCapacity: true)
         apps[app].topics.match(topic, into: &matched)
-        if matched.count <= 1 { return matched.first }
+        if matched.count <= 1 {
+            apps[app].topics.noteMatch(topic, audience: matched.first)
+            return matched.first
+        }
         var merged = ContiguousArray<Subscriber>()
         swap(&merged, &audiences[mergedAudience].subscribers)
         merged.removeAll(keepingCapacity: true)

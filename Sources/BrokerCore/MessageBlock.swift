@@ -103,9 +103,10 @@ public struct MessageBlock {
     @inlinable
     var propertiesCount: Int { Int(MessageBlock.number(bytes, 16, UInt32.self)) }
 
-    @inlinable
+    @inlinable @inline(__always)
     func part(_ offset: Int, _ count: Int) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + count])
+        precondition(offset + count <= bytes.count, "a part outside its block")
+        return UnsafeRawBufferPointer(start: bytes.baseAddress! + offset, count: count)
     }
 
     /// The user who sent it, as authenticated.
@@ -159,7 +160,7 @@ public struct MessageParts {
     }
 
     /// Bytes of the block that ``write(to:)`` makes.
-    @inlinable
+    @inlinable @inline(__always)
     public var blockByteCount: Int {
         MessageBlock.headerByteCount + sender.count + address.count + properties.count
             + payload.count
@@ -179,11 +180,13 @@ public struct MessageParts {
         block.storeBytes(
             of: UInt32(properties.count).littleEndian, toByteOffset: 16, as: UInt32.self)
         block.storeBytes(of: UInt32(payload.count).littleEndian, toByteOffset: 20, as: UInt32.self)
-        var offset = MessageBlock.headerByteCount
+        // The parts fill the block, as its size says.
+        var place = block.baseAddress! + MessageBlock.headerByteCount
+        @inline(__always)
         func append(_ part: UnsafeRawBufferPointer) {
-            UnsafeMutableRawBufferPointer(rebasing: block[offset..<offset + part.count])
-                .copyMemory(from: part)
-            offset += part.count
+            guard let base = part.baseAddress, part.count > 0 else { return }
+            place.copyMemory(from: base, byteCount: part.count)
+            place += part.count
         }
         append(sender)
         append(address)

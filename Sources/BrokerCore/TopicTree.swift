@@ -37,6 +37,7 @@ struct TopicTree: ~Copyable {
     private var nodes = Slab<Node>()
     /// The children of all nodes, by ``edge(_:_:)``.
     private var edges = NumberTable()
+    private var recent = RecentTopics()
     private let root: UInt32
 
     init() {
@@ -65,6 +66,7 @@ struct TopicTree: ~Copyable {
 
     /// Notes that a filter leads to an audience. The filter has been checked and has none yet.
     mutating func insert(_ filter: UnsafeRawBufferPointer, audience: UInt32) {
+        recent.removeAll()
         var node = root
         var rest = TopicLevels(filter)
         while let level = rest.next() {
@@ -79,6 +81,7 @@ struct TopicTree: ~Copyable {
 
     /// Forgets a filter whose audience is empty, and the nodes that only it needed.
     mutating func remove(_ filter: UnsafeRawBufferPointer) {
+        recent.removeAll()
         var node = root
         var rest = TopicLevels(filter)
         var endsInHash = false
@@ -99,6 +102,17 @@ struct TopicTree: ~Copyable {
             nodes[node].audience = Self.none
         }
         prune(node)
+    }
+
+    /// The audience of a topic that came lately, `none` where nobody has a filter for it; nil where
+    /// it has to be matched.
+    func recentAudience(of topic: UnsafeRawBufferPointer) -> UInt32? {
+        recent.audience(of: topic)
+    }
+
+    /// Notes what a topic matched, where that was one filter at most.
+    mutating func noteMatch(_ topic: UnsafeRawBufferPointer, audience: UInt32?) {
+        recent.note(topic, audience: audience ?? Self.none)
     }
 
     /// Appends the audiences of all filters that match a topic name.

@@ -25,7 +25,7 @@ public struct ByteArena: ~Copyable {
         UnsafeRawBufferPointer(start: storage, count: used)
     }
 
-    @inlinable
+    @inlinable @inline(__always)
     public mutating func append(_ source: UnsafeRawBufferPointer) -> ByteRange {
         let range = reserve(source.count)
         if let base = source.baseAddress {
@@ -35,7 +35,7 @@ public struct ByteArena: ~Copyable {
     }
 
     /// Makes room for `count` bytes with undefined contents.
-    @inlinable
+    @inlinable @inline(__always)
     public mutating func reserve(_ count: Int) -> ByteRange {
         if used + count > capacity { grow(toHold: used + count) }
         let range = ByteRange(offset: used, count: count)

@@ -75,22 +75,15 @@ public struct ByteKeyTable: ~Copyable {
         while slots[index].value != Self.empty {
             let slot = slots[index]
             if slot.value != Self.deleted && slot.fingerprint == fingerprint
-                && slot.keyCount == key.count
-                && equal(keys.bytes.baseAddress! + Int(slot.keyOffset), key)
+                && UnsafeRawBufferPointer(
+                    start: keys.bytes.baseAddress! + Int(slot.keyOffset), count: Int(slot.keyCount)
+                ).isEqual(to: key)
             {
                 return index
             }
             index = (index + 1) & mask
         }
         return nil
-    }
-
-    private func equal(_ stored: UnsafeRawPointer, _ key: UnsafeRawBufferPointer) -> Bool {
-        for index in 0..<key.count
-        where stored.load(fromByteOffset: index, as: UInt8.self) != key[index] {
-            return false
-        }
-        return true
     }
 
     private mutating func place(_ slot: Slot, hash: UInt64) {

@@ -32,9 +32,13 @@ public struct ByteRange: Hashable, Sendable {
 
     /// The bytes of this range in `buffer`. A range that does not fit traps: it was made for
     /// another buffer.
-    @inlinable
+    @inlinable @inline(__always)
     public func bytes(in buffer: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         precondition(endOffset <= buffer.count, "a byte range outside its buffer")
-        return UnsafeRawBufferPointer(rebasing: buffer[Int(offset)..<endOffset])
+        // Not by a slice, which would check the same bounds twice more.
+        guard let base = buffer.baseAddress else {
+            return UnsafeRawBufferPointer(start: nil, count: 0)
+        }
+        return UnsafeRawBufferPointer(start: base + Int(offset), count: Int(count))
     }
 }

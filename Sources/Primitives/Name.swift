@@ -52,7 +52,7 @@ public struct Name: Hashable, Sendable {
 
     @inlinable
     public static func == (left: Name, right: UnsafeRawBufferPointer) -> Bool {
-        left.withUnsafeBytes { $0.elementsEqual(right) }
+        left.withUnsafeBytes { $0.isEqual(to: right) }
     }
 
     @inlinable

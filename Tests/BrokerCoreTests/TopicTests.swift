@@ -37,6 +37,52 @@ import Testing
         #expect(matches([filter], topic) == isMatch)
     }
 
+    // Where a topic led is remembered: filters that come and go in between have to count.
+    @Test func `that came before is heard by who asks for it later, and by nobody afterwards`() {
+        world.begin("bob/pc", "ann/phone", "eve/pc")
+        func receivers(_ topic: String) -> [String] {
+            _ = world.lines()
+            world.send("bob/pc", 0, to: .topic(topic), "x", grade: .transient, isRaw: true)
+            return world.lines().map { String($0.prefix { $0 != ":" }) }
+        }
+        // The second is too long to be remembered.
+        for topic in ["a/b", "a/" + String(repeating: "b", count: 80)] {
+            #expect(receivers(topic).isEmpty)
+            world.subscribe("ann/phone", topic)
+            world.settle()
+            #expect(receivers(topic) == ["ann/phone"])
+            #expect(receivers(topic) == ["ann/phone"])
+            world.subscribe("eve/pc", "+/+")
+            world.settle()
+            #expect(receivers(topic).sorted() == ["ann/phone", "eve/pc"])
+            world.unsubscribe("ann/phone", topic)
+            world.settle()
+            #expect(receivers(topic) == ["eve/pc"])
+            #expect(receivers(topic) == ["eve/pc"])
+            world.unsubscribe("eve/pc", "+/+")
+            world.settle()
+            #expect(receivers(topic).isEmpty)
+        }
+    }
+
+    @Test func `is one among many, each with its own receiver`() {
+        // More than are remembered at a time, so that they push each other out, twice over.
+        let topics = (0..<600).map { "site/\($0 % 60)/sensor\($0)" }
+        world.begin("bob/pc", "ann/phone", "eve/pc")
+        for (index, topic) in topics.enumerated() where index % 3 != 0 {
+            world.subscribe(index % 3 == 1 ? "ann/phone" : "eve/pc", topic)
+        }
+        world.settle()
+        _ = world.lines()
+        for _ in 0..<2 {
+            for (index, topic) in topics.enumerated() {
+                world.send("bob/pc", 0, to: .topic(topic), "x", grade: .transient, isRaw: true)
+                let receivers = world.lines().map { String($0.prefix { $0 != ":" }) }
+                #expect(receivers == [[], ["ann/phone"], ["eve/pc"]][index % 3])
+            }
+        }
+    }
+
     @Test func `that begins with a dollar sign is an address and no topic`() {
         world.begin("bob/pc", "ann/phone")
         world.subscribe("ann/phone", "#")

@@ -1,0 +1,95 @@
+// Where the topics led that came lately: a device publishes on the same few again and again, and a
+// walk through the tree costs ten times what a look in here does. It knows no filters; whoever
+// changes one empties it.
+
+import Primitives
+
+/// A small table of topics that lead to one audience or to none. A topic has one place, and whoever
+/// comes last has it; so it needs no hash that is safe from people who choose topics: all that they
+/// could do is to have the tree walked.
+struct RecentTopics: ~Copyable {
+    /// One cache line:
+    ///
+    ///     0         4          8       9
+    ///     +---------+----------+-------+--------------------+
+    ///     | version | audience | count | topic              |
+    ///     +---------+----------+-------+--------------------+
+    private static let entryByteCount = 64
+    private static let topicOffset = 9
+    static let topicByteCountMaximum = entryByteCount - topicOffset
+    /// 16 KiB for an app whose clients publish on topics, and nothing for others.
+    private static let entryCount = 256
+
+    private var entries: UnsafeMutableRawPointer?
+    /// Entries of another version are void.
+    private var version: UInt32 = 1
+
+    deinit { entries?.deallocate() }
+
+    /// The audience of a topic, `TopicTree.none` where nobody has a filter for it; nil where that
+    /// is not known here.
+    func audience(of topic: UnsafeRawBufferPointer) -> UInt32? {
+        guard let entries, topic.count <= Self.topicByteCountMaximum else { return nil }
+        let entry = entries + Self.offset(of: topic)
+        guard entry.load(as: UInt32.self) == version,
+            entry.load(fromByteOffset: 8, as: UInt8.self) == UInt8(topic.count),
+            UnsafeRawBufferPointer(start: entry + Self.topicOffset, count: topic.count)
+                .isEqual(to: topic)
+        else { return nil }
+        return entry.load(fromByteOffset: 4, as: UInt32.self)
+    }
+
+    /// Notes where a topic led.
+    mutating func note(_ topic: UnsafeRawBufferPointer, audience: UInt32) {
+        guard topic.count <= Self.topicByteCountMaximum else { return }
+        if entries == nil { makeEntries() }
+        let entry = entries! + Self.offset(of: topic)
+        entry.storeBytes(of: version, as: UInt32.self)
+        entry.storeBytes(of: audience, toByteOffset: 4, as: UInt32.self)
+        entry.storeBytes(of: UInt8(topic.count), toByteOffset: 8, as: UInt8.self)
+        UnsafeMutableRawBufferPointer(start: entry + Self.topicOffset, count: topic.count)
+            .copyMemory(from: topic)
+    }
+
+    /// A filter has come or gone.
+    mutating func removeAll() {
+        version &+= 1
+        guard version == 0 else { return }
+        // All versions were used: what is left of the first would be believed again.
+        entries?.deallocate()
+        entries = nil
+        version = 1
+    }
+
+    private mutating func makeEntries() {
+        let byteCount = Self.entryCount * Self.entryByteCount
+        let memory = UnsafeMutableRawPointer.allocate(
+            byteCount: byteCount, alignment: Self.entryByteCount)
+        // Version 0 is nobody's.
+        memory.initializeMemory(as: UInt8.self, repeating: 0, count: byteCount)
+        entries = memory
+    }
+
+    /// Of the place of a topic: all of its bytes count, since topics differ anywhere.
+    private static func offset(of topic: UnsafeRawBufferPointer) -> Int {
+        let factor: UInt64 = 0x9E37_79B9_7F4A_7C15
+        var hash = UInt64(topic.count)
+        var offset = 0
+        while offset &+ 8 <= topic.count {
+            hash =
+                (hash ^ topic.loadUnaligned(fromByteOffset: offset, as: UInt64.self)) &* factor
+            hash ^= hash >> 32
+            offset &+= 8
+        }
+        var last: UInt64 = 0
+        while offset < topic.count {
+            last = last << 8 | UInt64(topic[offset])
+            offset &+= 1
+        }
+        hash = (hash ^ last) &* factor
+        return Int(truncatingIfNeeded: hash >> 56) * entryByteCount
+    }
+}
+
+// Its memory is its own: whoever has the table has all of it.
+extension RecentTopics: @unchecked Sendable {}
