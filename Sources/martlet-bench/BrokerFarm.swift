@@ -31,6 +31,7 @@ struct BrokerFarm: ~Copyable {
 
     private var running: [Running] = []
     private var starts = 0
+    private var measurements = 0
     private let directory: String
     private let programs: String
     private var recipes: [BrokerRecipe]
@@ -65,7 +66,8 @@ struct BrokerFarm: ~Copyable {
     private static let builtIn = [
         BrokerRecipe(
             name: "martlet",
-            command: "{programs}/martletd --dev --data {directory}/data "
+            // The others say nothing of each client either.
+            command: "{programs}/martletd --dev --data {directory}/data --set log.level=warning "
                 + "--listen 'tcp://127.0.0.1:{port}?anonymous' "
                 + "--listen 'tls://127.0.0.1:{tlsPort}?anonymous'"),
         BrokerRecipe(
@@ -150,6 +152,12 @@ struct BrokerFarm: ~Copyable {
         BrokerFarm.awaitQuiet(broker.process)
         plan.host = "127.0.0.1"
         plan.port = plan.tls == nil ? broker.port : broker.tlsPort
+        // From an address of its own, since the ports of the load before stay taken for a minute: a
+        // storm of connects would wait for the kernel to find free ones, and not for the broker.
+        measurements += 1
+        plan.sourceAddresses = [
+            "127.1.\(measurements / 250 % 250).\(measurements % 250 + 1)"
+        ]
         plan.brokerProcess = Int(broker.process)
         return true
     }

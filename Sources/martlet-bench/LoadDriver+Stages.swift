@@ -25,7 +25,9 @@ extension LoadDriver {
             if toConnect.isEmpty, readyCount == readyGoal {
                 allConnected(at: now, in: &loop)
             } else if isStalled(at: now) {
-                fail("\(readyGoal - readyCount) clients wait for the broker to let them in")
+                fail(
+                    "\(readyGoal - readyCount) clients wait for the broker to let them in"
+                        + OwnLimits.explainWaiting(clients: readyGoal))
             }
         case .leaving:
             guard readyCount == 0 else { return }

@@ -128,6 +128,32 @@ enum OwnLimits {
         }
     }
 
+    /// What stands in the way of connects besides the broker: ports of earlier runs, which the kernel
+    /// keeps for a minute. While many are taken it looks long for a free one, at every connect; and a
+    /// connect from one whose other end still remembers it is answered only when it is repeated, after
+    /// 1, 3 and 7 seconds. Empty where that is not so.
+    static func explainWaiting(clients: Int) -> String {
+        guard let ports = localPorts, let taken = waitingPorts, taken + clients > ports / 2 else {
+            return ""
+        }
+        return "; \(taken) of the \(ports) ports of this machine are still taken after earlier "
+            + "runs: wait a minute, or name a fresh source address, as --ifaddr 127.0.0.2"
+    }
+
+    /// Ports for outgoing connections of one address.
+    private static var localPorts: Int? {
+        guard let text = ProcFile.text("/proc/sys/net/ipv4/ip_local_port_range") else { return nil }
+        let bounds = text.split { $0.isWhitespace }.compactMap { Int($0) }
+        return bounds.count == 2 ? bounds[1] - bounds[0] + 1 : nil
+    }
+
+    /// Connections of all addresses in TIME_WAIT: "TCP: inuse 60 orphan 0 tw 15017 alloc 102 mem 218".
+    private static var waitingPorts: Int? {
+        let words = ProcFile.text("/proc/net/sockstat")?.split { $0.isWhitespace } ?? []
+        guard let name = words.firstIndex(of: "tw"), name + 1 < words.count else { return nil }
+        return Int(words[name + 1])
+    }
+
     /// Raises the number of descriptors as far as it may be; complains when `clients` do not fit.
     static func prepare(
         for clients: Int, descriptorsPerClient: Int, sourceAddresses: Int
@@ -142,10 +168,8 @@ enum OwnLimits {
                 "this process may open \(limit.rlim_cur) descriptors, which is too few for "
                     + "\(clients) connections; raise the limit with ulimit -n")
         }
-        guard let text = ProcFile.text("/proc/sys/net/ipv4/ip_local_port_range") else { return }
-        let bounds = text.split { $0.isWhitespace }.compactMap { Int($0) }
-        guard bounds.count == 2 else { return }
-        let ports = (bounds[1] - bounds[0] + 1) * max(1, sourceAddresses)
+        guard let each = localPorts else { return }
+        let ports = each * max(1, sourceAddresses)
         if clients > ports {
             throw UsageError(
                 "this machine has \(ports) ports for outgoing connections, which is too few for "
