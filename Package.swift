@@ -124,7 +124,7 @@ let package = Package(
             name: "CredentialsTests", dependencies: ["Credentials", "BrokerCore", "COpenSSL"]),
         .testTarget(
             name: "QueueStoreTests",
-            dependencies: ["QueueStore", "BrokerSimulation", "BrokerCore", "Primitives"]),
+            dependencies: ["QueueStore", "BrokerSimulation", "BrokerCore", "Primitives", "CLMDB"]),
         .testTarget(
             name: "NetTransportTests", dependencies: ["NetTransport", "Primitives", "COpenSSL"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),

@@ -52,6 +52,11 @@ public final class BrokerServer {
         trust = ClientTrust(try TrustMaterial(settings))
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         var store = try Self.openStore(settings)
+        if let older = store.upgradedFormat {
+            log.write(
+                .info, .storeUpgraded,
+                ["from": .number(UInt64(older)), "to": .number(UInt64(LMDBQueueStore.format))])
+        }
         let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
         let restored = try Self.restore(&store, settings, laneCount: laneCount)
         clock = restored.clock

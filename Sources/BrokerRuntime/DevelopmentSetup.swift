@@ -47,7 +47,8 @@ public struct DevelopmentSetup: Sendable {
         let file = "\(dataDirectory)/dev.env"
         let listener =
             server.listeners.first { $0.transport == .tls } ?? server.listeners.first
-        if access(file, R_OK) != 0 {
+        // The store may be another than the one that the file was written for.
+        if access(file, R_OK) != 0 || !server.hasApp(Self.app) {
             let secrets = server.makeDevelopmentSecrets(app: Self.app, users: Self.users)
             try write(variables(secrets, listener), to: file)
         } else {
@@ -171,6 +172,10 @@ struct DevelopmentSecrets {
 }
 
 extension BrokerServer {
+    fileprivate func hasApp(_ name: String) -> Bool {
+        shared.enter { $0.broker.hasApp(Array(name.utf8)) }
+    }
+
     /// Makes the demo app and one token for each user, committed when this returns.
     func makeDevelopmentSecrets(app: String, users: [String]) -> DevelopmentSecrets {
         let key = AppKey.mint()

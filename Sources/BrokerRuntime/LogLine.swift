@@ -34,6 +34,7 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case queueFull = "queue_full"
     /// The store has no room for sends, or has it again: `state`.
     case storeFull = "store_full"
+    case storeUpgraded = "store_upgraded"
     case storeFailed = "store_failed"
     /// Descriptors or memory ran out, or too many have not logged in: `pauses`, since the last such
     /// line.

@@ -15,8 +15,12 @@ struct DirectoryLock: ~Copyable {
 
     /// Makes the directory (0700, where it is missing) and takes the lock.
     init(directory: String, createsDirectory: Bool) throws(StoreError) {
-        if createsDirectory, mkdir(directory, 0o700) != 0, errno != EEXIST {
-            throw .system(call: "mkdir", path: directory, errno: errno)
+        if createsDirectory {
+            if mkdir(directory, 0o700) == 0 {
+                try syncDirectory(directory + "/..")
+            } else if errno != EEXIST {
+                throw .system(call: "mkdir", path: directory, errno: errno)
+            }
         }
         let path = directory + "/" + DirectoryLock.fileName
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)

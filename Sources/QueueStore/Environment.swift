@@ -22,16 +22,30 @@ struct Environment: ~Copyable {
         directory: String, lock: consuming DirectoryLock?, mapByteCount: Int,
         isReadOnly: Bool = false
     ) throws(StoreError) {
+        try self.init(
+            path: directory, lock: lock, mapByteCount: mapByteCount,
+            flags: isReadOnly ? MDB_RDONLY : 0)
+    }
+
+    /// Opens a draft, and makes its file where there is none. Nobody else knows of it.
+    init(draft: Draft, mapByteCount: Int) throws(StoreError) {
+        try self.init(
+            path: draft.folder, lock: nil, mapByteCount: mapByteCount, flags: MDB_NOLOCK)
+    }
+
+    private init(
+        path: String, lock: consuming DirectoryLock?, mapByteCount: Int, flags: Int32
+    ) throws(StoreError) {
         var created: OpaquePointer?
         try check(mdb_env_create(&created), "mdb_env_create")
         let handle = created!
         do throws(StoreError) {
             try check(mdb_env_set_mapsize(handle, mapByteCount), "mdb_env_set_mapsize")
-            try check(mdb_env_set_maxdbs(handle, Tables.count), "mdb_env_set_maxdbs")
+            try check(mdb_env_set_maxdbs(handle, UInt32(Tables.names.count)), "mdb_env_set_maxdbs")
             // MDB_NOTLS: a read transaction belongs to its handle, not to the thread that opened
             // it.
-            let flags = UInt32(MDB_NOTLS) | (isReadOnly ? UInt32(MDB_RDONLY) : 0)
-            try check(mdb_env_open(handle, directory, flags, 0o600), "mdb_env_open")
+            try check(
+                mdb_env_open(handle, path, UInt32(MDB_NOTLS | flags), 0o600), "mdb_env_open")
             // A reader whose process died would pin old pages for ever, and the file would grow.
             try check(mdb_reader_check(handle, nil), "mdb_reader_check")
         } catch {
@@ -68,8 +82,7 @@ struct Environment: ~Copyable {
 
 /// The named databases. Names are on disk.
 struct Tables {
-    /// How many there are.
-    static let count: UInt32 = 6
+    static let names: Set = ["messages", "releases", "entries", "records", "doomed", "damaged"]
 
     /// LMDB's unnamed database, which holds the roots of the others and is rewritten with every
     /// commit anyway. The store's own few values live there, so that the stamp costs no page.
@@ -81,12 +94,12 @@ struct Tables {
     let doomed: MDB_dbi
     let damaged: MDB_dbi
 
-    /// Opens the databases, and makes them in a new store. In any other a missing one is damage:
-    /// made anew, it would hide what was lost.
-    init(transaction: OpaquePointer, isNew: Bool = false) throws(StoreError) {
+    /// Opens the databases, and makes those that the store cannot have yet. Any other that is
+    /// missing is damage: made anew, it would hide what was lost.
+    init(transaction: OpaquePointer, making missing: Set<String> = []) throws(StoreError) {
         func open(_ name: String) throws(StoreError) -> MDB_dbi {
             var table: MDB_dbi = 0
-            let flags = isNew ? UInt32(MDB_CREATE) : 0
+            let flags = missing.contains(name) ? UInt32(MDB_CREATE) : 0
             guard try found(mdb_dbi_open(transaction, name, flags, &table), "mdb_dbi_open") else {
                 throw .damagedMeta(name: "table of \(name)")
             }

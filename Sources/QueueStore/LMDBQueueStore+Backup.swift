@@ -32,31 +32,42 @@ extension LMDBQueueStore {
     private static func copy(
         _ environment: borrowing Environment, to destination: String
     ) throws(StoreError) {
+        // It may be of an older format: the copy's first opening upgrades it.
+        let formats = StoreFormats.known
+        let found = try storedFormat(environment, directory: destination) ?? formats.current
+        try formats.check(found)
         let lock = try DirectoryLock(directory: destination, createsDirectory: true)
-        // LMDB refuses to write over a data file, but not in words.
         guard access("\(destination)/\(Environment.dataFile)", F_OK) != 0 else {
             throw .holdsStore(directory: destination)
         }
+        let draft = try Draft(directory: destination)
+        try fill(draft, from: environment)
+        try markAsBackup(draft, making: formats.newTables(since: found))
+        try draft.publish()
+        withExtendedLifetime(lock) {}
+    }
+
+    private static func fill(
+        _ draft: Draft, from environment: borrowing Environment
+    ) throws(StoreError) {
+        let descriptor = open(draft.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .system(call: "open", path: draft.path, errno: errno) }
+        defer { Glibc.close(descriptor) }
         try check(
-            mdb_env_copy2(environment.handle, destination, UInt32(MDB_CP_COMPACT)),
-            "mdb_env_copy2")
-        let dataFile = destination + "/" + Environment.dataFile
-        guard chmod(dataFile, 0o600) == 0 else {
-            throw .system(call: "chmod", path: dataFile, errno: errno)
-        }
-        try markAsBackup(destination, lock: lock)
+            mdb_env_copyfd2(environment.handle, descriptor, UInt32(MDB_CP_COMPACT)),
+            "mdb_env_copyfd2")
     }
 
     private static func markAsBackup(
-        _ directory: String, lock: consuming DirectoryLock
+        _ draft: Draft, making missing: Set<String>
     ) throws(StoreError) {
         let environment = try Environment(
-            directory: directory, lock: lock, mapByteCount: StoreOptions().mapByteCount)
+            draft: draft, mapByteCount: StoreOptions().mapByteCount)
         let scratch = KeyScratch()
         let transaction = try WriteTransaction(
-            environment: environment, isNewStore: false, scratch: scratch.bytes)
+            environment: environment, making: missing, scratch: scratch.bytes)
         try transaction.putMeta(.backup, [])
-        // Synced, as every commit: a backup is whole once this returns.
+        // Syncs what was copied, too.
         try transaction.commit()
     }
 }

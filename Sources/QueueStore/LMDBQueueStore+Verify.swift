@@ -19,6 +19,17 @@ extension LMDBQueueStore {
             let environment = try Environment(
                 directory: directory, lock: lock, mapByteCount: options.mapByteCount,
                 isReadOnly: true)
+            let formats = StoreFormats.known
+            if let found = try storedFormat(environment, directory: directory) {
+                try formats.check(found)
+                // The checks know the rows of one format.
+                guard found == formats.current else {
+                    report.find(
+                        "the store has format \(found): its next start makes it"
+                            + " \(formats.current), check it then")
+                    return report
+                }
+            }
             var verification = try Verification(environment: environment)
             defer { verification.end() }
             try verification.run(into: &report)

@@ -4,6 +4,7 @@
 // one that calls it.
 
 import BrokerCore
+import Glibc
 import Primitives
 
 /// Queues, messages and records in LMDB.
@@ -29,6 +30,10 @@ public struct LMDBQueueStore: ~Copyable {
     public let identity: StoreIdentity
     /// Above every message id that was ever stored.
     var nextMessage: UInt64
+    /// The format of the stores that this code leaves behind.
+    public static var format: UInt32 { StoreFormats.known.current }
+    /// The format that the opening found, where it was an older one and the store was upgraded.
+    public let upgradedFormat: UInt32?
     /// The stamp found at the opening.
     public let openingStamp: StoreStamp?
     /// Deleted queues that still have entries.
@@ -42,10 +47,20 @@ public struct LMDBQueueStore: ~Copyable {
 
     /// Opens the store in a directory, and makes both where they are missing (0700, files 0600).
     ///
+    /// A store of an older format is upgraded, in one transaction.
+    ///
     /// Throws ``StoreError/inUse(directory:processIdentifier:)`` where another opening holds the
     /// directory, and whatever is wrong with the file system, the format or the pages.
     public init(directory: String, options: StoreOptions = StoreOptions()) throws(StoreError) {
+        try self.init(directory: directory, options: options, formats: .known)
+    }
+
+    init(
+        directory: String, options: StoreOptions, formats: StoreFormats
+    ) throws(StoreError) {
         let lock = try DirectoryLock(directory: directory, createsDirectory: true)
+        try LMDBQueueStore.makeIfMissing(
+            directory, mapByteCount: options.mapByteCount, formats: formats)
         if options.checksPages {
             try PageCheck.run(path: directory + "/" + Environment.dataFile)
         }
@@ -53,12 +68,14 @@ public struct LMDBQueueStore: ~Copyable {
             directory: directory, lock: lock, mapByteCount: options.mapByteCount)
         let scratch = KeyScratch()
         let opening = try Opening(
-            environment: environment, directory: directory, scratch: scratch.bytes)
+            environment: environment, directory: directory, formats: formats,
+            scratch: scratch.bytes)
         let reader = try Reader(
             environment: environment, tables: opening.tables, scratch: scratch.bytes)
         self.options = options
         tables = opening.tables
         identity = opening.identity
+        upgradedFormat = opening.olderFormat
         openingStamp = opening.stamp?.stamp
         nextMessage = opening.stamp?.nextMessage ?? 1
         doomedQueues = opening.doomedQueues
@@ -69,6 +86,32 @@ public struct LMDBQueueStore: ~Copyable {
         self.scratch = scratch
         self.reader = reader
         self.environment = environment
+    }
+
+    /// Makes the store's file where there is none.
+    private static func makeIfMissing(
+        _ directory: String, mapByteCount: Int, formats: StoreFormats
+    ) throws(StoreError) {
+        try Draft.removeLeftover(in: directory)
+        let path = directory + "/" + Environment.dataFile
+        var status = stat()
+        if stat(path, &status) == 0 {
+            // No crash of ours leaves one behind, so what it held is lost, and must be missed.
+            guard status.st_size > 0 else {
+                throw .damagedPage(number: 0, finding: "the file is empty")
+            }
+            return
+        }
+        guard errno == ENOENT else { throw .system(call: "stat", path: path, errno: errno) }
+        let draft = try Draft(directory: directory)
+        do {
+            let environment = try Environment(draft: draft, mapByteCount: mapByteCount)
+            let scratch = KeyScratch()
+            _ = try Opening(
+                environment: environment, directory: directory, formats: formats,
+                scratch: scratch.bytes)
+        }
+        try draft.publish()
     }
 
     deinit {

@@ -8,7 +8,7 @@ import Primitives
 
 /// Names of the store's own values. On disk.
 enum MetaKey: String {
-    /// u32, ``StoreFormat/current`` when it was made.
+    /// u32, see ``StoreFormats``.
     case format = "martlet.format"
     /// 16 random bytes.
     case identity = "martlet.identity"
@@ -16,11 +16,6 @@ enum MetaKey: String {
     case backup = "martlet.backup"
     /// ``MetaStamp``.
     case stamp = "martlet.stamp"
-}
-
-/// The version of the layout on disk.
-enum StoreFormat {
-    static let current: UInt32 = 1
 }
 
 /// What each commit leaves behind about itself.

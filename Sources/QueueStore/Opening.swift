@@ -11,19 +11,30 @@ struct Opening {
     let stamp: MetaStamp?
     let doomedQueues: [QueueID]
     let usedByteCount: UInt64
+    /// The format that it had, where that was an older one.
+    let olderFormat: UInt32?
 
-    /// Checks the store in an environment, and makes one where the environment is empty.
+    /// Checks the store in an environment, upgrades one of an older format, and makes one where the
+    /// environment is empty.
     init(
-        environment: borrowing Environment, directory: String, scratch: UnsafeMutableRawPointer
+        environment: borrowing Environment, directory: String, formats: StoreFormats,
+        scratch: UnsafeMutableRawPointer
     ) throws(StoreError) {
-        let isNew = try Opening.checkFormat(environment, directory: directory)
-        // One transaction: a crash leaves a whole store, or none.
-        let transaction = try WriteTransaction(
-            environment: environment, isNewStore: isNew, scratch: scratch)
+        let found = try storedFormat(environment, directory: directory)
+        if let found { try formats.check(found) }
+        let steps = found.map { formats.steps(from: $0) } ?? []
+        olderFormat = steps.isEmpty ? nil : found
+        // One transaction: a crash leaves a whole store, or none; the older format, or the current
+        // one.
+        var transaction = try WriteTransaction(
+            environment: environment,
+            making: found.map { formats.newTables(since: $0) } ?? Tables.names,
+            scratch: scratch)
         tables = transaction.tables
-        if isNew {
+        for step in steps { try step.change(&transaction) }
+        if found != formats.current {
             try transaction.putMeta(
-                .format, withUnsafeBytes(of: StoreFormat.current.littleEndian) { [UInt8]($0) })
+                .format, withUnsafeBytes(of: formats.current.littleEndian) { [UInt8]($0) })
         }
         identity = try Opening.settleIdentity(transaction)
         stamp = try metaValue(
@@ -31,31 +42,6 @@ struct Opening {
         doomedQueues = try Opening.readDoomedQueues(transaction)
         usedByteCount = transaction.usedByteCount
         try transaction.commit()
-    }
-
-    /// Whether the store has yet to be made.
-    private static func checkFormat(
-        _ environment: borrowing Environment, directory: String
-    ) throws(StoreError) -> Bool {
-        var begun: OpaquePointer?
-        try check(
-            mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
-        defer { mdb_txn_abort(begun) }
-        var unnamed: MDB_dbi = 0
-        try check(mdb_dbi_open(begun, nil, 0, &unnamed), "mdb_dbi_open")
-        let format = try metaValue(.format, transaction: begun!, table: unnamed) { bytes in
-            bytes.count == 4 ? bytes.littleEndian(at: 0) as UInt32 : nil
-        }
-        if let format {
-            guard format <= StoreFormat.current else {
-                throw .newerFormat(found: format, known: StoreFormat.current)
-            }
-            return false
-        }
-        var statistics = MDB_stat()
-        try check(mdb_stat(begun, unnamed, &statistics), "mdb_stat")
-        guard statistics.ms_entries == 0 else { throw .notAStore(directory: directory) }
-        return true
     }
 
     /// The store's identity: a new one in a new store, and in a backup that is opened for the first

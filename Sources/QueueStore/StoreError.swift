@@ -19,6 +19,8 @@ public enum StoreError: Error, Hashable, Sendable {
     case notAStore(directory: String)
     /// The store was written by a newer version of the broker.
     case newerFormat(found: UInt32, known: UInt32)
+    /// The store was written by a version so old that this one cannot upgrade it.
+    case olderFormat(found: UInt32, oldest: UInt32)
     /// A record of the broker's state failed its checksum. Without it the broker would forget a
     /// session, a token or a subscription, so it does not start.
     case damagedRecord(table: RecordTable?, key: [UInt8])
@@ -55,6 +57,10 @@ extension StoreError: CustomStringConvertible {
         case .newerFormat(let found, let known):
             return
                 "the store has format \(found), this broker knows \(known) at most: use a newer one"
+        case .olderFormat(let found, let oldest):
+            return
+                "the store has format \(found), this broker upgrades from \(oldest) at the"
+                + " earliest: start a version in between first"
         case .damagedRecord(let table, let key):
             let name = table.map { "\($0)" } ?? "unknown"
             return

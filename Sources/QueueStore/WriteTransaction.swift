@@ -21,13 +21,14 @@ struct WriteTransaction: ~Copyable {
         try self.init(environment: environment, scratch: scratch) { _ in tables }
     }
 
-    /// Begins the first transaction after an opening, which opens the tables.
+    /// Begins the first transaction after an opening, which opens the tables and makes some.
     init(
-        environment: borrowing Environment, isNewStore: Bool, scratch: UnsafeMutableRawPointer
+        environment: borrowing Environment, making missing: Set<String>,
+        scratch: UnsafeMutableRawPointer
     ) throws(StoreError) {
         try self.init(environment: environment, scratch: scratch) {
             (transaction) throws(StoreError) in
-            try Tables(transaction: transaction, isNew: isNewStore)
+            try Tables(transaction: transaction, making: missing)
         }
     }
 

@@ -18,6 +18,8 @@
 //     3 synced          everything written so far is on the disk
 //     4 written durably the last durable write is on the disk
 //     5 truncate        the file ends at the offset
+//     6 renamed         the file has the store's name: before, it was a draft
+//     7 names synced    the directory is on the disk, with the name in it
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,7 +35,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WRITE = 1, DURABLE_WRITE = 2, SYNCED = 3, WRITTEN_DURABLY = 4, TRUNCATE = 5 };
+enum { WRITE = 1, DURABLE_WRITE = 2, SYNCED = 3, WRITTEN_DURABLY = 4, TRUNCATE = 5, RENAMED = 6,
+       NAMES_SYNCED = 7 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int log_descriptor = -1;
@@ -49,8 +52,13 @@ __attribute__((constructor)) static void prepare(void) {
     full_path = getenv("DISK_FAULTS_FULL");
 }
 
-// Whether a descriptor is the store's file. Asked of the kernel each time: LMDB opens it twice, and
-// closes it for backups.
+static int ends_with(const char *path, size_t length, const char *tail) {
+    size_t count = strlen(tail);
+    return length >= count && memcmp(path + length - count, tail, count) == 0;
+}
+
+// Whether a descriptor is the store's file, or the draft of one. Asked of the kernel each time:
+// LMDB opens it twice, and closes it for backups.
 static int is_store(int descriptor) {
     char link[32], path[4096];
     strcpy(link, "/proc/self/fd/");
@@ -62,9 +70,14 @@ static int is_store(int descriptor) {
     while (count > 0) link[end++] = digits[--count];
     link[end] = 0;
     ssize_t length = readlink(link, path, sizeof path);
-    static const char name[] = "/data.mdb";
-    const ssize_t tail = sizeof name - 1;
-    return length >= tail && memcmp(path + length - tail, name, (size_t)tail) == 0;
+    return length >= 0 && ends_with(path, (size_t)length, "/data.mdb");
+}
+
+// Whether a descriptor is the store's directory.
+static int is_directory(int descriptor) {
+    struct stat status;
+    return fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode) &&
+           fstatat(descriptor, "martlet.lock", &status, 0) == 0;
 }
 
 static int is_full(void) { return full_path && access(full_path, F_OK) == 0; }
@@ -111,11 +124,11 @@ static ssize_t write_at(int descriptor, const void *bytes, size_t count, off_t o
     return result;
 }
 
-static int synced(int descriptor, long number) {
+static int synced(int descriptor, long number, uint32_t kind) {
     pthread_mutex_lock(&mutex);
     if (is_last()) die();
     int result = (int)syscall(number, descriptor);
-    if (result == 0) note(SYNCED, 0, NULL, 0);
+    if (result == 0) note(kind, 0, NULL, 0);
     pthread_mutex_unlock(&mutex);
     return result;
 }
@@ -154,12 +167,24 @@ ssize_t write(int descriptor, const void *bytes, size_t count) {
 
 int fdatasync(int descriptor) {
     if (!is_store(descriptor)) return (int)syscall(SYS_fdatasync, descriptor);
-    return synced(descriptor, SYS_fdatasync);
+    return synced(descriptor, SYS_fdatasync, SYNCED);
 }
 
 int fsync(int descriptor) {
+    if (is_directory(descriptor)) return synced(descriptor, SYS_fsync, NAMES_SYNCED);
     if (!is_store(descriptor)) return (int)syscall(SYS_fsync, descriptor);
-    return synced(descriptor, SYS_fsync);
+    return synced(descriptor, SYS_fsync, SYNCED);
+}
+
+int rename(const char *from, const char *to) {
+    if (!ends_with(to, strlen(to), "/data.mdb"))
+        return (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
+    pthread_mutex_lock(&mutex);
+    if (is_last()) die();
+    int result = (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
+    if (result == 0) note(RENAMED, 0, NULL, 0);
+    pthread_mutex_unlock(&mutex);
+    return result;
 }
 
 int ftruncate(int descriptor, off_t length) {

@@ -62,6 +62,8 @@ struct DiskLog {
         case synced = 3
         case writtenDurably = 4
         case truncate = 5
+        case renamed = 6
+        case namesSynced = 7
     }
 
     struct Record {
@@ -98,12 +100,40 @@ struct DiskLog {
     }
 }
 
+/// What the disk holds of a store: its file, and the draft of one.
+struct DiskContent {
+    var data: [UInt8]?
+    var draft: [UInt8]?
+
+    /// Puts it in the place of what a directory has; nobody may have that open.
+    func write(to directory: String) throws {
+        let folder = "\(directory)/new"
+        for path in ["\(directory)/data.mdb", "\(directory)/lock.mdb", folder] {
+            try? FileManager.default.removeItem(atPath: path)
+        }
+        if let data { try Data(data).write(to: URL(filePath: directory + "/data.mdb")) }
+        guard let draft else { return }
+        try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: false)
+        try Data(draft).write(to: URL(filePath: folder + "/data.mdb"))
+    }
+}
+
 /// A disk with a cache that the power keeps.
 struct CachedDisk {
+    /// Under which name the file can be found again.
+    private enum Name {
+        case draft
+        /// Either: the directory is not synced.
+        case renamed
+        case data
+    }
+
     /// What is on the disk whatever happens.
     private var durable: [UInt8] = []
     /// What the process has written since.
     private var cached: [DiskLog.Record] = []
+    private var name = Name.draft
 
     private static let sectorByteCount = 512
 
@@ -123,12 +153,28 @@ struct CachedDisk {
             Self.put(write.bytes, at: write.offset, in: &durable)
         case .truncate:
             if record.offset < durable.count { durable.removeLast(durable.count - record.offset) }
+        case .renamed: name = .renamed
+        case .namesSynced: if name == .renamed { name = .data }
         }
     }
 
-    /// What the disk holds after the power has gone: of what was not synced, nothing, all, some
-    /// writes in any order, or some sectors of some writes.
-    func withoutPower(_ random: inout some RandomNumberGenerator) -> [UInt8] {
+    /// What the disk holds after the power has gone.
+    func withoutPower(_ random: inout some RandomNumberGenerator) -> DiskContent {
+        let bytes = bytesWithoutPower(&random)
+        let isNamed =
+            switch name {
+            case .draft: false
+            case .renamed: Bool.random(using: &random)
+            case .data: true
+            }
+        if isNamed { return DiskContent(data: bytes) }
+        // Nobody has synced the draft's own name.
+        return DiskContent(draft: Bool.random(using: &random) ? bytes : nil)
+    }
+
+    /// The file's bytes: of what was not synced, nothing, all, some writes in any order, or some
+    /// sectors of some writes.
+    private func bytesWithoutPower(_ random: inout some RandomNumberGenerator) -> [UInt8] {
         var image = durable
         let way = Int.random(in: 0..<4, using: &random)
         switch way {

@@ -26,16 +26,14 @@ extension EndToEndTests {
             let log = try faults.log()
             let last = told.map(\.logByteCount).max()!
             var random = SeededGenerator(state: 1)
-            // What is left of a store whose first pages were never synced is refused, and nobody
-            // was told anything. Most of the moments are while messages are under way, the others
-            // while the broker starts.
-            let created = log.records.first { $0.kind == .synced }!.end
+            // Most of the moments are while messages are under way, the others while the broker
+            // starts.
             let cuts = Set(
                 (0..<Self.lossCount).map { loss in
-                    Int.random(in: loss % 10 == 0 ? created...start : start...last, using: &random)
+                    Int.random(in: loss % 10 == 0 ? 0...start : start...last, using: &random)
                 })
             var disk = CachedDisk()
-            var images: [(image: [UInt8], cut: Int)] = []
+            var images: [(image: DiskContent, cut: Int)] = []
             for record in log.records {
                 for cut in cuts
                 where record.end > cut && record.end - record.bytes.count - 16 <= cut {
@@ -83,7 +81,7 @@ extension EndToEndTests {
 
         /// Opens a disk's content with the real store: every message is there for all its
         /// receivers, or for none, which only those may be that were not acknowledged.
-        private func check(_ image: [UInt8], _ told: [Told]) throws {
+        private func check(_ image: DiskContent, _ told: [Told]) throws {
             var counts: [String: Int] = [:]
             for text in try StoreImage(image).texts() { counts[text, default: 0] += 1 }
             for message in told {
@@ -96,7 +94,9 @@ extension EndToEndTests {
         }
 
         /// Starts the real broker on a disk's content; a user gets what was acknowledged, once.
-        private func receive(_ broker: TestBroker, _ image: [UInt8], _ told: [Told]) async throws {
+        private func receive(
+            _ broker: TestBroker, _ image: DiskContent, _ told: [Told]
+        ) async throws {
             try broker.replaceStore(with: image)
             try await broker.start()
             let wanted = Set(told.filter { $0.users.contains("ann") }.map(\.text))
@@ -110,6 +110,53 @@ extension EndToEndTests {
             #expect(texts.count == Set(texts).count)
             await client.close()
             try await broker.killNow()
+        }
+
+        @Test func `a store that lost its power while it was made is made again`() async throws {
+            let faults = try DiskFaults(isLogging: true)
+            let broker = try await TestBroker(faults: faults)
+            try await broker.killNow()
+            let log = try faults.log()
+            let named = try #require(log.records.firstIndex { $0.kind == .namesSynced })
+            var random = SeededGenerator(state: 2)
+            var disk = CachedDisk()
+            var contents: [DiskContent] = []
+            for record in log.records.prefix(named + 2) {
+                for _ in 0..<8 {
+                    let content = disk.withoutPower(&random)
+                    #expect(try StoreImage(content).texts() == [])
+                    contents.append(content)
+                }
+                disk.carryOut(record)
+            }
+            // All that can be left: nothing, a draft in any state, the store itself.
+            #expect(contents.contains { $0.data == nil && $0.draft == nil })
+            #expect(contents.contains { $0.draft != nil })
+            #expect(contents.contains { $0.data != nil })
+            for content in contents.shuffled(using: &random).prefix(3) + contents.suffix(1) {
+                try broker.replaceStore(with: content)
+                try await broker.start()
+                let client = try await broker.client("ann")
+                try await client.send(OutgoingMessage(to: .user("ann"), text: "first"))
+                #expect(try await client.nextTexts(1) == ["first"])
+                await client.close()
+                try await broker.killNow()
+            }
+        }
+
+        @Test func `a broker that is killed at each call of its first start starts again`()
+            async throws
+        {
+            // One more than it takes until the store has its name.
+            for call in 1...12 {
+                let broker = try await TestBroker(
+                    settings: [], afterLifeWith: DiskFaults(killAt: call))
+                let client = try await broker.client("ann")
+                try await client.send(OutgoingMessage(to: .user("ann"), text: "first"))
+                await client.close()
+                try await broker.killNow()
+                #expect(try await broker.verifyStore() == .code(0))
+            }
         }
 
         @Test func `a full disk refuses sends, drains to nothing, and recovers without a restart`()

@@ -5,15 +5,15 @@ import Foundation
 import Primitives
 import QueueStore
 
-/// The content of a store's file, in a directory that is gone with it.
+/// What a disk holds of a store, in a directory that is gone with it.
 final class StoreImage {
     private let directory: String
 
-    init(_ bytes: [UInt8]) throws {
+    init(_ content: DiskContent) throws {
         var template = Array("/tmp/martlet-image-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
         directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
-        try Data(bytes).write(to: URL(filePath: directory + "/" + LMDBQueueStore.dataFileName))
+        try content.write(to: directory)
     }
 
     deinit { try? FileManager.default.removeItem(atPath: directory) }

@@ -28,7 +28,11 @@ final class TestBroker {
     ///   - tlsOptions: what follows the port of the TLS listener, such as
     ///     `?clientCertificates=optional`.
     ///   - faults: what its disk does, in every life that is not told otherwise.
-    init(settings: [String], tlsOptions: String = "", faults: DiskFaults? = nil) async throws {
+    ///   - fatal: a disk that kills it in a life before that, its first.
+    init(
+        settings: [String], tlsOptions: String = "", faults: DiskFaults? = nil,
+        afterLifeWith fatal: DiskFaults? = nil
+    ) async throws {
         var template = Array("/tmp/martlet-e2e-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
         directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } + "/data"
@@ -36,8 +40,13 @@ final class TestBroker {
         self.tlsOptions = tlsOptions
         self.faults = faults
         process = try Self.spawn(
-            directory, settings, tlsOptions, tlsPort: 0, plainPort: 0, faults)
-        try await becomeReady()
+            directory, settings, tlsOptions, tlsPort: 0, plainPort: 0, fatal ?? faults)
+        if fatal == nil {
+            try await becomeReady()
+        } else {
+            try await waitForKill()
+            try await start()
+        }
     }
 
     deinit {
@@ -109,6 +118,10 @@ final class TestBroker {
         process = try Self.spawn(
             directory, settings, tlsPort: tlsPort, plainPort: plainPort, faults)
         if (try? await process.line(with: "event=broker_started", "state=ready")) != nil { use() }
+        try await waitForKill()
+    }
+
+    private func waitForKill() async throws {
         let exit = try await process.exit()
         guard exit == .signal(SIGKILL) else {
             throw TestFailure("the broker ended with \(exit):\n\(process.text)")
@@ -116,10 +129,7 @@ final class TestBroker {
     }
 
     /// Puts another store in the place of the one there is; the broker must not run.
-    func replaceStore(with image: [UInt8]) throws {
-        try? FileManager.default.removeItem(atPath: directory + "/lock.mdb")
-        try Data(image).write(to: URL(filePath: directory + "/data.mdb"))
-    }
+    func replaceStore(with content: DiskContent) throws { try content.write(to: directory) }
 
     /// Checks every record of the store; the broker must not run.
     func verifyStore() async throws -> ChildExit {

@@ -68,6 +68,34 @@ import Testing
         ) { _ = try LMDBQueueStore(directory: "/proc/no/such/place") }
     }
 
+    @Test func `with a draft that was never finished gets a store`() throws {
+        let folder = directory.path + "/new"
+        func leaveDraft(_ bytes: [UInt8]) {
+            mkdir(folder, 0o700)
+            overwrite(folder + "/data.mdb", at: 0, bytes, flags: O_CREAT)
+        }
+        leaveDraft([UInt8](repeating: 0x5A, count: 5_000))
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        #expect(access(folder, F_OK) != 0)
+        var batch = StoreBatch(at: 0)
+        batch.send(1, "kept", to: [1], number: 1)
+        _ = try store.carryOut(batch)
+        store.close()
+        // Next to a store a draft is nobody's.
+        leaveDraft([1, 2, 3])
+        var again = try LMDBQueueStore(directory: directory.path, options: .small)
+        #expect(try again.texts(of: 1) == ["kept"])
+        #expect(access(folder, F_OK) != 0)
+    }
+
+    @Test func `whose file has lost all its bytes is refused`() throws {
+        do { _ = try LMDBQueueStore(directory: directory.path, options: .small) }
+        try #require(truncate(directory.dataFile, 0) == 0)
+        #expect(throws: StoreError.damagedPage(number: 0, finding: "the file is empty")) {
+            _ = try LMDBQueueStore(directory: directory.path, options: .small)
+        }
+    }
+
     @Test func `of a newer format is refused`() throws {
         do {
             let store = try LMDBQueueStore(directory: directory.path, options: .small)

@@ -159,8 +159,8 @@ func readFile(_ path: String) -> [UInt8] {
 }
 
 /// Writes bytes over those of a file.
-func overwrite(_ path: String, at offset: Int, _ bytes: [UInt8]) {
-    let descriptor = open(path, O_WRONLY)
+func overwrite(_ path: String, at offset: Int, _ bytes: [UInt8], flags: Int32 = 0) {
+    let descriptor = open(path, O_WRONLY | flags, 0o600)
     precondition(descriptor >= 0, "cannot open \(path)")
     defer { close(descriptor) }
     precondition(pwrite(descriptor, bytes, bytes.count, off_t(offset)) == bytes.count)

@@ -1,0 +1,67 @@
+// The layouts on disk that there have been, and how a store of an older one becomes one of the
+// present one. A format is everything that lies on disk: tables, keys and values of this module,
+// and the records that the core lays out.
+//
+// To change it: add a step to `StoreFormats.known`, and rows of the format that it leaves behind to
+// Tests/Vectors.
+
+import CLMDB
+
+/// The step from one format to the next.
+struct FormatStep: Sendable {
+    /// Tables that the older format had not.
+    var newTables: Set<String> = []
+    /// Changes what is stored. It sees nothing but the transaction, which a failure or a crash
+    /// undoes as a whole.
+    let change: @Sendable (inout WriteTransaction) throws(StoreError) -> Void
+}
+
+/// The formats that a broker knows.
+struct StoreFormats: Sendable {
+    /// Those of this broker: one, so far.
+    static let known = StoreFormats(oldest: 1, steps: [])
+
+    /// The oldest that can be upgraded.
+    let oldest: UInt32
+    /// From the oldest to the current one.
+    let steps: [FormatStep]
+
+    var current: UInt32 { oldest + UInt32(steps.count) }
+
+    /// Throws unless this broker can read the format, or make it one that it can.
+    func check(_ found: UInt32) throws(StoreError) {
+        guard found <= current else { throw .newerFormat(found: found, known: current) }
+        guard found >= oldest else { throw .olderFormat(found: found, oldest: oldest) }
+    }
+
+    /// The steps that a store of an older format has ahead of it.
+    func steps(from found: UInt32) -> ArraySlice<FormatStep> {
+        steps.dropFirst(Int(found - oldest))
+    }
+
+    /// Tables that a store of an older format does not have yet.
+    func newTables(since found: UInt32) -> Set<String> {
+        steps(from: found).reduce(into: []) { $0.formUnion($1.newTables) }
+    }
+}
+
+/// The format of a store; nil where there is nothing in the environment. Throws where there is
+/// something, and it is none of ours.
+func storedFormat(
+    _ environment: borrowing Environment, directory: String
+) throws(StoreError) -> UInt32? {
+    var begun: OpaquePointer?
+    try check(
+        mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
+    defer { mdb_txn_abort(begun) }
+    var unnamed: MDB_dbi = 0
+    try check(mdb_dbi_open(begun, nil, 0, &unnamed), "mdb_dbi_open")
+    let format = try metaValue(.format, transaction: begun!, table: unnamed) { bytes in
+        bytes.count == 4 ? bytes.littleEndian(at: 0) as UInt32 : nil
+    }
+    if let format { return format }
+    var statistics = MDB_stat()
+    try check(mdb_stat(begun, unnamed, &statistics), "mdb_stat")
+    guard statistics.ms_entries == 0 else { throw .notAStore(directory: directory) }
+    return nil
+}
