@@ -19,6 +19,7 @@ public struct LMDBQueueStore: ~Copyable {
     var reader: Reader
     let scratch: KeyScratch
     private var claim: SpaceClaim
+    private var snapshots = Snapshots()
     /// Whether the disk had what the last write asked for.
     private var hasDiskSpace = true
     /// Set by the first error: no second commit may pass over a failed sync.
@@ -152,13 +153,23 @@ public struct LMDBQueueStore: ~Copyable {
     }
 
     /// Whether sends are admitted, as far as the last write could tell.
-    private var hasRoom: Bool { hasDiskSpace && usedByteCount <= options.softLimitByteCount }
+    private var hasRoom: Bool {
+        hasDiskSpace && usedByteCount <= options.softLimitByteCount && !isHeldUp
+    }
+
+    /// Whether the file has grown for the snapshots of others until only half of what lies above
+    /// the soft limit is left: that is for acknowledgements, which need new pages too.
+    private var isHeldUp: Bool {
+        let limit = (options.softLimitByteCount + options.mapByteCount) / 2
+        return environment.highWaterByteCount > limit && snapshots.haveGrown(environment)
+    }
 
     // MARK: Writing
 
     private mutating func write(
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
+        try snapshots.look(at: environment)
         hasDiskSpace = claimRoom(for: batch)
         if batch.hasSends, hasRoom {
             do throws(StoreError) {
@@ -179,8 +190,9 @@ public struct LMDBQueueStore: ~Copyable {
         let needed = 2 * batch.blocks.count + pagesMaximum * pageByteCount
         let highWater = environment.highWaterByteCount
         // LMDB reuses free pages first. Half of them are counted on: the youngest are not free yet,
-        // and a body of several pages needs neighbours.
-        let free = max(highWater - Int(usedByteCount), 0) / 2
+        // and a body of several pages needs neighbours. With snapshots none may be left.
+        let free =
+            snapshots.haveGrown(environment) ? 0 : max(highWater - Int(usedByteCount), 0) / 2
         let growth = max(needed + StoreLimits.reserveByteCount - free, 2 * batch.blocks.count)
         return claim.extend(to: min(highWater + growth, options.mapByteCount))
     }

@@ -9,6 +9,8 @@ public struct StoreOptions: Hashable, Sendable {
     /// leaves deletes their room.
     public var mapByteCount: Int
     /// Bytes in use above which sends are refused, while acknowledgements, drains and state go on.
+    /// They are refused too when another process holds an old snapshot and the file has grown for
+    /// it to halfway between here and the end of the map.
     public var softLimitByteCount: Int
     /// Whether opening checks the form of every page. LMDB trusts its pages: it would
     /// follow a damaged one out of the file and die. Reads the whole file once.
