@@ -96,6 +96,7 @@ extension Broker {
         messages[message].batch = gathering.sequence
         messages[message].references += 1
         gathering.messages.append(message)
+        gathering.messageByteCount += messages[message].blockByteCount
     }
 
     private mutating func writeMessages(to batch: inout StoreBatch) {

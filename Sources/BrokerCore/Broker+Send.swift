@@ -149,6 +149,13 @@ extension Broker {
         if request.grade != .transient && (isStoreFull || isAppOverQuota(of: sender)) {
             return .quotaExceeded
         }
+        // What waits for the disk is in memory until then, whoever it is for.
+        if request.grade != .transient
+            && gathering.memoryByteCount >= limits.uncommittedBytesMaximum
+        {
+            counters.sendsOverUncommitted += 1
+            return .quotaExceeded
+        }
         if let reason = retainRefusal(request, app: users[sessions[sender].user].app) {
             return reason
         }

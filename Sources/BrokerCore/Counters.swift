@@ -18,6 +18,8 @@ public struct Counters: Hashable, Sendable {
     public var sessionsExpired: UInt64 = 0
     public var sendsAccepted: UInt64 = 0
     public var sendsRefused: UInt64 = 0
+    /// Those among them that came while too much waited for its commit (0x97).
+    public var sendsOverUncommitted: UInt64 = 0
     /// Sends that were recognised as resends and not delivered again.
     public var sendsRepeated: UInt64 = 0
     /// Sends accepted although an earlier broker may have delivered them.

@@ -48,6 +48,8 @@ struct GatheringBatch: ~Copyable {
     var sequence: UInt64 = 0
     /// Messages whose fate is decided with this batch; each is referenced once.
     var messages: ContiguousArray<UInt32> = []
+    /// Bytes of their blocks.
+    var messageByteCount = 0
     var entries: ContiguousArray<PendingEntry> = []
     var acknowledgements: [QueueAcknowledgement] = []
     var removals: [EntryRemoval] = []
@@ -94,6 +96,11 @@ struct GatheringBatch: ~Copyable {
             || !confirmations.isEmpty || sweepMaximum > 0
     }
 
+    /// Memory of what has to be committed and was sent by clients.
+    var memoryByteCount: Int {
+        messageByteCount + entries.count * CoreLimits.uncommittedEntryBytes
+    }
+
     /// Whether there are rows to ride along.
     var hasLazyRows: Bool { !dirtySessions.isEmpty || !lazyRecords.isEmpty }
 
@@ -101,6 +108,7 @@ struct GatheringBatch: ~Copyable {
     mutating func reset(sequence: UInt64) {
         self.sequence = sequence
         messages.removeAll(keepingCapacity: true)
+        messageByteCount = 0
         entries.removeAll(keepingCapacity: true)
         acknowledgements.removeAll(keepingCapacity: true)
         removals.removeAll(keepingCapacity: true)

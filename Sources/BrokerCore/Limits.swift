@@ -27,6 +27,9 @@ public struct CoreLimits: Sendable {
     /// Bytes that wait for all receivers of one app. Summed up every ten seconds and not kept by
     /// every message, so an app may be above it for that long.
     public var queueBytesPerAppMaximum: UInt64 = .max
+    /// Memory of messages and entries that wait for their commit to begin; as much again may be in
+    /// the commit under way. Nothing else bounds a fan-out to sessions that are away.
+    public var uncommittedBytesMaximum = 256 << 20
     /// Age at which a waiting message expires (L21: 7 days).
     public var queueAgeSecondsMaximum: UInt64 = 7 * 86_400
     /// What happens to a message for a full queue.
@@ -123,6 +126,9 @@ public struct CoreLimits: Sendable {
     /// Memory of messages that is kept for the next ones: what a million messages of 256 bytes a
     /// second hold while a commit of 30 ms is under way.
     static let spareBytesMaximum = 8 << 20
+    /// Memory of an entry on its way to the store: 40 bytes in the batch that gathers, up to twice
+    /// that while its array grows, and 48 in what the writer is handed.
+    static let uncommittedEntryBytes = 128
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

@@ -260,6 +260,7 @@ public final class BrokerServer {
         configuration.pendingMaximum =
             (settings.limits.pendingLogins + laneCount - 1) / laneCount
         configuration.handshakesMaximum = (settings.limits.handshakes + laneCount - 1) / laneCount
+        configuration.outgoingTotalMaximum = settings.limits.outgoingBytes / laneCount
         configuration.census = census
         configuration.packetMaximum = settings.limits.packetMaximum
         configuration.authenticationMilliseconds =

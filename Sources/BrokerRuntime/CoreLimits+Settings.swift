@@ -13,6 +13,7 @@ extension CoreLimits {
         sessionsMaximum = settings.limits.sessions
         sessionsPerAppMaximum = settings.limits.sessionsPerApp
         usersMaximum = settings.limits.users
+        uncommittedBytesMaximum = settings.queues.uncommittedBytes
         queueBytesPerAppMaximum =
             settings.queues.bytesPerApp == 0 ? .max : UInt64(settings.queues.bytesPerApp)
         groupsPerAppMaximum = settings.limits.groupsPerApp

@@ -27,6 +27,7 @@ enum StatisticsNames {
             "rights/refused": counters.rightsRefusals,
             "messages/received": counters.sendsAccepted,
             "messages/refused": counters.sendsRefused,
+            "messages/refused/uncommitted": counters.sendsOverUncommitted,
             "messages/repeated": counters.sendsRepeated,
             "messages/possible_duplicates": counters.sendsDoubtful,
             "messages/sent": counters.deliveries,
@@ -84,6 +85,7 @@ enum StatisticsNames {
             "tls/handshakes/failed": sum {
                 $0[closed: .tlsFailure] + $0[closed: .handshakeTimeout]
             },
+            "sockets/outgoing/bytes": sum { $0.outgoingHeld },
             "sockets/closed/overflow": sum {
                 $0[closed: .outgoingOverflow] + $0[closed: .lingerTimeout]
             },

@@ -67,6 +67,7 @@ public struct BrokerSettings: Hashable, Sendable {
         public var messageMaximum = 1_024
         public var payloadMaximum = 262_144
         public var packetMaximum = 524_288
+        public var outgoingBytes = 512 << 20
     }
 
     public struct Queues: Hashable, Sendable {
@@ -74,6 +75,7 @@ public struct BrokerSettings: Hashable, Sendable {
         public var bytes = 16 << 20
         public var ageSeconds = 7 * 86_400
         public var bytesPerApp = 0
+        public var uncommittedBytes = 256 << 20
         public var policy = QueueFullPolicy.refuse
     }
 

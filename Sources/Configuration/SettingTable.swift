@@ -221,6 +221,12 @@ public enum SettingTable {
             reload: .restart,
             "A whole packet from a client. At least 66000 more than `payloadMaximum`, which leaves "
                 + "room for the longest topic."),
+        .integer(
+            "limits.outgoingBytes", \.limits.outgoingBytes, in: 1_048_576...1_099_511_627_776,
+            unit: "bytes", reload: .restart,
+            "Memory of bytes that wait for connections which do not keep up. Above it transient "
+                + "messages to those that hold more than 16 KiB are dropped, and for a durable one "
+                + "the connection is closed that holds the most: its mail waits for its return."),
     ]
 
     private static let queues: [Setting] = [
@@ -240,6 +246,12 @@ public enum SettingTable {
             "Bytes that wait for all receivers of one app, 0 for any; above it sends of its users "
                 + "are refused (0x97). Looked at every ten seconds. Not limited by default: it is "
                 + "for apps that do not know each other and share a broker."),
+        .integer(
+            "queues.uncommittedBytes", \.queues.uncommittedBytes,
+            in: 1_048_576...1_099_511_627_776, unit: "bytes", reload: .atOnce,
+            "Memory of durable messages that wait for their commit to begin, 128 bytes for each "
+                + "receiver included; above it sends are refused (0x97) until it begins. One send "
+                + "to everybody always fits. A slow disk and large groups fill it."),
         .choice(
             "queues.policy", \.queues.policy, reload: .atOnce,
             "A message for a full queue: `refuse` tells the sender (0x97) and loses nothing; "

@@ -22,11 +22,11 @@ struct BufferPool: ~Copyable {
 
     private let free: UnsafeMutablePointer<FreeBlocks>
 
-    init() {
+    init(byteCountPerSizeMaximum: Int) {
         free = .allocate(capacity: BufferPool.sizes)
         for index in 0..<BufferPool.sizes {
             let bytes = 1 << (BufferPool.smallestBits + index)
-            let capacity = TransportLimits.pooledBytesPerSizeMaximum / bytes
+            let capacity = max(byteCountPerSizeMaximum / bytes, 1)
             (free + index).initialize(
                 to: FreeBlocks(stack: .allocate(capacity: capacity), capacity: capacity))
         }

@@ -7,10 +7,12 @@ import Primitives
 
 /// What may happen to bytes for a connection that does not keep up.
 public enum Traffic: Hashable, Sendable {
-    /// Refused, and counted, when more than the connection's `outgoingMaximum` would wait.
+    /// Refused, and counted, when more than the connection's `outgoingMaximum` would wait, or more
+    /// than its share where all connections hold `outgoingTotalMaximum`.
     case droppable
     /// Must not be missing in the stream: the connection is closed when more than the configured
-    /// `outgoingHardMaximum` would wait.
+    /// `outgoingHardMaximum` would wait. Where all hold `outgoingTotalMaximum`, those are closed
+    /// that hold the most.
     case required
 }
 
@@ -100,7 +102,10 @@ extension EventLoop {
             break
         }
         guard let old = slots[slot].outgoing else {
-            let (block, capacity) = pool.take(max(byteCount, 1 << Int(slots[slot].outgoingBits)))
+            let wanted = max(byteCount, 1 << Int(slots[slot].outgoingBits))
+            guard isWithinTotal(wanted, slot, traffic) else { return nil }
+            let (block, capacity) = pool.take(wanted)
+            outgoingHeld += capacity
             slots[slot].outgoing = block
             slots[slot].outgoingCapacity = UInt32(capacity)
             return block
@@ -112,15 +117,51 @@ extension EventLoop {
         if waiting + byteCount <= oldCapacity / 2 {
             old.copyMemory(from: old + start, byteCount: waiting)
         } else {
-            let (block, capacity) = pool.take(max(waiting + byteCount, 2 * oldCapacity))
+            let wanted = max(waiting + byteCount, 2 * oldCapacity)
+            guard isWithinTotal(wanted, slot, traffic) else { return nil }
+            let (block, capacity) = pool.take(wanted)
             block.copyMemory(from: old + start, byteCount: waiting)
             pool.giveBack(old, capacity: oldCapacity)
+            outgoingHeld += capacity - oldCapacity
             slots[slot].outgoing = block
             slots[slot].outgoingCapacity = UInt32(capacity)
         }
         slots[slot].outgoingStart = 0
         slots[slot].outgoingEnd = UInt32(waiting)
         return slots[slot].outgoing! + waiting
+    }
+
+    /// Whether a connection may have a block of this size, although all together have as much as
+    /// they may. Its share is always there; for more, those give way that hold more still.
+    private mutating func isWithinTotal(
+        _ byteCount: Int, _ slot: Int, _ traffic: Traffic
+    ) -> Bool {
+        if byteCount <= TransportLimits.outgoingShare { return true }
+        let maximum = configuration.outgoingTotalMaximum
+        while outgoingHeld + byteCount - Int(slots[slot].outgoingCapacity) > maximum {
+            if traffic == .droppable {
+                counters.drops += 1
+                return false
+            }
+            guard let largest = largestHolder(above: byteCount) else {
+                finishClose(slot, .outgoingOverflow)
+                return false
+            }
+            finishClose(largest, .outgoingOverflow)
+        }
+        return true
+    }
+
+    /// The connection with the largest block, if that is larger than so many bytes. A walk over all
+    /// connections, after which there is a block less.
+    private func largestHolder(above byteCount: Int) -> Int? {
+        var largest: Int?
+        var most = UInt32(clamping: byteCount)
+        for slot in 0..<slotsTouched where slots[slot].outgoingCapacity > most {
+            most = slots[slot].outgoingCapacity
+            largest = slot
+        }
+        return largest
     }
 
     mutating func releaseOutgoing(_ slot: Int) {
@@ -130,6 +171,7 @@ extension EventLoop {
         let bits = Int.bitWidth - (used - 1).leadingZeroBitCount
         slots[slot].outgoingBits = UInt8(min(bits, 14))
         pool.giveBack(block, capacity: Int(slots[slot].outgoingCapacity))
+        outgoingHeld -= Int(slots[slot].outgoingCapacity)
         slots[slot].outgoing = nil
         slots[slot].outgoingStart = 0
         slots[slot].outgoingEnd = 0

@@ -37,6 +37,9 @@ public struct EventLoop: ~Copyable {
         /// Waiting bytes beyond which a connection is closed; at least `outgoingMaximum`, at most
         /// 2 GiB.
         public var outgoingHardMaximum = TransportLimits.outgoingHardMaximum
+        /// Memory of bytes that wait for all connections, beyond which those give way that hold
+        /// the most.
+        public var outgoingTotalMaximum = TransportLimits.outgoingTotalMaximum
         public var authenticationMilliseconds = TransportLimits.authenticationMilliseconds
         public var lingerMilliseconds = TransportLimits.lingerMilliseconds
         public var connectMilliseconds = TransportLimits.connectMilliseconds
@@ -96,7 +99,9 @@ public struct EventLoop: ~Copyable {
     let events: UnsafeMutablePointer<epoll_event>
     let arenaMemory: UnsafeMutableRawBufferPointer
     var arenaUsed = 0
-    var pool = BufferPool()
+    var pool: BufferPool
+    /// Bytes of the blocks that connections hold for what waits.
+    var outgoingHeld = 0
     var poolTrim = Instant.never
     var wheel: TimerWheel
     var listeners: [ListenerSeat] = []
@@ -130,6 +135,9 @@ public struct EventLoop: ~Copyable {
         self.handle = handle
         now = EventLoop.readClock(offset: configuration.clockOffsetMilliseconds)
         wheel = TimerWheel(start: now)
+        pool = BufferPool(
+            byteCountPerSizeMaximum: min(
+                TransportLimits.pooledBytesPerSizeMaximum, configuration.outgoingTotalMaximum / 4))
         slots = reserveZeroed(connections, of: ConnectionSlot.self)
         details = reserveZeroed(connections, of: ConnectionDetails.self)
         freeSlots = SlotList(capacity: connections)
@@ -270,6 +278,7 @@ public struct EventLoop: ~Copyable {
         wakeListeners(&handler)
         trimPool()
         counters.pending = UInt64(pendingCount)
+        counters.outgoingHeld = UInt64(outgoingHeld)
         counters.handshaking = UInt64(handshakingCount)
         handle.publish(counters)
         return !(isStopping && connectionCount == 0)

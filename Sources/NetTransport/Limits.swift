@@ -70,6 +70,14 @@ public enum TransportLimits {
     /// Bytes waiting for one connection beyond which it is closed.
     public static let outgoingHardMaximum = 8 * 1024 * 1024
 
+    /// Blocks of bytes that wait, for all connections of a loop together: half a gigabyte is what
+    /// 2,000 slow readers with a full window hold.
+    public static let outgoingTotalMaximum = 512 * 1024 * 1024
+
+    /// What a connection may hold whatever the others do: who keeps up has no more, and one record
+    /// of TLS is as large.
+    static let outgoingShare = 16 * 1024
+
     /// Connections of one loop, where the configuration says nothing else. The table is reserved
     /// address space; only the part in use costs memory.
     public static let connectionsMaximum = 100_000
@@ -77,8 +85,8 @@ public enum TransportLimits {
     /// The largest file of authorities or revocation lists: a list of a million certificates.
     static let trustFileBytesMaximum = 64 * 1024 * 1024
 
-    /// Free buffers the pool keeps, per size. What is not used again for ten seconds goes back to
-    /// the allocator.
+    /// Free buffers the pool keeps, per size, and fewer where little may wait. What is not used
+    /// again for ten seconds goes back to the allocator.
     static let pooledBytesPerSizeMaximum = 32 * 1024 * 1024
     static let poolTrimMilliseconds: UInt64 = 10_000
 

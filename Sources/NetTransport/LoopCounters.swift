@@ -15,7 +15,9 @@ public struct LoopCounters: Sendable, Equatable {
     public var handshakesCompleted: UInt64 = 0
     /// Connections at this moment that have not logged in.
     public var pending: UInt64 = 0
-    /// Those among them whose TLS handshake is under way.
+    /// Bytes of memory at this moment that hold what waits to be sent.
+    public var outgoingHeld: UInt64 = 0
+    /// Those among the pending whose TLS handshake is under way.
     public var handshaking: UInt64 = 0
     /// Completed handshakes that resumed an earlier session.
     public var handshakesResumed: UInt64 = 0

@@ -36,7 +36,8 @@ public enum StoreError: Error, Hashable, Sendable {
     /// Whether a transaction that failed so found no room, and may be tried again with less in it.
     var isFull: Bool {
         guard case .lmdb(_, let code) = self else { return false }
-        return code == MDB_MAP_FULL || code == ENOSPC || code == EDQUOT
+        // LMDB holds the pages that a transaction changed in memory, up to 512 MB of them.
+        return code == MDB_MAP_FULL || code == ENOSPC || code == EDQUOT || code == ENOMEM
     }
 }
 

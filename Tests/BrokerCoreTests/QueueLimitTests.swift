@@ -74,6 +74,25 @@ import Testing
         #expect(world.gauges.queuedMessages == 2)
     }
 
+    @Test func `of the store, which takes its time, refuses durable sends until its commit begins`()
+    {
+        world.limits.uncommittedBytesMaximum = 2 * CoreLimits.uncommittedEntryBytes
+        world.begin("bob/pc", "ann/phone", "carl/pc")
+        world.lose("ann/phone", "carl/pc")
+        world.send("bob/pc", 1, to: .users(["ann", "carl"]), "1")
+        world.send("bob/pc", 2, to: .user("ann"), "2")
+        #expect(world.lines() == ["bob/pc: result 2, quotaExceeded"])
+        #expect(world.counters.sendsOverUncommitted == 1)
+        #expect(world.beginCommit())
+        // The next batch has as much room, while this one is under way.
+        world.send("bob/pc", 2, to: .users(["ann", "carl"]), "2")
+        world.send("bob/pc", 3, to: .user("ann"), "3")
+        #expect(world.lines() == ["bob/pc: result 3, quotaExceeded"])
+        world.finishCommit()
+        world.settle()
+        #expect(world.lines() == ["bob/pc: result 1, sent", "bob/pc: result 2, sent"])
+    }
+
     @Test func `with the policy newest keeps what it has, and the sender is not told`() {
         world.limits.queueCountMaximum = 2
         world.limits.queuePolicy = .newest

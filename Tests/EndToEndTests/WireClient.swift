@@ -115,7 +115,7 @@ final class WireClient {
 
     private func turn(until isDone: (Handler) -> Bool, _ what: String) throws {
         // 20 ms a turn: 20 seconds in all, which nothing local needs.
-        for _ in 0..<1_000 where !isDone(handler) {
+        for _ in 0..<Int(1_000 * Sanitizer.patience) where !isDone(handler) {
             _ = loop.turn(&handler, waitMaximum: 20)
         }
         if !isDone(handler) { throw TestFailure("20 s passed without \(what)") }
@@ -142,12 +142,7 @@ final class WireClient {
     }
 
     func send(_ packet: some MRT.Packet, _ source: [UInt8] = []) throws {
-        var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
-        bytes.withUnsafeMutableBytes { room in
-            var writer = PacketWriter(room)
-            source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
-        }
-        try send(bytes)
+        try send(packetBytes(packet, source))
     }
 
     /// The reason of the RESULT that comes next.
@@ -169,4 +164,24 @@ final class WireClient {
         }
         return try packet.body.withUnsafeBytes { try MRT.BrokerDisconnect(body: $0).reason }
     }
+}
+
+/// The bytes of a packet.
+func packetBytes(_ packet: some MRT.Packet, _ source: [UInt8] = []) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
+    bytes.withUnsafeMutableBytes { room in
+        var writer = PacketWriter(room)
+        source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+    }
+    return bytes
+}
+
+/// A CONNECT with a token that exists.
+func connectBytes(token: String, device: String) -> [UInt8] {
+    let source = Array(token.utf8) + Array(device.utf8)
+    var connect = MRT.Connect()
+    connect.credential = .token(ByteRange(offset: 0, count: token.utf8.count))
+    connect.device = ByteRange(offset: token.utf8.count, count: device.utf8.count)
+    connect.inboxWindow = 64
+    return packetBytes(connect, source)
 }

@@ -88,6 +88,39 @@ import Testing
         #expect(bench.recorder.end(of: server)?.cause == .outgoingOverflow)
     }
 
+    @Test func `where all hold too much, those with more than their share give way`() throws {
+        var configuration = EventLoop.Configuration()
+        configuration.outgoingTotalMaximum = 65_536
+        var bench = try Bench(.plain, configuration)
+        let (first, holder) = try bench.connect()
+        let (second, other) = try bench.connect()
+        bench.send(pattern(60_000), to: holder)
+        // A share is always there, and no more.
+        let share = pattern(10_000)
+        func append(_ traffic: Traffic) -> Bool {
+            share.withUnsafeBytes { bench.loop.append($0, to: other, traffic) }
+        }
+        #expect(append(.droppable))
+        #expect(!append(.droppable))
+        #expect(bench.loop.counters.drops == 1)
+        bench.turn { _, recorder in
+            recorder.received[first] == pattern(60_000) && recorder.received[second] == share
+        }
+        // Nothing waits any more. What must not be missing is taken in the place of who holds most.
+        bench.turn { loop, _ in loop.counters.outgoingHeld == 0 }
+        bench.send(pattern(60_000), to: holder)
+        #expect(append(.required))
+        #expect(append(.required))
+        bench.turn { _, recorder in recorder.received[second] == share + share + share }
+        #expect(bench.recorder.end(of: holder)?.cause == .outgoingOverflow)
+        #expect(bench.recorder.end(of: other) == nil)
+        // Who wants the most itself is that one.
+        let all = pattern(70_000)
+        let isTaken = all.withUnsafeBytes { bench.loop.append($0, to: other, .required) }
+        #expect(!isTaken)
+        bench.turn { _, recorder in recorder.end(of: other)?.cause == .outgoingOverflow }
+    }
+
     @Test(arguments: Security.allCases)
     func `a paused connection is shown its bytes again when it resumes`(
         _ security: Security

@@ -77,7 +77,7 @@ final class Fleet {
         tls = try ClientTLSContext(trust: .authorityFile(broker.authority))
         (self.plainCount, self.tlsCount) = (plainCount, tlsCount)
         let packets = (0..<plainCount + tlsCount).map { number in
-            Self.connect(token: token, device: "device-\(number)")
+            connectBytes(token: token, device: "device-\(number)")
         }
         handler = Handler(
             packets: packets, isLetIn: Array(repeating: false, count: packets.count))
@@ -99,7 +99,7 @@ final class Fleet {
 
     /// Turns until all are in, or one is lost or refused; `look` is called now and then.
     func waitUntilIn(seconds: Double, _ look: () throws -> Void) throws {
-        let end = ContinuousClock.now + .seconds(seconds)
+        let end = ContinuousClock.now + .seconds(seconds * Sanitizer.patience)
         var next = ContinuousClock.now
         while letInCount < plainCount + tlsCount, refusals.isEmpty, lostCount == 0 {
             _ = loop.turn(&handler, waitMaximum: 20)
@@ -122,19 +122,5 @@ final class Fleet {
     func longestDelay(of devices: Range<Int>) -> Int {
         let order = handler.order.filter(devices.contains)
         return order.enumerated().map { $0.offset - ($0.element - devices.lowerBound) }.max() ?? 0
-    }
-
-    private static func connect(token: String, device: String) -> [UInt8] {
-        let source = Array(token.utf8) + Array(device.utf8)
-        var connect = MRT.Connect()
-        connect.credential = .token(ByteRange(offset: 0, count: token.utf8.count))
-        connect.device = ByteRange(offset: token.utf8.count, count: device.utf8.count)
-        connect.inboxWindow = 16
-        var bytes = [UInt8](repeating: 0, count: connect.encodedByteCount)
-        bytes.withUnsafeMutableBytes { room in
-            var writer = PacketWriter(room)
-            source.withUnsafeBytes { connect.write(to: &writer, from: $0) }
-        }
-        return bytes
     }
 }

@@ -235,29 +235,20 @@ extension EndToEndTests {
 
         // MARK: - Packets
 
-        private static func bytes(_ packet: some MRT.Packet, _ source: [UInt8]) -> [UInt8] {
-            var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
-            bytes.withUnsafeMutableBytes { room in
-                var writer = PacketWriter(room)
-                source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
-            }
-            return bytes
-        }
-
         private static func transientSends(_ count: Int, to user: String) -> [UInt8] {
             let source = Array(user.utf8) + [0] + Array("flood".utf8)
             let send = MRT.Send(
                 grade: .transient, number: 0,
                 target: .user(ByteRange(offset: 0, count: user.utf8.count)),
                 payload: ByteRange(offset: user.utf8.count, count: 6))
-            let one = bytes(send, source)
+            let one = packetBytes(send, source)
             return (0..<count).flatMap { _ in one }
         }
 
         private static func request(
             _ number: Int, _ operation: MRT.Operation, _ parameters: [UInt8]
         ) -> [UInt8] {
-            bytes(
+            packetBytes(
                 MRT.Request(
                     identifier: UInt64(number), operation: operation,
                     parameters: ByteRange(offset: 0, count: parameters.count)), parameters)
@@ -268,18 +259,7 @@ extension EndToEndTests {
 extension TestBroker {
     /// The CONNECT of a client with a fresh token.
     func connectPacket(_ user: String, device: String = "") throws -> [UInt8] {
-        let token = try token(user)
-        let source = Array(token.utf8) + Array(device.utf8)
-        var connect = MRT.Connect()
-        connect.credential = .token(ByteRange(offset: 0, count: token.utf8.count))
-        connect.device = ByteRange(offset: token.utf8.count, count: device.utf8.count)
-        connect.inboxWindow = 64
-        var bytes = [UInt8](repeating: 0, count: connect.encodedByteCount)
-        bytes.withUnsafeMutableBytes { room in
-            var writer = PacketWriter(room)
-            source.withUnsafeBytes { connect.write(to: &writer, from: $0) }
-        }
-        return bytes
+        connectBytes(token: try token(user), device: device)
     }
 }
 

@@ -72,7 +72,7 @@ final class RawSocket {
 func eventually(
     within seconds: Double = 20, _ what: String, _ isDone: () throws -> Bool
 ) async throws {
-    let end = ContinuousClock.now + .seconds(seconds)
+    let end = ContinuousClock.now + .seconds(seconds * Sanitizer.patience)
     while try !isDone() {
         if ContinuousClock.now > end { throw TestFailure("\(seconds) s passed without \(what)") }
         await Deadline(seconds: 0.005).wait()

@@ -1,0 +1,134 @@
+// No memory left: a fan-out to many who do not read. The broker's limits bound what it takes, so
+// that a ceiling of the system above them is never met: an allocation that fails would end the
+// process.
+
+import Foundation
+import MartletClient
+import Primitives
+import Testing
+import WireFormat
+
+extension EndToEndTests {
+    @Suite(
+        .timeLimit(.minutes(4)),
+        .enabled(if: !Sanitizer.isThere, "a sanitizer's own memory is many times the broker's"))
+    struct MemoryTests {
+        private static let readerCount = 100
+        /// What the limits below allow, with a factor of two for what an allocator cannot use:
+        /// 8 MiB that wait for readers, 2 MiB that wait for the disk, 100 windows of 16 KiB, and
+        /// pages of the commits under way.
+        private static let ceiling = 32 << 20
+        private static let settings = [
+            "limits.outgoingBytes=\(8 << 20)", "queues.uncommittedBytes=\(1 << 20)",
+            "limits.inboxWindowBytes=16384", "limits.sessionsPerUser=1000",
+        ]
+
+        @Test func `a large fan-out to slow readers stays below a ceiling, and all of it arrives`()
+            async throws
+        {
+            let broker = try await TestBroker(settings: Self.settings)
+            let bystanders = try await Bystanders(broker)
+            let deaf = try SlowFleet(
+                broker, user: "deaf", count: Self.readerCount, topic: "flood")
+            let slow = try SlowFleet(
+                broker, user: "slow", count: Self.readerCount, topic: "work")
+            let dataBytes = try broker.dataBytes()
+            try await broker.limit("data", to: dataBytes + Self.ceiling)
+
+            var taken = 0
+            let report = try await bystanders.watch {
+                try await flood(broker, deaf)
+                taken = try await overload(broker)
+            }
+            print("fan-out below a ceiling: \(report), \(taken) taken")
+            #expect(report.lossCount == 0)
+            #expect(try broker.dataBytes() <= dataBytes + Self.ceiling)
+
+            // Everything that was acknowledged arrives at every reader, in order, and is gone then.
+            let numbers = try slow.readAll(taken)
+            #expect(slow.lostCount == 0)
+            #expect(numbers.allSatisfy { $0.count == taken && $0 == $0.sorted() })
+            try await eventually("an empty store") {
+                try broker.counter("messages/stored") == 0
+            }
+            let sender = try await broker.client("sender")
+            try await sender.send(OutgoingMessage(to: .topic("work"), text: "again"))
+            #expect(try slow.readAll(taken + 1).allSatisfy { $0.count == taken + 1 })
+            try await broker.stop()
+        }
+
+        /// 64 KiB after 64 KiB to readers that take nothing: the kernel takes some megabytes for
+        /// each, and then the broker drops.
+        private func flood(_ broker: TestBroker, _ deaf: SlowFleet) async throws {
+            let sender = try await broker.client("flooder")
+            let payload = [UInt8](repeating: 0x66, count: 65_536)
+            var largest: UInt64 = 0
+            for number in 0..<400 {
+                try await sender.send(
+                    OutgoingMessage(to: .topic("flood"), .bytes(payload), grade: .transient))
+                // A result for each batch of them: transient messages have none of their own.
+                if number % 8 == 7 {
+                    try await sender.send(OutgoingMessage(to: .user("flooder"), text: "mark"))
+                    largest = max(largest, try broker.counter("sockets/outgoing/bytes"))
+                    deaf.look()
+                }
+            }
+            // They were at the limit, and it held: beyond it each has its share.
+            #expect(largest > 7 << 20, "\(largest)")
+            #expect(largest <= 8 << 20 + UInt64(2 * Self.readerCount * 16_384), "\(largest)")
+            #expect(try broker.counter("messages/dropped/slow_reader") > 0)
+            #expect(deaf.lostCount == 0, "what can be dropped closes nobody")
+        }
+
+        /// More at once than may wait for the disk.
+        ///
+        /// - Returns: how many messages were taken; all others were refused by name.
+        private func overload(_ broker: TestBroker) async throws -> Int {
+            let senders = try (0..<8).map { number in
+                let wire = try WireClient(port: broker.plainPort)
+                _ = try wire.login(token: broker.token("sender-\(number)"))
+                return wire
+            }
+            let topic = Array("work".utf8)
+            let source = topic + [UInt8](repeating: 0x77, count: 4_096)
+            for sender in senders {
+                var burst: [UInt8] = []
+                for number in 1...64 {
+                    var send = MRT.Send(
+                        grade: .durable, number: UInt64(number),
+                        target: .topic(ByteRange(offset: 0, count: topic.count)),
+                        payload: ByteRange(offset: topic.count, count: 4_096))
+                    send.isRaw = true
+                    burst += packetBytes(send, source)
+                }
+                try sender.send(burst)
+            }
+            var reasons: [ReasonCode: Int] = [:]
+            for sender in senders {
+                for _ in 1...64 { reasons[try sender.nextResult(), default: 0] += 1 }
+                sender.close()
+            }
+            #expect(reasons.values.reduce(0, +) == 512)
+            #expect(Set(reasons.keys) == [.sent, .quotaExceeded], "\(reasons)")
+            // Nothing but the limit has refused: no allocation has failed, in the store neither.
+            let refusedCount = try broker.counter("messages/refused/uncommitted")
+            #expect(
+                refusedCount == UInt64(reasons[.quotaExceeded] ?? 0),
+                "\(reasons)\n\(broker.process.text)")
+            return reasons[.sent] ?? 0
+        }
+    }
+}
+
+extension TestBroker {
+    /// Bytes of memory that are the process's own, as RLIMIT_DATA counts them: the store's file is
+    /// not among them.
+    fileprivate func dataBytes() throws -> Int {
+        let status = try String(
+            contentsOfFile: "/proc/\(process.identifier)/status", encoding: .utf8)
+        for line in status.split(separator: "\n") where line.hasPrefix("VmData:") {
+            return Int(line.filter(\.isNumber))! * 1024
+        }
+        throw TestFailure("no VmData of process \(process.identifier)")
+    }
+}
