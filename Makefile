@@ -5,6 +5,7 @@
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
 #   make fuzz    bytes from strangers             make install martletd and martlet into PREFIX
+#   make sanitize the tests under the thread, address and undefined behaviour sanitizers
 #   make micro   instructions of the hot path, against their limits
 #   make soak    half an hour of everyday life, with memory and latency by the minute
 #   make firmware, firmware-test: the samples for devices
@@ -72,6 +73,11 @@ sim: deps
 .PHONY: fuzz
 fuzz: deps
 	SWIFT=$(SWIFT) Tests/Fuzzing/fuzz $(ARGS)
+
+# All three sanitizers in turn, an hour; ARGS=thread for one, ARGS='thread -- --filter X' for less.
+.PHONY: sanitize
+sanitize: deps test-deps
+	SWIFT=$(SWIFT) Tests/Sanitizers/sanitize $(ARGS)
 
 # Allocations against their thresholds, which must hold anywhere; then ratios to the floor and to
 # other brokers, where they are installed, into the tables of docs/PERFORMANCE.md. ARGS narrows it

@@ -4,7 +4,8 @@
 import Foundation
 import Testing
 
-@Suite struct AllocationTests {
+@Suite(.enabled(if: !Programs.areSanitized, "a sanitizer brings an allocator of its own"))
+struct AllocationTests {
     @Test(.timeLimit(.minutes(2)))
     func `a delivery allocates no more than its threshold allows`() throws {
         let root = URL(filePath: #filePath)

@@ -21,7 +21,7 @@ import Testing
     @Test(.timeLimit(.minutes(4)))
     func `every kind of load loses, doubles and disorders nothing`() throws {
         let program = Process()
-        program.executableURL = Self.root.appending(path: ".build/debug/martlet-bench")
+        program.executableURL = Programs.folder.appending(path: "martlet-bench")
         program.arguments = [
             "compare", Self.root.appending(path: "Bench/Scenarios/smoke.json5").path,
         ]

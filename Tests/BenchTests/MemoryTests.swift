@@ -3,13 +3,12 @@
 import Foundation
 import Testing
 
-@Suite struct MemoryTests {
+@Suite(.enabled(if: !Programs.areSanitized, "a sanitizer adds to every allocation"))
+struct MemoryTests {
     @Test(.timeLimit(.minutes(2)))
     func `a sleeping device takes a few hundred bytes, also after a restart`() throws {
-        let root = URL(filePath: #filePath)
-            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         let micro = Process()
-        micro.executableURL = root.appending(path: ".build/debug/martlet-micro")
+        micro.executableURL = Programs.folder.appending(path: "martlet-micro")
         micro.arguments = ["asleep", "50000"]
         let output = Pipe()
         micro.standardOutput = output

@@ -5,10 +5,8 @@ import Testing
 
 @Suite struct MicroTests {
     private func run(_ arguments: String...) throws -> (status: Int32, lines: [String]) {
-        let root = URL(filePath: #filePath)
-            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         let program = Process()
-        program.executableURL = root.appending(path: ".build/debug/martlet-micro")
+        program.executableURL = Programs.folder.appending(path: "martlet-micro")
         program.arguments = arguments
         let output = Pipe()
         program.standardOutput = output

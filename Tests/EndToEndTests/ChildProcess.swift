@@ -56,6 +56,7 @@ final class ChildProcess: Sendable {
         posix_spawnattr_setsigmask(&attributes, &none)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var variables = ["PATH": "/usr/bin:/bin", "HOME": "/nonexistent"]
+        variables.merge(Sanitizer.environment) { $1 }
         variables.merge(environment) { $1 }
         var arguments: [UnsafeMutablePointer<CChar>?] =
             ([path] + arguments).map { strdup($0) } + [nil]
@@ -197,7 +198,7 @@ func within<Value: Sendable>(
     try await withThrowingTaskGroup(of: Value?.self) { group in
         group.addTask { try await body() }
         group.addTask {
-            await Deadline(seconds: seconds).wait()
+            await Deadline(seconds: seconds * Sanitizer.patience).wait()
             return nil
         }
         defer { group.cancelAll() }
