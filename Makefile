@@ -29,8 +29,8 @@ PREFIX ?= /usr/local
 LIBRARIES := 'openssl >= 3.0' lmdb
 PACKAGES := libssl-dev liblmdb-dev pkg-config
 
-# Other people's MQTT clients, which the tests start and compile.
-TEST_PACKAGES := mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev
+# Other people's MQTT clients and a broker, which the tests start and compile.
+TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev
 
 # Targets that firmware uses too, each after those it imports, and the machine they are checked for:
 # a Cortex-M4, as in the samples.
@@ -166,10 +166,11 @@ deps: toolchain
 	    $$root apt-get update -qq; \
 	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(PACKAGES); }
 
-# As above, for what only the tests need. Without root and sudo, install them by hand.
+# As above, for what only the tests need. Without root and sudo, install them by hand. The tests
+# start brokers of their own: the one that Debian starts with its package does not keep port 1883.
 .PHONY: test-deps
 test-deps:
-	@[ -x /usr/bin/mosquitto_pub ] && [ -x /usr/bin/gcc ] \
+	@[ -x /usr/sbin/mosquitto ] && [ -x /usr/bin/mosquitto_pub ] && [ -x /usr/bin/gcc ] \
 	    && [ -e /usr/include/MQTTClient.h ] \
 	    && /usr/bin/python3 -c 'import paho.mqtt.client' 2>/dev/null || { \
 	    set -e; \
@@ -178,7 +179,12 @@ test-deps:
 	    echo "Installing $(TEST_PACKAGES) with apt-get"; \
 	    root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	    $$root apt-get update -qq; \
-	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(TEST_PACKAGES); }
+	    had=$$([ -x /usr/sbin/mosquitto ] && echo yes || true); \
+	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(TEST_PACKAGES); \
+	    if [ -z "$$had" ]; then \
+	        if [ -d /run/systemd/system ]; then $$root systemctl disable --now mosquitto; \
+	        else $$root service mosquitto stop || true; fi; \
+	    fi; }
 
 .PHONY: toolchain
 toolchain:

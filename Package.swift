@@ -78,6 +78,12 @@ let package = Package(
                 "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport",
                 "Threads", "CommandLineOptions",
             ]),
+        .target(
+            name: "Bridge",
+            dependencies: [
+                "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport",
+                "Threads", "CommandLineOptions", "Configuration",
+            ]),
 
         // Programs.
         .executableTarget(
@@ -90,7 +96,8 @@ let package = Package(
         .executableTarget(
             name: "martlet-gateway",
             dependencies: [
-                "Gateway", "MartletClient", "NetTransport", "Threads", "CommandLineOptions",
+                "Gateway", "Bridge", "MartletClient", "NetTransport", "Threads",
+                "CommandLineOptions",
             ]),
         .executableTarget(
             name: "martlet-sim", dependencies: ["BrokerSimulation", "CommandLineOptions"]),
@@ -138,6 +145,12 @@ let package = Package(
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
         .testTarget(name: "GatewayTests", dependencies: ["Gateway", "WireFormat", "Primitives"]),
+        .testTarget(
+            name: "BridgeTests",
+            dependencies: [
+                "Bridge", "ClientCore", "MartletClient", "WireFormat", "Primitives",
+                "CommandLineOptions", "NetTransport",
+            ]),
         .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),
         .testTarget(
             name: "MartletToolTests",

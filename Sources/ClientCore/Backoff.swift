@@ -3,19 +3,22 @@
 
 import Primitives
 
-struct Backoff {
+/// The waits of one client.
+public struct Backoff: Sendable {
     /// Attempts that failed in a row.
-    private(set) var failureCount = 0
+    public private(set) var failureCount = 0
     private var state: UInt64
 
-    init(seed: UInt64) {
+    /// - Parameter seed: must differ from client to client.
+    public init(seed: UInt64) {
         state = seed
     }
 
-    mutating func reset() { failureCount = 0 }
+    /// The next attempt is a first one.
+    public mutating func reset() { failureCount = 0 }
 
     /// A random number of milliseconds, from 0 to the bound of this attempt.
-    mutating func nextMilliseconds() -> UInt64 {
+    public mutating func nextMilliseconds() -> UInt64 {
         // 2^7 s is already above the maximum.
         let doublings = UInt64(min(failureCount, 7))
         let bound = min(

@@ -2,4 +2,8 @@
 
 import Glibc
 
-exit(GatewayProgram.run(CommandLine.arguments.dropFirst()).rawValue)
+let arguments = CommandLine.arguments.dropFirst()
+let exitCode =
+    arguments.first == "bridge"
+    ? BridgeProgram.run(arguments.dropFirst()) : GatewayProgram.run(arguments)
+exit(exitCode.rawValue)

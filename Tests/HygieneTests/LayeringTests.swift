@@ -38,6 +38,10 @@ private let allowedImports: [String: Set<String>] = [
         "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads",
         "CommandLineOptions", "Glibc",
     ],
+    "Bridge": [
+        "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads",
+        "CommandLineOptions", "Configuration", "Glibc", "Synchronization",
+    ],
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "Glibc"],
     "martlet": [
@@ -45,7 +49,8 @@ private let allowedImports: [String: Set<String>] = [
         "Synchronization",
     ],
     "martlet-gateway": [
-        "Gateway", "MartletClient", "NetTransport", "Threads", "CommandLineOptions", "Glibc",
+        "Gateway", "Bridge", "MartletClient", "NetTransport", "Threads", "CommandLineOptions",
+        "Glibc",
     ],
     "martlet-bench": [
         "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Configuration",

@@ -62,6 +62,28 @@ import Testing
             try found(#"^ +"([a-z_/ ]+)":"#, in: source), "statistics.md")
     }
 
+    @Test func `bridge.md lists every event, number and key of the bridge`() throws {
+        let files = try Repository.files(in: ["Sources/Bridge"], endings: [".swift"])
+        let code = [Substring(files.flatMap(\.lines).joined(separator: " "))]
+        let page = try page("bridge")
+        let events = page.drop { $0 != "| event | means |" }.prefix { !$0.isEmpty }
+        expectSame(
+            try found(#"^\| `([a-z_]+)` \|"#, in: events),
+            try found(#"(?:log|print)\(\s*"([a-z_]+)","#, in: code), "bridge.md")
+        let numbers = page.drop { $0 != "| number of `totals` | counts |" }
+        let totals = try Repository.file("Sources/Bridge/BridgeTotals.swift").lines
+        expectSame(
+            try found(#"`([a-z_]+)`(?=[^|]*\|[^|]*\|$)"#, in: numbers),
+            try found(#"([a-z_]+)=\\\("#, in: totals), "bridge.md")
+        let keys = try found(#"case "([a-zA-Z]+)":"#, in: code)
+        let documented = page.joined(separator: "\n")
+        expectNone(
+            keys.filter { key in
+                !["`\(key)`", ".\(key)`", "{\(key):"].contains(where: documented.contains)
+            }, remedy: "Give each a row in bridge.md.")
+        #expect(keys.count > 20)
+    }
+
     @Test func `codes.md lists every reason code and every exit code`() throws {
         let reasons = try Repository.file("Sources/Primitives/ReasonCode.swift").lines
         let values = try found(#"^    case \w+ = (0x[0-9A-F]{2}|\d+)$"#, in: reasons).map {

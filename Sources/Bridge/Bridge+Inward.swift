@@ -1,0 +1,337 @@
+// From the other broker to Martlet: publications arrive, are sent on, and are answered when Martlet
+// has them.
+
+import ClientCore
+import Primitives
+import WireFormat
+
+extension Bridge {
+    // MARK: - The other broker's session
+
+    mutating func takeForeignEvents(_ now: Instant) {
+        while let event = foreign.nextEvent() {
+            switch event {
+            case .connectionWanted: add(.dialForeign)
+            case .connected(let terms): foreignConnected(terms, now)
+            case .published(let message): publicationArrived(message, now)
+            case .oversized(let message):
+                publicationArrived(message, refusal: .packetTooLarge, now)
+            case .acknowledged(.pubrel, let identifier, _): released(identifier, now)
+            case .acknowledged(let step, let identifier, let reason):
+                answered(step, identifier, reason, now)
+            case .subscribed(let codes): subscribed(codes, now)
+            case .unsubscribed: foreignRequest = nil
+            case .disconnected(let detail, let retryAt): foreignLost(detail, retryAt, now)
+            }
+        }
+    }
+
+    private mutating func foreignConnected(_ terms: ForeignTerms, _ now: Instant) {
+        self.terms = terms
+        log(
+            "mqtt_connected",
+            "server=\(settings.foreign.server) "
+                + "session=\(terms.isSessionPresent ? "present" : "new")")
+        if terms.isSessionPresent {
+            inward.connectionLost()
+            for identifier in outward.resume() {
+                foreign.acknowledge(.pubrel, identifier, now: now)
+            }
+        } else {
+            inward.sessionLost()
+            outward.restart()
+            base.foreignFilters = [:]
+            acknowledgeCompleted(now)
+            noteChange()
+        }
+        if martlet == nil {
+            if inward.isMissingAny {
+                recoveryDeadline = now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
+            } else {
+                startMartlet(now)
+            }
+        }
+        subscribe(now)
+    }
+
+    private mutating func foreignLost(_ detail: String, _ retryAt: Instant, _ now: Instant) {
+        if terms != nil || !isDraining {
+            let milliseconds = retryAt.milliseconds(since: now)
+            log("mqtt_lost", "reason=\(quoted(detail.utf8)) retry_ms=\(milliseconds)")
+        }
+        terms = nil
+        foreignRequest = nil
+        recoveryDeadline = .never
+        inward.connectionLost()
+        add(.hangUpForeign)
+    }
+
+    /// Asks for what the rules want and the session does not have.
+    private mutating func subscribe(_ now: Instant) {
+        let wanted = rules.inward.filter { base.foreignFilters[$0.filter.text] != $0.qos.rawValue }
+        obsoleteFilters = base.foreignFilters.keys.filter { filter in
+            !rules.inward.contains { $0.filter.text == filter }
+        }.sorted()
+        if wanted.isEmpty {
+            unsubscribe(now)
+        } else {
+            foreignRequest = wanted
+            foreign.subscribe(wanted, now: now)
+        }
+    }
+
+    private mutating func subscribed(_ codes: [UInt8], _ now: Instant) {
+        guard let wanted = foreignRequest else { return }
+        foreignRequest = nil
+        for (rule, code) in zip(wanted, codes) {
+            if code < 0x80 {
+                base.foreignFilters[rule.filter.text] = rule.qos.rawValue
+            } else {
+                let reason = ReasonCode(rawValue: code).map { "\($0.name)" } ?? "unknown"
+                log(
+                    "subscription_refused",
+                    "side=mqtt filter=\(quoted(rule.filter.text.utf8)) reason=\(reason)")
+            }
+        }
+        log("subscribed", "side=mqtt filters=\(base.foreignFilters.count)")
+        noteChange()
+        unsubscribe(now)
+    }
+
+    private mutating func unsubscribe(_ now: Instant) {
+        guard !obsoleteFilters.isEmpty else { return }
+        foreign.unsubscribe(obsoleteFilters, now: now)
+        for filter in obsoleteFilters { base.foreignFilters[filter] = nil }
+        obsoleteFilters = []
+        noteChange()
+    }
+
+    // MARK: - Publications
+
+    private mutating func publicationArrived(
+        _ message: ForeignMessage, refusal: ReasonCode? = nil, _ now: Instant
+    ) {
+        guard message.qos > .atMostOnce else {
+            pass(message, refusal, now)
+            return
+        }
+        // What is not answered comes again.
+        guard !isDraining else { return }
+        let digest = Digest.of(topic: message.topic, payload: message.payload)
+        if let entry = inward.known(message, digest: digest) {
+            totals.repeated += 1
+            inward.expectAnswer(message.packetIdentifier, message.qos)
+            if case .missing(let number) = entry.phase { find(message, number, now) }
+            answerInward(now)
+            return
+        }
+        var entry = InwardEntry(
+            packetIdentifier: message.packetIdentifier, qos: message.qos, digest: digest,
+            topic: message.topic, payload: message.payload,
+            phase: .waiting(until: Instant(milliseconds: 0)))
+        switch refusal.map({ Route.refused($0) }) ?? route(message) {
+        case .forward(let send):
+            entry.send = send
+            inward.add(entry)
+        case .unmatched:
+            noteUnmatched("mqtt", message.topic, now)
+            entry.phase = .settled
+            inward.add(entry)
+        case .refused(let reason):
+            inward.add(entry)
+            refuseInward(message.packetIdentifier, reason, now)
+        }
+        if message.qos == .exactlyOnce { noteChange() }
+        answerInward(now)
+    }
+
+    private func route(_ message: ForeignMessage) -> Route<PreparedSend> {
+        let decision = rules.route(topic: message.topic, payload: message.payload)
+        guard case .forward(var send) = decision else { return decision }
+        send.expirySeconds = message.expirySeconds
+        return .forward(send)
+    }
+
+    /// A publication of QoS 0 is for who is there.
+    private mutating func pass(_ message: ForeignMessage, _ refusal: ReasonCode?, _ now: Instant) {
+        switch refusal.map({ Route.refused($0) }) ?? route(message) {
+        case .unmatched: noteUnmatched("mqtt", message.topic, now)
+        case .refused(let reason): noteRefusedInward(message.topic, reason, isDeadLetter: false)
+        case .forward(let send):
+            guard let martlet, martlet.machine.isConnected else {
+                totals.dropped += 1
+                return
+            }
+            switch martlet.send(send, .transient) {
+            case .taken: totals.toMartlet += 1
+            case .full: totals.dropped += 1
+            case .refused(let reason):
+                noteRefusedInward(message.topic, reason, isDeadLetter: false)
+            }
+        }
+    }
+
+    /// A message of an earlier life has come again.
+    private mutating func find(_ message: ForeignMessage, _ number: UInt64, _ now: Instant) {
+        let send: PreparedSend? =
+            if case .forward(let send) = route(message) { send } else { nil }
+        inward.update(message.packetIdentifier) { entry in
+            entry.topic = message.topic
+            entry.payload = message.payload
+            entry.send = send
+        }
+        inward.change(message.packetIdentifier, to: .found(number: number))
+        if !inward.isMissingAny { startMartlet(now) }
+    }
+
+    /// Sends it under its old number: Martlet knows it, or has never seen it.
+    mutating func resend(_ entry: InwardEntry, _ now: Instant) {
+        let again = Instant(milliseconds: 0)
+        guard let send = entry.send, let number = entry.number else {
+            // The rules have changed: there is nobody to send it to.
+            inward.change(entry.packetIdentifier, to: .settled)
+            return
+        }
+        switch martlet!.send(send, .once, again: number) {
+        case .taken(let number): inward.change(entry.packetIdentifier, to: .sent(number: number))
+        case .full: inward.change(entry.packetIdentifier, to: .waiting(until: again))
+        case .refused(let reason): refuseInward(entry.packetIdentifier, reason, now)
+        }
+    }
+
+    /// Hands on what waits, in order, as far as there is room. A message that waits for its next
+    /// attempt holds back those of its topic.
+    mutating func pumpInward(_ now: Instant) {
+        nextRetry = .never
+        guard let martlet, !isDraining else { return }
+        var held: Set<[UInt8]> = []
+        for identifier in inward.waiting {
+            guard inward.sentCount < settings.foreign.inFlightMaximum else { break }
+            guard let entry = inward.entries[identifier], let send = entry.send,
+                case .waiting(let until) = entry.phase, !held.contains(entry.topic)
+            else { continue }
+            guard until <= now else {
+                held.insert(entry.topic)
+                nextRetry = min(nextRetry, until)
+                continue
+            }
+            switch martlet.send(send, MRT.Grade(rawValue: entry.qos.rawValue)!) {
+            case .taken(let number):
+                inward.change(identifier, to: .sent(number: number))
+                if number > base.reservedThrough {
+                    base.reservedThrough = number + BridgeLimits.numberReservation
+                    noteChange()
+                }
+                if entry.qos == .exactlyOnce { noteChange() }
+            case .full: return
+            case .refused(let reason): refuseInward(identifier, reason, now)
+            }
+        }
+        answerInward(now)
+    }
+
+    // MARK: - Results
+
+    mutating func resolved(_ result: MRT.SendResult, _ now: Instant) {
+        guard let entry = inward.entry(number: result.number) else {
+            if result.number == 0, result.reason.isFailure { totals.dropped += 1 }
+            return
+        }
+        if !result.reason.isFailure {
+            if !entry.isDeadLetter { totals.toMartlet += 1 }
+            inward.change(entry.packetIdentifier, to: .settled)
+        } else if result.reason.isForGood {
+            refuseInward(entry.packetIdentifier, result.reason, now)
+        } else {
+            if entry.attemptCount == 0 {
+                log(
+                    "message_retried",
+                    "direction=to-martlet topic=\(quoted(entry.topic)) "
+                        + "reason=\(result.reason.name)")
+            }
+            totals.retried += 1
+            inward.update(entry.packetIdentifier) { $0.attemptCount += 1 }
+            inward.change(
+                entry.packetIdentifier,
+                to: .waiting(until: retryTime(after: entry.attemptCount, now)))
+        }
+        if entry.qos == .exactlyOnce { noteChange() }
+        answerInward(now)
+    }
+
+    /// It can never be delivered: it goes to where such messages go, or nowhere.
+    private mutating func refuseInward(
+        _ identifier: UInt16, _ reason: ReasonCode, _ now: Instant
+    ) {
+        let entry = inward.entries[identifier]!
+        noteRefusedInward(entry.topic, reason, isDeadLetter: entry.isDeadLetter)
+        if !entry.isDeadLetter, reason != .packetTooLarge || !entry.payload.isEmpty,
+            let send = rules.deadLetter(topic: entry.topic, payload: entry.payload)
+        {
+            inward.update(identifier) { entry in
+                entry.send = send
+                entry.isDeadLetter = true
+            }
+            inward.change(identifier, to: .waiting(until: now))
+            nextRetry = now
+        } else {
+            inward.change(identifier, to: .settled)
+        }
+    }
+
+    private mutating func noteRefusedInward(
+        _ topic: [UInt8], _ reason: ReasonCode, isDeadLetter: Bool
+    ) {
+        if !isDeadLetter { totals.refusedToMartlet += 1 }
+        log(
+            "message_refused",
+            "direction=to-martlet topic=\(quoted(topic)) reason=\(reason.name)"
+                + (isDeadLetter ? " dead_letter=1" : ""))
+    }
+
+    /// One line a minute: a broker that sends more than was asked for sends much.
+    mutating func noteUnmatched(_ side: String, _ address: [UInt8], _ now: Instant) {
+        totals.unmatched += 1
+        guard now >= nextUnmatchedLine else { return }
+        nextUnmatchedLine = now.advanced(bySeconds: 60)
+        log(
+            "message_unmatched",
+            "side=\(side) address=\(quoted(address)) unmatched=\(totals.unmatched)")
+    }
+
+    // MARK: - Answers
+
+    private mutating func answerInward(_ now: Instant) {
+        guard terms != nil else { return }
+        while let identifier = inward.nextAnswer(.atLeastOnce) {
+            foreign.acknowledge(.puback, identifier, now: now)
+            inward.forget(identifier)
+        }
+        while let identifier = inward.nextAnswer(.exactlyOnce) {
+            foreign.acknowledge(.pubrec, identifier, now: now)
+        }
+    }
+
+    private mutating func released(_ identifier: UInt16, _ now: Instant) {
+        let isKnown = inward.entries[identifier]?.qos == .exactlyOnce
+        if isKnown {
+            inward.forget(identifier)
+            noteChange()
+        }
+        foreign.acknowledge(
+            .pubcomp, identifier, isKnown ? .success : .packetIdentifierNotFound, now: now)
+    }
+}
+
+extension ReasonCode {
+    /// Whether the same message would be refused again, however often it is sent (PROTOCOL.md
+    /// section 9).
+    var isForGood: Bool {
+        switch self {
+        case .implementationSpecificError, .notAuthorized, .topicNameInvalid, .packetTooLarge,
+            .payloadFormatInvalid, .retainNotSupported, .qosNotSupported:
+            true
+        default: false
+        }
+    }
+}

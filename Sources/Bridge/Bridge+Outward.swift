@@ -1,0 +1,378 @@
+// From Martlet to the other broker: deliveries arrive, are published, and are acknowledged when the
+// other broker has them.
+
+import ClientCore
+import Primitives
+import WireFormat
+
+extension Bridge {
+    // MARK: - Martlet's session
+
+    mutating func takeMartletEvents(_ now: Instant) {
+        guard let martlet else { return }
+        while let event = martlet.machine.nextEvent(now: now) {
+            switch event {
+            case .connectionWanted: add(.dialMartlet)
+            case .connected(let connected): martletConnected(connected, now)
+            case .delivered(let deliver): delivered(deliver, now)
+            case .groupChanged(let deliver, _): complete(deliver.number, now)
+            case .resolved(let result): resolved(result, now)
+            case .answered(let response): requestAnswered(response)
+            case .disconnected(let end): martletLost(end, now)
+            case .credentialAnswered, .carried: break
+            }
+        }
+    }
+
+    private mutating func martletConnected(_ connected: ClientConnected, _ now: Instant) {
+        let isFirst = ownUser.isEmpty
+        ownUser = martlet!.copy(connected.accepted.user)
+        log(
+            "martlet_connected",
+            "server=\(settings.martlet.server) user=\(quoted(ownUser)) "
+                + "session=\(connected.isNewInbox ? "new" : "present")")
+        if connected.isNewInbox {
+            let released = outward.detach()
+            if terms != nil {
+                for identifier in released { foreign.acknowledge(.pubrel, identifier, now: now) }
+            }
+            base.martletFilters = [:]
+            noteChange()
+        }
+        if isFirst || connected.isNewInbox { ask(now) }
+    }
+
+    private mutating func martletLost(_ end: ClientDisconnection, _ now: Instant) {
+        add(.hangUpMartlet)
+        requests = [:]
+        if hasLeft { return }
+        let reason = end.reason.map { "\($0.name)" } ?? martletDetail
+        guard let retryAt = end.retryAt else {
+            add(.fail("Martlet does not want this bridge: \(reason)"))
+            return
+        }
+        log(
+            "martlet_lost",
+            "reason=\(quoted(reason.utf8)) retry_ms=\(retryAt.milliseconds(since: now))")
+    }
+
+    /// Subscribes to what the rules want, and joins their groups. All of it may be asked again.
+    private mutating func ask(_ now: Instant) {
+        var wanted: [String: UInt8] = [:]
+        for rule in rules.outward {
+            guard case .topic(let filter) = rule.source else { continue }
+            wanted[filter.text] = rule.qos.rawValue
+        }
+        for (filter, grade) in wanted.sorted(by: { $0.key < $1.key }) {
+            request(.subscribe, [grade] + filter.utf8, "subscribe \(filter)")
+        }
+        for filter in base.martletFilters.keys.sorted() where wanted[filter] == nil {
+            request(.unsubscribe, Array(filter.utf8), "unsubscribe \(filter)")
+        }
+        if base.martletFilters != wanted {
+            base.martletFilters = wanted
+            noteChange()
+        }
+        for group in rules.groups {
+            let name = Array(group.utf8)
+            let part = MRT.GroupName(group: ByteRange(offset: 0, count: name.count))
+            let identifier = try? name.withUnsafeBytes {
+                try martlet!.machine.request(.groupJoin, part, from: $0)
+            }
+            if let identifier { requests[identifier] = "join \(group)" }
+        }
+    }
+
+    private mutating func request(
+        _ operation: MRT.Operation, _ parameters: [UInt8], _ what: String
+    ) {
+        let identifier = try? parameters.withUnsafeBytes {
+            try martlet!.machine.request(operation, parameters: $0)
+        }
+        // The memory of the machine has room for every request of a rule file when it is empty.
+        if let identifier { requests[identifier] = what }
+    }
+
+    private mutating func requestAnswered(_ response: MRT.Response) {
+        guard let what = requests.removeValue(forKey: response.identifier) else { return }
+        if response.reason.isFailure {
+            log(
+                "subscription_refused",
+                "side=martlet request=\(quoted(what.utf8)) reason=\(response.reason.name)")
+        } else if requests.isEmpty {
+            log("subscribed", "side=martlet filters=\(base.martletFilters.count)")
+        }
+    }
+
+    // MARK: - Deliveries
+
+    private mutating func delivered(_ deliver: MRT.Deliver, _ now: Instant) {
+        // What is not acknowledged comes again.
+        if deliver.number != 0, isDraining { return }
+        let message = ReceivedMessage(
+            kind: deliver.kind, grade: deliver.grade, from: martlet!.copy(deliver.from),
+            time: deliver.time, address: martlet!.copy(deliver.address), isRaw: deliver.isRaw,
+            isPossibleDuplicate: deliver.isPossibleDuplicate,
+            payload: martlet!.copy(deliver.payload))
+        if deliver.kind == .kickedOut {
+            log("kicked_out", "group=\(quoted(message.address))")
+        }
+        let isMessage =
+            switch deliver.kind {
+            case .topic, .unicast, .group, .broadcast: true
+            case .kickedOut, .groupEvent, .presence: false
+            }
+        guard isMessage else { return complete(deliver.number, now) }
+        if message.from == ownUser {
+            // It came from the other broker.
+            totals.own += 1
+            return complete(deliver.number, now)
+        }
+        guard deliver.number != 0 else { return pass(message, now) }
+        if recognize(deliver.number, message, now) { return }
+        switch rules.route(message) {
+        case .unmatched:
+            noteUnmatched("martlet", message.address, now)
+            complete(deliver.number, now)
+        case .refused(let reason):
+            let index = add(message, nil, deliver.number)
+            refuseOutward(index, reason, now)
+            acknowledgeCompleted(now)
+        case .forward(let publish): _ = add(message, publish, deliver.number)
+        }
+    }
+
+    private mutating func add(
+        _ message: ReceivedMessage, _ publish: PreparedPublish?, _ number: UInt64
+    ) -> Int {
+        outward.insert(
+            OutwardEntry(
+                number: number, publish: publish, message: message,
+                qos: publish?.qos ?? .atMostOnce,
+                phase: .waiting(until: Instant(milliseconds: 0))))
+    }
+
+    /// Looks whether an earlier life has known a delivery, and goes on with it where it stood.
+    ///
+    /// - Parameter message: nil where it leads to nothing now.
+    /// - Returns: whether it was known.
+    private mutating func recognize(
+        _ number: UInt64, _ message: ReceivedMessage?, _ now: Instant
+    ) -> Bool {
+        release(outward.passGhosts(below: number), now)
+        guard let index = outward.index(number: number) else { return false }
+        totals.repeated += 1
+        outward[index].isGhost = false
+        if outward[index].phase == .published {
+            if let message, case .forward(let publish) = rules.route(message) {
+                outward[index].publish = publish
+                outward[index].message = message
+                outward[index].phase = .waiting(until: Instant(milliseconds: 0))
+            } else if outward[index].packetIdentifier == 0 {
+                outward[index].phase = .completed
+            } else {
+                // The rules have changed; what has been published of it stands.
+                outward[index].phase = .released
+                release([outward[index].packetIdentifier], now)
+            }
+        }
+        acknowledgeCompleted(now)
+        return true
+    }
+
+    private mutating func release(_ identifiers: [UInt16], _ now: Instant) {
+        guard !identifiers.isEmpty else { return }
+        noteChange()
+        if terms == nil { return }
+        for identifier in identifiers { foreign.acknowledge(.pubrel, identifier, now: now) }
+    }
+
+    /// A transient message is for who is there.
+    private mutating func pass(_ message: ReceivedMessage, _ now: Instant) {
+        switch rules.route(message) {
+        case .unmatched: noteUnmatched("martlet", message.address, now)
+        case .refused(let reason): noteRefusedOutward(message, reason, isDeadLetter: false)
+        case .forward(let publish):
+            guard let terms, !isClogged, foreign.byteCount(of: publish) <= terms.packetMaximum
+            else {
+                totals.dropped += 1
+                return
+            }
+            foreign.publish(
+                publish, as: .atMostOnce, identifier: 0, isDuplicate: false, now: now)
+            totals.toMQTT += 1
+        }
+    }
+
+    /// A numbered delivery that leads to nothing: it is over when all before it is.
+    private mutating func complete(_ number: UInt64, _ now: Instant) {
+        guard number != 0 else { return }
+        if !recognize(number, nil, now) {
+            _ = outward.insert(
+                OutwardEntry(number: number, qos: .atMostOnce, phase: .completed))
+        }
+        acknowledgeCompleted(now)
+    }
+
+    mutating func acknowledgeCompleted(_ now: Instant) {
+        guard let through = outward.takeCompleted() else { return }
+        martlet?.machine.acknowledge(through: through, now: now)
+    }
+
+    // MARK: - Publishing
+
+    private var isClogged: Bool {
+        isForeignClogged || foreign.outgoing.count >= BridgeLimits.backlogMaximum
+    }
+
+    /// Publishes what waits, in order, as far as the other broker takes it.
+    mutating func pumpOutward(_ now: Instant) {
+        guard let terms, !isDraining else { return }
+        let maximum = min(terms.receiveMaximum, settings.foreign.inFlightMaximum)
+        var inFlight = outward.inFlightCount
+        var index = 0
+        while index < outward.entries.count, inFlight < maximum, !isClogged {
+            defer { index += 1 }
+            guard case .waiting(let until) = outward[index].phase else { continue }
+            // Order is kept: what is behind it waits too.
+            guard until <= now else {
+                nextRetry = min(nextRetry, until)
+                break
+            }
+            guard let publish = outward[index].publish else { continue }
+            guard foreign.byteCount(of: publish) <= terms.packetMaximum else {
+                refuseOutward(index, .packetTooLarge, now)
+                continue
+            }
+            self.publish(index, publish, terms, now)
+            if outward[index].phase == .published { inFlight += 1 }
+        }
+        acknowledgeCompleted(now)
+    }
+
+    private mutating func publish(
+        _ index: Int, _ publish: PreparedPublish, _ terms: ForeignTerms, _ now: Instant
+    ) {
+        var publish = publish
+        publish.isRetained = publish.isRetained && terms.isRetainAvailable
+        let qos = min(publish.qos, terms.qosMaximum)
+        guard qos > .atMostOnce else {
+            foreign.publish(publish, as: qos, identifier: 0, isDuplicate: false, now: now)
+            totals.toMQTT += 1
+            outward[index].phase = .completed
+            return
+        }
+        let isDuplicate = outward[index].packetIdentifier != 0
+        if !isDuplicate { outward[index].packetIdentifier = outward.makeIdentifier() }
+        outward[index].qos = qos
+        outward[index].phase = .published
+        foreign.publish(
+            publish, as: qos, identifier: outward[index].packetIdentifier,
+            isDuplicate: isDuplicate, now: now)
+        if qos == .exactlyOnce { noteChange() }
+    }
+
+    // MARK: - Answers
+
+    /// PUBACK, PUBREC or PUBCOMP.
+    mutating func answered(
+        _ step: MQTT.Acknowledgement.Step, _ identifier: UInt16, _ reason: ReasonCode,
+        _ now: Instant
+    ) {
+        guard let index = outward.index(identifier: identifier) else {
+            // An exchange that this side has forgotten is ended, so that the other may too.
+            if step == .pubrec, !reason.isFailure {
+                foreign.acknowledge(.pubrel, identifier, .packetIdentifierNotFound, now: now)
+            }
+            return
+        }
+        let isOnce = outward[index].qos == .exactlyOnce
+        if isOnce { noteChange() }
+        switch step {
+        case .puback where !isOnce, .pubrec where isOnce && reason.isFailure:
+            if reason.isFailure {
+                failed(index, reason, now)
+            } else {
+                succeeded(index)
+            }
+        case .pubrec where isOnce:
+            outward[index].phase = .released
+            // The message is the other broker's now.
+            outward[index].publish = nil
+            outward[index].message = nil
+            foreign.acknowledge(.pubrel, identifier, now: now)
+        case .pubcomp where outward[index].phase == .released: succeeded(index)
+        default: break
+        }
+        acknowledgeCompleted(now)
+    }
+
+    private mutating func succeeded(_ index: Int) {
+        if !outward[index].isDeadLetter { totals.toMQTT += 1 }
+        outward[index].phase = .completed
+        outward[index].publish = nil
+        outward[index].message = nil
+    }
+
+    private mutating func failed(_ index: Int, _ reason: ReasonCode, _ now: Instant) {
+        outward[index].packetIdentifier = 0
+        guard !reason.isForGood else { return refuseOutward(index, reason, now) }
+        totals.retried += 1
+        if outward[index].attemptCount == 0, let publish = outward[index].publish {
+            log(
+                "message_retried",
+                "direction=to-mqtt topic=\(quoted(publish.topic)) reason=\(reason.name)")
+        }
+        let until = retryTime(after: outward[index].attemptCount, now)
+        outward[index].attemptCount += 1
+        outward[index].phase = .waiting(until: until)
+    }
+
+    /// It can never be delivered: it goes to where such messages go, or nowhere.
+    private mutating func refuseOutward(_ index: Int, _ reason: ReasonCode, _ now: Instant) {
+        let entry = outward[index]
+        guard let message = entry.message else {
+            outward[index].phase = .completed
+            return
+        }
+        noteRefusedOutward(message, reason, isDeadLetter: entry.isDeadLetter)
+        let qos = MQTT.QoS(rawValue: message.grade.rawValue)!
+        if !entry.isDeadLetter, let publish = rules.deadLetter(message, qos: qos) {
+            outward[index].publish = publish
+            outward[index].qos = qos
+            outward[index].isDeadLetter = true
+            outward[index].packetIdentifier = 0
+            outward[index].phase = .waiting(until: now)
+            nextRetry = now
+        } else {
+            outward[index].phase = .completed
+        }
+    }
+
+    private mutating func noteRefusedOutward(
+        _ message: ReceivedMessage, _ reason: ReasonCode, isDeadLetter: Bool
+    ) {
+        if !isDeadLetter { totals.refusedToMQTT += 1 }
+        log(
+            "message_refused",
+            "direction=to-mqtt from=\(quoted(message.from)) "
+                + "address=\(quoted(message.address)) reason=\(reason.name)"
+                + (isDeadLetter ? " dead_letter=1" : ""))
+    }
+}
+
+extension RuleBook {
+    /// The groups that rules name: the bridge's user has to be in them.
+    var groups: [String] {
+        var groups: Set<String> = []
+        for rule in inward {
+            if case .group(let template) = rule.target, template.isFixed {
+                groups.insert(template.source)
+            }
+        }
+        for rule in outward {
+            if case .group(let group?) = rule.source { groups.insert(group) }
+        }
+        return groups.sorted()
+    }
+}

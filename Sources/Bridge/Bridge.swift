@@ -1,0 +1,264 @@
+// The bridge as a value: bytes of both brokers and the time come in, bytes and effects come out. It
+// opens no socket and writes no file. Three rules make its promise:
+//
+//   * A publication is acknowledged to the other broker after Martlet's result, a delivery to
+//     Martlet after PUBACK or PUBCOMP. So each message is always kept by somebody who knows that he
+//     has to send it again.
+//   * What tells a repetition from a new message stands in the record before anything leaves that
+//     depends on it: the handler saves a changed record before it sends the turn's bytes.
+//   * What was sent and has no answer when a connection ends is sent again in its old order, before
+//     what is new, and under its old number or packet identifier.
+
+import ClientCore
+import Primitives
+import WireFormat
+
+/// What a bridge wants done.
+enum BridgeEffect: Equatable {
+    case dialForeign
+    case dialMartlet
+    /// Closes the connection after what is to be sent.
+    case hangUpForeign
+    case hangUpMartlet
+    case log(String)
+    /// There is no use in going on.
+    case fail(String)
+}
+
+struct Bridge: ~Copyable {
+    let settings: BridgeSettings
+    var rules: RuleBook { settings.rules }
+    private let jitterSeed: UInt64
+    private let freshEpoch: UInt64
+
+    var foreign: ForeignLink
+    /// Nil until it is known where the numbering goes on.
+    var martlet: MartletLink?
+    /// What was granted; nil while the other broker is not there.
+    var terms: ForeignTerms?
+    /// The other broker's socket does not keep up.
+    var isForeignClogged = false
+
+    var inward: InwardLedger
+    var outward: OutwardLedger
+    /// The parts of the record that stand in no ledger.
+    var base: BridgeRecord
+    /// The record has changed since it was taken.
+    private(set) var isDirty = true
+
+    var totals = BridgeTotals()
+    private var effects: [BridgeEffect] = []
+    /// The bridge's own user, as Martlet knows it.
+    var ownUser: [UInt8] = []
+    /// How the connection to Martlet ended last.
+    var martletDetail = ""
+    /// Requests to Martlet without an answer.
+    var requests: [UInt64: String] = [:]
+    /// SUBSCRIBE or UNSUBSCRIBE without an answer.
+    var foreignRequest: [InwardRule]?
+    var obsoleteFilters: [String] = []
+    /// Until when what the other broker has not acknowledged may come again; `never` before it is
+    /// connected.
+    var recoveryDeadline = Instant.never
+    var nextRetry = Instant.never
+    var nextUnmatchedLine = Instant(milliseconds: 0)
+    private var nextTotals = Instant.never
+    private(set) var drainDeadline: Instant?
+    private(set) var hasLeft = false
+
+    /// - Parameters:
+    ///   - stored: what an earlier life has left; nil for none.
+    ///   - freshEpoch: of the outbox, random and not 0.
+    init(
+        _ settings: BridgeSettings, stored: BridgeRecord?, jitterSeed: UInt64, freshEpoch: UInt64
+    ) {
+        self.settings = settings
+        self.jitterSeed = jitterSeed
+        self.freshEpoch = freshEpoch
+        base =
+            stored
+            ?? BridgeRecord(
+                clientIdentifier: settings.foreign.clientIdentifier, outboxEpoch: freshEpoch)
+        inward = InwardLedger(base.inward)
+        outward = OutwardLedger(base.outward)
+        foreign = ForeignLink(
+            settings.foreign, packetMaximum: settings.packetMaximum, jitterSeed: jitterSeed)
+    }
+
+    // MARK: - Life
+
+    mutating func start(now: Instant) {
+        if settings.totalsSeconds > 0 {
+            nextTotals = now.advanced(bySeconds: UInt64(settings.totalsSeconds))
+        }
+        if inward.isMissingAny {
+            log("recovery", "missing=\(inward.notes.count { !$0.isSettled })")
+        } else {
+            startMartlet(now)
+        }
+        foreign.start(now: now)
+    }
+
+    /// Begins Martlet's side, now that every message whose number is in the record is here again,
+    /// or will not come. Numbers that are not sent again are over; without any the numbering begins
+    /// anew.
+    mutating func startMartlet(_ now: Instant) {
+        guard martlet == nil else { return }
+        let lostCount = inward.forgetMissing()
+        if lostCount > 0 { log("recovery_incomplete", "lost=\(lostCount)") }
+        let found = inward.found
+        if let first = found.first {
+            base.reservedThrough = max(base.reservedThrough, found.last!.number!)
+            var record = ClientRecord(outboxEpoch: base.outboxEpoch)
+            record.outbox.highestUsed = base.reservedThrough
+            record.outbox.resultsSeen = first.number! - 1
+            makeMartlet(record)
+        } else {
+            base.outboxEpoch = freshEpoch
+            base.reservedThrough = 0
+            makeMartlet(ClientRecord(outboxEpoch: freshEpoch))
+        }
+        for entry in found { resend(entry, now) }
+        noteChange()
+        martlet!.machine.start(now: now)
+    }
+
+    private mutating func makeMartlet(_ record: ClientRecord) {
+        var record = record
+        record.inbox = base.inbox
+        record.cookie = base.cookie
+        martlet = MartletLink(
+            settings.martlet, packetMaximum: settings.packetMaximum, record: record,
+            jitterSeed: jitterSeed ^ .max)
+    }
+
+    /// Takes nothing new from now on, and ends when what is under way is over.
+    mutating func drain(now: Instant) {
+        guard drainDeadline == nil else { return }
+        drainDeadline = now.advanced(byMilliseconds: BridgeLimits.drainMilliseconds)
+    }
+
+    var isDraining: Bool { drainDeadline != nil }
+
+    private var isIdle: Bool {
+        let isMartletThere = martlet?.machine.isConnected ?? false
+        return (!isMartletThere || inward.sentCount == 0)
+            && (terms == nil || outward.inFlightCount == 0)
+    }
+
+    // MARK: - Bytes
+
+    mutating func foreignReceived(_ bytes: UnsafeRawBufferPointer, now: Instant) {
+        foreign.received(bytes, now: now)
+        takeForeignEvents(now)
+    }
+
+    mutating func martletReceived(_ bytes: UnsafeRawBufferPointer, now: Instant) {
+        guard let martlet else { return }
+        var rest = bytes
+        while !rest.isEmpty {
+            let space = martlet.machine.receiveSpace()
+            let count = min(space.count, rest.count)
+            space.copyMemory(from: UnsafeRawBufferPointer(rebasing: rest[..<count]))
+            martlet.machine.received(byteCount: count, now: now)
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            takeMartletEvents(now)
+        }
+    }
+
+    /// The connection to Martlet has ended, or could not be opened.
+    mutating func martletClosed(_ detail: String, now: Instant) {
+        martletDetail = detail
+        martlet?.machine.closed(now: now)
+    }
+
+    // MARK: - A turn
+
+    /// Everything that follows from what the turn brought, and from the time.
+    mutating func work(now: Instant) {
+        foreign.timePassed(now: now)
+        martlet?.machine.timePassed(now: now)
+        if now >= recoveryDeadline, martlet == nil { startMartlet(now) }
+        takeForeignEvents(now)
+        takeMartletEvents(now)
+        pumpInward(now)
+        pumpOutward(now)
+        if now >= nextTotals {
+            logTotals()
+            nextTotals = now.advanced(bySeconds: UInt64(settings.totalsSeconds))
+        }
+        if let drainDeadline, !hasLeft, isIdle || now >= drainDeadline { leave(now) }
+    }
+
+    /// More waits than a broker that holds to the window can have sent.
+    var wantsPause: Bool { inward.entries.count > 4 * settings.foreign.inFlightMaximum }
+
+    private mutating func leave(_ now: Instant) {
+        hasLeft = true
+        logTotals()
+        martlet?.machine.leave(now: now)
+        foreign.leave(now: now)
+    }
+
+    private mutating func logTotals() { log("totals", totals.line) }
+
+    var nextDeadline: Instant {
+        var deadline = min(foreign.nextDeadline, nextRetry, nextTotals)
+        if let martlet {
+            deadline = min(deadline, martlet.machine.nextDeadline)
+        } else {
+            deadline = min(deadline, recoveryDeadline)
+        }
+        if let drainDeadline, !hasLeft { deadline = min(deadline, drainDeadline) }
+        return deadline
+    }
+
+    // MARK: - The record and the effects
+
+    mutating func noteChange() { isDirty = true }
+
+    /// What has to be on disk before anything of this turn leaves; nil where nothing has changed.
+    mutating func takeRecord() -> BridgeRecord? {
+        guard isDirty else { return nil }
+        isDirty = false
+        totals.recordWrites += 1
+        if let martlet {
+            base.inbox = martlet.machine.inboxRecord
+            base.cookie = martlet.machine.resumeCookie
+        }
+        base.inward = inward.notes
+        base.outward = outward.notes
+        return base
+    }
+
+    mutating func add(_ effect: BridgeEffect) { effects.append(effect) }
+
+    mutating func log(_ event: String, _ fields: String) {
+        effects.append(.log("event=\(event) \(fields)"))
+    }
+
+    mutating func takeEffects() -> [BridgeEffect] {
+        defer { effects = [] }
+        return effects
+    }
+
+    /// How long a message that was refused for now waits for its next attempt.
+    func retryTime(after attempts: UInt64, _ now: Instant) -> Instant {
+        let wait = BridgeLimits.retryMillisecondsMinimum << min(attempts, 7)
+        return now.advanced(byMilliseconds: min(wait, BridgeLimits.retryMillisecondsMaximum))
+    }
+}
+
+/// Text of a stranger's in a line of the log.
+func quoted(_ bytes: some Collection<UInt8>) -> String {
+    let shown = String(decoding: bytes.prefix(BridgeLimits.loggedByteCountMaximum), as: UTF8.self)
+    var text = "\""
+    for scalar in shown.unicodeScalars {
+        switch scalar {
+        case "\"", "\\": text += "\\\(scalar)"
+        case _ where scalar.value < 0x20 || scalar.value == 0x7F: text += "?"
+        default: text.unicodeScalars.append(scalar)
+        }
+    }
+    return text + "\""
+}

@@ -1,0 +1,261 @@
+// The loop's side of a bridge: two connections, one value that decides, and the record, which is on
+// disk before the bytes of a turn leave.
+
+import CommandLineOptions
+import MartletClient
+import NetTransport
+import Primitives
+import Synchronization
+import Threads
+
+/// What other threads may ask of a running bridge.
+public final class BridgeControl: Sendable {
+    let handle: LoopHandle
+    private let isDrainWanted = Atomic(false)
+    private let resolved = Locked<[Resolution]>([])
+
+    /// An answer of the system's resolver.
+    struct Resolution: Sendable {
+        var side: BridgeHandler.Side
+        var result: Result<[SocketAddress], TransportError>
+    }
+
+    public init() throws(TransportError) { handle = try LoopHandle() }
+
+    /// The bridge takes nothing new, ends what is under way, and stops.
+    public func drain() {
+        isDrainWanted.store(true, ordering: .releasing)
+        handle.wake()
+    }
+
+    var wantsDrain: Bool { isDrainWanted.load(ordering: .acquiring) }
+
+    /// Looks a name up beside the loop: the system's resolver blocks.
+    func resolve(_ server: ServerAddress, for side: BridgeHandler.Side) {
+        let isStarted = Thread.detach(name: "lookup") {
+            let result = Result { () throws(TransportError) in
+                try Resolver.resolve(host: server.host, port: server.port)
+            }
+            self.put(Resolution(side: side, result: result))
+        }
+        if !isStarted {
+            let fault = TransportError.address(server.host, detail: "no thread to look it up")
+            put(Resolution(side: side, result: .failure(fault)))
+        }
+    }
+
+    private func put(_ resolution: Resolution) {
+        resolved.withLock { $0.append(resolution) }
+        handle.wake()
+    }
+
+    func takeResolved() -> [Resolution] {
+        resolved.withLock { resolved in
+            defer { resolved = [] }
+            return resolved
+        }
+    }
+}
+
+struct BridgeHandler: LoopHandler, ~Copyable {
+    enum Side: Sendable { case foreign, martlet }
+
+    private let settings: BridgeSettings
+    private let control: BridgeControl
+    private var bridge: Bridge
+    private var file: RecordFile
+    private var foreign: ConnectionID?
+    private var martlet: ConnectionID?
+    private var isForeignOpen = false
+    private var isMartletOpen = false
+    private var isForeignPaused = false
+    /// Attempts of each side: a name with several addresses is tried at all of them in turn.
+    private var foreignAttempts = 0
+    private var martletAttempts = 0
+    private var isStarted = false
+    /// Set when there is no use in going on.
+    private(set) var failure: BridgeProcess.Failure?
+
+    init(
+        _ settings: BridgeSettings, _ file: consuming RecordFile, _ control: BridgeControl
+    ) {
+        self.settings = settings
+        self.control = control
+        bridge = Bridge(
+            settings, stored: file.stored, jitterSeed: .random(in: 0...(.max)),
+            freshEpoch: .random(in: 1...(.max)))
+        self.file = file
+    }
+
+    // MARK: - The loop's calls
+
+    mutating func opened(
+        _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
+    ) {
+        if connection == foreign {
+            isForeignOpen = true
+            isForeignPaused = false
+            bridge.foreign.opened(now: loop.now)
+        } else if connection == martlet {
+            isMartletOpen = true
+            bridge.martlet?.machine.opened(now: loop.now)
+        }
+    }
+
+    mutating func received(
+        _ bytes: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
+    ) -> Consumption {
+        let received = bytes.bytes(in: loop.arena)
+        if connection == foreign {
+            bridge.foreignReceived(received, now: loop.now)
+        } else if connection == martlet {
+            bridge.martletReceived(received, now: loop.now)
+        }
+        return Consumption(consumed: received.count)
+    }
+
+    mutating func deadlineReached(
+        _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
+    ) {
+        preconditionFailure("a bridge sets no deadline of the loop's")
+    }
+
+    mutating func closed(
+        _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+    ) {
+        let detail = loop.closeDetail(of: connection)
+        let text = detail.isEmpty ? "\(cause)" : detail
+        if connection == foreign {
+            foreign = nil
+            isForeignOpen = false
+            bridge.foreign.closed(text, now: loop.now)
+        } else if connection == martlet {
+            martlet = nil
+            isMartletOpen = false
+            bridge.martletClosed(text, now: loop.now)
+        }
+    }
+
+    mutating func woken(in loop: inout EventLoop) {
+        if control.wantsDrain { bridge.drain(now: loop.now) }
+        for resolution in control.takeResolved() { connect(resolution, &loop) }
+    }
+
+    mutating func turnEnded(in loop: inout EventLoop) {
+        guard failure == nil else { return }
+        if !isStarted {
+            isStarted = true
+            bridge.start(now: loop.now)
+        }
+        bridge.isForeignClogged =
+            foreign.map { loop.outgoingByteCount(of: $0) >= BridgeLimits.backlogMaximum } ?? false
+        bridge.work(now: loop.now)
+        carryOut(&loop)
+        guard failure == nil, save(&loop) else { return }
+        sendForeign(&loop)
+        sendMartlet(&loop)
+        watchBacklog(&loop)
+        if bridge.hasLeft { loop.handle.requestStop() }
+        loop.nextWake = bridge.nextDeadline
+    }
+
+    // MARK: - Effects
+
+    private mutating func carryOut(_ loop: inout EventLoop) {
+        for effect in bridge.takeEffects() {
+            switch effect {
+            case .dialForeign: control.resolve(settings.foreign.server, for: .foreign)
+            case .dialMartlet: control.resolve(settings.martlet.server, for: .martlet)
+            case .hangUpForeign:
+                if let foreign { loop.close(foreign, afterFlush: false) }
+                foreign = nil
+                isForeignOpen = false
+            case .hangUpMartlet:
+                if let martlet { loop.close(martlet, afterFlush: false) }
+                martlet = nil
+                isMartletOpen = false
+            case .log(let line): StandardStream.error.print(line)
+            case .fail(let text): stop(.refused(text), &loop)
+            }
+        }
+    }
+
+    private mutating func stop(_ failure: BridgeProcess.Failure, _ loop: inout EventLoop) {
+        self.failure = failure
+        loop.handle.requestStop()
+    }
+
+    /// True when everything that this turn's bytes depend on is on disk.
+    private mutating func save(_ loop: inout EventLoop) -> Bool {
+        guard let record = bridge.takeRecord() else { return true }
+        do throws(RecordFailure) {
+            try file.save(record)
+            return true
+        } catch {
+            // Nobody knows what the disk has: the next start reads what is there.
+            stop(.record(error), &loop)
+            return false
+        }
+    }
+
+    private mutating func connect(
+        _ resolution: BridgeControl.Resolution, _ loop: inout EventLoop
+    ) {
+        let isForeign = resolution.side == .foreign
+        // An answer to an attempt that has been given up meanwhile.
+        guard (isForeign ? foreign : martlet) == nil else { return }
+        let (server, tls) =
+            isForeign
+            ? (settings.foreign.server, settings.foreign.tls)
+            : (settings.martlet.server, settings.martlet.tls)
+        do throws(TransportError) {
+            let addresses = try resolution.result.get()
+            let attempt = isForeign ? foreignAttempts : martletAttempts
+            let connection = try loop.connect(
+                to: addresses[attempt % addresses.count], tls: tls, serverName: server.host)
+            if isForeign {
+                foreignAttempts += 1
+                foreign = connection
+            } else {
+                martletAttempts += 1
+                martlet = connection
+            }
+        } catch {
+            if isForeign {
+                bridge.foreign.closed("\(error)", now: loop.now)
+            } else {
+                bridge.martletClosed("\(error)", now: loop.now)
+            }
+        }
+    }
+
+    // MARK: - Bytes
+
+    private mutating func sendForeign(_ loop: inout EventLoop) {
+        guard let foreign, isForeignOpen else { return }
+        let bytes = bridge.foreign.takeOutgoing()
+        guard !bytes.isEmpty else { return }
+        // Where it is not taken the connection is closing, and `closed` follows.
+        _ = bytes.withUnsafeBytes { loop.append($0, to: foreign, .required) }
+    }
+
+    private mutating func sendMartlet(_ loop: inout EventLoop) {
+        guard let martlet, isMartletOpen, let link = bridge.martlet else { return }
+        while loop.outgoingByteCount(of: martlet) < BridgeLimits.backlogMaximum {
+            let bytes = link.nextBytes(now: loop.now)
+            guard !bytes.isEmpty, loop.append(bytes, to: martlet, .required) else { return }
+        }
+    }
+
+    /// A broker that does not hold to a window is not read while too much of it waits.
+    private mutating func watchBacklog(_ loop: inout EventLoop) {
+        guard let foreign, isForeignOpen, bridge.wantsPause != isForeignPaused else { return }
+        isForeignPaused.toggle()
+        bridge.foreign.isReadingPaused = isForeignPaused
+        if isForeignPaused {
+            loop.pauseReading(foreign)
+        } else {
+            loop.resumeReading(foreign)
+        }
+    }
+}

@@ -1,0 +1,121 @@
+// What `martlet-gateway bridge` does, from its arguments to its exit code.
+
+import Bridge
+import CommandLineOptions
+import Glibc
+import NetTransport
+import Threads
+
+enum BridgeOption: String, OptionRules {
+    case config
+    case checkConfig = "check-config"
+    case help
+
+    var shape: OptionShape {
+        switch self {
+        case .config: .value
+        case .checkConfig, .help: .flag
+        }
+    }
+
+    static let helpPage = """
+        martlet-gateway bridge: messages between an MQTT broker and Martlet, by rules
+
+        Usage: martlet-gateway bridge --config=FILE [--check-config]
+
+          --config=FILE    the two brokers and the rules, as JSON5
+          --check-config   only says what is wrong with the file
+          --help           this page
+
+        A file to begin with:
+
+          {
+            mqtt: { server: "tcp://127.0.0.1:1883", clientId: "martlet-bridge" },
+            martlet: { server: "tls://broker.example:8883", tokenFile: "bridge.token" },
+            stateFile: "/var/lib/martlet-bridge/state",
+            toMartlet: [
+              { from: "plant/+/temp", to: { user: "panel-{1}" } },
+              { from: "site7/#", to: { topic: "mqtt/{0}/{1..}" } },
+            ],
+            toMqtt: [
+              { from: { inbox: "*" }, to: "martlet/{from}" },
+              { from: { topic: "command/+" }, to: "plant/{1}/command" },
+            ],
+          }
+
+        Martlet's token may also be in MARTLET_TOKEN. SIGTERM ends what is under way, then stops;
+        nothing that was acknowledged is lost by that or by a kill. All keys and what is promised:
+        docs/operating/bridge.md.
+        """
+}
+
+enum BridgeProgram {
+    static func run(_ arguments: ArraySlice<String>) -> ExitCode {
+        do throws(UsageError) {
+            switch try OptionParser<BridgeOption>.parse(arguments) {
+            case .help:
+                StandardStream.output.print(BridgeOption.helpPage)
+                return .success
+            case .run(let parsed):
+                let path = try parsed.required(.config)
+                guard let text = SmallFile.read(path) else {
+                    throw UsageError("\(path) cannot be read: \(String(cString: strerror(errno)))")
+                }
+                let settings = try BridgeFile.settings(
+                    text: text, path: path,
+                    token: getenv("MARTLET_TOKEN").map { String(cString: $0) }
+                )
+                if parsed.has(.checkConfig) {
+                    StandardStream.output.print("the configuration is valid")
+                    return .success
+                }
+                return run(settings)
+            }
+        } catch {
+            StandardStream.error.print(
+                "martlet-gateway bridge: \(error.message)\nSee martlet-gateway bridge --help")
+            return .usage
+        }
+    }
+
+    private static func run(_ settings: BridgeSettings) -> ExitCode {
+        // Blocked before the first thread is there, so that all threads inherit it.
+        var stopping = sigset_t()
+        sigemptyset(&stopping)
+        sigaddset(&stopping, SIGTERM)
+        sigaddset(&stopping, SIGINT)
+        pthread_sigmask(SIG_BLOCK, &stopping, nil)
+        do throws(TransportError) {
+            let control = try BridgeControl()
+            let signals = stopping
+            _ = Thread.detach(name: "signals") {
+                var signals = signals
+                var signal: Int32 = 0
+                sigwait(&signals, &signal)
+                control.drain()
+            }
+            return run(settings, control)
+        } catch {
+            StandardStream.error.print("martlet-gateway bridge: \(error)")
+            return .failure
+        }
+    }
+
+    private static func run(_ settings: BridgeSettings, _ control: BridgeControl) -> ExitCode {
+        let text: String
+        let code: ExitCode
+        do throws(BridgeProcess.Failure) {
+            try BridgeProcess.run(settings, control)
+            return .success
+        } catch {
+            (text, code) =
+                switch error {
+                case .record(let failure): ("\(failure)", .storeUnusable)
+                case .transport(let failure): ("\(failure)", .failure)
+                case .refused(let reason): (reason, .notConnected)
+                }
+        }
+        StandardStream.error.print("martlet-gateway bridge: \(text)")
+        return code
+    }
+}

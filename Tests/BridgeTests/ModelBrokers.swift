@@ -1,0 +1,363 @@
+// Two brokers of one session each, as MQTT and PROTOCOL.md describe them and no more: enough to
+// hold a bridge to the rules while connections break and the bridge dies. They forget nothing
+// themselves.
+
+import Primitives
+import WireFormat
+
+@testable import Bridge
+
+/// The packets of a stream.
+struct PacketBuffer {
+    private var bytes: [UInt8] = []
+
+    mutating func append(_ more: [UInt8]) { bytes += more }
+
+    mutating func next() -> (frame: PacketFrame, body: [UInt8])? {
+        let result = bytes.withUnsafeBytes {
+            PacketFrame.next(in: $0, at: 0, packetMaximum: 1 << 20)
+        }
+        guard case .packet(let frame) = result else { return nil }
+        let body = Array(bytes[Int(frame.body.offset)..<frame.endOffset])
+        bytes.removeFirst(frame.endOffset)
+        return (frame, body)
+    }
+}
+
+private func encoded(_ packet: some WirePacket, _ source: [UInt8] = []) -> [UInt8] {
+    bytes(of: packet.encodedByteCount) { writer in
+        source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+    }
+}
+
+/// MQTT 5.0, the broker's half.
+struct ForeignModel {
+    struct Outgoing {
+        var text: String
+        var qos: MQTT.QoS
+        /// 0 before it was sent.
+        var identifier: UInt16 = 0
+        var isReleased = false
+    }
+
+    private var hasSession = false
+    private var waiting: [Outgoing] = []
+    private var inFlight: [Outgoing] = []
+    private var lastIdentifier: UInt16 = 0
+    /// QoS 2 of the bridge's that has not been released.
+    private var held: [UInt16: String] = [:]
+    /// What the bridge has published, as others would receive it.
+    private(set) var received: [String] = []
+    private(set) var complaints: [String] = []
+
+    private var buffer = PacketBuffer()
+    private(set) var outgoing: [UInt8] = []
+    private var isLoggedIn = false
+    private static let window = 6
+
+    var isQuiet: Bool { waiting.isEmpty && inFlight.isEmpty && held.isEmpty }
+
+    mutating func publish(_ text: String, _ qos: MQTT.QoS) {
+        waiting.append(Outgoing(text: text, qos: qos))
+        pump()
+    }
+
+    mutating func connectionLost() {
+        buffer = PacketBuffer()
+        outgoing = []
+        isLoggedIn = false
+    }
+
+    mutating func takeOutgoing(_ count: Int) -> [UInt8] {
+        let taken = Array(outgoing.prefix(count))
+        outgoing.removeFirst(taken.count)
+        return taken
+    }
+
+    private mutating func pump() {
+        guard isLoggedIn, hasSession else { return }
+        while !waiting.isEmpty, inFlight.count < Self.window {
+            var message = waiting.removeFirst()
+            // The lowest free one, so that identifiers come again soon.
+            repeat {
+                lastIdentifier = lastIdentifier % 9 + 1
+            } while inFlight.contains(where: { $0.identifier == lastIdentifier })
+            message.identifier = lastIdentifier
+            inFlight.append(message)
+            send(message, isDuplicate: false)
+        }
+    }
+
+    private mutating func send(_ message: Outgoing, isDuplicate: Bool) {
+        let source = Array("in/x".utf8) + message.text.utf8
+        var packet = MQTT.Publish(
+            .v5, topic: ByteRange(offset: 0, count: 4),
+            payload: ByteRange(offset: 4, count: source.count - 4), qos: message.qos,
+            packetIdentifier: message.identifier)
+        packet.isDuplicate = isDuplicate
+        outgoing += encoded(packet, source)
+    }
+
+    private mutating func answer(_ step: MQTT.Acknowledgement.Step, _ identifier: UInt16) {
+        outgoing += encoded(MQTT.Acknowledgement(.v5, step, identifier))
+    }
+
+    mutating func receive(_ bytes: [UInt8]) {
+        buffer.append(bytes)
+        while let (frame, body) = buffer.next() {
+            do {
+                try take(frame, body)
+            } catch {
+                complaints.append("packet \(frame.type): \(error)")
+            }
+        }
+    }
+
+    private mutating func take(_ frame: PacketFrame, _ body: [UInt8]) throws {
+        let type = try MQTT.PacketType(frame, .v5, from: .client)
+        if (type == .connect) == isLoggedIn { complaints.append("\(type) at a wrong time") }
+        switch type {
+        case .connect:
+            isLoggedIn = true
+            var connack = MQTT.Connack(.v5, .success, isSessionPresent: hasSession)
+            connack.receiveMaximum = 4
+            outgoing += encoded(connack)
+            for message in inFlight {
+                if message.isReleased {
+                    answer(.pubrel, message.identifier)
+                } else {
+                    send(message, isDuplicate: true)
+                }
+            }
+            pump()
+        case .subscribe:
+            let packet = try body.decoded { b throws(WireError) in
+                try MQTT.Subscribe(.v5, body: b)
+            }
+            hasSession = true
+            outgoing += encoded(
+                MQTT.Suback(
+                    .v5, packet.packetIdentifier, codes: ByteRange(offset: 0, count: 1)), [2])
+            pump()
+        case .publish: try publishReceived(frame, body)
+        case .puback, .pubrec, .pubrel, .pubcomp:
+            let step = MQTT.Acknowledgement.Step(rawValue: type.rawValue)!
+            let packet = try body.decoded { b throws(WireError) in
+                try MQTT.Acknowledgement(.v5, step, body: b)
+            }
+            acknowledged(step, packet.packetIdentifier)
+        case .pingreq: outgoing += encoded(MQTT.Ping(isResponse: true))
+        case .disconnect: isLoggedIn = false
+        default: complaints.append("\(type) is not expected")
+        }
+    }
+
+    private mutating func publishReceived(_ frame: PacketFrame, _ body: [UInt8]) throws {
+        let packet = try body.decoded { b throws(WireError) in
+            try MQTT.Publish(.v5, flags: frame.flags, body: b, from: .client)
+        }
+        let text = body.withUnsafeBytes {
+            String(decoding: packet.payload.bytes(in: $0), as: UTF8.self)
+        }
+        switch packet.qos {
+        case .atMostOnce: received.append(text)
+        case .atLeastOnce:
+            received.append(text)
+            answer(.puback, packet.packetIdentifier)
+        case .exactlyOnce:
+            if let known = held[packet.packetIdentifier] {
+                if known != text { complaints.append("\(text) as \(known)") }
+            } else {
+                held[packet.packetIdentifier] = text
+            }
+            answer(.pubrec, packet.packetIdentifier)
+        }
+        if held.count > 4 { complaints.append("more than the receive maximum") }
+    }
+
+    private mutating func acknowledged(_ step: MQTT.Acknowledgement.Step, _ identifier: UInt16) {
+        let index = inFlight.firstIndex { $0.identifier == identifier }
+        switch step {
+        case .pubrel:
+            if let text = held.removeValue(forKey: identifier) { received.append(text) }
+            answer(.pubcomp, identifier)
+        case .puback, .pubcomp:
+            guard let index else { return complaints.append("\(step) of nothing") }
+            inFlight.remove(at: index)
+            pump()
+        case .pubrec:
+            guard let index else { return complaints.append("pubrec of nothing") }
+            inFlight[index].isReleased = true
+            answer(.pubrel, identifier)
+        }
+    }
+}
+
+/// MRT, the broker's half.
+struct MartletModel {
+    private let epoch: UInt64 = 0xA
+    private var inbox: [(number: UInt64, text: String, grade: MRT.Grade)] = []
+    private var lastNumber: UInt64 = 0
+    private var outboxEpoch: UInt64 = 0
+    private var resultsSeen: UInt64 = 0
+    /// Accepted sends: whether they have their result.
+    private var results: [UInt64: Bool] = [:]
+    /// Texts of all sends that took place.
+    private(set) var received: [String] = []
+    private(set) var complaints: [String] = []
+    /// New sends are refused for now.
+    var isFull = false
+
+    private var buffer = PacketBuffer()
+    private(set) var outgoing: [UInt8] = []
+    private var isLoggedIn = false
+    private var highestSent: UInt64 = 0
+    private var unacknowledged = 0
+    private static let inboxWindow = 5
+    private static let sendWindow = 8
+
+    var isQuiet: Bool { inbox.isEmpty && results.values.allSatisfy { $0 } }
+
+    mutating func enqueue(_ text: String, _ grade: MRT.Grade, gap: UInt64) {
+        lastNumber += 1 + gap
+        inbox.append((lastNumber, text, grade))
+        deliver()
+    }
+
+    mutating func connectionLost() {
+        buffer = PacketBuffer()
+        outgoing = []
+        isLoggedIn = false
+    }
+
+    mutating func takeOutgoing(_ count: Int) -> [UInt8] {
+        let taken = Array(outgoing.prefix(count))
+        outgoing.removeFirst(taken.count)
+        return taken
+    }
+
+    private mutating func deliver() {
+        guard isLoggedIn else { return }
+        for (number, text, grade) in inbox where number > highestSent {
+            guard unacknowledged < Self.inboxWindow else { return }
+            let source = Array("bob".utf8) + [0] + text.utf8
+            let packet = MRT.Deliver(
+                grade: grade, number: number, kind: .unicast,
+                from: ByteRange(offset: 0, count: 3), time: 1,
+                payload: ByteRange(offset: 3, count: source.count - 3))
+            outgoing += encoded(packet, source)
+            highestSent = number
+            unacknowledged += 1
+        }
+    }
+
+    /// The commit that some sends have waited for.
+    mutating func commit() {
+        for (number, isGiven) in results.sorted(by: { $0.key < $1.key }) where !isGiven {
+            results[number] = true
+            if isLoggedIn { outgoing += encoded(MRT.SendResult(number: number)) }
+        }
+    }
+
+    mutating func receive(_ bytes: [UInt8]) {
+        buffer.append(bytes)
+        while let (frame, body) = buffer.next() {
+            do {
+                try take(frame, body)
+            } catch {
+                complaints.append("packet \(frame.type): \(error)")
+            }
+        }
+    }
+
+    private mutating func take(_ frame: PacketFrame, _ body: [UInt8]) throws {
+        let type = try MRT.PacketType(frame, from: .client)
+        if (type == .connect) == isLoggedIn { complaints.append("\(type) at a wrong time") }
+        switch type {
+        case .connect: login(try body.decoded { b throws(WireError) in try MRT.Connect(body: b) })
+        case .send:
+            let packet = try body.decoded { b throws(WireError) in
+                try MRT.Send(flags: frame.flags, body: b)
+            }
+            sendReceived(packet, body)
+        case .ack:
+            let packet = try body.decoded { b throws(WireError) in
+                try MRT.Ack(flags: frame.flags, body: b)
+            }
+            acknowledged(packet)
+        case .pingRequest: outgoing += encoded(MRT.Ping(isResponse: true))
+        case .disconnect: isLoggedIn = false
+        default: complaints.append("\(type) is not expected")
+        }
+    }
+
+    private mutating func login(_ connect: MRT.Connect) {
+        isLoggedIn = true
+        unacknowledged = 0
+        if let resume = connect.resume, resume.epoch == epoch {
+            inbox.removeAll { $0.number <= resume.lastNumber }
+        }
+        highestSent = connect.resume?.lastNumber ?? 0
+        if let outbox = connect.outbox {
+            if outbox.epoch != outboxEpoch {
+                outboxEpoch = outbox.epoch
+                results = [:]
+                resultsSeen = 0
+            }
+            let open = results.filter { !$0.value }.keys.min() ?? .max
+            see(min(outbox.resultsSeen, open - 1))
+        }
+        var accepted = MRT.ConnectAccepted()
+        accepted.isSessionPresent = true
+        accepted.sessionEpoch = epoch
+        accepted.resumeCookie = 1
+        accepted.keepAliveSeconds = 60
+        accepted.sendWindow = UInt16(Self.sendWindow)
+        accepted.inboxWindow = UInt16(Self.inboxWindow)
+        accepted.packetMaximum = 1 << 16
+        accepted.messageMaximum = 1_024
+        accepted.payloadMaximum = 1 << 16
+        accepted.user = ByteRange(offset: 0, count: 4)
+        outgoing += encoded(accepted, Array("gate".utf8))
+        deliver()
+    }
+
+    private mutating func see(_ number: UInt64) {
+        guard number > resultsSeen else { return }
+        resultsSeen = number
+        results = results.filter { $0.key > number }
+    }
+
+    private mutating func sendReceived(_ packet: MRT.Send, _ body: [UInt8]) {
+        let text = body.withUnsafeBytes {
+            String(decoding: packet.payload.bytes(in: $0).dropFirst(), as: UTF8.self)
+        }
+        guard packet.number > resultsSeen else {
+            return complaints.append("\(text) as number \(packet.number), which is over")
+        }
+        if let isGiven = results[packet.number] {
+            if isGiven { outgoing += encoded(MRT.SendResult(number: packet.number)) }
+            return
+        }
+        if isFull {
+            outgoing += encoded(MRT.SendResult(number: packet.number, reason: .quotaExceeded))
+            return
+        }
+        results[packet.number] = false
+        if results.count > Self.sendWindow { complaints.append("more than the send window") }
+        received.append(text)
+    }
+
+    private mutating func acknowledged(_ packet: MRT.Ack) {
+        if packet.inboxNumber > highestSent { complaints.append("an ACK of what was not sent") }
+        if packet.inboxNumber > 0 {
+            inbox.removeAll { $0.number <= packet.inboxNumber }
+            unacknowledged = inbox.count { $0.number <= highestSent }
+        }
+        if results.contains(where: { $0.key <= packet.resultsSeen && !$0.value }) {
+            complaints.append("results seen of what has none")
+        }
+        see(packet.resultsSeen)
+        deliver()
+    }
+}

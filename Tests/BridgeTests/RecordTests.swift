@@ -1,0 +1,97 @@
+// The record of a bridge: bytes and back, and a file that is whole at every moment.
+
+import Foundation
+import Testing
+import WireFormat
+
+@testable import Bridge
+
+@Suite struct RecordTests {
+    private func record(_ number: UInt64 = 7) -> BridgeRecord {
+        var record = BridgeRecord(clientIdentifier: "bridge-ü", outboxEpoch: 99)
+        record.reservedThrough = 1_024
+        record.inbox = MRT.Resume(epoch: 5, lastNumber: number)
+        record.cookie = 3
+        record.inward = [
+            InwardNote(packetIdentifier: 1, digest: 2, number: 3, isSettled: false),
+            InwardNote(packetIdentifier: 65_535, digest: .max, number: 0, isSettled: true),
+        ]
+        record.outward = [
+            OutwardNote(number: 8, packetIdentifier: 4, step: .published),
+            OutwardNote(number: 9, packetIdentifier: 5, step: .released),
+            OutwardNote(number: 10, packetIdentifier: 0, step: .completed),
+        ]
+        record.foreignFilters = ["a/+": 2, "b": 1]
+        record.martletFilters = ["c/#": 0]
+        return record
+    }
+
+    private func withFile(_ body: (String) throws -> Void) throws {
+        var template = Array("/tmp/martlet-record-XXXXXX".utf8CString)
+        #expect(mkdtemp(&template) != nil)
+        let folder = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try body("\(folder)/state")
+    }
+
+    @Test func `a record is the same after it was written and read`() throws {
+        let decoded = try #require(BridgeRecord.decode(record().encoded(sequence: 12)))
+        #expect(decoded.record == record())
+        #expect(decoded.sequence == 12)
+    }
+
+    @Test func `a record that is cut or changed is none`() {
+        let bytes = record().encoded(sequence: 1)
+        for count in bytes.indices { #expect(BridgeRecord.decode(Array(bytes[..<count])) == nil) }
+        for index in bytes.indices {
+            var changed = bytes
+            changed[index] ^= 0x40
+            #expect(BridgeRecord.decode(changed) == nil, "byte \(index)")
+        }
+    }
+
+    @Test func `a file gives what was saved last, and one that is torn what was saved before`()
+        throws
+    {
+        try withFile { path in
+            var first = try RecordFile.open(path)
+            #expect(first.stored == nil)
+            for number in 1...5 as ClosedRange<UInt64> { try first.save(record(number)) }
+            _ = consume first
+            let second = try RecordFile.open(path)
+            #expect(second.stored == record(5))
+            _ = consume second
+            // The fifth write is in the second slot.
+            let handle = try #require(FileHandle(forUpdatingAtPath: path))
+            try handle.seek(toOffset: UInt64(BridgeLimits.recordByteCountMaximum) + 40)
+            try handle.write(contentsOf: [0xAA, 0xAA, 0xAA, 0xAA])
+            try handle.close()
+            let third = try RecordFile.open(path)
+            #expect(third.stored == record(4))
+        }
+    }
+
+    @Test func `a file that is something else is not overwritten, and one in use not taken`()
+        throws
+    {
+        try withFile { path in
+            try Data("precious".utf8).write(to: URL(filePath: path))
+            do {
+                _ = try RecordFile.open(path)
+                Issue.record("it was taken")
+            } catch {
+                #expect("\(error)".contains("no record of a bridge"))
+            }
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == "precious")
+            try FileManager.default.removeItem(atPath: path)
+            let first = try RecordFile.open(path)
+            do {
+                _ = try RecordFile.open(path)
+                Issue.record("it was taken twice")
+            } catch {
+                #expect("\(error)".contains("another bridge uses it"))
+            }
+            _ = first.stored
+        }
+    }
+}

@@ -1,0 +1,254 @@
+// A bridge between two model brokers, in one process: connections end at any byte, the bridge dies
+// between any two steps, also between the decision, the record and the bytes. All of it follows
+// from a seed.
+
+import Primitives
+import Testing
+import WireFormat
+
+@testable import Bridge
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+private struct SeededRandom {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+/// Everything of one run.
+private struct Storm: ~Copyable {
+    private let settings: BridgeSettings
+    private var bridge: Bridge
+    /// What is on the bridge's disk.
+    private var disk: BridgeRecord?
+    private var foreign = ForeignModel()
+    private var martlet = MartletModel()
+    private var toForeign: [UInt8] = []
+    private var toMartlet: [UInt8] = []
+    private var isForeignOpen = false
+    private var isMartletOpen = false
+    private var dialsForeign = false
+    private var dialsMartlet = false
+    private var now = Instant(milliseconds: 1_000)
+    private var random: SeededRandom
+    private var published: [String] = []
+    private var mailed: [String] = []
+    private(set) var complaints: [String] = []
+    private(set) var deathCount = 0
+    /// Martlet refuses some sends for now, which costs their order.
+    private let hasRefusals: Bool
+    private var isHealing = false
+
+    init(seed: UInt64, hasRefusals: Bool) throws {
+        self.hasRefusals = hasRefusals
+        random = SeededRandom(seed: seed)
+        let text = """
+            { mqtt: { server: "tcp://a:1", clientId: "c", inFlight: 6 },
+              martlet: { server: "tcp://b:2", token: "t", inFlight: 5 }, stateFile: "s",
+              totalsSeconds: 0,
+              toMartlet: [{ from: "in/+", to: { user: "sink" } }],
+              toMqtt: [{ from: { inbox: "*" }, to: "out/{from}" }] }
+            """
+        settings = try BridgeFile.settings(text: Array(text.utf8), path: "f", token: nil)
+        bridge = Bridge(settings, stored: nil, jitterSeed: seed, freshEpoch: seed | 1)
+        bridge.start(now: now)
+    }
+
+    mutating func run(steps: Int) {
+        for step in 0..<steps { self.step(step) }
+        heal()
+    }
+
+    private mutating func chance(_ percent: UInt64) -> Bool { random.next() % 100 < percent }
+    private mutating func number(below bound: Int) -> Int {
+        Int(random.next() % UInt64(bound))
+    }
+
+    private mutating func step(_ step: Int) {
+        now = now.advanced(byMilliseconds: UInt64(number(below: 200)))
+        switch number(below: 100) {
+        case 0..<12: publish(step)
+        case 12..<24: mail(step)
+        case 24..<34: move(number(below: 60) + 1)
+        case 34..<38: martlet.commit()
+        case 38..<40: loseForeign()
+        case 40..<42: loseMartlet()
+        case 42..<44: die()
+        case 44..<46 where hasRefusals: martlet.isFull.toggle()
+        case 46..<56: connect()
+        default: turn()
+        }
+    }
+
+    private mutating func publish(_ step: Int) {
+        let isOnce = chance(50)
+        let text = isOnce ? "once \(step)" : "again \(step)"
+        published.append(text)
+        foreign.publish(text, isOnce ? .exactlyOnce : .atLeastOnce)
+    }
+
+    private mutating func mail(_ step: Int) {
+        let isOnce = chance(50)
+        let text = isOnce ? "once \(step)" : "again \(step)"
+        mailed.append(text)
+        martlet.enqueue(text, isOnce ? .once : .durable, gap: chance(10) ? 3 : 0)
+    }
+
+    // MARK: - The bridge's surroundings
+
+    /// A turn, as `BridgeHandler` has it, which may end after any part of it.
+    private mutating func turn() {
+        bridge.work(now: now)
+        for effect in bridge.takeEffects() {
+            switch effect {
+            case .dialForeign: dialsForeign = true
+            case .dialMartlet: dialsMartlet = true
+            case .hangUpForeign: hangUpForeign()
+            case .hangUpMartlet: hangUpMartlet()
+            case .log: break
+            case .fail(let text): complaints.append("the bridge gave up: \(text)")
+            }
+        }
+        if !isHealing, chance(2) { return die() }
+        if let record = bridge.takeRecord() {
+            // Through its bytes, as on a disk.
+            disk = BridgeRecord.decode(record.encoded(sequence: 1))?.record
+        }
+        if !isHealing, chance(2) { return die() }
+        if isForeignOpen { toForeign += bridge.foreign.takeOutgoing() }
+        if isMartletOpen, let link = bridge.martlet {
+            while case let bytes = link.nextBytes(now: now), !bytes.isEmpty { toMartlet += bytes }
+        }
+    }
+
+    /// Bytes travel, some of them.
+    private mutating func move(_ count: Int) {
+        if isForeignOpen {
+            foreign.receive(Array(toForeign.prefix(count)))
+            toForeign.removeFirst(min(count, toForeign.count))
+            let bytes = foreign.takeOutgoing(count)
+            if !bytes.isEmpty { bytes.withUnsafeBytes { bridge.foreignReceived($0, now: now) } }
+        }
+        if isMartletOpen {
+            martlet.receive(Array(toMartlet.prefix(count)))
+            toMartlet.removeFirst(min(count, toMartlet.count))
+            let bytes = martlet.takeOutgoing(count)
+            if !bytes.isEmpty { bytes.withUnsafeBytes { bridge.martletReceived($0, now: now) } }
+        }
+    }
+
+    private mutating func connect() {
+        if dialsForeign {
+            dialsForeign = false
+            isForeignOpen = true
+            bridge.foreign.opened(now: now)
+        }
+        if dialsMartlet {
+            dialsMartlet = false
+            isMartletOpen = true
+            bridge.martlet!.machine.opened(now: now)
+        }
+    }
+
+    private mutating func hangUpForeign() {
+        isForeignOpen = false
+        dialsForeign = false
+        toForeign = []
+        foreign.connectionLost()
+    }
+
+    private mutating func hangUpMartlet() {
+        isMartletOpen = false
+        dialsMartlet = false
+        toMartlet = []
+        martlet.connectionLost()
+    }
+
+    private mutating func loseForeign() {
+        guard isForeignOpen else { return }
+        hangUpForeign()
+        bridge.foreign.closed("lost", now: now)
+    }
+
+    private mutating func loseMartlet() {
+        guard isMartletOpen else { return }
+        hangUpMartlet()
+        bridge.martlet!.machine.closed(now: now)
+    }
+
+    /// The bridge is killed, and started again with what is on its disk.
+    private mutating func die() {
+        deathCount += 1
+        hangUpForeign()
+        hangUpMartlet()
+        let seed = random.next()
+        bridge = Bridge(settings, stored: disk, jitterSeed: seed, freshEpoch: seed | 1)
+        bridge.start(now: now)
+    }
+
+    // MARK: - The end
+
+    /// No trouble any more, until nothing is under way.
+    private mutating func heal() {
+        martlet.isFull = false
+        isHealing = true
+        for _ in 0..<4_000 {
+            now = now.advanced(byMilliseconds: 50)
+            connect()
+            turn()
+            move(10_000)
+            martlet.commit()
+            if foreign.isQuiet, martlet.isQuiet, toForeign.isEmpty, toMartlet.isEmpty { break }
+        }
+        judge()
+    }
+
+    private mutating func judge() {
+        complaints += foreign.complaints.map { "the other broker: \($0)" }
+        complaints += martlet.complaints.map { "Martlet: \($0)" }
+        compare("to Martlet", published, martlet.received)
+        compare("to MQTT", mailed, foreign.received)
+        if !foreign.isQuiet || !martlet.isQuiet { complaints.append("it does not come to rest") }
+    }
+
+    private mutating func compare(_ way: String, _ sent: [String], _ received: [String]) {
+        let once = received.filter { $0.hasPrefix("once") }
+        let wanted = sent.filter { $0.hasPrefix("once") }
+        if once.count != Set(once).count { complaints.append("\(way): once came twice") }
+        for text in Set(sent).subtracting(received) {
+            complaints.append("\(way): \(text) is lost")
+        }
+        if !hasRefusals, once.count == wanted.count, once != wanted {
+            complaints.append("\(way): once came in another order")
+        }
+        let again = received.filter { $0.hasPrefix("again") }
+        var seen: Set<String> = []
+        let first = again.filter { seen.insert($0).inserted }
+        let wantedAgain = sent.filter { $0.hasPrefix("again") }
+        if !hasRefusals, first.count == wantedAgain.count, first != wantedAgain {
+            complaints.append("\(way): again came in another order")
+        }
+    }
+}
+
+@Suite struct StormTests {
+    @Test(arguments: [false, true])
+    func `nothing is lost or doubled, whatever ends when`(hasRefusals: Bool) throws {
+        var deathCount = 0
+        for seed in 1...150 as ClosedRange<UInt64> {
+            var storm = try Storm(seed: seed, hasRefusals: hasRefusals)
+            storm.run(steps: 1_500)
+            deathCount += storm.deathCount
+            #expect(storm.complaints == [], "seed \(seed)")
+        }
+        #expect(deathCount > 1_000)
+    }
+}

@@ -1,0 +1,238 @@
+// A Mosquitto for one test, on a free port of this machine, with its state on disk; and a wire to
+// it that can be frozen.
+
+import Foundation
+import Synchronization
+
+/// A mosquitto that can be killed and started again on the same state and port.
+final class Mosquitto {
+    let directory: String
+    let port: UInt16
+    private let extra: [String]
+    private(set) var process: ChildProcess
+
+    /// - Parameter settings: lines for its configuration, in place of a listener without TLS.
+    init(port: UInt16? = nil, settings: [String]? = nil) async throws {
+        var template = Array("/tmp/martlet-mosquitto-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
+        directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+        let chosen = try port ?? freePort()
+        self.port = chosen
+        extra = settings ?? ["listener \(chosen) 127.0.0.1", "allow_anonymous true"]
+        // It writes its state when it is told to, and only then: see `save`.
+        let lines =
+            [
+                "persistence true", "persistence_location \(directory)/",
+                "autosave_interval 0", "max_queued_messages 0", "log_dest stderr", "user root",
+            ] + extra
+        try Data(lines.joined(separator: "\n").appending("\n").utf8)
+            .write(to: URL(filePath: "\(directory)/mosquitto.conf"))
+        process = try Self.spawn(directory)
+        try await becomeReady()
+    }
+
+    deinit {
+        process.signal(SIGKILL)
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+
+    private static func spawn(_ directory: String) throws -> ChildProcess {
+        let path = "/usr/sbin/mosquitto"
+        guard FileManager.default.isExecutableFile(atPath: path) else {
+            throw TestFailure("\(path) is missing: install mosquitto, as `make test-deps` does")
+        }
+        return try ChildProcess(path, ["-c", "\(directory)/mosquitto.conf"])
+    }
+
+    private func becomeReady() async throws {
+        _ = try await process.line(with: "mosquitto version", "running")
+    }
+
+    /// Makes it write its state now. It acknowledges before it writes, so that a kill alone would
+    /// lose what it has acknowledged.
+    private func save() async throws {
+        // It has one thread, and says that it saves before it does: the second time it says so,
+        // the first is done.
+        for _ in 0..<2 {
+            let count = process.lines.count
+            process.signal(SIGUSR1)
+            _ = try await process.line(with: "Saving in-memory database", from: count)
+        }
+    }
+
+    /// Kills it as one that acknowledges only what it has written would be killed: what it says
+    /// from some moment on is heard by nobody.
+    func kill(behind wire: Wire) async throws {
+        wire.freeze()
+        try await save()
+        process.signal(SIGKILL)
+        _ = try await process.exit()
+        wire.cut()
+    }
+
+    func start() async throws {
+        process = try Self.spawn(directory)
+        try await becomeReady()
+    }
+
+    // MARK: - Its own clients
+
+    /// Starts one of Mosquitto's clients; its lines come when they are written.
+    func client(
+        _ program: String, _ words: String..., input: String? = nil
+    ) throws -> ChildProcess {
+        try ChildProcess(
+            "/usr/bin/stdbuf",
+            ["-oL", "/usr/bin/mosquitto_\(program)", "-h", "127.0.0.1", "-p", "\(port)"] + words,
+            input: input)
+    }
+
+    /// Publishes, and returns when it is acknowledged.
+    func publish(_ topic: String, _ text: String, qos: Int, _ words: String...) async throws {
+        try await succeed(
+            ChildProcess(
+                "/usr/bin/mosquitto_pub",
+                [
+                    "-h", "127.0.0.1", "-p", "\(port)", "-q", "\(qos)", "-t", topic, "-m", text,
+                ] + words))
+    }
+
+    /// Publishes one message for each line, in order; returns when all are acknowledged.
+    func publish(_ topic: String, lines: [String], qos: Int) async throws {
+        try await succeed(
+            client(
+                "pub", "-q", "\(qos)", "-t", topic, "-l",
+                input: lines.joined(separator: "\n") + "\n"))
+    }
+
+    private func succeed(_ child: ChildProcess) async throws {
+        guard try await child.exit() == .code(0) else {
+            throw TestFailure("a client of Mosquitto's failed:\n\(child.text)")
+        }
+    }
+
+    /// A subscriber that is there when this returns.
+    func subscriber(_ words: String...) async throws -> ChildProcess {
+        let child = try ChildProcess(
+            "/usr/bin/stdbuf",
+            [
+                "-oL", "/usr/bin/mosquitto_sub", "-h", "127.0.0.1", "-p", "\(port)", "-d", "-q",
+                "2",
+                "-F", "%t %q %p",
+            ] + words)
+        _ = try await child.line(with: "Subscribed")
+        return child
+    }
+}
+
+/// A port that nobody has at the moment.
+func freePort() throws -> UInt16 {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(descriptor) }
+    var address = loopback(0)
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let isBound = withUnsafeMutablePointer(to: &address) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+        }
+    }
+    guard isBound else { throw TestFailure("no free port: \(errno)") }
+    return UInt16(bigEndian: address.sin_port)
+}
+
+private func loopback(_ port: UInt16) -> sockaddr_in {
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = port.bigEndian
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    return address
+}
+
+/// Carries connections to a port of this machine.
+final class Wire: Sendable {
+    private struct State {
+        /// What the far end says is thrown away.
+        var isFrozen = false
+        var ends: [Int32] = []
+    }
+
+    let port: UInt16
+    private let target: UInt16
+    private let listener: Int32
+    private let state = Mutex(State())
+
+    init(to target: UInt16) throws {
+        self.target = target
+        port = try freePort()
+        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var one: Int32 = 1
+        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
+        var address = loopback(port)
+        let isListening = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(listener, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+        guard isListening, listen(listener, 16) == 0 else {
+            throw TestFailure("no listener: \(errno)")
+        }
+        let descriptor = listener
+        Thread.detachNewThread { [weak self] in
+            while case let near = accept(descriptor, nil, nil), near >= 0 {
+                guard let wire = self else {
+                    close(near)
+                    return
+                }
+                wire.carry(near)
+            }
+        }
+    }
+
+    deinit {
+        shutdown(listener, Int32(SHUT_RDWR))
+        close(listener)
+    }
+
+    func freeze() { state.withLock { $0.isFrozen = true } }
+
+    /// Ends all connections; new ones are carried again.
+    func cut() {
+        state.withLock { state in
+            for end in state.ends { shutdown(end, Int32(SHUT_RDWR)) }
+            state = State()
+        }
+    }
+
+    private func carry(_ near: Int32) {
+        let far = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = loopback(target)
+        let isConnected = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(far, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+        guard isConnected else {
+            close(near)
+            close(far)
+            return
+        }
+        state.withLock { $0.ends += [near, far] }
+        Thread.detachNewThread { self.copy(far, to: near, isFromTarget: true) }
+        Thread.detachNewThread { self.copy(near, to: far, isFromTarget: false) }
+    }
+
+    /// Until either end is gone. The descriptors stay open for ``cut()``, which may still name
+    /// them: a test has a few dozen.
+    private func copy(_ source: Int32, to target: Int32, isFromTarget: Bool) {
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while case let count = recv(source, &chunk, chunk.count, 0), count > 0 {
+            let isSent = state.withLock { state in
+                if isFromTarget, state.isFrozen { return true }
+                return send(target, chunk, count, Int32(MSG_NOSIGNAL)) == count
+            }
+            if !isSent { break }
+        }
+        shutdown(target, Int32(SHUT_RDWR))
+        shutdown(source, Int32(SHUT_RDWR))
+    }
+}

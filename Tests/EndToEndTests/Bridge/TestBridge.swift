@@ -1,0 +1,87 @@
+// A bridge between a real Mosquitto and a real martletd, as a child process.
+
+import Foundation
+import MartletClient
+
+/// `martlet-gateway bridge` that can be killed and started again on the same state.
+final class TestBridge {
+    let directory: String
+    private(set) var process: ChildProcess?
+
+    /// Writes its file and starts it.
+    ///
+    /// - Parameters:
+    ///   - port: where the other broker is.
+    ///   - rules: the members of the file beside the brokers and the state file.
+    ///   - foreign: further members of `mqtt`.
+    init(
+        _ broker: TestBroker, port: UInt16, rules: String, version: String = "5",
+        server: String? = nil, foreign: String = "", rights: [String]? = nil
+    ) async throws {
+        var template = Array("/tmp/martlet-bridge-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
+        directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+        try Data(try broker.token("gate", rights: rights).utf8)
+            .write(to: URL(filePath: "\(directory)/token"))
+        let text = """
+            {
+              // A comment, as people write them.
+              mqtt: {
+                server: "\(server ?? "tcp://127.0.0.1:\(port)")",
+                version: "\(version)",
+                clientId: "bridge-under-test",
+                \(foreign)
+              },
+              martlet: {
+                server: "tls://localhost:\(broker.tlsPort)",
+                caFile: "\(broker.authority)",
+                tokenFile: "\(directory)/token",
+              },
+              stateFile: "\(directory)/state",
+              \(rules)
+            }
+            """
+        try Data(text.utf8).write(to: URL(filePath: "\(directory)/bridge.json5"))
+        try await start()
+    }
+
+    deinit {
+        process?.signal(SIGKILL)
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+
+    /// Starts it; returns when it has both sides and what it asked of them.
+    func start() async throws {
+        let process = try ChildProcess(
+            "martlet-gateway", ["bridge", "--config", "\(directory)/bridge.json5"])
+        self.process = process
+        _ = try await process.line(with: "event=mqtt_connected")
+        _ = try await process.line(with: "event=martlet_connected")
+    }
+
+    /// Waits until both sides have confirmed the subscriptions of a first start.
+    func waitForSubscriptions(_ sides: String...) async throws {
+        for side in sides {
+            _ = try await process!.line(with: "event=subscribed", "side=\(side)")
+        }
+    }
+
+    func kill() async throws {
+        process!.signal(SIGKILL)
+        _ = try await process!.exit()
+    }
+
+    /// Ends it in order; gives a number of its last line of totals.
+    func stop() async throws -> (String) -> Int? {
+        process!.signal(SIGTERM)
+        let exit = try await process!.exit()
+        guard exit == .code(0) else {
+            throw TestFailure("the bridge ended with \(exit):\n\(process!.text)")
+        }
+        let totals = process!.lines.last { $0.contains("event=totals") } ?? ""
+        return { name in
+            totals.split(separator: " ").first { $0.hasPrefix("\(name)=") }
+                .flatMap { Int($0.dropFirst(name.count + 1)) }
+        }
+    }
+}
