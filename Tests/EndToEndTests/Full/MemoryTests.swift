@@ -66,9 +66,9 @@ extension EndToEndTests {
             for number in 0..<400 {
                 try await sender.send(
                     OutgoingMessage(to: .topic("flood"), .bytes(payload), grade: .transient))
-                // A result for each batch of them: transient messages have none of their own.
+                // An answer for each batch of them: transient messages have none of their own.
                 if number % 8 == 7 {
-                    try await sender.send(OutgoingMessage(to: .user("flooder"), text: "mark"))
+                    _ = try await sender.presence(of: "deaf")
                     largest = max(largest, try broker.counter("sockets/outgoing/bytes"))
                     deaf.look()
                 }
