@@ -102,6 +102,9 @@ struct ConnectionSlot {
 
 /// The cold record: set up, deadlines, the way out. 72 bytes, in an order that leaves no gaps: an
 /// idle connection consists of its records, and nothing else.
+///
+/// Narrow counts are set through `pointee`: Swift 6.3.1 emits invalid code under the thread
+/// sanitizer where they are set through a pointer's subscript.
 struct ConnectionDetails {
     enum Timer: UInt8 {
         case none

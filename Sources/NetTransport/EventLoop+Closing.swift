@@ -131,7 +131,7 @@ extension EventLoop {
             }
             return
         }
-        details[slot].tlsError = Int(failure.code)
+        (details + slot).pointee.tlsError = Int(failure.code)
         // It stays for its end only, and keeps nobody else from a handshake.
         settlePending(slot)
         if let session = slots[slot].tls {

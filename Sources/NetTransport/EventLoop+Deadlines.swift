@@ -42,7 +42,7 @@ extension EventLoop {
     ) {
         cancelTimer(slot)
         details[slot].timer = timer
-        details[slot].timerMilliseconds = Int(milliseconds)
+        (details + slot).pointee.timerMilliseconds = Int(milliseconds)
         insertTimer(slot, at: now.advanced(byMilliseconds: milliseconds))
     }
 

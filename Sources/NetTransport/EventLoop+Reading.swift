@@ -30,7 +30,7 @@ extension EventLoop {
     public mutating func setPacketMaximum(_ byteCount: Int, for connection: ConnectionID) {
         precondition(byteCount <= configuration.packetMaximum, "beyond the loop's packetMaximum")
         guard let slot = slot(of: connection) else { return }
-        details[slot].packetMaximum = byteCount
+        (details + slot).pointee.packetMaximum = byteCount
     }
 
     /// Copies bytes to the end of the turn's arena, where they stay as long as those of the
@@ -145,7 +145,7 @@ extension EventLoop {
         let count = receiveBurst(slot, into: kept + keptCount)
         guard count > 0 else { return nil }
         // Not `+=`, for the compiler's sake: see `set(_:_:)`.
-        details[slot].keptCount = keptCount + count
+        (details + slot).pointee.keptCount = keptCount + count
         guard details[slot].keptCount >= details[slot].keptAwaited else { return nil }
         let range = takeArena(details[slot].keptCount)
         (arenaMemory.baseAddress! + Int(range.offset)).copyMemory(
@@ -172,14 +172,14 @@ extension EventLoop {
             close(slot, .packetTooLarge, afterFlush: true)
             return
         }
-        details[slot].keptCount = 0
+        (details + slot).pointee.keptCount = 0
         growKept(slot, to: rest)
         guard let kept = slots[slot].kept else { preconditionFailure("kept bytes have a block") }
         kept.copyMemory(
             from: arenaMemory.baseAddress! + Int(bytes.offset) + consumption.consumed,
             byteCount: rest)
-        details[slot].keptCount = rest
-        details[slot].keptAwaited = consumption.awaited
+        (details + slot).pointee.keptCount = rest
+        (details + slot).pointee.keptAwaited = consumption.awaited
     }
 
     private mutating func growKept(_ slot: Int, to byteCount: Int) {
@@ -190,16 +190,16 @@ extension EventLoop {
             pool.giveBack(old, capacity: details[slot].keptCapacity)
         }
         slots[slot].kept = block
-        details[slot].keptCapacity = capacity
+        (details + slot).pointee.keptCapacity = capacity
     }
 
     mutating func releaseKept(_ slot: Int) {
         guard let kept = slots[slot].kept else { return }
         pool.giveBack(kept, capacity: details[slot].keptCapacity)
         slots[slot].kept = nil
-        details[slot].keptCount = 0
-        details[slot].keptCapacity = 0
-        details[slot].keptAwaited = 0
+        (details + slot).pointee.keptCount = 0
+        (details + slot).pointee.keptCapacity = 0
+        (details + slot).pointee.keptAwaited = 0
     }
 
     // MARK: - The socket

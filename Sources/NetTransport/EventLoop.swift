@@ -357,7 +357,7 @@ public struct EventLoop: ~Copyable {
             return nil
         }
         (details + slot).initialize(to: ConnectionDetails())
-        details[slot].packetMaximum = configuration.firstPacketMaximum
+        (details + slot).pointee.packetMaximum = configuration.firstPacketMaximum
         slots[slot].outgoingMaximum = UInt32(configuration.outgoingMaximum)
         slots[slot].lastActivity = now
         connectionCount += 1

@@ -8,18 +8,20 @@ import QueueStore
 private let start = Moment(
     instant: Instant(milliseconds: 1_000_000), unixMilliseconds: 1_790_000_000_000)
 
-/// A row is a table, the lengths of key and value, and both. Tables come in order, as stores give
-/// them. Rows are refused, or make a broker whose invariants hold.
+/// A row is a table, the lengths of key and value, and both. Tables come in order and each key once,
+/// as stores give them. Rows are refused, or make a broker whose invariants hold.
 func fuzzRecords(_ bytes: UnsafeRawBufferPointer) {
     var input = InputReader(bytes)
     var broker = Broker(at: start)
     var lastTable: UInt8 = 0
+    var keys: Set<[UInt8]> = []
     while !input.isAtEnd {
         let table = max(input.readByte(), lastTable)
         let (keyByteCount, valueByteCount) = (Int(input.readByte()), Int(input.readUInt16()))
         let (key, value) = (input.read(keyByteCount), input.read(valueByteCount))
         guard let table = RecordTable(rawValue: table) else { continue }
         lastTable = table.rawValue
+        guard keys.insert([table.rawValue] + key).inserted else { continue }
         broker.visitRecord(table: table, key: key, value: value)
     }
     let state = RestoredState(
