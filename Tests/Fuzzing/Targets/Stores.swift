@@ -8,8 +8,8 @@ import QueueStore
 private let start = Moment(
     instant: Instant(milliseconds: 1_000_000), unixMilliseconds: 1_790_000_000_000)
 
-/// A row is a table, the lengths of key and value, and both. Tables come in order and each key once,
-/// as stores give them. Rows are refused, or make a broker whose invariants hold.
+/// A row is a table, the lengths of key and value, and both. Tables come in order and each key
+/// once, as stores give them. Rows are refused, or make a broker whose invariants hold.
 func fuzzRecords(_ bytes: UnsafeRawBufferPointer) {
     var input = InputReader(bytes)
     var broker = Broker(at: start)
