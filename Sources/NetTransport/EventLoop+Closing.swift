@@ -49,6 +49,11 @@ extension EventLoop {
         details[slot].cause = cause
         releaseKept(slot)
         startTimer(.linger, slot, milliseconds: configuration.lingerMilliseconds)
+        if cause == .peerClosed, slots[slot].flags.isDisjoint(with: [.sendPending, .sendBlocked]) {
+            // It has said its last, and there is nothing to be said to it.
+            shutDown(slot)
+            return
+        }
         if !slots[slot].flags.contains(.sendPending) {
             set(.sendPending, slot)
             toSend.append(slot)

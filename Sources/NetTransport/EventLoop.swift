@@ -190,7 +190,12 @@ public struct EventLoop: ~Copyable {
         let eventCount = wait(atMost: waitMaximum)
         tellClosed(&handler)
         readListed(&handler)
-        for index in 0..<eventCount { dispatch(event: index, &handler) }
+        for index in 0..<eventCount {
+            dispatch(event: index, &handler)
+            // Told before anything that other connections say: a client that has left and is back
+            // at once meets no ghost of its own.
+            tellClosed(&handler)
+        }
         reachDeadlines(&handler)
         stopIfRequested(&handler)
         endTurn(&handler)
