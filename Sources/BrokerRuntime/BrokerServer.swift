@@ -39,7 +39,8 @@ public final class BrokerServer {
         TLSMemory.install()
     }
 
-    /// Starts a broker: when this returns, all listeners are open and the stored state is back.
+    /// Starts a broker: when this returns, its ports are its own and the stored state is back. Who
+    /// connects waits until ``open()``.
     public init(_ settings: BrokerSettings, log: LogWriter) throws(StartError) {
         self.log = log
         self.settings = settings
@@ -68,7 +69,11 @@ public final class BrokerServer {
         try sealTickets()
         try startDoor()
         startWriter(store)
-        for lane in 0..<laneCount { startLane(UInt8(lane)) }
+    }
+
+    /// Lets clients in.
+    public func open() {
+        for lane in shared.laneHandles.indices { startLane(UInt8(lane)) }
         for listener in listenerSet.listeners {
             log.write(
                 .info, .listening,

@@ -76,8 +76,10 @@ enum MartletdProgram {
             let development = options.has(.dev) ? try DevelopmentSetup(settings) : nil
             let server = try BrokerServer(settings, log: log)
             if let development {
+                // Before anybody is let in: the first client finds its app.
                 StandardStream.output.print(try development.finish(server))
             }
+            server.open()
             server.run(until: &signals, configuration) { () throws(ConfigurationError) in
                 try ConfigurationFile.load(path: options[.config], overrides: options.overrides)
             }

@@ -27,6 +27,7 @@ final class RunningBroker {
         change(&settings)
         log = LogPipe()
         server = try BrokerServer(settings, log: log.writer)
+        server.open()
         try readPorts()
     }
 
@@ -42,6 +43,7 @@ final class RunningBroker {
         server.stop()
         change(&settings)
         server = try BrokerServer(settings, log: log.writer)
+        server.open()
         ports = []
         try readPorts()
     }
