@@ -98,12 +98,12 @@ extension Broker {
             guard let app = appNames.value(for: name.bytes(in: bytes)),
                 let key = apps[app].keyDigest, key == digest
             else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
-            return unlimitedIdentity(app, user.bytes(in: bytes), .appKey)
+            return unlimitedIdentity(app, Array(user.bytes(in: bytes)), .appKey)
         case .anonymous(let user):
             guard let app = app(named: anonymousApp) else {
                 throw ConnectRefusal(reason: .notAuthorized)
             }
-            return unlimitedIdentity(app, user.bytes(in: bytes), .anonymous)
+            return unlimitedIdentity(app, Self.userName(user.bytes(in: bytes)), .anonymous)
         case .verified:
             guard let identity = presented.removeValue(forKey: connection) else {
                 preconditionFailure("a verified claim of which nothing was handed over")
@@ -138,11 +138,31 @@ extension Broker {
 
     /// A claim without an end and without rights of its own.
     private func unlimitedIdentity(
-        _ app: UInt32, _ user: UnsafeRawBufferPointer, _ source: Access.Source
+        _ app: UInt32, _ user: [UInt8], _ source: Access.Source
     ) -> Identity {
         Identity(
-            app: app, user: Array(user),
+            app: app, user: user,
             access: Access(source: source, rights: apps[app].rights, expiresUnixSeconds: .max))
+    }
+
+    /// A user's name for what a client calls itself, which in MQTT may be any text: `_` in place of
+    /// what no name may hold, and as much of it as a name may have. Most are that already.
+    private static func userName(_ text: UnsafeRawBufferPointer) -> [UInt8] {
+        var name: [UInt8] = []
+        var offset = 0
+        while offset < text.count {
+            let first = text[offset]
+            let length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4
+            let character = text[offset..<min(offset + length, text.count)]
+            // U+0080 to U+009F are C2 80 to C2 9F.
+            let isControl =
+                first < 0x20 || first == 0x7F || (first == 0xC2 && character.last! < 0xA0)
+            let isSeparator = "/+#".utf8.contains(first)
+            guard name.count + character.count <= CoreLimits.userNameBytesMaximum else { break }
+            name += isControl || isSeparator ? Array("_".utf8) : Array(character)
+            offset += length
+        }
+        return name
     }
 
     // MARK: - The life of an access

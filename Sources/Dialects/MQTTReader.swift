@@ -28,8 +28,9 @@ enum MQTTReader {
         }
         var device = connect.clientIdentifier.shifted(by: base)
         let claim = try claim(connect, base, bytes, connection, terms, &doorkeeper)
-        if case .anonymous = claim, !device.isEmpty {
-            // The client id is the user; it is that user's one device.
+        if case .anonymous = claim, TextRules.isIdentifier(device.bytes(in: bytes)) {
+            // The client id is the user; it is that user's one device. Where no user can have that
+            // name, the core makes one of it, and the id is the device.
             device = .empty
         }
         var request = ConnectRequest(
@@ -91,11 +92,7 @@ enum MQTTReader {
             return claim
         }
         guard terms.allowsAnonymous else { throw DialectRefusal(reason: .notAuthorized) }
-        let user = connect.clientIdentifier.shifted(by: base)
-        guard user.isEmpty || TextRules.isIdentifier(user.bytes(in: bytes)) else {
-            throw DialectRefusal(reason: .clientIdentifierNotValid)
-        }
-        return .anonymous(user: user)
+        return .anonymous(user: connect.clientIdentifier.shifted(by: base))
     }
 
     /// App and user of a user name like `app/user`.

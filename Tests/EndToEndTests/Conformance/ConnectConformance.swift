@@ -5,6 +5,9 @@ import WireFormat
 
 extension EndToEndTests.MQTTConformance {
     @Suite struct ConnectTests {
+        /// A client id that the broker does not take.
+        private static let tooLong = String(repeating: "n", count: 256)
+
         // [MQTT-3.1.0-1] [MQTT-3.1.0-1/311] [MQTT-4.8.0-1/311]
         @Test(arguments: [[0xC0, 0], [0x30, 3, 0, 1, 0x61], [0xE0, 0]] as [[UInt8]])
         func `another first packet than CONNECT ends the connection`(bytes: [UInt8]) throws {
@@ -74,6 +77,25 @@ extension EndToEndTests.MQTTConformance {
             }
         }
 
+        // [MQTT-3.1.3-5] [MQTT-3.1.3-2] [MQTT-3.1.3-5/311] [MQTT-3.1.3-2/311]
+        @Test(arguments: everyVersion)
+        func `client ids of any characters are let in, each with a session of its own`(
+            version: MQTT.Version
+        ) throws {
+            let long = String(repeating: "é/", count: 84)
+            let names = ["any/7", "any+7", "#", "$any", "any 7", "any\t7", long, long + "x"]
+            let peers = try names.map { try MQTTPeer(version, $0) }
+            for (peer, name) in zip(peers, names) {
+                try peer.subscribe(("any/heard", 1))
+                try peer.publish("any/said/\(names.firstIndex(of: name)!)", "x", qos: 1)
+            }
+            try peers[0].sendPublish("any/heard", "to all", qos: 0)
+            for peer in peers {
+                #expect(try peer.nextMessage().payload == "to all")
+                try peer.expectSilence()
+            }
+        }
+
         // [MQTT-3.1.3-6] [MQTT-3.1.3-7] [MQTT-3.2.2-16]
         @Test(arguments: [true, false])
         func `a client without an id is told the one it got`(isClean: Bool) throws {
@@ -133,7 +155,7 @@ extension EndToEndTests.MQTTConformance {
         @Test(arguments: everyVersion)
         func `a client id that is refused is told so`(version: MQTT.Version) throws {
             let peer = try MQTTPeer(version)
-            let connack = try peer.connect("no/user", .init(isClean: false))
+            let connack = try peer.connect(Self.tooLong, .init(isClean: false))
             #expect(connack.flags == 0 && connack.code == (version == .v5 ? 0x85 : 2))
             #expect(try peer.expectClose() == nil)
         }
@@ -148,7 +170,7 @@ extension EndToEndTests.MQTTConformance {
             let publish =
                 MQTTBytes.text(topic) + MQTTBytes.section([], version) + Array("x".utf8)
             try peer.wire.send(
-                MQTTPeer.connectBytes(version, "no/user", .init())
+                MQTTPeer.connectBytes(version, Self.tooLong, .init())
                     + MQTTBytes.packet(0x30, publish))
             #expect(try peer.nextConnack().code != 0)
             try peer.expectClose()
