@@ -53,6 +53,22 @@ extension EndToEndTests {
             #expect(try await bystander.nextMessage().text == "unharmed")
         }
 
+        @Test func `an operation that nobody knows is answered so, and all goes on`() async throws {
+            let broker = try await TestBroker()
+            let client = try WireClient(port: broker.plainPort)
+            _ = try client.login(token: broker.token("alice"))
+            // Request 6 for operation 200.
+            try client.send([0x70, 0x02, 0x06, 0xC8])
+            let response = try client.nextPacket()
+            #expect(response.type == MRT.PacketType.response.rawValue)
+            // Words follow.
+            let reason = ReasonCode.implementationSpecificError
+            #expect(response.body.starts(with: [0x06, reason.rawValue]))
+            try client.send([0xC0, 0x00])
+            #expect(try client.nextPacket().type == MRT.PacketType.pingResponse.rawValue)
+            #expect(try broker.counter("requests/refused") == 1)
+        }
+
         /// First packets, and the reason of the CONNACK; nil where the broker closes without one.
         static let openings: [(name: String, bytes: [UInt8], reason: ReasonCode?)] = [
             ("PINGREQ", [0xC0, 0x00], nil),

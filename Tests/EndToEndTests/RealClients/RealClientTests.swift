@@ -154,6 +154,41 @@ extension EndToEndTests {
             #expect(sub.lines.contains("gone"))
         }
 
+        @Test func `a will outlives kill -9 of the broker, and waits for its client's return`()
+            async throws
+        {
+            let site = try await Site()
+            // 1.5 times this is less than the minute that every client has.
+            func willed(_ version: String, _ payload: String) throws -> ChildProcess {
+                try site.plain(
+                    "sub", version, "-i", payload, "-k", "5", "-t", "other", "-d",
+                    "--will-topic", "wills", "--will-payload", payload, "--will-qos", "2")
+            }
+            let lost = try Self.versions.map { try willed($0, "lost \($0)") }
+            let back = try Self.versions.map { try willed($0, "back \($0)") }
+            for client in lost + back { _ = try await client.line(with: "Subscribed") }
+            try await site.broker.killNow()
+            for client in lost { client.signal(SIGKILL) }
+            let start = ContinuousClock.now
+            try await site.broker.start()
+            let sub = try site.plain("sub", "5", "-q", "2", "-t", "wills", "-C", "3")
+            // Mosquitto's clients come back by themselves.
+            let deadline = ContinuousClock.now + .seconds(20)
+            while try site.broker.counter("clients/connected") < 4, ContinuousClock.now < deadline {
+                await Task.yield()
+            }
+            while try site.broker.counter("wills/count") > 3,
+                ContinuousClock.now < start + .seconds(75)
+            {
+                try await Task.sleep(for: .milliseconds(200))
+            }
+            #expect(ContinuousClock.now - start > .seconds(59))
+            try await expectEnd(sub)
+            #expect(Set(sub.lines) == Set(Self.versions.map { "lost \($0)" }))
+            #expect(try site.broker.counter("wills/count") == 3)
+            for client in back { client.signal(SIGKILL) }
+        }
+
         @Test func `a shared subscription divides its messages`() async throws {
             let site = try await Site()
             let members = try (0..<2).map { _ in
