@@ -25,11 +25,33 @@ import Testing
         expectNone(strangers, remedy: "Correct the number, or add it to Tests/Conformance.")
     }
 
-    @Test func `every mutation that the page shows names a test there is`() throws {
+    @Test func `the rules to be disabled are those that the seed chooses`() throws {
         let page = try Page()
-        let names = Set(page.tests.map(\.name))
-        let strangers = page.mutations.map(\.test).filter { !names.contains($0) }
-        expectNone(strangers, remedy: "Name the test in Tests/Conformance/mutations.txt anew.")
+        let candidates = page.statements.filter { $0.binding == .broker }.map(\.name)
+        let chosen = candidates.sorted { page.rank(of: $0) < page.rank(of: $1) }
+            .prefix(page.disabledRules.count)
+        #expect(chosen.count >= 30)
+        #expect(page.disabledRules.map(\.statement).sorted() == chosen.sorted())
+    }
+
+    @Test func `every rule to be disabled has its text once, and a test that names it`() throws {
+        let page = try Page()
+        var violations: [String] = []
+        for rule in page.disabledRules {
+            let source = try Repository.file(rule.path).lines.joined(separator: "\n")
+            if source.ranges(of: rule.decidingText + "\n").count != 1 {
+                violations.append("\(rule.path) does not have once:\n\(rule.decidingText)")
+            }
+            let proofs = page.proofs[rule.statement] ?? []
+            let isOfVectors = proofs.contains { $0.hasPrefix("vector") }
+            let proves =
+                proofs.contains("*\(rule.test)*")
+                || (isOfVectors && rule.test == Page.testOfVectors)
+            if !proves {
+                violations.append("MQTT-\(rule.statement) is not named by \"\(rule.test)\"")
+            }
+        }
+        expectNone(violations, remedy: "Correct Tests/Conformance/disabled.txt.")
     }
 }
 
@@ -51,10 +73,27 @@ private struct Statement {
     var name: String { version == "5.0" ? number : "\(number)/311" }
 }
 
-private struct Mutation {
+/// A paragraph of Tests/Conformance/disabled.txt, which explains it.
+private struct DisabledRule {
     let statement: String
     let change: String
     let test: String
+    let path: String
+    let decidingText: String
+
+    /// Nil for a paragraph that is not about a rule.
+    init?(_ paragraph: ArraySlice<Substring>) {
+        guard paragraph.count > 3,
+            let head = paragraph.first?.wholeMatch(of: /\[MQTT-([^\]]+)\] (.+)/)
+        else { return nil }
+        let lines = Array(paragraph)
+        statement = String(head.1)
+        change = String(head.2)
+        test = String(lines[1].dropFirst("test: ".count))
+        path = String(lines[2].dropFirst("file: ".count))
+        decidingText = lines.filter { $0.hasPrefix("-") }.map { $0.dropFirst() }
+            .joined(separator: "\n")
+    }
 }
 
 /// The page, and what it is made of.
@@ -63,7 +102,10 @@ private struct Page {
     /// Tests by the statement they name.
     var proofs: [String: [String]] = [:]
     var tests: [(name: String, file: String)] = []
-    var mutations: [Mutation] = []
+    var disabledRules: [DisabledRule] = []
+    private var seed = ""
+    /// It throws every vector at a broker.
+    static let testOfVectors = "every invalid packet ends its connection, and nobody else's"
 
     init() throws {
         var meanings: [String: String] = [:]
@@ -83,9 +125,21 @@ private struct Page {
             let name = String(fields[4][mark.upperBound...])
             proofs[name, default: []].append("vector `\(fields[0])`")
         }
-        mutations = try Self.rows("Tests/Conformance/mutations.txt").map {
-            Mutation(statement: $0[0], change: $0[1], test: $0[2])
+        let list = try Repository.file("Tests/Conformance/disabled.txt").lines
+        disabledRules = list.split(separator: "").compactMap(DisabledRule.init)
+        seed = list.first { $0.hasPrefix("seed: ") }.map { String($0.dropFirst(6)) } ?? ""
+    }
+
+    /// Where chance puts a statement: FNV-1a of the seed and the name, and then the end of
+    /// SplitMix64, so that names which differ in their last digit are far from each other.
+    func rank(of name: String) -> UInt64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in "\(seed) \(name)".utf8 {
+            hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3
         }
+        hash = (hash ^ hash >> 30) &* 0xBF58_476D_1CE4_E5B9
+        hash = (hash ^ hash >> 27) &* 0x94D0_49BB_1331_11EB
+        return hash ^ hash >> 31
     }
 
     private static func rows(_ path: String) throws -> [[String]] {
@@ -119,7 +173,7 @@ private struct Page {
     }
 
     var text: String {
-        var lines = Self.introduction + countLines + mutationLines
+        var lines = Self.introduction + countLines + disabledLines
         for version in ["5.0", "3.1.1"] {
             lines += [
                 "", "## MQTT \(version)", "", "| statement | meaning | proof |", "|---|---|---|",
@@ -174,16 +228,18 @@ private struct Page {
         return shown.joined(separator: "; ")
     }
 
-    private var mutationLines: [String] {
-        if mutations.isEmpty { return [] }
+    private var disabledLines: [String] {
         var lines = [
-            "", "## Rules that were disabled", "",
-            "The statements were chosen at random. For each, the code that decides it was changed",
-            "as the table says, and the test failed; then the change was taken back.", "",
-            "| statement | change | test that failed |", "|---|---|---|",
+            "", "## Rules that are disabled to see whether a test notices", "",
+            "The statements are chosen at random, by the seed in `Tests/Conformance/disabled.txt`.",
+            "`make conformance` disables each of them in a copy of the sources, as the table says,",
+            "and the test beside it has to fail there, which it did for all of them.", "",
+            "| statement | what is changed | where | test that fails |", "|---|---|---|---|",
         ]
-        for mutation in mutations {
-            lines.append("| MQTT-\(mutation.statement) | \(mutation.change) | *\(mutation.test)* |")
+        for rule in disabledRules {
+            let file = rule.path.split(separator: "/").last ?? ""
+            lines.append(
+                "| MQTT-\(rule.statement) | \(rule.change) | `\(file)` | *\(rule.test)* |")
         }
         return lines
     }

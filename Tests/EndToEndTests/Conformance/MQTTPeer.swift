@@ -271,7 +271,10 @@ extension MQTTPeer {
         case 1: try answer(0x40, message.identifier)
         default:
             try answer(0x50, message.identifier)
-            _ = try next(0x62, identifier: message.identifier)
+            // It is known to the broker until this exchange is over.
+            guard try next(0x62, identifier: message.identifier) == 0 else {
+                throw TestFailure("PUBREL with a failure")
+            }
             try answer(0x70, message.identifier)
         }
     }
