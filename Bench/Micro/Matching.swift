@@ -65,6 +65,9 @@ private struct MatchingCore: ~Copyable {
         bytes.withUnsafeBytes { broker.step(event, bytes: $0, at: moment, effects: &effects) }
     }
 
+    /// Subscriptions that there are.
+    var count: Int { Int(broker.gauges().subscriptions) }
+
     /// One message on the topic; the number of effects it had.
     mutating func send() -> Int {
         let range = ByteRange(offset: 0, count: message.count)
@@ -79,20 +82,42 @@ private struct MatchingCore: ~Copyable {
     }
 }
 
+/// Filters of one kind: the one that matches the topic `site/7/pump/3/state`, and others.
+private struct FilterKind {
+    let name: String
+    let matching: String
+    let other: @Sendable (Int) -> String
+
+    static let all = [
+        FilterKind(name: "exact", matching: "site/7/pump/3/state") {
+            "site/\($0 + 7)/pump/3/state"
+        },
+        FilterKind(name: "plus", matching: "site/7/+/3/state") { "site/\($0 + 7)/+/3/state" },
+        FilterKind(name: "hash", matching: "site/7/#") { "site/\($0 + 7)/#" },
+        // These share every level with the topic but the last.
+        FilterKind(name: "alike", matching: "site/7/pump/3/+") { "site/7/pump/3/state\($0)" },
+    ]
+}
+
 /// Prints the cost of a message to one subscriber, by the number and kind of the filters there are.
-func measureMatching(filters: Int, messages: Int) {
-    func run(_ name: String, _ matching: String, _ other: (Int) -> String) {
-        measure("match one of \(filters) \(name)", times: messages) {
-            var core = MatchingCore(filters: filters, matching: matching, other: other)
+func measureMatching(filters: Int, times: Int) {
+    for kind in FilterKind.all {
+        measure("match-\(kind.name)-\(filters)", times: times) {
+            var core = MatchingCore(filters: filters, matching: kind.matching, other: kind.other)
             precondition(core.send() == 1, "one filter matches")
             return core
         } _: {
             use($0.send())
         }
     }
-    run("exact filters", "site/7/pump/3/state") { "site/\($0 + 7)/pump/3/state" }
-    run("filters with +", "site/7/+/3/state") { "site/\($0 + 7)/+/3/state" }
-    run("filters with #", "site/7/#") { "site/\($0 + 7)/#" }
-    // These share every level with the topic but the last.
-    run("filters that begin alike", "site/7/pump/3/+") { "site/7/pump/3/state\($0)" }
+}
+
+/// Prints the bytes that each of `count` subscriptions takes, its filter included.
+func measureSubscriptions(count: Int) {
+    for kind in FilterKind.all {
+        let before = residentBytes()
+        let core = MatchingCore(filters: count, matching: kind.matching, other: kind.other)
+        report("subscription, \(kind.name), of \(count)", (residentBytes() - before) / count)
+        use(core.count)
+    }
 }

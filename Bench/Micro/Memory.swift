@@ -9,7 +9,7 @@ import Primitives
 
 /// Anonymous memory of this process that is in RAM, in bytes. What the allocator keeps but nobody
 /// holds is given back first, as the broker does it after its start.
-private func residentBytes() -> Int {
+func residentBytes() -> Int {
     malloc_trim(0)
     guard let file = fopen("/proc/self/status", "r") else { return 0 }
     defer { fclose(file) }
@@ -152,7 +152,7 @@ func measureSleepers(count: Int) {
     use(first.broker.counters.deliveries)
 }
 
-private func report(_ name: String, _ bytes: Int) {
+func report(_ name: String, _ bytes: Int) {
     let padding = String(repeating: " ", count: max(1, 44 - name.count))
     print("\(name)\(padding)\(bytes) bytes")
 }

@@ -7,6 +7,7 @@
 //     martlet-micro NAME...    these cases, a hundredth as often: for callgrind, which
 //                              Bench/Micro/instructions starts
 //     martlet-micro asleep N   what N sleeping devices take of the memory
+//     martlet-micro subscriptions N  what N subscriptions take of it
 //     MARTLET_REPEAT=2         each so many times as often: what differs between two runs is the
 //                              case itself, without its beginning and its end
 
@@ -34,11 +35,17 @@ func measured<Subject: ~Copyable>(
 @inline(never)
 func use<Value>(_ value: Value) {}
 
-if CommandLine.arguments.dropFirst().first == "asleep" {
-    let count = CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) } ?? 100_000
-    measureSleepers(count: count)
-    measureTokens(count: count)
+let memoryCount = CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) } ?? 100_000
+switch CommandLine.arguments.dropFirst().first {
+case "asleep":
+    measureSleepers(count: memoryCount)
+    measureTokens(count: memoryCount)
     exit(0)
+case "subscriptions":
+    measureSubscriptions(count: memoryCount)
+    exit(0)
+default:
+    break
 }
 /// The cases that were asked for; empty for all.
 let wanted = Set(CommandLine.arguments.dropFirst())
@@ -87,7 +94,7 @@ for filters in [0, 1000, 100_000, 1_000_000] {
 for receivers in [1, 100, 10_000] {
     measureInboxes(receivers: receivers, deliveries: 300_000 / scale)
 }
-// Exact and wildcard filters, beside those that do not match; too long for an instrumented run.
-if wanted.isEmpty {
-    for filters in [10, 1000, 100_000] { measureMatching(filters: filters, messages: 20_000) }
+// Exact and wildcard filters, beside those that do not match.
+for filters in [10, 1000, 100_000, 1_000_000] {
+    measureMatching(filters: filters, times: 300_000 / scale)
 }

@@ -21,7 +21,8 @@ import Testing
         .timeLimit(.minutes(2)),
         arguments: [
             "decode-mrt", "decode-mqtt5", "encode-mrt", "fanout-1000", "unicast", "group-10",
-            "broadcast-1000", "match-1000", "inbox-100",
+            "broadcast-1000", "match-1000", "match-plus-1000",
+            "inbox-100",
         ])
     func `a case delivers to everybody and says what it cost`(name: String) throws {
         let (status, lines) = try run(name)
