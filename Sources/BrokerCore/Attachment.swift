@@ -137,24 +137,40 @@ struct Attachment: ~Copyable {
 }
 
 /// Counts takeovers of a session within a minute: two devices that bear one name take turns for as
-/// long as they live, and are stopped.
+/// long as they live, and are held back.
 struct TakeoverCount {
-    /// Takeovers within ``windowMilliseconds`` that are let through: a person who moves from device
-    /// to device does not reach it.
-    static let maximum = 5
-    static let windowMilliseconds: UInt64 = 60_000
+    private static let windowMilliseconds: UInt64 = 60_000
 
     /// The last ones, oldest first; empty, and without memory of its own, for nearly every session.
     private var times: [Instant] = []
+    /// When the last of those logins that wait has its turn.
+    private var lastTurn = Instant(milliseconds: 0)
 
-    /// Counts one more; gives the seconds to wait where that is too many.
-    mutating func add(at now: Instant) -> UInt32? {
-        times.removeAll { now.milliseconds(since: $0) >= Self.windowMilliseconds }
-        guard times.count < Self.maximum else {
-            let rest = Self.windowMilliseconds - now.milliseconds(since: times[0])
-            return UInt32((rest + 999) / 1000)
-        }
+    /// The seconds until one more is not too many; nil where it is not.
+    func secondsToWait(at now: Instant, maximum: Int) -> UInt32? {
+        let recent = times.filter { now.milliseconds(since: $0) < Self.windowMilliseconds }
+        guard recent.count >= maximum else { return nil }
+        let oldest = recent.first ?? now
+        let rest = Self.windowMilliseconds - now.milliseconds(since: oldest)
+        return UInt32((rest + 999) / 1000)
+    }
+
+    /// Counts one more, and keeps as many as are needed to tell that they are too many.
+    mutating func add(at now: Instant, keeping maximum: Int) {
         times.append(now)
-        return nil
+        times.removeFirst(max(0, times.count - max(maximum, 1)))
+        times.removeAll { now.milliseconds(since: $0) >= Self.windowMilliseconds }
+    }
+
+    /// The turn of one more that waits, behind those that wait already; nil where there are too
+    /// many of them.
+    mutating func takeTurn(at now: Instant) -> Instant? {
+        let hold = CoreLimits.takeoverHoldMilliseconds
+        let turn = max(now, lastTurn).advanced(byMilliseconds: hold)
+        guard turn.milliseconds(since: now) <= CoreLimits.takeoverWaitMillisecondsMaximum else {
+            return nil
+        }
+        lastTurn = turn
+        return turn
     }
 }

@@ -103,7 +103,9 @@ extension Broker {
 
     /// Whether to subscribe to a filter is to ask for being let into its group.
     func mayJoin(_ session: UInt32, by filter: UnsafeRawBufferPointer) -> Bool {
-        limits.joinsGroupsBySubscribing && group(session, of: filter) != nil
+        let app = users[sessions[session].user].app
+        return limits.policy(ofApp: apps[app].name).joinsGroupsBySubscribing
+            && group(session, of: filter) != nil
     }
 
     /// Joins a group for a subscription to it; why not, where its owner or a limit does not allow

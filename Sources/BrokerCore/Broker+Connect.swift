@@ -9,9 +9,10 @@ struct ConnectRefusal: Error {
 }
 
 extension Broker {
+    /// - Parameter isInTurn: it has waited long enough to take a session over.
     mutating func connect(
         _ connection: ConnectionID, _ request: ConnectRequest, _ bytes: UnsafeRawBufferPointer,
-        _ moment: Moment, _ effects: inout Effects
+        isInTurn: Bool = false, _ moment: Moment, _ effects: inout Effects
     ) {
         do throws(ConnectRefusal) {
             let deviceName =
@@ -30,6 +31,12 @@ extension Broker {
             var takeovers = TakeoverCount()
             if let existing {
                 try checkResume(request, existing)
+                if !isInTurn, request.dialect.isMQTT,
+                    let turn = try turn(toTakeOver: existing, connection, moment, &effects)
+                {
+                    hold(connection, request, until: turn, identity.access, bytes)
+                    return
+                }
                 takeovers = try takeOver(existing, from: connection, request, moment, &effects)
             }
             let user = known ?? makeUser(identity.user, app: identity.app)
@@ -80,7 +87,9 @@ extension Broker {
 
     /// Somebody logs in on a device that is connected. Whoever has the cookie replaces its own
     /// ghost; an explicit login takes the session over; an automatic one is refused, so that two
-    /// devices with one name do not throw each other out for ever (L31–L33).
+    /// devices with one name do not throw each other out for ever (L31–L33). MQTT knows neither
+    /// cookies nor automatic logins, and demands the takeover [MQTT-3.1.4-3]: there a login that
+    /// comes too often has waited for its turn (docs/decisions/0004-rival-logins.md).
     ///
     /// - Returns: how often that has happened, for the connection that comes.
     private mutating func takeOver(
@@ -100,14 +109,24 @@ extension Broker {
             note(.duplicateLogin, session, .sessionTakenOver, other: connection, &effects)
             throw ConnectRefusal(reason: .sessionTakenOver)
         }
-        if let seconds = takeovers.add(at: moment.instant) {
+        let maximum = policy(of: session).takeoversPerMinute
+        if request.dialect.isMQTT {
+            takeovers.add(at: moment.instant, keeping: maximum)
+        } else if let seconds = takeovers.secondsToWait(at: moment.instant, maximum: maximum) {
             note(.duplicateLogin, session, .connectionRateExceeded, other: connection, &effects)
             throw ConnectRefusal(reason: .connectionRateExceeded, retryAfterSeconds: seconds)
+        } else {
+            takeovers.add(at: moment.instant, keeping: maximum)
         }
         counters.takeovers += 1
         note(.takenOver, session, .sessionTakenOver, other: connection, &effects)
         close(session, .sessionTakenOver, moment, &effects)
         return takeovers
+    }
+
+    /// What holds for a session's app.
+    func policy(of session: UInt32) -> AppPolicy {
+        limits.policy(ofApp: apps[users[sessions[session].user].app].name)
     }
 
     private mutating func refuseConnect(
@@ -399,6 +418,7 @@ extension Broker {
                     inboxWindow: UInt16(attachments[attachment].windowMaximum),
                     messageMaximum: limits.messageMaximum,
                     payloadMaximum: limits.payloadMaximum,
+                    acknowledgesRefused: policy(of: session).acknowledgesRefused,
                     user: effects[lane].bytes.append(users[sessions[session].user].name),
                     assignedDevice: attachments[attachment].hasAssignedDevice
                         ? effects[lane].bytes.append(sessions[session].device) : .empty)))

@@ -25,7 +25,10 @@ extension Broker {
         _ connection: ConnectionID, _ cause: CloseCause, _ moment: Moment,
         _ effects: inout Effects
     ) {
-        guard let session = session(of: connection) else { return }
+        guard let session = session(of: connection) else {
+            forgetHeldLogin(of: connection)
+            return
+        }
         let reason: ReasonCode =
             switch cause {
             case .lost, .closedByBroker: .unspecifiedError
@@ -44,6 +47,7 @@ extension Broker {
         if let session = session(of: connection) {
             close(session, reason, moment, &effects)
         } else {
+            forgetHeldLogin(of: connection)
             counters.protocolErrors += 1
             effects[connection.lane].effects.append(.close(connection, reason))
         }

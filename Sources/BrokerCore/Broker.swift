@@ -39,6 +39,8 @@ public struct Broker: ~Copyable, Sendable {
     var accesses = Slab<Access>()
     /// What the edge has verified for claims that come next.
     var presented: [ConnectionID: VerifiedIdentity] = [:]
+    /// MQTT logins that wait for their turn.
+    var heldLogins = Slab<HeldLogin>()
     var groups = Slab<Group>()
     var memberships = Slab<Membership>()
     var wills = Slab<Will>()
@@ -172,6 +174,7 @@ public struct Broker: ~Copyable, Sendable {
             case .will(let will): willDue(will, moment, &effects)
             case .retained(let index): expire(retained: index)
             case .access(let access): expireAccess(access, moment, &effects)
+            case .login(let index): hear(login: index, moment, &effects)
             case .housekeeping: keepHouse(moment)
             }
         }
@@ -236,6 +239,7 @@ enum DeadlinePayload {
     case access(UInt32)
     case housekeeping
     case retained(UInt32)
+    case login(UInt32)
 
     var raw: UInt64 {
         switch self {
@@ -244,6 +248,7 @@ enum DeadlinePayload {
         case .housekeeping: 2 << 32
         case .access(let index): 3 << 32 | UInt64(index)
         case .retained(let index): 4 << 32 | UInt64(index)
+        case .login(let index): 5 << 32 | UInt64(index)
         }
     }
 
@@ -254,6 +259,7 @@ enum DeadlinePayload {
         case 1: self = .will(index)
         case 3: self = .access(index)
         case 4: self = .retained(index)
+        case 5: self = .login(index)
         default: self = .housekeeping
         }
     }

@@ -10,6 +10,8 @@ public struct Counters: Hashable, Sendable {
     /// Those among them whose device was logged in by somebody else too often (0x9F).
     public var connectsDamped: UInt64 = 0
     public var takeovers: UInt64 = 0
+    /// MQTT logins that had to wait before they took a session over.
+    public var connectsHeld: UInt64 = 0
     /// New credentials of connected clients that were worth nothing.
     public var credentialsRefused: UInt64 = 0
     /// Sends, single receivers, subscriptions and queries that no right allowed.

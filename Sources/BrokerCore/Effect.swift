@@ -48,6 +48,8 @@ public struct Acceptance: Hashable, Sendable {
     public var inboxWindow: UInt16
     public var messageMaximum: UInt32
     public var payloadMaximum: UInt32
+    /// What becomes of a refused publication: see ``AppPolicy/acknowledgesRefused``.
+    public var acknowledgesRefused = false
     /// The authenticated user, in the lane's bytes.
     public var user: ByteRange
     /// The device that the broker thought of, in the lane's bytes; empty where the client named

@@ -62,8 +62,10 @@ public struct CoreLimits: Sendable {
     public var retainedPerAppMaximum = 100_000
     /// Bytes of the retained messages of one app, topics included.
     public var retainedBytesPerAppMaximum = 64 << 20
-    /// Whether an MQTT client joins a group, where its owner lets it, by subscribing to it.
-    public var joinsGroupsBySubscribing = true
+    /// What holds for apps that ``appPolicies`` does not name.
+    public var appPolicy = AppPolicy()
+    /// What holds for single apps, by name.
+    public var appPolicies: [[UInt8]: AppPolicy] = [:]
     /// Sessions of one user: each is one more copy of everything sent to that user.
     public var sessionsPerUserMaximum = 64
     /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly
@@ -81,9 +83,23 @@ public struct CoreLimits: Sendable {
 
     public init() {}
 
+    /// What holds for an app.
+    func policy(ofApp name: [UInt8]) -> AppPolicy {
+        appPolicies.isEmpty ? appPolicy : appPolicies[name] ?? appPolicy
+    }
+
+    /// How long an MQTT login waits that takes a session over once too often: well below the time
+    /// that clients wait for CONNACK (5 s and more), and enough that two clients which take turns
+    /// cost next to nothing.
+    static let takeoverHoldMilliseconds: UInt64 = 2_000
+    /// The longest that such a login waits behind others. It has to be heard before its connection
+    /// counts as one that does not log in.
+    static let takeoverWaitMillisecondsMaximum: UInt64 = 8_000
     /// Inbox numbers made durable at a time before they are used (design: numbers never go back).
     /// One small record for so many deliveries; the gap after a crash is at most twice this.
     static let numberReservation: UInt64 = 1_024
+    /// Bytes of a user's name, as the wire has it.
+    static let userNameBytesMaximum = 64
     /// Identifiers of sessions, queues and the like made durable at a time.
     static let identifierReservation: UInt64 = 4_096
     /// Bytes of a group's meta (D23).
@@ -132,6 +148,20 @@ public struct CoreLimits: Sendable {
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536
+}
+
+/// What one app wants otherwise than another.
+public struct AppPolicy: Hashable, Sendable {
+    /// Whether an MQTT client joins a group, where its owner lets it, by subscribing to it.
+    public var joinsGroupsBySubscribing = true
+    /// Whether a publication that is refused, and that MQTT has no negative answer for, is
+    /// acknowledged as if it had been taken; otherwise its connection ends.
+    public var acknowledgesRefused = false
+    /// Takeovers of a session within a minute that are let through at once: a person who moves
+    /// from device to device does not reach it.
+    public var takeoversPerMinute = 5
+
+    public init() {}
 }
 
 /// What happens to a message for a queue at its limit. Each is counted.

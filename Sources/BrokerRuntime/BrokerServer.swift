@@ -274,9 +274,7 @@ public final class BrokerServer {
         let handler = Box(
             LaneHandler(
                 lane: lane, shared: shared, clock: clock, listeners: listenerSet, trust: trust,
-                rates: rates, packetMaximum: settings.limits.packetMaximum,
-                refusedPublish: RefusedPublishPolicy(settings.mqtt.refusedPublish),
-                notes: LaneLog(log)))
+                rates: rates, packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
         lanes.append(
             runLoop(
                 "lane-\(lane)", configuration, shared.laneHandles[Int(lane)],

@@ -2,7 +2,6 @@
 
 import BrokerCore
 import Configuration
-import Dialects
 
 extension CoreLimits {
     /// Settings have been checked against their ranges, so every number fits.
@@ -25,7 +24,8 @@ extension CoreLimits {
         filterBytesMaximum = settings.limits.filterBytes
         retainedPerAppMaximum = settings.limits.retainedPerApp
         retainedBytesPerAppMaximum = settings.limits.retainedBytesPerApp
-        joinsGroupsBySubscribing = settings.mqtt.joinsGroups
+        appPolicy = AppPolicy(settings, AppSettings())
+        for app in settings.apps { appPolicies[Array(app.app.utf8)] = AppPolicy(settings, app) }
         keepAliveSecondsMaximum = UInt32(settings.limits.keepAliveMaximumSeconds)
         inboxWindowMaximum = UInt16(settings.limits.inboxWindow)
         inboxWindowBytesMaximum = settings.limits.inboxWindowBytes
@@ -49,11 +49,12 @@ extension QueuePolicy {
     }
 }
 
-extension RefusedPublishPolicy {
-    init(_ choice: RefusedPublish) {
-        switch choice {
-        case .close: self = .close
-        case .count: self = .count
-        }
+extension AppPolicy {
+    /// What holds for an app: its own settings, and for the rest the broker's.
+    fileprivate init(_ settings: BrokerSettings, _ app: AppSettings) {
+        self.init()
+        joinsGroupsBySubscribing = app.joinsGroups ?? settings.mqtt.joinsGroups
+        acknowledgesRefused = (app.refusedPublish ?? settings.mqtt.refusedPublish) == .count
+        takeoversPerMinute = app.takeoversPerMinute ?? settings.limits.takeoversPerMinute
     }
 }

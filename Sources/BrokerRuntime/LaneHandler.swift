@@ -37,7 +37,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
     init(
         lane: UInt8, shared: SharedBroker, clock: BrokerClock, listeners: ListenerSet,
         trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
-        refusedPublish: RefusedPublishPolicy, notes: consuming LaneLog
+        notes: consuming LaneLog
     ) {
         self.rates = rates
         paused = TimerWheel(start: clock.moment().instant)
@@ -49,7 +49,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
         desk = PacketDesk(lane: lane, terms: listeners.terms, packetMaximum: packetMaximum)
         doorkeeper = CredentialDesk(trust: trust, clock: clock)
         provesIdentity = listeners.provesIdentity
-        carrier = EffectCarrier(packetMaximum: packetMaximum, refusedPublish: refusedPublish)
+        carrier = EffectCarrier(packetMaximum: packetMaximum)
     }
 
     // MARK: - Connections

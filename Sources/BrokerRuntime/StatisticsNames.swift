@@ -23,6 +23,7 @@ enum StatisticsNames {
             "connects/refused/quota": counters.connectsOverQuota,
             "connects/refused/damped": counters.connectsDamped,
             "connects/takeovers": counters.takeovers,
+            "connects/held": counters.connectsHeld,
             "credentials/refused": counters.credentialsRefused,
             "rights/refused": counters.rightsRefusals,
             "messages/received": counters.sendsAccepted,

@@ -13,6 +13,8 @@ public struct BrokerSettings: Hashable, Sendable {
     public var loops = 0
     public var tls = TLS()
     public var jwt = WebTokens()
+    /// What single apps have otherwise than ``limits`` and ``mqtt`` say.
+    public var apps: [AppSettings] = []
     public var limits = Limits()
     public var queues = Queues()
     public var mqtt = MQTT()
@@ -53,6 +55,7 @@ public struct BrokerSettings: Hashable, Sendable {
         public var sessionExpirySeconds = 7 * 86_400
         public var sessionExpiryMaximumSeconds = Int(UInt32.max)
         public var sessionsPerUser = 64
+        public var takeoversPerMinute = 5
         public var groupsPerApp = 100_000
         public var groupsPerUser = 1_000
         public var membersPerGroup = 1_000_000

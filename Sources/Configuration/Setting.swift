@@ -42,17 +42,7 @@ public struct Setting: Sendable {
             key: key, domain: "\(unit), \(range.lowerBound) to \(range.upperBound)", reload: reload,
             reason: reason, written: { String($0[keyPath: path]) },
             assign: { node, settings throws(SettingFault) in
-                guard case .number(let text) = node.value else {
-                    throw SettingFault("must be a number, not \(node.kindName)")
-                }
-                guard let number = wholeNumber(text) else {
-                    throw SettingFault("must be a whole number, not \(text)")
-                }
-                guard range.contains(number) else {
-                    throw SettingFault(
-                        "must be from \(range.lowerBound) to \(range.upperBound), not \(text)")
-                }
-                settings[keyPath: path] = number
+                settings[keyPath: path] = try integer(node, in: range)
             })
     }
 
@@ -85,25 +75,18 @@ public struct Setting: Sendable {
             key: key, domain: "true or false", reload: reload, reason: reason,
             written: { String($0[keyPath: path]) },
             assign: { node, settings throws(SettingFault) in
-                guard case .boolean(let value) = node.value else {
-                    throw SettingFault("must be true or false, not \(node.kindName)")
-                }
-                settings[keyPath: path] = value
+                settings[keyPath: path] = try boolean(node)
             })
     }
 
     static func choice<Value: RawRepresentable<String> & CaseIterable & Sendable>(
         _ key: String, _ path: Path<Value>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
-        let names = Value.allCases.map { quoted($0.rawValue) }.joined(separator: ", ")
-        return Setting(
-            key: key, domain: "one of \(names)", reload: reload, reason: reason,
+        Setting(
+            key: key, domain: "one of \(names(of: Value.self))", reload: reload, reason: reason,
             written: { quoted($0[keyPath: path].rawValue) },
             assign: { node, settings throws(SettingFault) in
-                guard let value = Value(rawValue: try nonEmptyText(node)) else {
-                    throw SettingFault("must be one of \(names)")
-                }
-                settings[keyPath: path] = value
+                settings[keyPath: path] = try choice(node)
             })
     }
 
@@ -132,6 +115,46 @@ public struct Setting: Sendable {
             })
     }
 
+    // MARK: - Values
+
+    static func integer(
+        _ node: JSON5Node, in range: ClosedRange<Int>
+    ) throws(SettingFault) -> Int {
+        guard case .number(let text) = node.value else {
+            throw SettingFault("must be a number, not \(node.kindName)")
+        }
+        guard let number = wholeNumber(text) else {
+            throw SettingFault("must be a whole number, not \(text)")
+        }
+        guard range.contains(number) else {
+            throw SettingFault(
+                "must be from \(range.lowerBound) to \(range.upperBound), not \(text)")
+        }
+        return number
+    }
+
+    static func boolean(_ node: JSON5Node) throws(SettingFault) -> Bool {
+        guard case .boolean(let value) = node.value else {
+            throw SettingFault("must be true or false, not \(node.kindName)")
+        }
+        return value
+    }
+
+    static func choice<Value: RawRepresentable<String> & CaseIterable>(
+        _ node: JSON5Node
+    ) throws(SettingFault) -> Value {
+        guard let value = Value(rawValue: try nonEmptyText(node)) else {
+            throw SettingFault("must be one of \(names(of: Value.self))")
+        }
+        return value
+    }
+
+    private static func names<Value: RawRepresentable<String> & CaseIterable>(
+        of type: Value.Type
+    ) -> String {
+        Value.allCases.map { quoted($0.rawValue) }.joined(separator: ", ")
+    }
+
     /// Decimal or hexadecimal; `1e3` and `1.0` are whole too, but nobody should have to wonder.
     private static func wholeNumber(_ text: String) -> Int? {
         let isNegative = text.hasPrefix("-")
@@ -141,7 +164,7 @@ public struct Setting: Sendable {
         return Int((isNegative ? "-" : "") + digits, radix: isHexadecimal ? 16 : 10)
     }
 
-    private static func nonEmptyText(_ node: JSON5Node) throws(SettingFault) -> String {
+    static func nonEmptyText(_ node: JSON5Node) throws(SettingFault) -> String {
         guard case .string(let text) = node.value else {
             throw SettingFault("must be a text in quotes, not \(node.kindName)")
         }

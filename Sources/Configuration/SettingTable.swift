@@ -4,7 +4,8 @@ import CommandLineOptions
 
 /// The keys of the configuration in the order in which they are documented.
 public enum SettingTable {
-    public static let all: [Setting] = general + tls + jwt + limits + queues + mqtt + store + log
+    public static let all: [Setting] =
+        general + apps + tls + jwt + limits + queues + mqtt + store + log
 
     /// The known key that a person most likely meant: one spelled nearly so, or one of nearly the
     /// same name in another section.
@@ -33,6 +34,14 @@ public enum SettingTable {
         .integer(
             "loops", \.loops, in: 0...64, unit: "threads", reload: .restart,
             "Event loops. 0 lets the broker choose by the number of processors."),
+    ]
+
+    private static let apps: [Setting] = [
+        .apps(
+            "apps", \.apps, reload: .newConnections,
+            "What single apps have otherwise than the keys below of the same names say, as `{app, "
+                + "refusedPublish, joinsGroups, takeoversPerMinute}`; what is left out is as there."
+        )
     ]
 
     private static let tls: [Setting] = [
@@ -162,6 +171,13 @@ public enum SettingTable {
             reload: .newConnections,
             "Devices of one user. Each is one more copy of everything sent to that user."),
         .integer(
+            "limits.takeoversPerMinute", \.limits.takeoversPerMinute,
+            in: Setting.takeoversPerMinute, unit: "takeovers", reload: .atOnce,
+            "How often within a minute a login may end another connection of its device. A person "
+                + "who changes devices does not reach 5; two devices with one name do, and each "
+                + "login beyond it then waits two seconds and more (MQTT) or is refused with 0x9F "
+                + "(MRT)."),
+        .integer(
             "limits.groupsPerApp", \.limits.groupsPerApp, in: 0...10_000_000, unit: "groups",
             reload: .atOnce, "All groups are in memory, some 300 bytes each and their meta."),
         .integer(
@@ -261,7 +277,7 @@ public enum SettingTable {
 
     private static let mqtt: [Setting] = [
         .choice(
-            "mqtt.refusedPublish", \.mqtt.refusedPublish, reload: .restart,
+            "mqtt.refusedPublish", \.mqtt.refusedPublish, reload: .newConnections,
             "A publication that is refused and has no negative answer, which is any of MQTT 3.1 "
                 + "and 3.1.1, and QoS 0 of 5.0: `close` ends the connection, `count` acknowledges "
                 + "it as if it had been taken. Either is counted and logged."),

@@ -37,13 +37,16 @@ public struct Conversation: Sendable {
     var clientPacketMaximum: UInt32 = 0
     var traits: Traits = []
 
-    /// What an MQTT 5.0 client asked for beside numbers.
+    /// What an MQTT client asked for, or was granted, beside numbers.
     struct Traits: OptionSet {
         var rawValue: UInt8
         /// Refusals may come with a text and user properties [MQTT-3.1.2-29].
         static let wantsProblemInformation = Traits(rawValue: 1 << 0)
         /// It named an authentication method, and may authenticate again with it.
         static let authenticates = Traits(rawValue: 1 << 1)
+        /// Publications of its are acknowledged even where they are refused and there is no
+        /// negative answer: its app wants it so.
+        static let acknowledgesRefused = Traits(rawValue: 1 << 2)
     }
 
     init(generation: UInt32, terms: UInt8) {

@@ -17,13 +17,10 @@ public struct EffectCarrier: ~Copyable {
     private var mqtt: MQTTCarrier
     private let packetMaximum: UInt32
 
-    /// - Parameters:
-    ///   - packetMaximum: what clients are told is the largest packet the broker takes.
-    ///   - refusedPublish: what a refusal means that MQTT has no packet for.
-    public init(packetMaximum: Int, refusedPublish: RefusedPublishPolicy = .close) {
+    /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
+    public init(packetMaximum: Int) {
         self.packetMaximum = UInt32(packetMaximum)
-        mqtt = MQTTCarrier(
-            packetMaximum: UInt32(packetMaximum), refusedPublish: refusedPublish)
+        mqtt = MQTTCarrier(packetMaximum: UInt32(packetMaximum))
     }
 
     /// Writes everything a lane's effects ask for. What cannot be delivered comes back as events.

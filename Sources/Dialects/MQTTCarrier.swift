@@ -5,26 +5,15 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-/// What becomes of a client's connection when a publication is refused that MQTT has no negative
-/// answer for: any in 3.1 and 3.1.1, QoS 0 in 5.0. The log tells of it in any case.
-public enum RefusedPublishPolicy: String, CaseIterable, Sendable {
-    /// It is closed, in 5.0 with the reason.
-    case close
-    /// It stays, the publication is acknowledged as if it had been taken, and is counted.
-    case count
-}
-
 /// Carries out the effects of one lane's MQTT connections.
 struct MQTTCarrier: ~Copyable {
     private var before5 = EncodedPublication()
     private var since5 = EncodedPublication()
     private let packetMaximum: UInt32
-    private let refusedPublish: RefusedPublishPolicy
 
     /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
-    init(packetMaximum: UInt32, refusedPublish: RefusedPublishPolicy) {
+    init(packetMaximum: UInt32) {
         self.packetMaximum = packetMaximum
-        self.refusedPublish = refusedPublish
     }
 
     /// Forgets the publications of the last turn.
@@ -73,7 +62,7 @@ struct MQTTCarrier: ~Copyable {
             close(connection, &conversations, &host)
         case .reportResult(let result):
             // A QoS 0 publication that was refused: there is no packet for that.
-            if result.reason.isFailure && refusedPublish == .close {
+            if result.reason.isFailure && !acknowledgesRefused(result.connection, conversations) {
                 events.append(.peerFaulted(result.connection, result.reason))
             }
         case .answerCredential(let connection, let reason):
@@ -132,6 +121,9 @@ struct MQTTCarrier: ~Copyable {
     ) {
         guard let conversation = conversations[connection] else { return }
         conversations[connection]!.phase = .established
+        if acceptance.acknowledgesRefused {
+            conversations[connection]!.traits.insert(.acknowledgesRefused)
+        }
         conversations.setUser(
             Array(acceptance.user.bytes(in: lane.bytes.bytes)), of: connection)
         var packet = MQTT.Connack(
@@ -172,7 +164,7 @@ struct MQTTCarrier: ~Copyable {
         var reason = isPublishAnswer ? answer.reason.inPublishAnswer : answer.reason
         if version < .v5 && reason.isFailure && isPublishAnswer {
             // There is no negative answer [MQTT-3.3.5-2 of 3.1.1].
-            guard refusedPublish == .count else {
+            guard acknowledgesRefused(answer.connection, conversations) else {
                 events.append(.peerFaulted(answer.connection, answer.reason))
                 return
             }
@@ -200,6 +192,14 @@ struct MQTTCarrier: ~Copyable {
             packet.properties = .empty
         }
         source.withUnsafeBytes { host.write(packet, to: answer.connection, from: $0) }
+    }
+
+    /// What becomes of a publication that is refused and that MQTT has no negative answer for: any
+    /// in 3.1 and 3.1.1, QoS 0 in 5.0. The log tells of it in any case.
+    private func acknowledgesRefused(
+        _ connection: ConnectionID, _ conversations: borrowing ConversationTable
+    ) -> Bool {
+        conversations[connection]?.traits.contains(.acknowledgesRefused) == true
     }
 
     /// What became of a fresh token [MQTT-4.12.1-2].

@@ -127,9 +127,20 @@ import Testing
         #expect(world.gauges.queuedMessages == 1)
     }
 
+    @Test func `joins a group where the app lets it, whatever others do`() {
+        world.begin("eve/pad")
+        let group = world.makeGroup(owner: "eve/pad")
+        world.limits.appPolicies[Array("app".utf8)] = AppPolicy()
+        world.limits.appPolicies[Array("app".utf8)]!.joinsGroupsBySubscribing = false
+        #expect(world.subscribeMQTT("ann/phone", "$g/\(group)") == [0x87])
+        world.limits.appPolicies[Array("other".utf8)] = world.limits.appPolicies[Array("app".utf8)]
+        world.limits.appPolicies[Array("app".utf8)] = nil
+        #expect(world.subscribeMQTT("ann/phone", "$g/\(group)", grade: .durable) == [1])
+    }
+
     @Test func `may be to everybody's messages, and to one's own groups`() {
         world.begin("eve/pad")
-        world.limits.joinsGroupsBySubscribing = false
+        world.limits.appPolicy.joinsGroupsBySubscribing = false
         let group = world.makeGroup(owner: "eve/pad")
         #expect(world.subscribeMQTT("ann/phone", "$b", "$g/\(group)") == [2, 0x87])
         world.groups("ann/phone") { .join($0.appendRange(group)) }

@@ -50,6 +50,35 @@ private func complaints(_ text: String?, set: String...) -> [String] {
         }
     }
 
+    @Test func `single apps have their own settings, and what they leave out is the broker's`()
+        throws
+    {
+        let app = "{app: 'plant', refusedPublish: 'count', takeoversPerMinute: 20}"
+        let loaded = try load("{\(certificate), apps: [\(app), {app: 'b', joinsGroups: false}]}")
+        #expect(
+            loaded.settings.apps == [
+                AppSettings(app: "plant", refusedPublish: .count, takeoversPerMinute: 20),
+                AppSettings(app: "b", joinsGroups: false),
+            ])
+        #expect(try load(loaded.printed).settings == loaded.settings)
+        for (apps, complaint) in [
+            ("[{joinsGroups: true}]", "entry 1 must have app, the name of the app"),
+            ("[{app: 'a'}, {app: 'a'}]", "entry 2 names the app \"a\" once more"),
+            (
+                "[{app: 'a', refusedPublish: 'maybe'}]",
+                "entry 1 has refusedPublish, which must be one of \"close\", \"count\""
+            ),
+            (
+                "[{app: 'a', takeoversPerMinute: 0}]",
+                "entry 1 has takeoversPerMinute, which must be from 1 to 1000, not 0"
+            ),
+            ("[{app: 'a', joinGroups: true}]", "entry 1 has joinGroups, which is unknown"),
+        ] {
+            let told = complaints("{\(certificate), apps: \(apps)}")
+            #expect(told.count == 1 && told[0].contains(complaint), "\(told)")
+        }
+    }
+
     @Test func `keys of account servers are a list of objects`() throws {
         let key = "{app: 'demo', kid: 'k1', algorithm: 'ES256', file: '/k1.pem'}"
         let loaded = try load("{\(certificate), jwt: {keys: [\(key)]}}")

@@ -19,11 +19,8 @@ final class Lane {
     let connection = ConnectionID(lane: 0, slot: 3, generation: 1)
 
     /// - Parameter allowsAnonymous: whether the listener lets clients in without credentials.
-    init(
-        allowsAnonymous: Bool = false, packetMaximum: Int = 65_536,
-        refusedPublish: RefusedPublishPolicy = .close
-    ) {
-        carrier = EffectCarrier(packetMaximum: 65_536, refusedPublish: refusedPublish)
+    init(allowsAnonymous: Bool = false, packetMaximum: Int = 65_536) {
+        carrier = EffectCarrier(packetMaximum: 65_536)
         desk = PacketDesk(
             lane: 0, terms: [ListenerTerms(allowsAnonymous: allowsAnonymous)],
             packetMaximum: packetMaximum)

@@ -13,9 +13,9 @@ import WireFormat
 ///   that answers are the shortest.
 func mqttLane(
     _ version: MQTT.Version = .v5, packetMaximum: UInt32 = 0, user: String = "alice",
-    refusedPublish: RefusedPublishPolicy = .close, _ change: (inout MQTT.Connect) -> Void = { _ in }
+    acknowledgesRefused: Bool = false, _ change: (inout MQTT.Connect) -> Void = { _ in }
 ) -> Lane {
-    let lane = Lane(refusedPublish: refusedPublish)
+    let lane = Lane()
     var connect = MQTT.Connect(version)
     if version == .v5 { connect.requestsProblemInformation = false }
     change(&connect)
@@ -26,7 +26,9 @@ func mqttLane(
     connect.packetMaximum = packetMaximum
     lane.receive(encode(connect, "pumpalices3cr3ttoken"))
     let name = lane.text(user)
-    lane.carryOut { $0.append(.accept(lane.connection, acceptance(user: name))) }
+    var accepted = acceptance(user: name)
+    accepted.acknowledgesRefused = acknowledgesRefused
+    lane.carryOut { $0.append(.accept(lane.connection, accepted)) }
     lane.host.written = []
     return lane
 }

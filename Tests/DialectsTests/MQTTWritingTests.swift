@@ -191,8 +191,8 @@ struct MQTTWritingTests {
         #expect(lane.written() == [])
     }
 
-    @Test func `count a refused publication instead, where the operator wants that`() {
-        let lane = mqttLane(.v311, refusedPublish: .count)
+    @Test func `count a refused publication instead, where the app wants that`() {
+        let lane = mqttLane(.v311, acknowledgesRefused: true)
         let lines = lane.carryOut {
             $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .accepted, .notAuthorized)))
         }

@@ -1,0 +1,134 @@
+// MQTT logins that wait before they take a session over, because it has been taken over too often:
+// two clients with one name end each other's connection for as long as they live. The connection
+// there is stays meanwhile. Whoever waits is not heard before its turn, so all that it came with is
+// kept.
+
+import Primitives
+
+/// A login that waits for its turn.
+struct HeldLogin {
+    let connection: ConnectionID
+    private(set) var request: ConnectRequest
+    /// The will that came with it.
+    private(set) var will: WillRequest?
+    /// What the ranges of both point into.
+    private(set) var bytes: [UInt8] = []
+    fileprivate(set) var token = TimerWheel.Token.none
+
+    init(_ connection: ConnectionID, _ request: ConnectRequest, _ source: UnsafeRawBufferPointer) {
+        self.connection = connection
+        self.request = request
+        self.request.device = bytes.take(request.device, of: source)
+        switch request.claim {
+        case .token(let identifier, let digest):
+            self.request.claim = .token(
+                identifier: bytes.take(identifier, of: source), digest: digest)
+        case .appKey(let app, let digest, let user):
+            self.request.claim = .appKey(
+                app: bytes.take(app, of: source), digest: digest,
+                user: bytes.take(user, of: source))
+        case .anonymous(let user):
+            self.request.claim = .anonymous(user: bytes.take(user, of: source))
+        case .attached(let gateway, let user):
+            self.request.claim = .attached(
+                gateway: gateway, user: bytes.take(user, of: source))
+        case .verified:
+            break
+        }
+    }
+
+    mutating func setWill(_ request: WillRequest, _ source: UnsafeRawBufferPointer) {
+        var message = request.message
+        message.payload = bytes.take(message.payload, of: source)
+        message.properties = bytes.take(message.properties, of: source)
+        message.messageIdentifier = bytes.take(message.messageIdentifier, of: source)
+        switch message.target {
+        case .user(let user): message.target = .user(bytes.take(user, of: source))
+        case .users(let names, let count):
+            message.target = .users(ids: bytes.take(names, of: source), count: count)
+        case .group(let group): message.target = .group(bytes.take(group, of: source))
+        case .topic(let topic): message.target = .topic(bytes.take(topic, of: source))
+        case .everybody: break
+        }
+        will = request
+        will?.message = message
+    }
+}
+
+extension Broker {
+    /// When a login may take a session over; nil where it may at once.
+    mutating func turn(
+        toTakeOver session: UInt32, _ connection: ConnectionID, _ moment: Moment,
+        _ effects: inout Effects
+    ) throws(ConnectRefusal) -> Instant? {
+        let attachment = sessions[session].attachment
+        guard attachment != Slab<Attachment>.none,
+            let seconds = attachments[attachment].takeovers.secondsToWait(
+                at: moment.instant, maximum: policy(of: session).takeoversPerMinute)
+        else { return nil }
+        note(.duplicateLogin, session, .connectionRateExceeded, other: connection, &effects)
+        guard let turn = attachments[attachment].takeovers.takeTurn(at: moment.instant) else {
+            throw ConnectRefusal(reason: .connectionRateExceeded, retryAfterSeconds: seconds)
+        }
+        return turn
+    }
+
+    /// Keeps a login until its turn.
+    mutating func hold(
+        _ connection: ConnectionID, _ request: ConnectRequest, until turn: Instant,
+        _ access: Access, _ bytes: UnsafeRawBufferPointer
+    ) {
+        counters.connectsHeld += 1
+        // It is asked for again when the login is heard.
+        if case .verified(let identity) = access.source { presented[connection] = identity }
+        let index = heldLogins.insert(HeldLogin(connection, request, bytes)).index
+        heldLogins[index].token = deadlines.insert(
+            deadline: turn, payload: DeadlinePayload.login(index).raw)
+    }
+
+    /// The will of a login that waits.
+    mutating func holdWill(
+        _ connection: ConnectionID, _ request: WillRequest, _ bytes: UnsafeRawBufferPointer
+    ) {
+        guard let index = heldLogin(of: connection) else { return }
+        heldLogins[index].setWill(request, bytes)
+    }
+
+    /// A connection has ended that no session belongs to.
+    mutating func forgetHeldLogin(of connection: ConnectionID) {
+        guard let index = heldLogin(of: connection) else { return }
+        deadlines.cancel(heldLogins[index].token)
+        heldLogins.remove(index)
+        presented[connection] = nil
+    }
+
+    /// A login has waited long enough.
+    mutating func hear(login index: UInt32, _ moment: Moment, _ effects: inout Effects) {
+        let login = heldLogins.remove(index)
+        login.bytes.withUnsafeBytes { bytes in
+            connect(login.connection, login.request, bytes, isInTurn: true, moment, &effects)
+            if let will = login.will {
+                setWill(login.connection, 0, will, bytes, moment, &effects)
+            }
+        }
+    }
+
+    private func heldLogin(of connection: ConnectionID) -> UInt32? {
+        guard heldLogins.count > 0 else { return nil }
+        for index in 0..<heldLogins.endIndex
+        where heldLogins.contains(index) && heldLogins[index].connection == connection {
+            return index
+        }
+        return nil
+    }
+}
+
+extension [UInt8] {
+    /// Appends a copy of a range; where it is.
+    fileprivate mutating func take(
+        _ range: ByteRange, of source: UnsafeRawBufferPointer
+    ) -> ByteRange {
+        append(contentsOf: range.bytes(in: source))
+        return ByteRange(offset: count - Int(range.count), count: Int(range.count))
+    }
+}

@@ -1,0 +1,97 @@
+// What one app has otherwise than the rest of the broker, as it is written in the configuration:
+//
+//     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20}
+
+/// An app and what is different for it.
+public struct AppSettings: Hashable, Sendable {
+    public var app: String
+    /// nil: as `mqtt.refusedPublish` says.
+    public var refusedPublish: RefusedPublish?
+    /// nil: as `mqtt.joinsGroups` says.
+    public var joinsGroups: Bool?
+    /// nil: as `limits.takeoversPerMinute` says.
+    public var takeoversPerMinute: Int?
+
+    public init(
+        app: String = "", refusedPublish: RefusedPublish? = nil, joinsGroups: Bool? = nil,
+        takeoversPerMinute: Int? = nil
+    ) {
+        self.app = app
+        self.refusedPublish = refusedPublish
+        self.joinsGroups = joinsGroups
+        self.takeoversPerMinute = takeoversPerMinute
+    }
+
+    /// Reads the written form: an object with a name and any of the other members.
+    init(_ node: JSON5Node) throws(SettingFault) {
+        guard case .object(let members) = node.value else {
+            throw SettingFault("must be an object in braces, not \(node.kindName)")
+        }
+        self.init()
+        for member in members {
+            do throws(SettingFault) {
+                try assign(member.key, member.node)
+            } catch {
+                throw SettingFault("has \(member.key), which \(error.message)")
+            }
+        }
+        guard !app.isEmpty else { throw SettingFault("must have app, the name of the app") }
+    }
+
+    private mutating func assign(
+        _ key: String, _ node: JSON5Node
+    ) throws(SettingFault) {
+        switch key {
+        case "app": app = try Setting.nonEmptyText(node)
+        case "refusedPublish": refusedPublish = try Setting.choice(node)
+        case "joinsGroups": joinsGroups = try Setting.boolean(node)
+        case "takeoversPerMinute":
+            takeoversPerMinute = try Setting.integer(node, in: Setting.takeoversPerMinute)
+        default:
+            throw SettingFault(
+                "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute")
+        }
+    }
+
+    /// The written form.
+    var written: String {
+        var members = ["app: \(Setting.quoted(app))"]
+        if let refusedPublish {
+            members.append("refusedPublish: \(Setting.quoted(refusedPublish.rawValue))")
+        }
+        if let joinsGroups { members.append("joinsGroups: \(joinsGroups)") }
+        if let takeoversPerMinute { members.append("takeoversPerMinute: \(takeoversPerMinute)") }
+        return "{\(members.joined(separator: ", "))}"
+    }
+}
+
+extension Setting {
+    /// Of the whole broker, and of an app.
+    static let takeoversPerMinute = 1...1_000
+
+    static func apps(
+        _ key: String, _ path: Path<[AppSettings]>, reload: ReloadEffect, _ reason: String
+    ) -> Setting {
+        Setting(
+            key: key, domain: "list of objects", reload: reload, reason: reason,
+            written: { "[\($0[keyPath: path].map(\.written).joined(separator: ", "))]" },
+            assign: { node, settings throws(SettingFault) in
+                guard case .array(let elements) = node.value else {
+                    throw SettingFault("must be a list, not \(node.kindName)")
+                }
+                var apps: [AppSettings] = []
+                for (index, element) in elements.enumerated() {
+                    do throws(SettingFault) {
+                        let app = try AppSettings(element)
+                        guard !apps.contains(where: { $0.app == app.app }) else {
+                            throw SettingFault("names the app \(quoted(app.app)) once more")
+                        }
+                        apps.append(app)
+                    } catch {
+                        throw SettingFault("entry \(index + 1) \(error.message)")
+                    }
+                }
+                settings[keyPath: path] = apps
+            })
+    }
+}
