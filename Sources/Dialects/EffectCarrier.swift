@@ -42,7 +42,9 @@ public struct EffectCarrier: ~Copyable {
             case .note(let note):
                 notes.take(note, bytes: lane.bytes.bytes)
             case let effect:
-                if let version = conversations[effect.connection]?.version {
+                // Who has left in the very turn in which it asked is told nothing.
+                guard let conversation = conversations[effect.connection] else { continue }
+                if let version = conversation.version {
                     mqtt.carryOut(effect, version, lane, &conversations, &host, &events)
                 } else {
                     carryOut(effect, lane, &conversations, &host, &events)
