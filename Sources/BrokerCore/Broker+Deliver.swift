@@ -24,20 +24,21 @@ extension Subscriber {
     }
 
     /// Leaves one of several subscriptions of a session: the message comes once, in the highest
-    /// grade that any of them wants. Subscriptions with identifiers of their own each bring it,
-    /// with that identifier [MQTT-3.3.4-5]; those without one are part of another.
+    /// grade that any of them wants [MQTT-3.3.4-2], with the identifiers of all [MQTT-3.3.4-4].
     static func merge(_ subscribers: inout ContiguousArray<Subscriber>) {
-        subscribers.sort {
-            ($0.session, $1.subscriptionIdentifier, $1.grade)
-                < ($1.session, $0.subscriptionIdentifier, $0.grade)
-        }
+        subscribers.sort { ($0.session, $0.grade) < ($1.session, $1.grade) }
         var kept = 0
         for position in 0..<subscribers.count {
             let next = subscribers[position]
-            if kept > 0, subscribers[kept - 1].session == next.session,
-                next.subscriptionIdentifier == 0
-                    || next.subscriptionIdentifier == subscribers[kept - 1].subscriptionIdentifier
-            {
+            if kept > 0, subscribers[kept - 1].session == next.session {
+                let identifier = subscribers[kept - 1].subscriptionIdentifier
+                if identifier == 0 {
+                    subscribers[kept - 1].subscriptionIdentifier = next.subscriptionIdentifier
+                } else if next.subscriptionIdentifier != 0,
+                    next.subscriptionIdentifier != identifier
+                {
+                    subscribers[kept - 1].subscriptionIdentifier = EntryState.severalIdentifiers
+                }
                 subscribers[kept - 1].grade = max(subscribers[kept - 1].grade, next.grade)
                 subscribers[kept - 1].options.formUnion(
                     next.options.intersection(.retainsAsPublished))
@@ -83,10 +84,15 @@ extension Broker {
             {
                 continue
             }
+            var state = subscriber.state(grade: .transient, isRetained: message.isRetained)
+            if state.subscriptionIdentifier == EntryState.severalIdentifiers {
+                state = listingIdentifiers(
+                    state, of: subscriber.session, message.block,
+                    in: &effects[subscriber.connection.lane])
+            }
             effects[subscriber.connection.lane].deliver(
                 stamp: message.stamp, block: message.block, deadline: message.deadline,
-                to: subscriber.connection, subscriber.dialect,
-                state: subscriber.state(grade: .transient, isRetained: message.isRetained))
+                to: subscriber.connection, subscriber.dialect, state: state)
             delivered += 1
         }
         return delivered
@@ -159,7 +165,9 @@ extension Broker {
                             connection, PacketIdentifier.derived(from: entry.number), .release)))
                 continue
             }
-            var state = entry.state
+            var state = listingIdentifiers(
+                entry.state, of: session, messages[entry.message].block,
+                in: &effects[connection.lane])
             if isRepeated { state.options.insert(.repeated) }
             effects[connection.lane].deliver(
                 stamp: messages[entry.message].stamp, block: messages[entry.message].block,

@@ -62,10 +62,13 @@ extension Broker {
             gathering.lateDeliveries.append((message, subscriber, isRetained))
             return
         }
+        let state = listingIdentifiers(
+            subscriber.state(grade: .transient, isRetained: isRetained), of: subscriber.session,
+            messages[message].block, in: &effects[subscriber.connection.lane])
         effects[subscriber.connection.lane].deliver(
             stamp: messages[message].stamp, block: messages[message].block,
             deadline: messages[message].deadline, to: subscriber.connection, subscriber.dialect,
-            state: subscriber.state(grade: .transient, isRetained: isRetained))
+            state: state)
         counters.deliveries += 1
     }
 

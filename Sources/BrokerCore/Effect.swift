@@ -85,7 +85,16 @@ public struct Delivery: Hashable, Sendable {
     public var dialect: SessionDialect
     /// In MQTT; 0 for a transient delivery.
     public var packetIdentifier: UInt16
+    /// 0 for none; from ``EntryState/severalIdentifiers`` on, that and an index into the lane's
+    /// `identifierLists`.
     public var subscriptionIdentifier: UInt32
+
+    /// Where the identifiers are if there are several.
+    @inlinable
+    public var identifierList: Int? {
+        subscriptionIdentifier < EntryState.severalIdentifiers
+            ? nil : Int(subscriptionIdentifier - EntryState.severalIdentifiers)
+    }
 
     @inlinable
     public init(

@@ -8,6 +8,8 @@ public struct EffectLane: ~Copyable, Sendable {
     public var effects: ContiguousArray<Effect> = []
     public var publications: ContiguousArray<Publication> = []
     public var refusals: ContiguousArray<Refusal> = []
+    /// Of deliveries that several subscriptions with identifiers brought.
+    public var identifierLists: ContiguousArray<[UInt32]> = []
     public var bytes = ByteArena(capacity: 1 << 16)
     /// Which message the last publication was made from; 0 for none.
     var lastStamp: UInt64 = 0
@@ -24,6 +26,7 @@ public struct EffectLane: ~Copyable, Sendable {
         effects.removeAll(keepingCapacity: true)
         publications.removeAll(keepingCapacity: true)
         refusals.removeAll(keepingCapacity: true)
+        identifierLists.removeAll(keepingCapacity: true)
         bytes.removeAll()
         lastStamp = 0
     }

@@ -145,8 +145,14 @@ public struct EntryState: Hashable, Sendable, BitwiseCopyable {
     public var options: EntryOptions
     /// 0: MQTT's packet identifiers follow from the numbers of entries.
     public var packetIdentifier: UInt16
-    /// MQTT subscription identifier of the subscription that brought it here; 0 where none is.
+    /// MQTT subscription identifier of the subscription that brought it here; 0 where none is, and
+    /// ``severalIdentifiers`` where more than one is.
     public var subscriptionIdentifier: UInt32
+
+    /// Subscriptions with identifiers of their own brought it here: they are looked up when it is
+    /// delivered. Identifiers have 28 bits.
+    @inlinable
+    public static var severalIdentifiers: UInt32 { 1 << 28 }
 
     @inlinable
     public init(

@@ -17,13 +17,14 @@ struct EncodedPublication: ~Copyable {
     private var topic = ByteRange.empty
     private var topicHash: UInt64 = 0
 
-    /// Encodes the publication of a delivery unless it is the one that was encoded last.
+    /// Encodes the publication of a delivery unless it is the one that was encoded last. What
+    /// brings several subscription identifiers is a publication of its own.
     @inline(__always)
     mutating func prepare(
         _ delivery: Delivery, _ version: MQTT.Version, _ lane: borrowing EffectLane,
         at now: Instant, _ conversations: borrowing ConversationTable
     ) {
-        if delivery.publication != publication {
+        if delivery.publication != publication || delivery.identifierList != nil {
             encode(delivery, version, lane, at: now, conversations)
         }
     }
@@ -40,7 +41,8 @@ struct EncodedPublication: ~Copyable {
             of: block, receiver: conversations.user(of: delivery.connection))
         var packet = MQTT.Publish(version, topic: topic, payload: payload)
         if version == .v5 {
-            packet.properties = appendProperties(of: block)
+            packet.properties = appendProperties(
+                of: block, identifiers: delivery.identifierList.map { lane.identifierLists[$0] })
             if block.marks.contains(.expires) {
                 // What is left, rounded up: 0 would be over [MQTT-3.3.2-6].
                 let left = entry.deadline.milliseconds(since: now)
@@ -55,7 +57,8 @@ struct EncodedPublication: ~Copyable {
         template = MQTT.PublishTemplate(packet, body: body.bytes)
         // Mail has its receiver's name in its topic, so that it is encoded for each.
         let isMail = block.kind == .unicast || block.kind == .kicked
-        publication = isMail ? .max : delivery.publication
+        let isOwn = isMail || delivery.identifierList != nil
+        publication = isOwn ? .max : delivery.publication
         self.topic = .empty
         if version == .v5, !isMail {
             self.topic = topic
@@ -125,9 +128,13 @@ struct EncodedPublication: ~Copyable {
         }
     }
 
-    /// What travels along, and what the broker says of a message to an address.
-    private mutating func appendProperties(of block: MessageBlock) -> MQTT.PropertySection {
+    /// What travels along, and what the broker says of a message to an address; in front of it the
+    /// identifiers of the subscriptions, if there are several.
+    private mutating func appendProperties(
+        of block: MessageBlock, identifiers: [UInt32]?
+    ) -> MQTT.PropertySection {
         let start = source.count
+        for identifier in identifiers ?? [] { source.appendIdentifier(identifier) }
         _ = source.append(block.properties)
         if block.kind != .topic {
             source.appendProperty(MessageProperty.sender, block.sender)
@@ -172,7 +179,9 @@ struct EncodedPublication: ~Copyable {
         receipt.isRetained = delivery.options.contains(.retain)
         receipt.isDuplicate = delivery.options.contains(.repeated)
         if delivery.dialect == .mqtt5 {
-            receipt.subscriptionIdentifier = delivery.subscriptionIdentifier
+            if delivery.identifierList == nil {
+                receipt.subscriptionIdentifier = delivery.subscriptionIdentifier
+            }
             if !topic.isEmpty && conversations.takesAliases(delivery.connection) {
                 deliverAliased(delivery, receipt, &conversations, &host, &events)
                 return
@@ -234,6 +243,14 @@ struct EncodedPublication: ~Copyable {
 extension ByteArena {
     fileprivate mutating func append(_ text: StaticString) -> ByteRange {
         append(text.utf8Bytes)
+    }
+
+    /// Appends the identifier of a subscription.
+    fileprivate mutating func appendIdentifier(_ identifier: UInt32) {
+        let range = reserve(1 + VariableInteger.byteCount(identifier))
+        var writer = PacketWriter(mutableBytes(range))
+        writer.write(byte: MQTT.PropertyIdentifier.subscriptionIdentifier.rawValue)
+        writer.write(varInt: identifier)
     }
 
     /// Appends a user property.

@@ -77,7 +77,12 @@ extension EffectLane {
         if block.marks.contains(.possibleDuplicate) { line += ", possible duplicate" }
         if delivery.options.contains(.retain) { line += ", retained" }
         if delivery.options.contains(.repeated) { line += ", again" }
-        if delivery.subscriptionIdentifier > 0 { line += ", by \(delivery.subscriptionIdentifier)" }
+        if let list = delivery.identifierList {
+            let identifiers = identifierLists[list].sorted().map(String.init)
+            line += ", by \(identifiers.joined(separator: " and "))"
+        } else if delivery.subscriptionIdentifier > 0 {
+            line += ", by \(delivery.subscriptionIdentifier)"
+        }
         return line
     }
 

@@ -51,16 +51,46 @@ import Testing
         #expect(world.lines(of: "ann/phone") == ["#1 \"x\" from bob on t"])
     }
 
-    @Test func `with an identifier of its own brings it by itself`() {
+    @Test(arguments: [Grade.transient, .durable, .once])
+    func `with an identifier of its own is told of beside the others`(grade: Grade) {
+        world.subscribeMQTT("ann/phone", "t/u", grade: .durable, identifier: 5)
+        world.subscribeMQTT("ann/phone", "+/u", identifier: 6)
+        world.subscribeMQTT("ann/phone", "t/#", grade: .transient, identifier: 6)
+        world.subscribeMQTT("ann/phone", "#", grade: .durable)
+        world.subscribeMQTT("ann/phone", "t/u/#", grade: .durable, identifier: 268_435_455)
+        world.subscribeMQTT("ann/phone", "t", "u/#", "$share/s/t/u", identifier: 7)
+        world.unsubscribe("ann/phone", "$share/s/t/u")
+        world.subscribeMQTT("bob/pc", "t/u", grade: .durable, identifier: 9)
+        world.settle()
+        _ = world.lines()
+        world.publish("bob/pc", grade == .transient ? 0 : 1, to: .topic("t/u"), "x", grade: grade)
+        world.settle()
+        let number = grade == .transient ? "#-" : "#1"
+        let once = grade == .once ? ", once" : ""
+        #expect(
+            world.lines(of: "ann/phone") == [
+                "\(number) \"x\" from bob on t/u\(once), by 5 and 6 and 268435455"
+            ])
+    }
+
+    @Test func `is told of beside the others after the broker's end, unless it has ended`() {
         world.subscribeMQTT("ann/phone", "t", grade: .durable, identifier: 5)
         world.subscribeMQTT("ann/phone", "+", grade: .durable, identifier: 6)
-        world.subscribeMQTT("ann/phone", "#", grade: .durable)
+        world.subscribeMQTT("ann/phone", "#", grade: .durable, identifier: 7)
+        world.lose("ann/phone")
+        for number in 1...2 { world.publish("bob/pc", UInt16(number), "t", "\(number)") }
+        world.settle()
+        world.crash()
+        world.connect("ann/phone", expiry: 3600, window: 1, dialect: .mqtt5)
+        world.settle()
+        #expect(world.lines(of: "ann/phone").last == "#1 \"1\" from bob on t, by 5 and 6 and 7")
+        world.unsubscribe("ann/phone", "+")
+        world.unsubscribe("ann/phone", "#")
+        world.settle()
         _ = world.lines()
-        world.publish("bob/pc", 1, "t", "x")
-        #expect(
-            Set(world.lines(of: "ann/phone")) == [
-                "#1 \"x\" from bob on t, by 6", "#2 \"x\" from bob on t, by 5",
-            ])
+        world.answer("ann/phone", .accepted, 1)
+        world.settle()
+        #expect(world.lines(of: "ann/phone") == ["#2 \"2\" from bob on t, by 5"])
     }
 
     @Test func `outlives the broker with its options and identifier`() {

@@ -100,6 +100,24 @@ struct MQTTWritingTests {
         #expect(lane.written() == [0x30, UInt8(body.count)] + body)
     }
 
+    @Test func `tell of several subscriptions at once, and only to whom it concerns`() {
+        let lane = mqttLane()
+        let message = lane.publish(
+            .topic, address: "t", marks: .raw, payload: [0x78],
+            properties: [0x26, 0, 1, 0x6B, 0, 1, 0x76])
+        lane.effects.identifierLists = [[1], [5, 300]]
+        lane.carryOut {
+            $0.append(self.delivery(lane, message, .transient))
+            $0.append(
+                self.delivery(
+                    lane, message, .transient, identifier: EntryState.severalIdentifiers + 1))
+            $0.append(self.delivery(lane, message, .transient))
+        }
+        let plain = "300c000174" + "07" + "260001" + "6b000176" + "78"
+        let several = "3011000174" + "0c" + "0b05" + "0bac02" + "260001" + "6b000176" + "78"
+        #expect(hexadecimal(lane.written()) == plain + several + plain)
+    }
+
     @Test(arguments: [
         (
             MessageKind.unicast, "", "$u/alice",
@@ -207,6 +225,22 @@ struct MQTTWritingTests {
             strict.connection, number: 0, reason: .notAuthorized,
             messageIdentifier: UnsafeRawBufferPointer(start: nil, count: 0))
         #expect(strict.carryOut { _ in } == ["fault notAuthorized"])
+    }
+
+    @Test func `say nothing to who has left meanwhile`() {
+        for version: MQTT.Version in [.v311, .v5] {
+            let lane = mqttLane(version)
+            let message = lane.publish(.topic, address: "t", marks: .raw, payload: [0x78])
+            lane.desk.closed(lane.connection, .lost, isTold: false)
+            let lines = lane.carryOut {
+                $0.append(
+                    .answerPacket(PacketAnswer(lane.connection, 10, .accepted, .notAuthorized)))
+                $0.append(
+                    self.delivery(lane, message, .transient, version == .v5 ? .mqtt5 : .mqtt3))
+                $0.append(.close(lane.connection, .sessionTakenOver))
+            }
+            #expect(lines == [])
+        }
     }
 
     @Test func `answer SUBSCRIBE and UNSUBSCRIBE with a code for each filter`() {

@@ -44,7 +44,7 @@ extension EndToEndTests {
         }
 
         @Test func `a client that is back at once takes nothing over`() async throws {
-            try await with() { broker in
+            try await with { broker in
                 for round in 0..<100 {
                     let peer = try MQTTPeer(.v311, "hasty")
                     // The last that it says is not lost.
@@ -55,6 +55,27 @@ extension EndToEndTests {
                 let reader = try MQTTPeer(.v311, "hasty-reader")
                 try reader.subscribe(("hasty", 0))
                 #expect(try reader.nextMessage().payload == "99")
+            }
+        }
+
+        @Test func `clients that say all at once and leave harm nobody`() async throws {
+            try await with { broker in
+                let reader = try MQTTPeer(.v311, "brief-reader")
+                try reader.subscribe(("brief", 0))
+                for round in 0..<50 {
+                    let peer = try MQTTPeer(.v311)
+                    let publish =
+                        MQTTBytes.text("brief") + MQTTBytes.number(1) + Array("\(round)".utf8)
+                    try peer.wire.send(
+                        MQTTPeer.connectBytes(.v311, "brief-\(round)", .init())
+                            + MQTTBytes.packet(0x32, publish))
+                    // Half of them do not even wait for their CONNACK.
+                    if round % 2 == 0 { #expect(try peer.nextConnack().code == 0) }
+                    peer.drop()
+                }
+                try reader.sendPublish("brief", "last")
+                while try reader.nextMessage().payload != "last" {}
+                #expect(try broker.counter("connects/accepted") >= 26)
             }
         }
 
