@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Measures flash, RAM and stack of the client per processor at -Os, prints the table of the README, and
-# fails where a figure is above its threshold, or where a function calls itself.
+# fails where a figure is above its threshold, or where a function calls itself. The same of whole images.
 #
-#   sizes.sh CLIENT OUTPUT THRESHOLDS
+#   sizes.sh CLIENT OUTPUT THRESHOLDS IMAGE...
 set -euo pipefail
 
 client=$1 output=$2 thresholds=$3
+shift 3
 mkdir -p "$output"
 failed=0
 
@@ -69,4 +70,15 @@ measure Cortex-M0+ arm-none-eabi-gcc -mcpu=cortex-m0plus -mthumb
 measure Cortex-M4 arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb
 measure RV32IMAC riscv64-unknown-elf-gcc -march=rv32imac -mabi=ilp32 \
     --specs=picolibc.specs
+
+echo
+echo '| image | flash | RAM |'
+echo '|---|---|---|'
+for image in "$@"; do
+    name=$(basename "$image" .elf)
+    read -r text data bss _ < <(arm-none-eabi-size "$image" | tail -n 1)
+    echo "| $name | $((text + data)) | $((data + bss)) |"
+    compare "$name" flash $((text + data))
+    compare "$name" ram $((data + bss))
+done
 exit $failed
