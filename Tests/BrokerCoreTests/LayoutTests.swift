@@ -7,7 +7,7 @@ import Testing
     @Test func `have no room for what is not there`() {
         #expect(MemoryLayout<Session>.stride == 208)
         #expect(MemoryLayout<User>.stride == 64)
-        #expect(MemoryLayout<Attachment>.stride == 136)
+        #expect(MemoryLayout<BrokerCore.Attachment>.stride == 136)
         #expect(MemoryLayout<Access>.stride == 48)
     }
 }
