@@ -50,6 +50,20 @@ struct MQTTWritingTests {
         #expect(lane.written() == packet("connack-311-present"))
     }
 
+    /// Found by the simulation: a client that closed its connection in the turn in which its
+    /// publication was answered brought the broker down.
+    @Test func `are for nobody where the conversation has ended meanwhile`() {
+        let lane = mqttLane()
+        lane.desk.closed(lane.connection, .lost)
+        lane.carryOut {
+            $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .accepted)))
+            $0.append(.respond(lane.connection, requestIdentifier: 1, .success, body: .empty))
+            $0.append(.confirmDisconnect(lane.connection))
+            $0.append(.close(lane.connection, .sessionTakenOver))
+        }
+        #expect(lane.written() == [])
+    }
+
     @Test func `deliver what a topic was sent, as it was`() {
         let lane = mqttLane()
         let message = lane.publish(
