@@ -187,7 +187,8 @@ extension Broker {
             messages[message].refusedCount = max(messages[message].refusedCount, 1)
             // No receiver is left, nor the sender's row.
             messages[message].unsettled = 0
-            if let (sender, _) = outboxEntry(of: message) {
+            // In MQTT each send has a row of its own, which was refused with it.
+            if let (sender, _) = outboxEntry(of: message), !sessions[sender].dialect.isMQTT {
                 markDirty(sender, .outbox, isUrgent: false)
             }
         }

@@ -18,8 +18,12 @@ extension Broker {
             let position = outboxPosition(ofPacket: request.packetIdentifier, sender)
         {
             counters.sendsRepeated += 1
-            if sessions[sender].outbox[position].isComplete {
-                answer(sender, position, &effects)
+            guard sessions[sender].outbox[position].isComplete else { return }
+            answer(sender, position, &effects)
+            if sessions[sender].outbox[position].reason.isFailure {
+                // Refused while it was away: the identifier is free again [MQTT-4.3.3-4].
+                sessions[sender].outbox.remove(at: position)
+            } else {
                 sessions[sender].outbox[position].isReported = true
             }
             return
@@ -164,9 +168,15 @@ extension Broker {
     }
 
     func sendRow(_ entry: OutboxEntry, of sender: UInt32) -> RecordChange {
-        var row = RecordWriter(version: 1)
+        // Version 2 tells what is told of receivers, which few sends have refused.
+        var row = RecordWriter(version: entry.refusals.isEmpty ? 1 : 2)
         row.write(entry.number)
         row.write(entry.reason.rawValue)
+        if !entry.refusals.isEmpty { row.write(UInt16(entry.refusals.count)) }
+        for refusal in entry.refusals {
+            row.write(UInt16(refusal.index))
+            row.write(refusal.reason.rawValue)
+        }
         return RecordChange(
             table: .outboxes,
             key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier),
@@ -176,12 +186,20 @@ extension Broker {
     mutating func restoreSend(
         _ session: UInt32, _ key: [UInt8], _ value: [UInt8]
     ) throws(RestoreError) {
-        var row = try RecordReader(value, version: 1, table: .outboxes, key: key)
+        let version: UInt8 = value.first == 2 ? 2 : 1
+        var row = try RecordReader(value, version: version, table: .outboxes, key: key)
         var entry = OutboxEntry(number: try row.read(UInt64.self), stamp: 0, grade: .once)
         guard let reason = ReasonCode(rawValue: try row.read(UInt8.self)) else {
             throw .unreadableRecord(.outboxes, key: key)
         }
         entry.reason = reason
+        for _ in 0..<(version > 1 ? try row.read(UInt16.self) : 0) {
+            let index = UInt32(try row.read(UInt16.self))
+            guard let reason = ReasonCode(rawValue: try row.read(UInt8.self)) else {
+                throw .unreadableRecord(.outboxes, key: key)
+            }
+            entry.refusals.append(Refusal(index: index, reason: reason))
+        }
         entry.packetIdentifier = RecordKey.readPacket(key)
         entry.isComplete = true
         entry.isReported = true

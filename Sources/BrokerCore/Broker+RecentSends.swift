@@ -11,6 +11,8 @@ struct RecentSend {
     /// Whether `reason` is final.
     var isComplete = false
     var reason = ReasonCode.sent
+    /// Receivers of a list that were refused; empty in nearly every case.
+    var refusals: [Refusal] = []
 }
 
 /// The id of a send, for its answer.
@@ -26,7 +28,9 @@ extension Broker {
     }
 
     /// Notes an accepted send that has an id. The window is as long as that of unanswered sends.
-    mutating func noteRecentSend(_ request: SendRequest, from sender: UInt32) {
+    mutating func noteRecentSend(
+        _ request: SendRequest, refusals: [Refusal], from sender: UInt32
+    ) {
         guard
             let tag = sessions[sender].sendTags.last(where: { $0.number == request.number })
         else { return }
@@ -34,7 +38,8 @@ extension Broker {
             sessions[sender].recentSends.removeFirst()
         }
         sessions[sender].recentSends.append(
-            RecentSend(identifier: tag.identifier, number: request.number))
+            RecentSend(
+                identifier: tag.identifier, number: request.number, refusals: refusals))
     }
 
     /// Answers a repeat: at once where the first one's fate is known and nothing of the repeat has
@@ -47,6 +52,7 @@ extension Broker {
         var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
         entry.reason = known.reason
+        entry.refusals = known.refusals
         if request.grade == .once && sessions[sender].isPersistent {
             // Its identifier names nothing else until it is released, after a crash too.
             gathering.records.append(sendRow(entry, of: sender))

@@ -362,7 +362,9 @@ extension Broker {
         var entry = OutboxEntry(
             number: request.number, stamp: tally.stamp, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
-        if request.packetIdentifier > 0 { noteRecentSend(request, from: sender) }
+        if request.packetIdentifier > 0 {
+            noteRecentSend(request, refusals: tally.refusals, from: sender)
+        }
         if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
         entry.refusedCount = tally.refusedCount
         entry.refusals = tally.refusals

@@ -28,6 +28,7 @@ extension EffectLane {
                 + (answer.reason == .success ? "" : ", \(answer.reason)")
                 + (answer.messageIdentifier.isEmpty
                     ? "" : ", \(text(answer.messageIdentifier)) \(answer.result)")
+                + named(answer.firstRefusal, answer.namedRefusalCount)
         case .respond(let connection, let identifier, let reason, _):
             return "\(name(connection)): response \(identifier), \(reason)"
         case .reportPresence(
@@ -91,13 +92,15 @@ extension EffectLane {
         if !result.messageIdentifier.isEmpty { line += " (\(text(result.messageIdentifier)))" }
         line += ", \(result.reason)"
         if result.refusedCount > 0 {
-            let first = Int(result.firstRefusal)
-            let named = refusals[first..<first + Int(result.namedRefusalCount)]
-                .map { "\($0.index): \($0.reason)" }
             line += ", \(result.refusedCount) refused"
-            if !named.isEmpty { line += " [\(named.joined(separator: ", "))]" }
+            line += named(result.firstRefusal, result.namedRefusalCount)
         }
         return line
+    }
+
+    private func named(_ first: UInt32, _ count: UInt32) -> String {
+        let named = refusals[Int(first)..<Int(first + count)].map { "\($0.index): \($0.reason)" }
+        return named.isEmpty ? "" : " [\(named.joined(separator: ", "))]"
     }
 
     /// `title` by ann, own, limited, 2 members [ann, bob] and more, meta {}`.

@@ -150,6 +150,61 @@ import Testing
         #expect(world.gauges.queuedMessages == 1)
     }
 
+    /// Found by the simulation: all that the session had under way was written once more, as an
+    /// MRT session's is, and came back after a crash without packet identifiers.
+    @Test func `of QoS 2 that a full store takes back leaves nothing behind`() {
+        world.publish("bob/pc", 4, "t", "w", grade: .once)
+        world.settle()
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.store.isFull = true
+        world.settle()
+        world.store.isFull = false
+        world.lose("bob/pc")
+        world.settle()
+        world.crash()
+        world.beginMQTT("bob/pc")
+        world.publish("bob/pc", 4, "t", "w", grade: .once)
+        world.publish("bob/pc", 6, "t", "y")
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["received 4", "accepted 6"])
+    }
+
+    /// Found by the simulation: what was known of the receivers did not outlive the broker.
+    @Test(arguments: [false, true])
+    func `of QoS 2 to a list tells again who was refused`(hasIdentifier: Bool) {
+        world.subscribeMQTT("ann/phone", "$u/ann")
+        _ = world.lines()
+        let id = hasIdentifier ? "m1" : ""
+        let receivers = Target.users(["nobody", "ann"])
+        world.publish("bob/pc", 5, to: receivers, "hi", grade: .once, id: id)
+        world.settle()
+        let refusal = "[0: topicNameInvalid]"
+        #expect(world.lines(of: "bob/pc").map { $0.hasSuffix(refusal) } == [true])
+        if hasIdentifier { world.lose("bob/pc") } else { world.crash() }
+        world.beginMQTT("bob/pc")
+        let identifier: UInt16 = hasIdentifier ? 6 : 5
+        world.publish("bob/pc", identifier, to: receivers, "hi", grade: .once, id: id)
+        world.settle()
+        #expect(world.lines(of: "bob/pc").map { $0.hasSuffix(refusal) } == [true])
+        #expect(world.gauges.queuedMessages == 1)
+    }
+
+    /// Found by reading, on the way to the former.
+    @Test func `that is refused while its sender is away gives its identifier free`() {
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.lose("bob/pc")
+        world.store.isFull = true
+        world.settle()
+        world.store.isFull = false
+        world.forgetFullStore()
+        world.beginMQTT("bob/pc")
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        #expect(world.lines(of: "bob/pc") == ["received 5, quotaExceeded"])
+        world.publish("bob/pc", 5, "t", "y", grade: .once)
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["received 5"])
+    }
+
     @Test func `goes to users, groups and everybody as in MRT`() {
         world.begin("eve/pad")
         world.publish("bob/pc", 1, to: .user("eve"), "hi")
