@@ -40,6 +40,36 @@ import Testing
         #expect(Ledger.matches(topic: topic, filter: filter) == isMatch)
     }
 
+    @Test(
+        arguments: [
+            ("17;...", 17, nil),
+            (#"{"msg":{"t":"0","b":"17;.."},"from":"user1","time":"1"}"#, 17, "user1"),
+            (#"{"msg":{"t":"0","b":"x"},"from":"user1","time":"1"}"#, nil, "user1"),
+            ("{", nil, nil),
+            ("17;.x", nil, nil),
+        ] as [(String, Int?, String?)])
+    func `reads what an MQTT client is given`(payload: String, message: Int?, from: String?) {
+        let read = Array(payload.utf8).withUnsafeBytes { MessageText.message(inPublication: $0) }
+        #expect(read.message == message)
+        #expect(read.from == from)
+    }
+
+    @Test func `gives a gateway's devices the lowest channel that is free`() {
+        var carriage = Carriage()
+        for link in 10...12 {
+            let channel = carriage.freeChannel
+            carriage.links[channel] = link
+            carriage.channels[link] = channel
+        }
+        #expect(carriage.freeChannel == 3)
+        #expect(carriage.remove(11) == 1)
+        carriage.ending = [1]
+        #expect(carriage.freeChannel == 3)
+        carriage.ending = []
+        #expect(carriage.freeChannel == 1)
+        #expect(carriage.remove(11) == nil)
+    }
+
     @Test func `reads a stream of packets wherever it is cut`() {
         let stream: [UInt8] = [0xC0, 0, 0x61, 2, 0xCE, 0x0D, 0xC0, 0]
         for cut in 0...stream.count {

@@ -49,14 +49,26 @@ final class BrokerProcess {
     private func setUp(_ store: FaultyStore) {
         _ = broker.addApp(Array(Profile.app.utf8), keyDigest: nil, rights: .everything)
         for user in 0..<surroundings.profile.userCount {
+            let isGateway = surroundings.profile.clients.contains {
+                $0.user == user && $0.isGateway
+            }
             let token = Token(
                 identifier: Array(Profile.token(user).utf8), digest: SimulatedDoorkeeper.digest,
                 app: Array(Profile.app.utf8), user: Array(Profile.userName(user).utf8),
-                device: nil, expiresUnixSeconds: .max)
+                device: nil, expiresUnixSeconds: .max,
+                rights: isGateway ? BrokerProcess.gatewayRights : nil)
             precondition(broker.addToken(token), "a token that is there already")
         }
         storeGathered(in: store)
     }
+
+    private static let gatewayRights = {
+        do throws(RightsError) {
+            return try Rights(Rights.everything.texts + [Array("attach:*".utf8)])
+        } catch {
+            preconditionFailure("rights that are none: \(error)")
+        }
+    }()
 
     /// Stores what is gathered, batch by batch, as a process does that is being stopped.
     func storeGathered(in store: FaultyStore) {

@@ -52,7 +52,9 @@ final class FaultyStore {
                 "#\(entry.number) is in queue \(entry.queue.raw) and is put there again")
         }
         underWay = batch
-        guard surroundings.has(.earlyResult) else { return nil }
+        let isHasty =
+            surroundings.has(.hastyReception) && batch.sendRecords.contains(where: isPacket)
+        guard surroundings.has(.earlyResult) || isHasty else { return nil }
         var result = StoreResult()
         var outcome = store
         outcome.carryOut(batch, into: &result)
@@ -135,8 +137,15 @@ final class FaultyStore {
                 surroundings.misbehaves(.forgottenAcknowledgement, perTenThousand: 1_000)
             }
         case .forgottenOutbox: batch.sendRecords = []
+        case .forgottenIdentifier: batch.sendRecords.removeAll(where: isPacket)
+        case .forgottenReception: batch.states = []
+        case .forgottenRetained:
+            batch.records.removeAll { $0.table == .retained && $0.value != nil }
+        case .keptRetained: batch.records.removeAll { $0.table == .retained && $0.value == nil }
         case .forgottenSubscription: batch.records.removeAll { $0.table == .subscriptions }
-        case .repeatedWill: batch.sendRecords.removeAll { $0.table == .wills }
+        case .repeatedWill:
+            batch.sendRecords.removeAll { $0.table == .wills }
+            batch.records.removeAll { $0.table == .wills && $0.value == nil }
         case .lostWill: batch.records.removeAll { $0.table == .wills && $0.value != nil }
         case .keptMember: keepMembers(&batch)
         case .lostMember: loseMembers(&batch)
@@ -158,6 +167,11 @@ final class FaultyStore {
             batch.moment.instant = batch.moment.instant.advanced(bySeconds: 8 * 86_400)
         default: break
         }
+    }
+
+    /// Whether a row is that of an identifier of QoS 2: a session's number and the identifier.
+    private func isPacket(_ change: RecordChange) -> Bool {
+        change.table == .outboxes && change.key.count == 10
     }
 
     /// Who leaves a group is written down only when the whole group goes.

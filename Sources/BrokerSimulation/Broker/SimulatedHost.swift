@@ -4,6 +4,7 @@
 import BrokerCore
 import Dialects
 import Primitives
+import WireFormat
 
 /// One connection at the broker.
 struct HostConnection {
@@ -88,7 +89,18 @@ struct SimulatedHost: ConnectionHost {
     }
 
     mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID) {
+        crossChannels(byteCount)
         self[connection]!.outgoing += UnsafeRawBufferPointer(start: room, count: byteCount)
+    }
+
+    /// For a planted bug: a packet in a channel bears another channel's number.
+    private func crossChannels(_ byteCount: Int) {
+        let packet = UnsafeMutableRawBufferPointer(start: room, count: byteCount)
+        guard packet[0] >> 4 == MRT.PacketType.channel.rawValue,
+            surroundings.misbehaves(.crossedChannels, perTenThousand: 300)
+        else { return }
+        // The number stands behind the length, and is a single byte here.
+        packet[1 + VariableInteger.byteCount(byteCount - 2)] ^= 1
     }
 
     mutating func closeConnection(_ connection: ConnectionID) {

@@ -14,6 +14,8 @@ struct PlantedMemory: ~Copyable {
     var delivered: [ConnectionID: UInt64] = [:]
     /// Sends that are answered without the core, with their connections.
     var forged: [(connection: ConnectionID, number: UInt64, identifier: [UInt8])] = []
+    /// MQTT clients by their connections.
+    var exchanges: [ConnectionID: PlantedExchange] = [:]
     /// Effects of an earlier turn that were held back.
     var held = EffectLane()
 }
@@ -42,6 +44,7 @@ extension SimulatedLane {
         case .kickLosesMail: loseMail(arena)
         default: break
         }
+        tamperMQTTEvents(arena)
         for index in desk.events.indices { desk.events[index] = tampered(desk.events[index]) }
     }
 
@@ -59,6 +62,8 @@ extension SimulatedLane {
         case (.hastyWill, .willSet(let connection, let identifier, var request)):
             request.delaySeconds = 0
             return .willSet(connection, requestIdentifier: identifier, request)
+        case (.gatewayEndsWills, .connectionClosed(let connection, _)) where connection.isChannel:
+            return .disconnectReceived(connection, DisconnectRequest())
         case (.keptWill, .disconnectReceived(let connection, var request)):
             request.sendsWill = true
             return .disconnectReceived(connection, request)
@@ -147,7 +152,7 @@ extension SimulatedLane {
             for case .deliver(let delivery) in effects.effects where delivery.number > 0 {
                 planted.delivered[delivery.connection] = delivery.number
             }
-        default: break
+        default: tamperMQTTEffects()
         }
     }
 

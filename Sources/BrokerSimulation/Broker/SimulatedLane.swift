@@ -97,8 +97,8 @@ struct SimulatedLane: ~Copyable {
         }
         arena.withUnsafeBytes { arena in
             for (connection, range) in ranges { read(range, of: arena, from: connection) }
-            tamperEvents(arena)
             repeat {
+                tamperEvents(arena)
                 enterCore(process, arena)
                 if holdEffects() {
                     comeAgain()

@@ -83,7 +83,8 @@ extension SimulatedClient {
             case .delivered(let deliver), .groupChanged(let deliver, _): handle(deliver)
             case .resolved(let result): handle(result)
             case .answered(let response): handle(response)
-            case .carried, .credentialAnswered: break
+            case .carried(let channel): deliver(channel)
+            case .credentialAnswered: break
             case .disconnected(let end): disconnected(end)
             }
         }
@@ -111,6 +112,7 @@ extension SimulatedClient {
         // The machine's ranges are relative to the packet's body, whose last part is the payload.
         let message = describe(deliver, in: bytes(through: deliver.payload.endOffset))
         guard deliver.number > 0 else {
+            if deliver.payload.isEmpty { return }
             ledger.received(message, session: session, client: index, boot: flash.boots)
             return
         }
@@ -119,7 +121,8 @@ extension SimulatedClient {
             machine!.acknowledge(through: deliver.number, now: surroundings.now)
             guard transmit(), survives() else { return }
         }
-        if !isFromBroker {
+        // An MQTT client takes a retained message away by a message without a payload.
+        if !isFromBroker, !deliver.payload.isEmpty {
             ledger.received(message, session: session, client: index, boot: flash.boots)
         }
         if surroundings.has(.lateRecord) { guard survives() else { return } }
@@ -163,7 +166,7 @@ extension SimulatedClient {
             } else if response.reason.isFailure {
                 checkRefusal(response.reason)
             } else if isSubscribing {
-                ledger.subscribed(session, filter: filter, grade: grade)
+                ledger.subscribed(session, filter: .topics(filter), grade: grade)
             }
         case .groupCreation(let askedAt):
             if response.reason.isFailure { return checkRefusal(response.reason) }

@@ -16,7 +16,7 @@ extension SimulatedClient {
             highestGrade: grade, filter: ByteRange(offset: 0, count: text.count))
         guard let identifier = request(.subscribe, part, from: text) else { return }
         wishes[filter] = grade
-        ledger.subscribing(index, filter: filter)
+        ledger.subscribing(index, filter: .topics(filter))
         requests[identifier] = .subscription(filter: filter, grade: grade, isSubscribing: true)
     }
 
@@ -27,7 +27,7 @@ extension SimulatedClient {
             return
         }
         wishes[filter] = nil
-        ledger.unsubscribing(index, filter: filter)
+        ledger.unsubscribing(index, filter: .topics(filter))
         requests[identifier] = .subscription(
             filter: filter, grade: .transient, isSubscribing: false)
     }

@@ -13,6 +13,9 @@ struct Order {
     var messageIdentifier = ""
     var isRaw = false
     var padding = 0
+    /// To be kept as the last message of its topic, or to take that away (MQTT).
+    var isRetained = false
+    var isClearing = false
 }
 
 extension SimulatedClient {
@@ -54,7 +57,7 @@ extension SimulatedClient {
 
     /// Whether the client is let in, and its connection stands at both ends.
     private var isReachable: Bool {
-        isConnected && (link.map { network.links[$0].isOpenAtBroker } ?? false)
+        isConnected && (link.map(network.isReachable) ?? false)
     }
 
     /// Writes a send into flash before it is on the wire.

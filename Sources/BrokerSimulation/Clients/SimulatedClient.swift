@@ -8,7 +8,7 @@ import ClientCore
 import Primitives
 import WireFormat
 
-final class SimulatedClient {
+final class SimulatedClient: NetworkedClient {
     let index: Int
     let habits: ClientHabits
     let surroundings: Surroundings
@@ -20,6 +20,10 @@ final class SimulatedClient {
     var flash = ClientFlash()
     /// Its connection, as it knows it.
     private(set) var link: Int?
+    /// The gateway that carried it last, by its client.
+    private var lastGateway: Int?
+    /// The devices that it carries.
+    var carriage = Carriage()
 
     // What it knows until it loses its power.
     /// Names of sends by their numbers.
@@ -67,7 +71,10 @@ final class SimulatedClient {
         self.network = network
         habits = surroundings.profile.clients[index]
         let device = "device\(habits.device)"
-        let bytes = Array((device + Profile.token(habits.user)).utf8)
+        // A gateway vouches for the user.
+        let credential =
+            habits.gateways.isEmpty ? Profile.token(habits.user) : Profile.userName(habits.user)
+        let bytes = Array((device + credential).utf8)
         identity = .allocate(byteCount: bytes.count, alignment: 8)
         identity.copyBytes(from: bytes)
         deviceByteCount = device.utf8.count
@@ -130,8 +137,10 @@ final class SimulatedClient {
     private func makeConnect() -> MRT.Connect {
         var connect = MRT.Connect()
         connect.device = ByteRange(offset: 0, count: deviceByteCount)
-        connect.credential = .token(
-            ByteRange(offset: deviceByteCount, count: identity.count - deviceByteCount))
+        let credential = ByteRange(
+            offset: deviceByteCount, count: identity.count - deviceByteCount)
+        connect.credential =
+            habits.gateways.isEmpty ? .token(credential) : .attached(user: credential)
         connect.keepAliveSeconds = habits.keepAliveSeconds
         connect.inboxWindow = habits.inboxWindow
         connect.sessionExpirySeconds = habits.sessionExpirySeconds
@@ -153,6 +162,7 @@ final class SimulatedClient {
             ledger.connectionEnded(index)
             network.clientDied(link)
         }
+        dropDevices(network.otherEndDied)
         forgetLink()
         let kept = Set(flash.sends.map(\.message))
         for message in ledger.open(index) where !kept.contains(message) { ledger.abandon(message) }
@@ -248,7 +258,14 @@ final class SimulatedClient {
     func openLink() {
         precondition(link == nil, "a second connection of one client")
         forgetLink()
-        link = network.open(client: index)
+        if habits.gateways.isEmpty {
+            link = network.open(client: index)
+            return
+        }
+        // Now and then it has moved out of the reach of one gateway and into that of another.
+        let moves = lastGateway == nil || surroundings.useRandom.happens(perTenThousand: 3_000)
+        if moves { lastGateway = surroundings.useRandom.pick(habits.gateways) }
+        link = network.open(client: index, carrier: lastGateway)
     }
 
     /// The machine has given its connection up, or was told to.
@@ -260,6 +277,7 @@ final class SimulatedClient {
             ledger.connectionEnded(index)
             network.closedByClient(link)
         }
+        dropDevices(network.closedByBroker)
         if isLeaving, end.reason == .normalDisconnection { ledger.willsAreOver(of: habits.device) }
         forgetLink()
         if end.retryAt == nil { comeBack() }
@@ -267,6 +285,7 @@ final class SimulatedClient {
 
     private func forgetLink() {
         link = nil
+        ledger.carriers[index] = nil
         isLeaving = false
         incoming = WireTap()
         outgoing = WireTap()

@@ -17,6 +17,11 @@ struct Pipe {
 /// One connection.
 struct Link {
     let client: Int
+    /// The gateway that it leads to, by its client; nil where it leads to the broker. What is
+    /// called the broker's end is the gateway's then.
+    let carrier: Int?
+    /// The gateway's own connection, once it carries this one.
+    var carrierLink: Int?
     /// The broker's name for it, and the life of the broker it belongs to.
     var connection = ConnectionID(rawValue: 0)
     var life = 0
@@ -40,8 +45,8 @@ final class SimulatedNetwork {
     // MARK: Opening
 
     /// A client opens a connection; it hears of it later.
-    func open(client: Int) -> Int {
-        links.append(Link(client: client))
+    func open(client: Int, carrier: Int? = nil) -> Int {
+        links.append(Link(client: client, carrier: carrier))
         surroundings.enter(.linkOpened(link: links.count - 1), after: drawDelay())
         return links.count - 1
     }
@@ -49,6 +54,12 @@ final class SimulatedNetwork {
     func accepted(_ link: Int, as connection: ConnectionID, life: Int) {
         links[link].connection = connection
         links[link].life = life
+        links[link].isOpenAtBroker = true
+    }
+
+    /// A gateway takes a device's connection.
+    func carried(_ link: Int, over carrierLink: Int) {
+        links[link].carrierLink = carrierLink
         links[link].isOpenAtBroker = true
     }
 
@@ -103,6 +114,12 @@ final class SimulatedNetwork {
     /// Whether what a client hears on a link can still be answered.
     func isStanding(_ link: Int) -> Bool {
         links[link].isOpenAtBroker && !links[link].toBroker.isCut
+            && links[link].carrierLink.map(isStanding) ?? true
+    }
+
+    /// Whether nobody at the other end has given it up.
+    func isReachable(_ link: Int) -> Bool {
+        links[link].isOpenAtBroker && links[link].carrierLink.map(isReachable) ?? true
     }
 
     // MARK: Closing
@@ -115,7 +132,9 @@ final class SimulatedNetwork {
         truncate(link, .client)
         surroundings.ledger.connectionEnded(links[link].client)
         notice(link, by: .client, within: 5_000)
-        if surroundings.troubleRandom.happens(perTenThousand: 6_000) {
+        let isNoticed = surroundings.troubleRandom.happens(perTenThousand: 6_000)
+        // A gateway sees that a line is silent.
+        if isNoticed || links[link].carrier != nil {
             notice(link, by: .broker, within: 20_000)
         }
     }
@@ -133,7 +152,8 @@ final class SimulatedNetwork {
         links[link].isOpenAtClient = false
         drop(link, .client)
         truncate(link, .broker)
-        if surroundings.powerRandom.happens(perTenThousand: 5_000) {
+        let isNoticed = surroundings.powerRandom.happens(perTenThousand: 5_000)
+        if isNoticed || links[link].carrier != nil {
             notice(link, by: .broker, within: 2_000)
         }
     }
@@ -156,11 +176,16 @@ final class SimulatedNetwork {
     /// The broker's process is gone: of what the kernel had, some still arrives.
     func brokerDied(life: Int) {
         for link in links.indices where links[link].life == life && links[link].isOpenAtBroker {
-            links[link].isOpenAtBroker = false
-            drop(link, .broker)
-            truncate(link, .client)
-            notice(link, by: .client, within: 1_000)
+            otherEndDied(link)
         }
+    }
+
+    /// Whoever a client is connected to has lost its power.
+    func otherEndDied(_ link: Int) {
+        links[link].isOpenAtBroker = false
+        drop(link, .broker)
+        truncate(link, .client)
+        notice(link, by: .client, within: 1_000)
     }
 
     /// An end has learned that the connection is gone. False when it knew.

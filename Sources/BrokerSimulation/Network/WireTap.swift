@@ -37,6 +37,28 @@ enum MessageText {
         Array("\(message);".utf8) + [UInt8](repeating: UInt8(ascii: "."), count: padding)
     }
 
+    /// The name in what an MQTT client is given, and who sent it where that is told: a client's
+    /// bytes, or a message as JSON.
+    static func message(
+        inPublication payload: UnsafeRawBufferPointer
+    ) -> (message: Int?, from: String?) {
+        guard payload.first == UInt8(ascii: "{") else {
+            return (message(in: payload, isRaw: true), nil)
+        }
+        // The texts of a run need no escapes.
+        let parts = payload.split(separator: UInt8(ascii: "\""), omittingEmptySubsequences: false)
+        func value(of name: String) -> Slice<UnsafeRawBufferPointer>? {
+            guard let place = parts.firstIndex(where: { $0.elementsEqual(name.utf8) }),
+                place + 2 < parts.count
+            else { return nil }
+            return parts[place + 2]
+        }
+        let text = value(of: "b").flatMap {
+            message(in: UnsafeRawBufferPointer(rebasing: $0), isRaw: true)
+        }
+        return (text, value(of: "from").map { String(decoding: $0, as: UTF8.self) })
+    }
+
     /// The name in a payload; nil in one that no client made.
     static func message(in payload: UnsafeRawBufferPointer, isRaw: Bool) -> Int? {
         let text = isRaw ? payload[...] : payload.dropFirst()

@@ -24,6 +24,20 @@ enum Receivers: Hashable {
     }
 }
 
+/// What a subscription is to.
+enum FilterName: Hashable {
+    /// Index of a filter of plain topics.
+    case topics(Int)
+    /// The same, in turns with others (MQTT).
+    case share(Int)
+    /// The user's own mail (MQTT).
+    case mail
+    /// Everybody's (MQTT).
+    case everybody
+    /// Index of a group that the user is in (MQTT).
+    case group(Int)
+}
+
 /// One send, from the application's call to its result.
 struct SendFact {
     let client: Int
@@ -43,6 +57,15 @@ struct SendFact {
     let fullTimesBefore: Int
     /// The broker sends it, for a device that is lost.
     var isWill = false
+    /// Its sender speaks MQTT.
+    var isMQTT = false
+    /// It is kept as the last message of its topic; without a payload it takes that away.
+    var isRetained = false
+    var isClearing = false
+    /// How often an MQTT client has begun to write it. Each may be a message of its own in QoS 1.
+    var attemptCount = 0
+    /// When its sender knew what became of it, and would not send it again.
+    var closedAt: Instant?
     /// The sender's numbering, for grades that have one.
     var outboxEpoch: UInt64 = 0
     var number: UInt64 = 0
@@ -61,6 +84,8 @@ struct SendFact {
         let refusedIndices: [Int]
         let at: Instant
         let deathsBefore: Int
+        /// A queue, or the store, may have had no room for some receiver.
+        let mayHaveLackedRoom: Bool
     }
 }
 
@@ -72,18 +97,22 @@ struct SessionFact {
     let isLasting: Bool
     let firstSeen: Instant
     var lastSeen: Instant
-    /// By index of the filter.
-    var filters: [Int: FilterFact] = [:]
+    var filters: [FilterName: FilterFact] = [:]
     /// Messages by their inbox numbers, as they were seen on the wire.
     var numbers: [UInt64: Int] = [:]
     /// Messages that a client of this session has processed.
     var received: Set<Int> = []
+    /// Those that came because they were retained.
+    var retainedReceived: Set<Int> = []
 }
 
 /// A subscription that was confirmed.
 struct FilterFact {
     let grade: MRT.Grade
+    let askedAt: Instant
     let confirmedAt: Instant
+    /// How often the store had been full when it was asked for.
+    let fullTimesBefore: Int
     /// When its end was asked for.
     var endedAt = Instant.never
 }
@@ -100,8 +129,10 @@ struct DeviceFact {
     var mayEnd = false
     /// Connections that the broker has taken since the last CONNACK that was seen.
     var attempts = 0
-    /// All filters that were ever asked for.
-    var filtersAskedFor: Set<Int> = []
+    /// All filters that were ever asked for, and when they first were.
+    var filtersAskedFor: [FilterName: Instant] = [:]
+    /// Sessions that it has had.
+    var sessionCount = 0
 }
 
 /// How often one client has processed one message in one session.
@@ -116,6 +147,8 @@ struct ReceiptFact {
     var count = 0
     var transientCount = 0
     var unmarkedCount = 0
+    /// Deliveries that did not say that they may be a second one (MQTT).
+    var firstCount = 0
     var lastNumber: UInt64 = 0
     /// Which start of the client it was.
     var lastBoot = 0
@@ -126,4 +159,7 @@ struct Route: Hashable {
     let session: Int
     let sender: Int
     let outboxEpoch: UInt64
+    /// Where order is promised only within these: nil for what MRT promises of all.
+    var receivers: Receivers?
+    var grade: MRT.Grade?
 }

@@ -67,7 +67,7 @@ extension Ledger {
             // No room in the store, or too many groups.
             case .quotaExceeded: fact.isJoin
             // A group goes with its last member.
-            case .topicNameInvalid: !hasCertainMember(group, from: fact.askedAt)
+            case .topicNameInvalid, .notAuthorized: !hasCertainMember(group, from: fact.askedAt)
             default: false
             }
         if !isPlausible {
@@ -98,6 +98,14 @@ extension Ledger {
                 !leave.isJoin && leave.isDone && leave.overAt <= start
                     && !joins.contains { $0.overAt > leave.askedAt }
             }
+    }
+
+    /// Whether a user may have left a group, or been thrown out of it, which ends subscriptions.
+    func mayHaveLeft(_ user: Int, _ group: Int, since start: Instant, through end: Instant) -> Bool
+    {
+        groups[group].changes.contains {
+            $0.user == user && !$0.isJoin && $0.askedAt <= end && $0.overAt >= start
+        }
     }
 
     private func hasCertainMember(_ group: Int, from start: Instant) -> Bool {

@@ -8,10 +8,17 @@ struct ReceivedMessage {
     let number: UInt64
     let grade: MRT.Grade
     let kind: MRT.DeliveryKind
-    let from: String
-    let isMarked: Bool
+    /// Nil where that is not told.
+    var from: String?
+    var isMarked: Bool
     /// Nil where the payload is none that a client made.
     let message: Int?
+
+    // In MQTT.
+    var topic: String?
+    /// It says that it may be a second delivery.
+    var isRepeated = false
+    var isRetained = false
 }
 
 extension Ledger {
@@ -77,13 +84,25 @@ extension Ledger {
             case .topic(let topic): hasAsked(for: topic, userOf: device)
             }
         let sender = Profile.userName(profile.clients[send.client].user)
-        if !isAddressee || received.kind != send.receivers.kind || received.from != sender
-            || received.grade.rawValue > send.grade.rawValue
+        let isFromSender = received.from == nil || received.from == sender
+        if !isAddressee || received.kind != send.receivers.kind || !isFromSender
+            || received.grade.rawValue > send.grade.rawValue || !isTopic(received, of: send)
         {
             accuse(
                 .addresseesOnly,
-                "\(received.kind), \(received.grade), from \(received.from): sent by \(sender) to "
+                "\(received.kind), \(received.grade), from \(received.from ?? "nobody"), on "
+                    + "\(received.topic ?? "no topic"): sent by \(sender) to "
                     + "\(send.receivers) as \(send.grade)", message: message, client: client)
+        }
+    }
+
+    private func isTopic(_ received: ReceivedMessage, of send: SendFact) -> Bool {
+        guard let name = received.topic else { return true }
+        switch send.receivers {
+        case .users, .everybody: return true
+        case .group(let group):
+            return name == "$g/" + String(decoding: groups[group].name, as: UTF8.self)
+        case .topic(let topic): return name == Profile.topics[topic]
         }
     }
 
@@ -92,8 +111,8 @@ extension Ledger {
     private func hasAsked(for topic: Int, userOf device: Int) -> Bool {
         devices.contains { other in
             other.user == devices[device].user
-                && other.filtersAskedFor.contains {
-                    Ledger.matches(topic: Profile.topics[topic], filter: Profile.filters[$0])
+                && other.filtersAskedFor.keys.contains {
+                    Ledger.matches(topic, $0) || Ledger.matches(topic, share: $0)
                 }
         }
     }
@@ -101,6 +120,9 @@ extension Ledger {
     private func checkCount(
         _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int, _ boot: Int
     ) {
+        if profile.clients[client].mqtt != nil {
+            return checkMQTTCount(received, message, session, client)
+        }
         let receipt = Receipt(session: session, client: client, message: message)
         var fact = receipts[receipt] ?? ReceiptFact()
         defer { receipts[receipt] = fact }
@@ -124,15 +146,17 @@ extension Ledger {
         if !received.isMarked { fact.unmarkedCount += 1 }
         fact.lastNumber = received.number
         fact.lastBoot = boot
+        // A copy may have been left by another session of the user's.
+        let copyMaximum = 1 + inheritedMaximum(devices[sessions[session].device].user)
         switch received.grade {
         case .transient: break
         case .once:
-            if fact.count > 1 + send.forgetfulness {
+            if fact.count > copyMaximum * (1 + send.forgetfulness) {
                 accuse(
                     .onceIsOnce, "received \(fact.count) times", message: message, client: client)
             }
         case .durable:
-            checkDurable(fact, send, received, message, client)
+            checkDurable(fact, send, received, message, client, copyMaximum)
         }
     }
 
@@ -143,7 +167,8 @@ extension Ledger {
         // the send or took it back, is not known.
         let isResend =
             send.grade != .transient
-            && (deaths > send.deathsBefore || send.forgetfulness > 0 || mayHaveLackedRoom(send))
+            && (deaths > send.deathsBefore || send.forgetfulness > 0 || mayHaveLackedRoom(send)
+                || send.attemptCount > 1)
         if fact.transientCount > 1, !isResend {
             accuse(
                 .transientIsNotRepeated, "received \(fact.transientCount) times",
@@ -153,18 +178,27 @@ extension Ledger {
 
     private func checkDurable(
         _ fact: ReceiptFact, _ send: SendFact, _ received: ReceivedMessage, _ message: Int,
-        _ client: Int
+        _ client: Int, _ copyMaximum: Int
     ) {
+        if send.isMQTT || send.isWill {
+            if fact.count > copyMaximum * sendMaximum(send) {
+                accuse(
+                    .repetitionIsFlagged,
+                    "received \(fact.count) times, sent \(send.attemptCount) times",
+                    message: message, client: client)
+            }
+            return
+        }
         // A store that is full refuses what was delivered and not acknowledged when its connection
         // was lost; sent again, it is marked.
         let fillings = max(fullTimes - send.fullTimesBefore, isStoreFull ? 1 : 0)
         let reasons = deaths - send.deathsBefore + send.forgetfulness + fillings
-        if fact.count > 1 + reasons {
+        if fact.count > copyMaximum * (1 + reasons) {
             accuse(
                 .secondIsMarked, "received \(fact.count) times, for \(reasons) reasons",
                 message: message, client: client)
         }
-        if fact.unmarkedCount > 1 {
+        if fact.unmarkedCount > copyMaximum {
             accuse(
                 .secondIsMarked, "received twice without a mark", message: message,
                 client: client)
@@ -182,9 +216,18 @@ extension Ledger {
     ) {
         let send = sends[message]
         guard received.grade != .transient, send.grade != .transient, !send.isWill,
-            !sessions[session].received.contains(message)
+            !sessions[session].received.contains(message), !mayShare(message, session)
         else { return }
-        let route = Route(session: session, sender: send.client, outboxEpoch: send.outboxEpoch)
+        var route = Route(session: session, sender: send.client, outboxEpoch: send.outboxEpoch)
+        // MQTT promises it within a topic and a quality of service; and what waits for a user is
+        // behind what came on other topics before the session subscribed to it.
+        if send.isMQTT { route.grade = send.grade }
+        let user = devices[sessions[session].device].user
+        if mqttUsers.contains(user) {
+            let isInherited = send.issuedAt < sessions[session].firstSeen
+            if isInherited || devices.count(where: { $0.user == user }) > 1 { return }
+        }
+        if send.isMQTT || mqttUsers.contains(user) { route.receivers = send.receivers }
         if let last = routes[route], last >= send.number {
             if isResend(received, send) || isOutside(message) {
                 excusedCount += 1
@@ -202,7 +245,7 @@ extension Ledger {
     /// receivers are those of now.
     private func isResend(_ received: ReceivedMessage, _ send: SendFact) -> Bool {
         send.forgetfulness > 0 || (received.isMarked && deaths > send.deathsBefore)
-            || mayHaveLackedRoom(send)
+            || mayHaveLackedRoom(send) || (send.grade == .durable && send.attemptCount > 1)
     }
 
     private func checkExpiry(_ message: Int, _ outcome: SendFact.Outcome, _ client: Int) {

@@ -10,7 +10,9 @@ extension Ledger {
 
     /// Looks at every send that was acknowledged.
     func settle() {
-        for message in sends.indices { settle(message) }
+        for message in sends.indices where !sends[message].isClearing { settle(message) }
+        settleShares()
+        settleRetained()
     }
 
     /// One line of the book is lost: for the canary.
@@ -30,7 +32,9 @@ extension Ledger {
             missing.append(session)
         }
         if let first = missing.first {
-            if send.expirySeconds > 0 || missing.count <= refusedSessions(send, outcome) {
+            if send.expirySeconds > 0 || missing.count <= refusedSessions(send, outcome)
+                || isRefusedUntold(send, outcome)
+            {
                 excusedCount += missing.count
             } else {
                 accuse(
@@ -50,6 +54,8 @@ extension Ledger {
         let session = sessions[index]
         if session.received.contains(message) { return false }
         if session.lastSeen == .never { return true }
+        // An MQTT session leaves what waits to its user where it hears the user's mail.
+        if isMQTT(index), session.filters[.mail] == nil { return false }
         let user = devices[session.device].user
         return hasPlainMail(user) && !hasReceived(user, message)
     }
@@ -72,11 +78,14 @@ extension Ledger {
         switch send.receivers {
         case .users(let users, _):
             return users.contains(devices[session.device].user)
+                && (!isMQTT(index) || holds(.mail, session, send, outcome))
         case .everybody:
+            if isMQTT(index), !holds(.everybody, session, send, outcome) { return false }
             // A sender that was not connected may have got another session than it had.
             return send.session != index
                 && (send.session != nil || profile.clients[send.client].device != session.device)
         case .group(let group):
+            if isMQTT(index), !holds(.group(group), session, send, outcome) { return false }
             return send.session != index
                 && (send.session != nil || profile.clients[send.client].device != session.device)
                 && isMember(
@@ -85,9 +94,7 @@ extension Ledger {
         case .topic(let topic):
             return session.filters.contains { filter, fact in
                 fact.grade != .transient && fact.confirmedAt <= send.issuedAt
-                    && fact.endedAt >= outcome.at
-                    && Ledger.matches(
-                        topic: Profile.topics[topic], filter: Profile.filters[filter])
+                    && fact.endedAt >= outcome.at && Ledger.matches(topic, filter)
             }
         }
     }
@@ -104,6 +111,7 @@ extension Ledger {
             let isRefused =
                 isNamed ? outcome.refusedIndices.contains(index) : outcome.refusedCount > 0
             guard !isRefused, !hasReceived(user, message) else { continue }
+            if isList && isRefusedUntold(send, outcome) { continue }
             accuse(
                 .acknowledgedIsKept, "acknowledged, and lost for user \(user)", message: message,
                 client: profile.clients.firstIndex { $0.user == user })

@@ -3,6 +3,7 @@
 // for much longer.
 
 import Primitives
+import WireFormat
 
 /// A will, from the request to its end.
 struct WillFact {
@@ -28,11 +29,13 @@ extension Ledger {
     // MARK: Asked for
 
     /// A client wants a will kept. Returns the name of its message.
-    func willAsked(_ client: Int, to receivers: Receivers, delaySeconds: UInt32) -> Int {
+    func willAsked(
+        _ client: Int, to receivers: Receivers, delaySeconds: UInt32, grade: MRT.Grade = .once
+    ) -> Int {
         let device = profile.clients[client].device
         doubtWills(of: device)
         var send = SendFact(
-            client: client, receivers: receivers, grade: .once, expirySeconds: 0,
+            client: client, receivers: receivers, grade: grade, expirySeconds: 0,
             messageIdentifier: "", issuedAt: now, session: nil, wasReachable: true,
             deathsBefore: deaths, fullTimesBefore: fullTimes)
         send.isWill = true
@@ -97,7 +100,7 @@ extension Ledger {
     /// A device is back.
     ///
     /// - Parameter isCertain: in the session it had, on a connection that stands.
-    func willsReturn(_ device: Int, hasWill: Bool, isCertain: Bool, session: Int?) {
+    func willsReturn(_ device: Int, hasWill: Bool?, isCertain: Bool, session: Int?) {
         let isCertain = isCertain && devices[device].attempts <= 1 && !isShared(device)
         for message in wills.keys.sorted()
         where wills[message]!.device == device && !wills[message]!.isOver {
@@ -106,12 +109,12 @@ extension Ledger {
             if isCertain, will.isConfirmed, !will.isDoubtful {
                 if let lost = will.lostSince, mustHaveSent(will, lost) {
                     mustBeThere(message, lost, session)
-                } else if !hasWill, !wills[message]!.mayBeSent {
+                } else if hasWill == false, !wills[message]!.mayBeSent {
                     accuse(.confirmedIsDone, "the will is gone", message: message)
                 }
             }
             wills[message]!.lostSince = nil
-            if !hasWill, will.isConfirmed { wills[message]!.isOver = true }
+            if hasWill == false, will.isConfirmed { wills[message]!.isOver = true }
         }
     }
 
@@ -122,7 +125,7 @@ extension Ledger {
         return now >= lost.advanced(bySeconds: UInt64(seconds))
     }
 
-    private func mustHaveSent(_ will: WillFact, _ lost: Instant) -> Bool {
+    func mustHaveSent(_ will: WillFact, _ lost: Instant) -> Bool {
         let seconds = UInt64(will.delaySeconds) + Ledger.graceSeconds + Ledger.slackSeconds
         let begin = max(lost, brokerUpSince, lastFull)
         return now >= begin.advanced(bySeconds: seconds) && !isStoreFull
@@ -130,13 +133,14 @@ extension Ledger {
     }
 
     /// From here on the will is a send like others that was acknowledged.
-    private func mustBeThere(_ message: Int, _ lost: Instant, _ session: Int?) {
+    func mustBeThere(_ message: Int, _ lost: Instant, _ session: Int?) {
         guard sends[message].outcome == nil else { return }
         history.note(.message(message), "must have been sent by now")
         sends[message].issuedAt = lost
         sends[message].session = session
         sends[message].outcome = SendFact.Outcome(
-            reason: .sent, refusedCount: 0, refusedIndices: [], at: now, deathsBefore: deaths)
+            reason: .sent, refusedCount: 0, refusedIndices: [], at: now, deathsBefore: deaths,
+            mayHaveLackedRoom: mayHaveLackedRoom(sends[message]))
     }
 
     // MARK: Received

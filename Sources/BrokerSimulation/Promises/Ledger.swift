@@ -34,6 +34,13 @@ final class Ledger {
     /// Messages that were lost as the promises allow.
     var excusedCount = 0
 
+    /// Users who have a device that speaks MQTT.
+    let mqttUsers: Set<Int>
+    /// Who carries a client at the moment, by their clients.
+    var carriers: [Int: Int] = [:]
+    /// Retained publications by their topics, in the order in which they were made.
+    var retained: [Int: [Int]] = [:]
+
     private struct SessionKey: Hashable {
         let device: Int
         let epoch: UInt64
@@ -46,6 +53,7 @@ final class Ledger {
             DeviceFact(user: profile.clients.first { $0.device == device }!.user)
         }
         openSends = profile.clients.map { _ in [] }
+        mqttUsers = Set(profile.clients.filter { $0.mqtt != nil }.map(\.user))
     }
 
     func accuse(
@@ -114,6 +122,7 @@ final class Ledger {
     /// forgotten it.
     func close(_ message: Int) {
         openSends[sends[message].client].removeAll { $0 == message }
+        if sends[message].outcome != nil { sends[message].closedAt = now }
     }
 
     /// A client sends a message again. If it was told of a refusal and lost its power before it had
@@ -134,7 +143,9 @@ final class Ledger {
         history.note(
             .message(message),
             "result \(reason.name)" + (refusedCount == 0 ? "" : ", refused for \(refusedCount)"))
-        if messageIdentifier != send.messageIdentifier {
+        // In MQTT it does not come back with what was sent again.
+        let isLeftOut = send.attemptCount > 1 && messageIdentifier.isEmpty
+        if messageIdentifier != send.messageIdentifier, !isLeftOut {
             accuse(
                 .messageIDComesBack,
                 "the result says \"\(messageIdentifier)\", not \"\(send.messageIdentifier)\"",
@@ -142,7 +153,7 @@ final class Ledger {
         }
         let outcome = SendFact.Outcome(
             reason: reason, refusedCount: refusedCount, refusedIndices: refused.map(\.index),
-            at: now, deathsBefore: deaths)
+            at: now, deathsBefore: deaths, mayHaveLackedRoom: mayHaveLackedRoom(send))
         checkReason(message, outcome, refused)
         if let earlier = send.outcome {
             // Told again, because the client lost its power before it had written it down.
@@ -214,7 +225,8 @@ final class Ledger {
     /// Whether the broker need not know a send any more when it comes again.
     func mayBeForgotten(_ message: Int) -> Bool {
         let send = sends[message]
-        return send.forgetfulness > 0 || (send.grade == .durable && deaths > send.deathsBefore)
+        return send.forgetfulness > 0
+            || (send.grade == .durable && (deaths > send.deathsBefore || send.attemptCount > 1))
     }
 
     /// Whether the store, or a queue, may have had no room for a send when it first came.
@@ -261,7 +273,7 @@ final class Ledger {
 
     /// A client sees CONNACK, on a connection that stands or is gone already. Returns the session.
     func connected(
-        _ client: Int, epoch: UInt64, isPresent: Bool, isStanding: Bool, hasWill: Bool,
+        _ client: Int, epoch: UInt64, isPresent: Bool, isStanding: Bool, hasWill: Bool?,
         expirySeconds: UInt32
     ) -> Int {
         let device = profile.clients[client].device
@@ -284,6 +296,7 @@ final class Ledger {
         let session = known ?? sessions.count
         if known == nil {
             sessionIndices[key] = session
+            devices[device].sessionCount += 1
             sessions.append(
                 SessionFact(
                     device: device, epoch: epoch, isLasting: expirySeconds > 0, firstSeen: now,
@@ -330,6 +343,9 @@ final class Ledger {
     func connectionEnded(_ client: Int) {
         let device = profile.clients[client].device
         endConnection(device)
+        for (carried, gateway) in carriers where gateway == client {
+            endConnection(profile.clients[carried].device)
+        }
     }
 
     private func endConnection(_ device: Int) {
@@ -347,22 +363,39 @@ final class Ledger {
     // MARK: Subscriptions
 
     /// A subscription is asked for. One that it replaces has no certain grade until the answer.
-    func subscribing(_ client: Int, filter: Int) {
+    func subscribing(_ client: Int, filter: FilterName) {
         let device = profile.clients[client].device
-        devices[device].filtersAskedFor.insert(filter)
+        devices[device].filtersAskedFor[filter] = devices[device].filtersAskedFor[filter] ?? now
         unsubscribing(client, filter: filter)
     }
 
-    func subscribed(_ session: Int, filter: Int, grade: MRT.Grade) {
-        sessions[session].filters[filter] = FilterFact(grade: grade, confirmedAt: now)
+    func subscribed(
+        _ session: Int, filter: FilterName, grade: MRT.Grade, askedAt: Instant? = nil,
+        fullTimesBefore: Int = 0
+    ) {
+        sessions[session].filters[filter] = FilterFact(
+            grade: grade, askedAt: askedAt ?? now, confirmedAt: now,
+            fullTimesBefore: fullTimesBefore)
     }
 
     /// The end of a subscription is asked for, maybe without a connection as yet.
-    func unsubscribing(_ client: Int, filter: Int) {
+    func unsubscribing(_ client: Int, filter: FilterName) {
         guard let session = devices[profile.clients[client].device].session,
             let fact = sessions[session].filters[filter]
         else { return }
         sessions[session].filters[filter]!.endedAt = min(fact.endedAt, now)
+    }
+
+    /// Whether a plain subscription brings a topic, by its index.
+    static func matches(_ topic: Int, _ filter: FilterName) -> Bool {
+        guard case .topics(let index) = filter else { return false }
+        return matches(topic: Profile.topics[topic], filter: Profile.filters[index])
+    }
+
+    /// Whether a shared one may bring it.
+    static func matches(_ topic: Int, share: FilterName) -> Bool {
+        guard case .share(let index) = share else { return false }
+        return matches(topic: Profile.topics[topic], filter: Profile.filters[index])
     }
 
     /// Whether a topic matches a filter (MQTT 4.7): the plain definition.

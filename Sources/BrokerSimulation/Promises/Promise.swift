@@ -10,6 +10,9 @@ public enum Promise: String, CaseIterable, Sendable {
     case onceIsOnce = "once-is-once"
     /// Grade *durable* arrives again only after the broker died, and is then marked.
     case secondIsMarked = "second-is-marked"
+    /// In MQTT, QoS 1 arrives again only where it was sent again, or says that it may be a second
+    /// one.
+    case repetitionIsFlagged = "repetition-is-flagged"
     /// At most once, to who is online.
     case transientIsNotRepeated = "transient-is-not-repeated"
     /// Numbers rise on a connection, and a receiver gets a sender's messages in their order.
@@ -28,6 +31,8 @@ public enum Promise: String, CaseIterable, Sendable {
     case sessionsLast = "sessions-last"
     /// No more unacknowledged deliveries than the client takes.
     case windowIsKept = "window-is-kept"
+    /// A new subscription gets the last message of a topic that was kept, and none before it.
+    case lastIsRetained = "last-is-retained"
     /// Nothing is delivered long after it has expired.
     case expiredIsGone = "expired-is-gone"
     /// What was confirmed is so, whatever dies: subscriptions, memberships, wills.

@@ -34,7 +34,7 @@ public enum Mutation: String, CaseIterable, Sendable {
     case steppedClock = "stepped-clock"
     /// Reservations of inbox numbers are not stored: a crash brings used numbers back.
     case reusedInboxNumber = "reused-inbox-number"
-    /// A will's row outlives the sending of its message.
+    /// A will's row outlives the sending of its message, and whatever else ends it.
     case repeatedWill = "repeated-will"
     /// A will that was confirmed is not stored.
     case lostWill = "lost-will"
@@ -96,4 +96,34 @@ public enum Mutation: String, CaseIterable, Sendable {
     case reusedNumber = "reused-number"
     /// It stores a send after it has sent it.
     case lateSendRecord = "late-send-record"
+
+    // In what MQTT alone has.
+    /// PUBREC before the commit.
+    case hastyReception = "hasty-reception"
+    /// Identifiers of QoS 2 that were received are not stored.
+    case forgottenIdentifier = "forgotten-identifier"
+    /// An identifier of QoS 2 is forgotten with PUBREC, not with PUBREL.
+    case earlyForgetting = "early-forgetting"
+    /// A publication of QoS 2 that comes again is taken for another one.
+    case repeatedPublication = "repeated-publication"
+    /// That a receiver has a message of QoS 2 is not stored.
+    case forgottenReception = "forgotten-reception"
+    /// A second delivery does not say so.
+    case unflaggedRepetition = "unflagged-repetition"
+    /// Acknowledgements of publications leave in the wrong order.
+    case swappedAnswers = "swapped-answers"
+    /// Retained messages are not stored.
+    case forgottenRetained = "forgotten-retained"
+    /// The end of a retained message is not stored.
+    case keptRetained = "kept-retained"
+    /// What a sharer has not acknowledged is lost when it leaves.
+    case leaverLosesShare = "leaver-loses-share"
+    /// A client processes a message of QoS 2 before it has written its identifier down.
+    case lateIdentifier = "late-identifier"
+
+    // In what gateways carry.
+    /// Now and then a packet leaves on another channel of its gateway.
+    case crossedChannels = "crossed-channels"
+    /// Devices that are lost with their gateway are taken to have said good-bye.
+    case gatewayEndsWills = "gateway-ends-wills"
 }

@@ -24,6 +24,12 @@ struct ClientHabits {
     var isRival = false
     /// It asks for a clean start now and then when it is switched on.
     var startsClean = false
+    /// What it is like beside this if it speaks MQTT.
+    var mqtt: MQTTHabits?
+    /// It carries the conversations of others.
+    var isGateway = false
+    /// Clients that carry it, one at a time; none for one that has a connection of its own.
+    var gateways: [Int] = []
 }
 
 /// The world of one run.
@@ -33,6 +39,9 @@ struct Profile {
     var clients: [ClientHabits] = []
     var laneCount: Int
     var limits = CoreLimits()
+
+    /// Index of the filter that MQTT clients share.
+    var sharedFilter = 0
 
     // Times in milliseconds.
     var latencyMaximum: UInt64
@@ -60,8 +69,11 @@ struct Profile {
     var pipeCapacity: Int
     /// Bytes kept for a client before transient messages are left out.
     var outgoingMaximum: Int
-    /// Bytes kept for a client before its connection is given up: more than a whole inbox window.
-    var outgoingHardMaximum: Int { limits.inboxWindowBytesMaximum + 16_384 }
+    /// Bytes kept for a client before its connection is given up: more than a whole inbox window,
+    /// and those of the devices that it may carry.
+    var outgoingHardMaximum: Int {
+        limits.inboxWindowBytesMaximum + 16_384 * (1 + clients.count { !$0.gateways.isEmpty })
+    }
 
     init(_ options: SimulationOptions) {
         var random = SimulationRandom(seed: options.seed ^ 0x70_726F_6669_6C65)
@@ -73,6 +85,7 @@ struct Profile {
         troubleInterval = random.pick([100, 500, 2_000, 8_000])
         useWeights = random.pick([
             [84, 10, 3, 3, 7, 5], [84, 10, 3, 0, 0, 0], [50, 5, 2, 3, 40, 5], [50, 5, 2, 3, 5, 30],
+            [45, 3, 2, 2, 40, 20],
         ])
         gradeWeights = random.pick([[1, 4, 4], [0, 1, 0], [0, 0, 1], [2, 3, 1], [0, 1, 1]])
         targetWeights = random.pick([
@@ -85,6 +98,8 @@ struct Profile {
         outgoingMaximum = random.pick([600, 4_000, 64_000])
         drawLimits(&random)
         drawClients(&random, options.troubles)
+        if options.troubles.contains(.mqtt) { drawMQTT(seed: options.seed) }
+        if options.troubles.contains(.gateways) { drawGateways(seed: options.seed) }
         drawTroubles(&random, options.troubles)
     }
 
@@ -143,6 +158,31 @@ struct Profile {
     /// Queues are full in the middle of the run.
     var hasSmallQueues: Bool { limits.queueCountMaximum < CoreLimits().queueCountMaximum }
 
+    /// Adds gateways, and devices that they carry; or none.
+    private mutating func drawGateways(seed: UInt64) {
+        var random = SimulationRandom(seed: seed ^ 0x67_6174_6577_6179)
+        let count = random.pick([0, 0, 1, 2])
+        guard count > 0 else { return }
+        var gateways: [Int] = []
+        for _ in 0..<count {
+            var habits = drawHabits(&random, user: userCount, isFirst: true)
+            habits.isGateway = true
+            gateways.append(clients.count)
+            addUser(habits)
+        }
+        for _ in 0..<random.number(in: 1...4) {
+            var habits = drawHabits(&random, user: userCount, isFirst: true)
+            habits.gateways = gateways
+            addUser(habits)
+        }
+    }
+
+    private mutating func addUser(_ habits: ClientHabits) {
+        clients.append(habits)
+        userCount += 1
+        deviceCount += 1
+    }
+
     /// A user whom nobody has ever heard of.
     static let unknownUser = "nobody"
     static let app = "app"
@@ -153,5 +193,7 @@ struct Profile {
     static func token(_ user: Int) -> String { "token-of-user\(user)" }
 
     static let topics = ["a", "a/b", "a/c", "b/c/d", "deep/er/and/deeper"]
+    /// Index of the filter that matches all of them.
+    static let allTopicsFilter = 4
     static let filters = ["a", "a/b", "a/+", "a/#", "#", "+/c", "b/+/d", "+/+/+", "deep/#"]
 }

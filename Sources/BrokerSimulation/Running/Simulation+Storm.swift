@@ -20,7 +20,7 @@ extension Simulation {
         // change the other's subscriptions at a time that nobody can tell.
         let weights = surroundings.profile.useWeights
         switch client.habits.isRival ? 0 : surroundings.useRandom.index(weights: weights) {
-        case 0: client.send(drawOrder(isRival: client.habits.isRival))
+        case 0: client.send(drawOrder(client.habits))
         case 1: subscribe(client)
         case 2: client.unsubscribe(surroundings.useRandom.below(Profile.filters.count))
         case 3: if surroundings.options.troubles.contains(.absences) { client.leave() }
@@ -30,14 +30,30 @@ extension Simulation {
         client.runOn()
     }
 
-    private func subscribe(_ client: SimulatedClient) {
+    private func subscribe(_ client: any NetworkedClient) {
         let filter = surroundings.useRandom.below(Profile.filters.count)
-        client.subscribe(filter, surroundings.useRandom.pick([.transient, .durable, .once, .once]))
+        let grade = surroundings.useRandom.pick(
+            [.transient, .durable, .once, .once] as [MRT.Grade])
+        if let client = client as? SimulatedMQTTClient,
+            surroundings.useRandom.happens(perTenThousand: 1_500)
+        {
+            client.want(.share(filter), grade)
+        } else {
+            client.subscribe(filter, grade)
+        }
     }
 
     /// Creates a group, joins one, leaves one, or throws somebody out.
-    private func useGroup(_ client: SimulatedClient) {
+    private func useGroup(_ client: any NetworkedClient) {
         let groupCount = ledger.groups.count
+        guard let client = client as? SimulatedClient else {
+            if groupCount > 0, let client = client as? SimulatedMQTTClient {
+                client.want(
+                    .group(surroundings.useRandom.below(groupCount)),
+                    surroundings.useRandom.pick([.durable, .once]))
+            }
+            return
+        }
         guard groupCount > 0 else { return client.createGroup() }
         let group = surroundings.useRandom.below(groupCount)
         switch surroundings.useRandom.below(20) {
@@ -47,14 +63,20 @@ extension Simulation {
         default:
             let user = surroundings.useRandom.below(surroundings.profile.userCount)
             let owner = ledger.groups[group].owner
-            guard let isOwner = clients.first(where: { $0.habits.user == owner && $0.isConnected })
-            else { return }
-            isOwner.kick(user, outOf: group)
-            isOwner.runOn()
+            let ownersClient = clients.lazy.compactMap { $0 as? SimulatedClient }
+                .first { $0.habits.user == owner && $0.isConnected }
+            guard let ownersClient else { return }
+            ownersClient.kick(user, outOf: group)
+            ownersClient.runOn()
         }
     }
 
-    private func useWill(_ client: SimulatedClient) {
+    private func useWill(_ client: any NetworkedClient) {
+        guard let client = client as? SimulatedClient else {
+            // In MQTT a will comes with CONNECT: what there is to do is to lose the connection.
+            (client as? SimulatedMQTTClient)?.hangUp()
+            return
+        }
         if surroundings.useRandom.happens(perTenThousand: 2_000) { return client.clearWill() }
         let users = [surroundings.useRandom.below(surroundings.profile.userCount)]
         let receivers = surroundings.useRandom.pick([
@@ -65,11 +87,11 @@ extension Simulation {
             to: receivers, delaySeconds: surroundings.useRandom.pick([0, 0, 5, 60, 400]))
     }
 
-    private func drawOrder(isRival: Bool) -> Order {
+    private func drawOrder(_ habits: ClientHabits) -> Order {
         let profile = surroundings.profile
         let grades: [MRT.Grade] = [.transient, .durable, .once]
         let grade = grades[surroundings.useRandom.index(weights: profile.gradeWeights)]
-        var order = Order(receivers: drawReceivers(), grade: isRival ? .transient : grade)
+        var order = Order(receivers: drawReceivers(), grade: habits.isRival ? .transient : grade)
         if surroundings.useRandom.happens(perTenThousand: profile.expiringSends) {
             order.expirySeconds = UInt32(surroundings.useRandom.number(in: 1...60))
         }
@@ -80,7 +102,31 @@ extension Simulation {
             order.isRaw = surroundings.useRandom.happens(perTenThousand: 5_000)
         }
         order.padding = surroundings.useRandom.number(in: 0...profile.paddingMaximum)
+        if let mqtt = habits.mqtt { fit(&order, to: mqtt) }
         return order
+    }
+
+    /// Leaves out of an order what an MQTT client cannot say, and adds what only it can.
+    private func fit(_ order: inout Order, to mqtt: MQTTHabits) {
+        if mqtt.version < .v5 {
+            // It is never told of a refusal, and would try for ever to send to who does not exist.
+            switch order.receivers {
+            case .users(let users, _):
+                let user = users[0] == surroundings.profile.userCount ? 0 : users[0]
+                order.receivers = .users([user], isList: false)
+            case .group: order.receivers = .everybody
+            case .everybody, .topic: break
+            }
+            order.expirySeconds = 0
+        }
+        let isTopic = order.receivers.kind == .topic
+        if isTopic || order.grade == .transient || mqtt.version < .v5 {
+            order.messageIdentifier = ""
+        }
+        order.isRaw = isTopic
+        guard isTopic, surroundings.useRandom.happens(perTenThousand: 3_000) else { return }
+        order.isRetained = true
+        order.isClearing = surroundings.useRandom.happens(perTenThousand: 1_500)
     }
 
     private func drawReceivers() -> Receivers {

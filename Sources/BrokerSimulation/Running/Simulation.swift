@@ -9,7 +9,7 @@ final class Simulation {
     let surroundings: Surroundings
     let network: SimulatedNetwork
     let store: FaultyStore
-    let clients: [SimulatedClient]
+    let clients: [any NetworkedClient]
     /// Nil while the process is down.
     var process: BrokerProcess?
     private var lives = 0
@@ -29,8 +29,12 @@ final class Simulation {
         let network = SimulatedNetwork(surroundings)
         self.network = network
         store = FaultyStore(surroundings)
-        clients = surroundings.profile.clients.indices.map {
-            SimulatedClient($0, surroundings, network)
+        clients = surroundings.profile.clients.enumerated().map { index, habits in
+            if let mqtt = habits.mqtt {
+                SimulatedMQTTClient(index, mqtt, surroundings, network)
+            } else {
+                SimulatedClient(index, surroundings, network)
+            }
         }
     }
 
@@ -39,7 +43,7 @@ final class Simulation {
     /// Runs to the end, or to the first broken promise.
     func run() -> SimulationReport {
         surroundings.enter(.brokerStarted, after: 0)
-        for client in clients {
+        for client in clients where client.habits.mqtt?.isLate != true {
             surroundings.enter(
                 .clientPowered(client: client.index),
                 after: surroundings.useRandom.milliseconds(in: 0...200))
@@ -157,6 +161,10 @@ final class Simulation {
     private func openLink(_ link: Int) {
         let client = clients[network.links[link].client]
         guard network.links[link].isOpenAtClient else { return }
+        if let gateway = gateway(of: link) {
+            client.linkOpened(link, isAccepted: gateway.takeDevice(link))
+            return
+        }
         guard let process else {
             client.linkOpened(link, isAccepted: false)
             return
@@ -173,6 +181,7 @@ final class Simulation {
             if link.isOpenAtBroker { living(link.life)?.drained(link.connection) }
             if link.isOpenAtClient { clients[link.client].received(bytes) }
         case .broker:
+            if let gateway = gateway(of: index) { return gateway.carry(bytes, from: index) }
             if !bytes.isEmpty { living(link.life)?.arrived(bytes, on: link.connection) }
         }
     }
@@ -182,8 +191,15 @@ final class Simulation {
         let link = network.links[index]
         switch end {
         case .client: clients[link.client].linkClosed(index)
-        case .broker: living(link.life)?.closed(link.connection)
+        case .broker:
+            if let gateway = gateway(of: index) { return gateway.loseDevice(index) }
+            living(link.life)?.closed(link.connection)
         }
+    }
+
+    /// The gateway that a device's link leads to.
+    private func gateway(of link: Int) -> SimulatedClient? {
+        network.links[link].carrier.flatMap { clients[$0] as? SimulatedClient }
     }
 
     private func checkSilence(_ index: Int) {

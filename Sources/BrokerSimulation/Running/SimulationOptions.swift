@@ -62,9 +62,14 @@ public struct Troubles: OptionSet, Hashable, Sendable {
     /// Somebody sets the wall clock.
     public static let clockSteps = Troubles(rawValue: 1 << 9)
 
+    /// No trouble, but left out like one: clients that speak MQTT.
+    public static let mqtt = Troubles(rawValue: 1 << 10)
+    /// As above: devices that gateways carry.
+    public static let gateways = Troubles(rawValue: 1 << 11)
+
     public static let all: Troubles = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
-        .clockSteps,
+        .clockSteps, .mqtt, .gateways,
     ]
 
     /// The names on the command line.
@@ -72,5 +77,6 @@ public struct Troubles: OptionSet, Hashable, Sendable {
         ("cuts", .cuts), ("stalls", .stalls), ("power", .power), ("crashes", .crashes),
         ("restarts", .restarts), ("full-store", .fullStore), ("slow-store", .slowStore),
         ("absences", .absences), ("rivals", .rivals), ("clock-steps", .clockSteps),
+        ("mqtt", .mqtt), ("gateways", .gateways),
     ]
 }

@@ -28,6 +28,8 @@ final class Surroundings {
     private var mutationRandom: SimulationRandom
     /// For a planted bug: sends that were refused.
     var plantedRefusals: Set<PlantedRefusal> = []
+    /// For another: identifiers of MQTT clients that are in use.
+    var plantedIdentifiers: Set<PlantedIdentifier> = []
 
     init(_ options: SimulationOptions, _ history: History) {
         self.options = options

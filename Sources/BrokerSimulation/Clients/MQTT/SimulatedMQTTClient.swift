@@ -1,0 +1,454 @@
+// An MQTT client as its specification wants it: it keeps its half of the session, sends again what
+// was not answered, tells a second delivery by its identifier, and can lose its power between any
+// two of its own steps. It shares no code with the broker but the encoding of packets.
+//
+// This file holds its life; what it receives stands in SimulatedMQTTClient+Receiving.swift, what it
+// sends in +Sending.swift and +Subscriptions.swift.
+
+import Primitives
+import WireFormat
+
+final class SimulatedMQTTClient: NetworkedClient {
+    let index: Int
+    let habits: ClientHabits
+    let mqtt: MQTTHabits
+    let surroundings: Surroundings
+    let network: SimulatedNetwork
+    var ledger: Ledger { surroundings.ledger }
+    var version: MQTT.Version { mqtt.version }
+
+    /// Its session as it knows it; nil while it has no power.
+    var state: MQTTSessionState?
+    /// What its flash says.
+    private var flash = MQTTSessionState()
+    private(set) var boots = 0
+    private(set) var link: Int?
+    private var phase = Phase.stopped
+
+    private enum Phase {
+        /// Nobody wants it connected, or it has no power.
+        case stopped
+        /// It will connect when its pause is over.
+        case waiting
+        /// It has asked for a connection, or for being let in.
+        case connecting
+        case connected
+    }
+
+    // What belongs to the connection.
+    var incoming = WireTap()
+    var session: Int?
+    var pending: [UInt16: PendingSubscription] = [:]
+    /// Subscriptions that were confirmed since it was switched on.
+    var confirmed: Set<FilterName> = []
+    /// Topics by the numbers that the broker has given them.
+    var aliases: [UInt16: String] = [:]
+    /// Answers that it has not given yet, and when it will.
+    var answers: [MQTT.Acknowledgement] = []
+    var answersDue = Instant.never
+    /// Deliveries of QoS 1 and 2 on this connection that it is not done with.
+    var unfinished: Set<UInt16> = []
+    /// Publications of this connection without an answer, in order.
+    var unanswered: [UInt16] = []
+    private var lastSent = Instant(milliseconds: 0)
+    /// When an answer of the broker's is overdue.
+    private var patienceEnds = Instant.never
+    /// The will of this connection, by the name of its message.
+    private var will: Int?
+
+    private var reconnectAt = Instant.never
+    private var attemptCount = 0
+    /// Connections in a row that ended as soon as it had sent something again.
+    var refusalCount = 0
+    /// When it sends again what was not answered.
+    private var resendsAt = Instant.never
+    private var asksForCleanStart = false
+    private var isStartComing = false
+    private var dueEntered = Instant.never
+    var sendCount: UInt64 = 0
+    /// What it wants to be subscribed to. It is configured so, and does not forget.
+    var wishes: [FilterName: MRT.Grade] = [:]
+
+    /// A SUBSCRIBE or UNSUBSCRIBE that has no answer.
+    struct PendingSubscription {
+        let filter: FilterName
+        /// Nil to end it.
+        let grade: MRT.Grade?
+        let askedAt: Instant
+        let fullTimesBefore: Int
+        /// For a group, the change of its members in the ledger.
+        let change: Int?
+    }
+
+    init(
+        _ index: Int, _ mqtt: MQTTHabits, _ surroundings: Surroundings,
+        _ network: SimulatedNetwork
+    ) {
+        self.index = index
+        self.mqtt = mqtt
+        self.surroundings = surroundings
+        self.network = network
+        habits = surroundings.profile.clients[index]
+        if let grade = mqtt.mailGrade { wishes[.mail] = grade }
+        if let grade = mqtt.broadcastGrade { wishes[.everybody] = grade }
+        if let filter = mqtt.sharedFilter { wishes[.share(filter)] = .durable }
+        if mqtt.isLate { wishes[.topics(Profile.allTopicsFilter)] = .once }
+    }
+
+    var isConnected: Bool { phase == .connected }
+
+    var isAtRest: Bool {
+        guard let state else { return false }
+        return state.outgoing.isEmpty && pending.isEmpty && answers.isEmpty
+            && confirmed.isSuperset(of: wishes.keys)
+    }
+
+    // MARK: Power
+
+    func powerOn() {
+        guard state == nil else { return }
+        boots += 1
+        state = mqtt.keepsRecord ? flash : MQTTSessionState()
+        for position in state!.outgoing.indices {
+            ledger.reopen(state!.outgoing[position].message)
+            // It may have been sent after it was written down.
+            state!.outgoing[position].wasSent = true
+        }
+        asksForCleanStart =
+            !mqtt.keepsRecord
+            || habits.startsClean && !surroundings.isHealing
+                && surroundings.powerRandom.happens(perTenThousand: 3_000)
+        ledger.history.note(.client(index), "switched on, \(version)")
+        start()
+    }
+
+    func powerOff() {
+        guard let state else { return }
+        ledger.history.note(.client(index), "loses its power")
+        self.state = nil
+        if let link {
+            ledger.connectionEnded(index)
+            network.clientDied(link)
+        }
+        forgetLink()
+        phase = .stopped
+        confirmed = []
+        attemptCount = 0
+        refusalCount = 0
+        let kept = mqtt.keepsRecord ? Set(flash.outgoing.map(\.message)) : []
+        for publication in state.outgoing where !kept.contains(publication.message) {
+            ledger.abandon(publication.message)
+        }
+        let off = surroundings.powerRandom.milliseconds(in: 10...30_000)
+        surroundings.enter(.clientPowered(client: index), after: off)
+    }
+
+    /// Writes its half of the session into its flash.
+    func save() { if let state { flash = state } }
+
+    /// Whether the client still has power after this step of its own.
+    func survives() -> Bool {
+        let losses = surroundings.profile.powerLosses
+        guard !surroundings.isHealing, surroundings.powerRandom.happens(perTenThousand: losses)
+        else { return state != nil }
+        powerOff()
+        return false
+    }
+
+    // MARK: Life
+
+    func start() {
+        isStartComing = false
+        guard state != nil, phase == .stopped || phase == .waiting else { return }
+        phase = .waiting
+        reconnectAt = surroundings.now
+        runOn()
+    }
+
+    func leave() {
+        guard phase == .connected, let link else { return }
+        var packet = MQTT.Disconnect(version)
+        if version == .v5 {
+            if habits.sessionExpirySeconds > 0,
+                surroundings.useRandom.happens(perTenThousand: 500)
+            {
+                packet.sessionExpirySeconds = 0
+                ledger.sessionMayEnd(index)
+            }
+            if surroundings.useRandom.happens(perTenThousand: 3_000) {
+                packet.reason = .disconnectWithWill
+            }
+        }
+        if packet.reason == .normalDisconnection { ledger.doubtWills(of: habits.device) }
+        ledger.history.note(.client(index), "leaves")
+        write(packet)
+        part(from: link)
+        comeBack()
+    }
+
+    /// Closes its connection without a word.
+    func hangUp() {
+        guard phase == .connected, let link else { return }
+        ledger.history.note(.client(index), "hangs up")
+        part(from: link)
+        comeBack()
+    }
+
+    private func part(from link: Int) {
+        ledger.connectionEnded(index)
+        network.closedByClient(link)
+        forgetLink()
+        phase = .stopped
+    }
+
+    private func comeBack() {
+        guard !isStartComing else { return }
+        isStartComing = true
+        let away =
+            switch surroundings.useRandom.below(20) {
+            case 0..<13: surroundings.useRandom.milliseconds(in: 10...5_000)
+            case 13..<18: surroundings.useRandom.milliseconds(in: 5_000...400_000)
+            default: surroundings.useRandom.milliseconds(in: 400_000...2_500_000)
+            }
+        surroundings.enter(.clientStarted(client: index), after: away)
+    }
+
+    private func forgetLink() {
+        link = nil
+        session = nil
+        incoming = WireTap()
+        for request in pending.values {
+            guard case .group(let group) = request.filter, let change = request.change else {
+                continue
+            }
+            ledger.membershipForgotten(change, in: group)
+        }
+        pending = [:]
+        aliases = [:]
+        answers = []
+        answersDue = .never
+        unfinished = []
+        unanswered = []
+        patienceEnds = .never
+        resendsAt = .never
+        will = nil
+    }
+
+    /// The connection is gone, or was never there: it tries again, after a while.
+    func retry() {
+        forgetLink()
+        phase = .waiting
+        let longest = UInt64(1_000) << UInt64(min(attemptCount, 5))
+        attemptCount += 1
+        reconnectAt = surroundings.now.advanced(
+            byMilliseconds: surroundings.useRandom.milliseconds(in: 0...longest))
+        runOn()
+    }
+
+    /// It has had enough of this connection.
+    func giveUp() {
+        guard let link else { return }
+        ledger.connectionEnded(index)
+        network.closedByClient(link)
+        retry()
+    }
+
+    func linkOpened(_ opened: Int, isAccepted: Bool) {
+        guard link == opened, state != nil else { return }
+        guard isAccepted else { return retry() }
+        ledger.mqttConnecting(index)
+        ledger.connecting(index)
+        if asksForCleanStart || version < .v5 && habits.sessionExpirySeconds == 0 {
+            ledger.sessionMayEnd(index)
+        }
+        patienceEnds = surroundings.now.advanced(bySeconds: 60)
+        writeConnect()
+        guard survives() else { return }
+        runOn()
+    }
+
+    func linkClosed(_ closed: Int) {
+        guard link == closed, state != nil else { return }
+        ledger.connectionEnded(index)
+        if phase == .connected { refusalCount += 1 }
+        retry()
+    }
+
+    private func writeConnect() {
+        var source = ByteSource()
+        var packet = MQTT.Connect(version)
+        packet.isCleanStart =
+            asksForCleanStart || version < .v5 && habits.sessionExpirySeconds == 0
+        packet.keepAliveSeconds = habits.keepAliveSeconds
+        packet.clientIdentifier = source.append("device\(habits.device)".utf8)
+        packet.userName = source.append("name".utf8)
+        packet.password = source.append(Profile.token(habits.user).utf8)
+        packet.sessionExpirySeconds = habits.sessionExpirySeconds
+        packet.receiveMaximum = habits.inboxWindow
+        packet.topicAliasMaximum = mqtt.topicAliasMaximum
+        if let order = drawWill() {
+            let delay = surroundings.useRandom.pick([0, 0, 5, 60, 400] as [UInt32])
+            let message = ledger.willAsked(
+                index, to: order.receivers, delaySeconds: version == .v5 ? delay : 0,
+                grade: order.grade)
+            let (publish, bytes) = encode(order, message)
+            var will = MQTT.Will(
+                topic: source.append(publish.topic, of: bytes),
+                payload: source.append(publish.payload, of: bytes), qos: publish.qos)
+            will.delaySeconds = delay
+            packet.will = will
+            self.will = message
+        }
+        write(packet, from: source.bytes)
+    }
+
+    private func drawWill() -> Order? {
+        guard mqtt.hasWills, !surroundings.isHealing,
+            surroundings.useRandom.happens(perTenThousand: 6_000)
+        else { return nil }
+        let user = surroundings.useRandom.below(surroundings.profile.userCount)
+        let receivers = surroundings.useRandom.pick([
+            Receivers.users([user], isList: false), .everybody,
+            .topic(surroundings.useRandom.below(Profile.topics.count)),
+        ])
+        return Order(
+            receivers: receivers,
+            grade: surroundings.useRandom.pick([.transient, .durable, .once, .once]))
+    }
+
+    /// The broker has let it in, or not.
+    func handle(_ connack: MQTT.Connack) {
+        guard phase == .connecting, let link else {
+            return ledger.accuse(.nobodyIsAtFault, "a second CONNACK", client: index)
+        }
+        guard !connack.reason.isFailure else {
+            checkFault(connack.reason)
+            return giveUp()
+        }
+        let expiry =
+            version == .v5
+            ? connack.sessionExpirySeconds ?? habits.sessionExpirySeconds
+            : habits.sessionExpirySeconds == 0
+                ? 0 : surroundings.profile.limits.sessionExpirySecondsDefault
+        if ledger.mayHaveEndedUnseen(habits.device) {
+            // It knows by its clock that its session may be over. MQTT cannot tell it that what it
+            // finds is another one, whose CONNACK was lost.
+            state!.received = []
+            confirmed = []
+        }
+        session = ledger.mqttConnected(
+            index, isPresent: connack.isSessionPresent, isStanding: network.isStanding(link),
+            expirySeconds: expiry, will: will)
+        phase = .connected
+        patienceEnds = .never
+        attemptCount = 0
+        asksForCleanStart = false
+        beginSession(isPresent: connack.isSessionPresent, Int(connack.receiveMaximum))
+        // Before 5.0 a broker that has no room closes the connection: one who sends again at once
+        // never comes to give the answers that would make room.
+        let pause = version == .v5 ? 0 : UInt64(min(refusalCount, 20)) * 500
+        resendsAt = surroundings.now.advanced(byMilliseconds: pause)
+        guard survives() else { return }
+        runOn()
+    }
+
+    /// Whether what was not answered on an earlier connection has been sent on this one.
+    var hasResent: Bool { phase == .connected && resendsAt == .never }
+
+    // MARK: Time
+
+    func timePassed() {
+        dueEntered = .never
+        guard state != nil else { return }
+        runOn()
+    }
+
+    func runOn() {
+        guard state != nil else { return }
+        let now = surroundings.now
+        if phase == .waiting, now >= reconnectAt {
+            phase = .connecting
+            reconnectAt = .never
+            link = network.open(client: index)
+        }
+        if patienceEnds <= now { return giveUp() }
+        if answersDue <= now {
+            guard giveAnswers() else { return }
+        }
+        if phase == .connected, resendsAt <= now {
+            resendsAt = .never
+            guard sendAgain() else { return }
+        }
+        if phase == .connected {
+            guard askForMissing() else { return }
+            if now >= pingDue {
+                write(MQTT.Ping(isResponse: false))
+                patienceEnds = min(
+                    patienceEnds,
+                    now.advanced(byMilliseconds: UInt64(habits.keepAliveSeconds) * 500 + 1_000))
+            }
+        }
+        enterDeadline()
+    }
+
+    private var pingDue: Instant {
+        lastSent.advanced(bySeconds: UInt64(habits.keepAliveSeconds))
+    }
+
+    private func enterDeadline() {
+        var deadline = min(reconnectAt, patienceEnds, answersDue)
+        if phase == .connected { deadline = min(deadline, pingDue, retryWishesAt, resendsAt) }
+        guard deadline < dueEntered, deadline != .never else { return }
+        dueEntered = deadline
+        surroundings.agenda.enter(
+            .clientDue(client: index), at: max(deadline, surroundings.now))
+    }
+
+    /// When it asks again for a subscription that was refused.
+    var retryWishesAt = Instant.never
+
+    /// Something has come from the broker.
+    func heard() { if phase == .connected { patienceEnds = .never } }
+
+    func write(_ packet: some WirePacket, from source: [UInt8] = []) {
+        guard let link else { return }
+        var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
+        source.withUnsafeBytes { source in
+            bytes.withUnsafeMutableBytes { bytes in
+                var writer = PacketWriter(bytes)
+                packet.write(to: &writer, from: source)
+            }
+        }
+        lastSent = surroundings.now
+        network.write(bytes[...], on: link, towards: .broker)
+    }
+
+    /// Client and broker are both ours: neither may find the other at fault.
+    func checkFault(_ reason: ReasonCode) {
+        switch reason {
+        case .malformedPacket, .protocolError, .receiveMaximumExceeded, .packetTooLarge,
+            .badUserNameOrPassword, .clientIdentifierNotValid, .unsupportedProtocolVersion,
+            .topicAliasInvalid, .payloadFormatInvalid, .implementationSpecificError:
+            ledger.accuse(.nobodyIsAtFault, "disconnected: \(reason.name)", client: index)
+        default: break
+        }
+    }
+}
+
+/// Bytes that are put together for an encoder.
+struct ByteSource {
+    private(set) var bytes: [UInt8] = []
+
+    mutating func append(_ more: some Collection<UInt8>) -> ByteRange {
+        bytes += more
+        return ByteRange(offset: bytes.count - more.count, count: more.count)
+    }
+
+    mutating func append(_ range: ByteRange, of other: [UInt8]) -> ByteRange {
+        append(other[Int(range.offset)..<range.endOffset])
+    }
+
+    mutating func append(uint16 number: UInt16) {
+        bytes += [UInt8(number >> 8), UInt8(number & 0xFF)]
+    }
+}

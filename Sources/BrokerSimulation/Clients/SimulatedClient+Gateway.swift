@@ -1,0 +1,144 @@
+// A client that is a gateway: it carries the conversations of devices over its own connection, each
+// in a channel, and knows of them no more than where a packet ends and which is the last
+// (docs/PROTOCOL.md, CHANNEL).
+
+import ClientCore
+import Primitives
+import WireFormat
+
+/// The devices that a gateway carries.
+struct Carriage {
+    /// Their links by channel.
+    var links: [UInt32: Int] = [:]
+    var channels: [Int: UInt32] = [:]
+    /// Channels without a device, on which the broker has not said its last word.
+    var ending: Set<UInt32> = []
+    /// What has come from each device and is no whole packet yet.
+    var streams: [Int: WireTap] = [:]
+
+    /// The lowest channel that is free: numbers are used again at once.
+    var freeChannel: UInt32 {
+        var channel: UInt32 = 0
+        while links[channel] != nil || ending.contains(channel) { channel += 1 }
+        return channel
+    }
+
+    mutating func remove(_ link: Int) -> UInt32? {
+        streams[link] = nil
+        guard let channel = channels.removeValue(forKey: link) else { return nil }
+        links[channel] = nil
+        return channel
+    }
+}
+
+extension SimulatedClient {
+    // MARK: Devices
+
+    /// A device wants to be carried. False where there is no connection that could.
+    func takeDevice(_ deviceLink: Int) -> Bool {
+        guard isConnected, let link else { return false }
+        let channel = carriage.freeChannel
+        carriage.links[channel] = deviceLink
+        carriage.channels[deviceLink] = channel
+        carriage.streams[deviceLink] = WireTap()
+        network.carried(deviceLink, over: link)
+        let device = network.links[deviceLink].client
+        ledger.carriers[device] = index
+        ledger.history.note(.client(index), "carries client \(device) in channel \(channel)")
+        return true
+    }
+
+    /// Bytes come from a device.
+    func carry(_ bytes: [UInt8], from deviceLink: Int) {
+        guard isConnected, !bytes.isEmpty, let channel = carriage.channels[deviceLink] else {
+            return
+        }
+        var packets: [[UInt8]] = []
+        _ = carriage.streams[deviceLink]!.take(bytes) { frame, body in
+            packets.append(Carriage.packet(frame, body))
+        }
+        for packet in packets { write(packet, in: channel) }
+        if survives() { runOn() }
+    }
+
+    /// A device is gone. Where it has not said so itself its gateway does.
+    func loseDevice(_ deviceLink: Int) {
+        guard let channel = carriage.remove(deviceLink) else { return }
+        carriage.ending.insert(channel)
+        guard isConnected else { return }
+        let lost = MRT.ClientDisconnect(reason: .unspecifiedError)
+        var packet = [UInt8](repeating: 0, count: lost.encodedByteCount)
+        packet.withUnsafeMutableBytes { bytes in
+            var writer = PacketWriter(bytes)
+            lost.write(to: &writer)
+        }
+        write(packet, in: channel)
+        runOn()
+    }
+
+    /// Its own connection is gone, or its power: its devices are told, or find out.
+    func dropDevices(_ drop: (Int) -> Void) {
+        for link in carriage.channels.keys.sorted() { drop(link) }
+        carriage = Carriage()
+    }
+
+    // MARK: Packets
+
+    /// A packet of the broker's for a device.
+    func deliver(_ channel: MRT.Channel) {
+        let whole = bytes(through: channel.inner.endOffset)
+        let packet = Array(channel.inner.bytes(in: whole))
+        let isLast = packet.withUnsafeBytes { Carriage.isLast($0) }
+        if isLast { carriage.ending.remove(channel.channel) }
+        guard let deviceLink = carriage.links[channel.channel] else { return }
+        network.write(packet[...], on: deviceLink, towards: .client)
+        guard isLast else { return }
+        _ = carriage.remove(deviceLink)
+        network.closedByBroker(deviceLink)
+    }
+
+    private func write(_ packet: [UInt8], in channel: UInt32) {
+        guard let link else { return }
+        let wrapped = MRT.Channel(
+            channel: channel, inner: ByteRange(offset: 0, count: packet.count))
+        var bytes = [UInt8](repeating: 0, count: wrapped.encodedByteCount)
+        packet.withUnsafeBytes { packet in
+            bytes.withUnsafeMutableBytes { bytes in
+                var writer = PacketWriter(bytes)
+                wrapped.write(to: &writer, from: packet)
+            }
+        }
+        network.write(bytes[...], on: link, towards: .broker)
+    }
+}
+
+extension Carriage {
+    /// A packet as it stood in its stream.
+    fileprivate static func packet(
+        _ frame: PacketFrame, _ body: UnsafeRawBufferPointer
+    ) -> [UInt8] {
+        var packet = [UInt8](repeating: 0, count: frame.byteCount)
+        packet.withUnsafeMutableBytes { bytes in
+            var writer = PacketWriter(bytes)
+            writer.write(
+                typeAndFlags: frame.type << 4 | frame.flags, bodyByteCount: body.count)
+            writer.write(bytes: body)
+        }
+        return packet
+    }
+
+    /// Whether nothing of the broker's follows a packet on its channel.
+    fileprivate static func isLast(_ packet: UnsafeRawBufferPointer) -> Bool {
+        guard case .packet(let frame) = PacketFrame.next(in: packet, at: 0, packetMaximum: .max)
+        else { return false }
+        switch MRT.PacketType(rawValue: frame.type) {
+        case .disconnect: return true
+        case .connack:
+            guard case .refused? = try? MRT.Connack(body: frame.body.bytes(in: packet)) else {
+                return false
+            }
+            return true
+        default: return false
+        }
+    }
+}

@@ -1,0 +1,228 @@
+// What the book knows of MQTT clients: their sessions, which have no name on the wire, and how
+// often a message may reach them.
+
+import Primitives
+import WireFormat
+
+extension Ledger {
+    func isMQTT(_ session: Int) -> Bool {
+        profile.clients.contains { $0.device == sessions[session].device && $0.mqtt != nil }
+    }
+
+    // MARK: Sessions
+
+    /// A client is about to write CONNECT, which takes the place of its will. One that was lost for
+    /// long enough has been sent by now.
+    func mqttConnecting(_ client: Int) {
+        let device = profile.clients[client].device
+        guard devices[device].attempts == 0 else { return }
+        for message in wills.keys.sorted() {
+            let will = wills[message]!
+            guard will.device == device, will.isConfirmed, !will.isOver, !will.isDoubtful,
+                let lost = will.lostSince, mustHaveSent(will, lost)
+            else { continue }
+            mustBeThere(message, lost, devices[device].session)
+        }
+    }
+
+    /// A client sees CONNACK. Returns the session.
+    ///
+    /// - Parameter will: the name of the will's message that came with CONNECT.
+    func mqttConnected(
+        _ client: Int, isPresent: Bool, isStanding: Bool, expirySeconds: UInt32, will: Int?
+    ) -> Int {
+        let device = profile.clients[client].device
+        let known = devices[device].session
+        let isKnown = isPresent && known != nil && !mayHaveEndedUnseen(device)
+        // The broker tells no epoch: the book gives each session one of its own.
+        let epoch = isKnown ? sessions[known!].epoch : UInt64(sessions.count + 1)
+        let session = connected(
+            client, epoch: epoch, isPresent: isPresent, isStanding: isStanding, hasWill: nil,
+            expirySeconds: expirySeconds)
+        if let will {
+            willAnswered(will, .success, client: client)
+        } else {
+            for message in wills.keys where wills[message]!.device == device {
+                wills[message]!.isOver = true
+            }
+        }
+        return session
+    }
+
+    /// Whether the session that a client finds may be one whose CONNACK it has never seen, because
+    /// its own had ended.
+    func mayHaveEndedUnseen(_ device: Int) -> Bool {
+        let fact = devices[device]
+        guard fact.attempts > 1 else { return false }
+        if fact.mayEnd { return true }
+        guard let end = fact.lastEnd, fact.expirySeconds != .max else { return false }
+        return now >= end.advanced(bySeconds: UInt64(fact.expirySeconds))
+    }
+
+    /// A client begins to write a publication.
+    func attempted(_ message: Int) {
+        sends[message].attemptCount += 1
+        let count = sends[message].attemptCount
+        if count > 1 { history.note(.message(message), "sent again, for the \(count)th time") }
+    }
+
+    // MARK: Counts
+
+    /// How often a send may have become a message of the broker's.
+    func sendMaximum(_ send: SendFact) -> Int {
+        guard send.isWill else { return max(send.attemptCount, 1) }
+        // A will that the store had no room for is sent again later, and once more if the store is
+        // still full then.
+        let fillings = max(fullTimes - send.fullTimesBefore, isStoreFull ? 1 : 0)
+        return 1 + deaths - send.deathsBefore + send.forgetfulness + 2 * fillings
+    }
+
+    /// How many messages may have been left to a session by others of its user's that had them too.
+    func inheritedMaximum(_ user: Int) -> Int {
+        guard mqttUsers.contains(user) else { return 0 }
+        let count = devices.filter { $0.user == user }
+        return count.count > 1 ? max(count.reduce(0) { $0 + $1.sessionCount } - 1, 0) : 0
+    }
+
+    /// How often one message may come to a session: by its subscriptions, by each it shares, and
+    /// from sessions of its user's that have ended.
+    private func copyMaximum(_ message: Int, _ session: Int) -> Int {
+        let device = sessions[session].device
+        let inherited = inheritedMaximum(devices[device].user)
+        guard case .topic(let topic) = sends[message].receivers else { return 1 + inherited }
+        let filters = devices[device].filtersAskedFor.keys
+        let plain = filters.contains { Ledger.matches(topic, $0) } ? 1 : 0
+        return max(1, plain + filters.count { Ledger.matches(topic, share: $0) }) + inherited
+    }
+
+    /// Whether a message may have come to a session by a shared subscription.
+    func mayShare(_ message: Int, _ session: Int) -> Bool {
+        guard case .topic(let topic) = sends[message].receivers else { return false }
+        return devices[sessions[session].device].filtersAskedFor.keys.contains {
+            Ledger.matches(topic, share: $0)
+        }
+    }
+
+    /// An MQTT client has processed a message.
+    func checkMQTTCount(
+        _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int
+    ) {
+        let receipt = Receipt(session: session, client: client, message: message)
+        var fact = receipts[receipt] ?? ReceiptFact()
+        let send = sends[message]
+        let copies = copyMaximum(message, session)
+        switch received.grade {
+        case .transient:
+            fact.transientCount += 1
+            let isResend =
+                send.grade != .transient
+                && (deaths > send.deathsBefore || send.forgetfulness > 0
+                    || mayHaveLackedRoom(send) || send.attemptCount > 1)
+            if fact.transientCount > copies, !isResend {
+                accuse(
+                    .transientIsNotRepeated, "received \(fact.transientCount) times",
+                    message: message, client: client)
+            }
+        case .durable:
+            if !received.isRepeated { fact.firstCount += 1 }
+            checkDurable(fact, copies, send, message, client, session)
+        case .once:
+            fact.count += 1
+            if fact.count > copies * (1 + send.forgetfulness) {
+                accuse(
+                    .onceIsOnce, "received \(fact.count) times", message: message,
+                    client: client)
+            }
+        }
+        receipts[receipt] = fact
+    }
+
+    private func checkDurable(
+        _ fact: ReceiptFact, _ copies: Int, _ send: SendFact, _ message: Int, _ client: Int,
+        _ session: Int
+    ) {
+        // What a sharer has not acknowledged may come back to it by way of another.
+        if mayShare(message, session) { return }
+        let fillings = max(fullTimes - send.fullTimesBefore, isStoreFull ? 1 : 0)
+        let maximum =
+            send.isMQTT || send.isWill
+            ? sendMaximum(send) : 1 + deaths - send.deathsBefore + send.forgetfulness + fillings
+        if fact.firstCount > copies * maximum {
+            accuse(
+                .repetitionIsFlagged,
+                "received \(fact.firstCount) times as if it were the first, for \(maximum) sends",
+                message: message, client: client)
+        }
+    }
+
+    // MARK: Settlement
+
+    /// Whether an MQTT session had a subscription from before a send until after its result.
+    func holds(
+        _ filter: FilterName, _ session: SessionFact, _ send: SendFact,
+        _ outcome: SendFact.Outcome
+    ) -> Bool {
+        guard let fact = session.filters[filter], fact.grade != .transient,
+            fact.confirmedAt <= send.issuedAt, fact.endedAt >= outcome.at
+        else { return false }
+        guard case .group(let group) = filter else { return true }
+        return !mayHaveLeft(
+            devices[session.device].user, group, since: fact.askedAt, through: outcome.at)
+    }
+
+    /// MQTT has no word for receivers of many that were refused because there was no room.
+    func isRefusedUntold(_ send: SendFact, _ outcome: SendFact.Outcome) -> Bool {
+        guard send.isMQTT, outcome.mayHaveLackedRoom else { return false }
+        guard case .users(let users, _) = send.receivers, users.count == 1 else { return true }
+        return devices.count { $0.user == users[0] } > 1
+    }
+
+    /// Of those who share a filter somebody has to have what was acknowledged, as long as none of
+    /// them has gone with what was given to it.
+    func settleShares() {
+        for message in sends.indices {
+            let send = sends[message]
+            guard case .topic(let topic) = send.receivers, send.grade != .transient,
+                send.expirySeconds == 0, !send.isClearing, let outcome = send.outcome,
+                !outcome.reason.isFailure, !isRefusedUntold(send, outcome),
+                outcome.refusedCount == 0, !outcome.mayHaveLackedRoom
+            else { continue }
+            for filter in Profile.filters.indices {
+                let share = FilterName.share(filter)
+                guard Ledger.matches(topic, share: share), isShared(share, send, outcome),
+                    !hasSharer(of: share, with: message)
+                else { continue }
+                accuse(
+                    .acknowledgedIsKept,
+                    "acknowledged, and none of those who share "
+                        + "\(Profile.filters[filter]) has it", message: message)
+            }
+        }
+    }
+
+    /// Whether somebody shared a filter all the time, and whoever may have has lasted.
+    private func isShared(
+        _ share: FilterName, _ send: SendFact, _ outcome: SendFact.Outcome
+    ) -> Bool {
+        let isHeld = sessions.contains {
+            $0.isLasting && $0.lastSeen == .never && holds(share, $0, send, outcome)
+        }
+        // A session that somebody may have had and lost, without a word of its subscription.
+        let mayBeGone = devices.contains { device in
+            guard let asked = device.filtersAskedFor[share], asked <= outcome.at else {
+                return false
+            }
+            guard let session = device.session else { return true }
+            return sessions[session].lastSeen != .never || !sessions[session].isLasting
+                || sessions[session].firstSeen > send.issuedAt
+                || sessions[session].filters[share]?.grade == .transient
+        }
+        return isHeld && !mayBeGone
+    }
+
+    private func hasSharer(of share: FilterName, with message: Int) -> Bool {
+        sessions.contains {
+            devices[$0.device].filtersAskedFor[share] != nil && $0.received.contains(message)
+        }
+    }
+}

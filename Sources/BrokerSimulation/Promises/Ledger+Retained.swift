@@ -1,0 +1,111 @@
+// Retained messages (MQTT 3.3.1.3): a new subscription gets the last one of each topic it matches.
+// Which is the last cannot be told where publications overlap, so that the book asks only whether
+// one is certainly not, and whether one of those has come that may have been.
+
+import Primitives
+import WireFormat
+
+extension Ledger {
+    /// How long a publication that nobody waits for may be under way.
+    private static let strayMilliseconds: UInt64 = 60_000
+
+    /// A client publishes a message that is to be kept.
+    func retaining(_ message: Int) {
+        guard case .topic(let topic) = sends[message].receivers else { return }
+        retained[topic, default: []].append(message)
+    }
+
+    /// A message arrives because it was retained.
+    func receivedRetained(_ received: ReceivedMessage, session: Int, client: Int) {
+        guard let message = received.message, message < sends.count,
+            case .topic(let topic) = sends[message].receivers, sends[message].isRetained,
+            received.topic == Profile.topics[topic]
+        else {
+            return accuse(.lastIsRetained, "a retained message that nobody kept", client: client)
+        }
+        history.note(.message(message), "client \(client) has it, as it was retained")
+        sessions[session].retainedReceived.insert(message)
+        guard let asked = firstAsked(for: topic, session) else {
+            return accuse(
+                .lastIsRetained, "on a topic that nobody subscribes to", message: message,
+                client: client)
+        }
+        if let later = successor(of: message, before: asked) {
+            accuse(
+                .lastIsRetained, "message \(later) had taken its place before the subscription",
+                message: message, client: client)
+        }
+    }
+
+    /// When a session first asked for something that matches a topic. What earlier sessions of its
+    /// user left behind may be in its queue.
+    private func firstAsked(for topic: Int, _ session: Int) -> Instant? {
+        let user = devices[sessions[session].device].user
+        return devices.filter { $0.user == user }.flatMap { device in
+            device.filtersAskedFor.filter { Ledger.matches(topic, $0.key) }.map(\.value)
+        }.min()
+    }
+
+    /// A later retained message of the same topic that certainly took the place of one.
+    private func successor(of message: Int, before time: Instant) -> Int? {
+        guard case .topic(let topic) = sends[message].receivers else { return nil }
+        let end = lastEffect(of: message)
+        return retained[topic]!.first { other in
+            guard let outcome = sends[other].outcome, !outcome.reason.isFailure else {
+                return false
+            }
+            return sends[other].issuedAt > end && outcome.at <= time
+        }
+    }
+
+    /// When a publication can take effect for the last time.
+    private func lastEffect(of message: Int) -> Instant {
+        let send = sends[message]
+        if send.grade == .transient {
+            return send.issuedAt.advanced(byMilliseconds: Ledger.strayMilliseconds)
+        }
+        return send.closedAt ?? .never
+    }
+
+    // MARK: Settlement
+
+    func settleRetained() {
+        for session in sessions.indices
+        where sessions[session].lastSeen == .never && sessions[session].isLasting
+            && isMQTT(session)
+        {
+            for (filter, fact) in sessions[session].filters.sorted(by: { "\($0.key)" < "\($1.key)" }
+            )
+            where fact.endedAt == .never && fact.grade != .transient {
+                for topic in retained.keys.sorted() where Ledger.matches(topic, filter) {
+                    settleRetained(topic, fact, session)
+                }
+            }
+        }
+    }
+
+    private func settleRetained(_ topic: Int, _ fact: FilterFact, _ session: Int) {
+        // Where there was no room nobody is told.
+        if profile.hasSmallQueues || fullTimes > fact.fullTimesBefore || isStoreFull { return }
+        let candidates = retained[topic]!.filter {
+            sends[$0].issuedAt <= fact.confirmedAt
+                && successor(of: $0, before: fact.askedAt) == nil
+        }
+        let isCertain = candidates.contains {
+            guard let outcome = sends[$0].outcome else { return false }
+            return !outcome.reason.isFailure && outcome.at <= fact.askedAt
+        }
+        let isPlain = candidates.allSatisfy {
+            !sends[$0].isClearing && sends[$0].grade != .transient && sends[$0].expirySeconds == 0
+        }
+        guard isCertain, isPlain else { return }
+        let has = sessions[session].retainedReceived.union(sessions[session].received)
+        if !candidates.contains(where: has.contains) {
+            accuse(
+                .lastIsRetained,
+                "a subscription did not get the retained message of \(Profile.topics[topic])",
+                message: candidates.last!,
+                client: profile.clients.firstIndex { $0.device == sessions[session].device })
+        }
+    }
+}
