@@ -44,6 +44,7 @@ extension Bridge {
             acknowledgeCompleted(now)
             noteChange()
         }
+        staleDeadline = now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
         if martlet == nil {
             if inward.isMissingAny {
                 recoveryDeadline = now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
@@ -62,6 +63,7 @@ extension Bridge {
         terms = nil
         foreignRequest = nil
         recoveryDeadline = .never
+        staleDeadline = .never
         inward.connectionLost()
         add(.hangUpForeign)
     }
@@ -121,6 +123,7 @@ extension Bridge {
         if let entry = inward.known(message, digest: digest) {
             totals.repeated += 1
             inward.expectAnswer(message.packetIdentifier, message.qos)
+            inward.update(message.packetIdentifier) { $0.isStale = false }
             if case .missing(let number) = entry.phase { find(message, number, now) }
             answerInward(now)
             return
@@ -307,7 +310,9 @@ extension Bridge {
             foreign.acknowledge(.puback, identifier, now: now)
             inward.forget(identifier)
         }
-        while let identifier = inward.nextAnswer(.exactlyOnce) {
+        while inward.unreleasedCount < BridgeLimits.unreleasedMaximum,
+            let identifier = inward.nextAnswer(.exactlyOnce)
+        {
             foreign.acknowledge(.pubrec, identifier, now: now)
         }
     }
@@ -320,6 +325,7 @@ extension Bridge {
         }
         foreign.acknowledge(
             .pubcomp, identifier, isKnown ? .success : .packetIdentifierNotFound, now: now)
+        answerInward(now)
     }
 }
 

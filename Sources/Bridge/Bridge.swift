@@ -60,6 +60,8 @@ struct Bridge: ~Copyable {
     /// Until when what the other broker has not acknowledged may come again; `never` before it is
     /// connected.
     var recoveryDeadline = Instant.never
+    /// When what the other broker has not repeated since it is connected is over.
+    var staleDeadline = Instant.never
     var nextRetry = Instant.never
     var nextUnmatchedLine = Instant(milliseconds: 0)
     private var nextTotals = Instant.never
@@ -179,6 +181,13 @@ struct Bridge: ~Copyable {
         foreign.timePassed(now: now)
         martlet?.machine.timePassed(now: now)
         if now >= recoveryDeadline, martlet == nil { startMartlet(now) }
+        if now >= staleDeadline {
+            // While nothing is read, a repetition may still be on its way.
+            staleDeadline =
+                foreign.isReadingPaused
+                ? now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds) : .never
+            if !foreign.isReadingPaused, inward.forgetStale() { noteChange() }
+        }
         takeForeignEvents(now)
         takeMartletEvents(now)
         pumpInward(now)
@@ -191,7 +200,8 @@ struct Bridge: ~Copyable {
     }
 
     /// More waits than a broker that holds to the window can have sent.
-    var wantsPause: Bool { inward.entries.count > 4 * settings.foreign.inFlightMaximum }
+    /// Only what waits for Martlet counts: what waits for PUBREL ends by reading.
+    var wantsPause: Bool { inward.openCount > 4 * settings.foreign.inFlightMaximum }
 
     private mutating func leave(_ now: Instant) {
         hasLeft = true
@@ -203,7 +213,7 @@ struct Bridge: ~Copyable {
     private mutating func logTotals() { log("totals", totals.line) }
 
     var nextDeadline: Instant {
-        var deadline = min(foreign.nextDeadline, nextRetry, nextTotals)
+        var deadline = min(foreign.nextDeadline, nextRetry, nextTotals, staleDeadline)
         if let martlet {
             deadline = min(deadline, martlet.machine.nextDeadline)
         } else {

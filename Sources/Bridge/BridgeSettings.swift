@@ -73,6 +73,9 @@ public enum BridgeLimits {
     /// A broker sends what has no answer at once when its client is back. What it does not send for
     /// so long, it does not have any more.
     static let recoveryMilliseconds: UInt64 = 30_000
+    /// Publications of QoS 2 that were answered and wait for PUBREL; with more, answers wait.
+    /// Mosquitto does not count them in its window. Each is 19 bytes of the record.
+    static let unreleasedMaximum = 4_096
     /// Between two attempts of a message that was refused for now: at first, and at most.
     static let retryMillisecondsMinimum: UInt64 = 500
     static let retryMillisecondsMaximum: UInt64 = 30_000

@@ -31,6 +31,8 @@ struct InwardEntry {
     var place: UInt64 = 0
     var attemptCount: UInt64 = 0
     var isDeadLetter = false
+    /// Of an earlier connection, and not repeated on this one.
+    var isStale = false
 
     var number: UInt64? {
         switch phase {
@@ -56,7 +58,8 @@ struct InwardLedger {
         for note in notes {
             entries[note.packetIdentifier] = InwardEntry(
                 packetIdentifier: note.packetIdentifier, qos: .exactlyOnce, digest: note.digest,
-                phase: note.isSettled ? .settled : .missing(number: note.number))
+                phase: note.isSettled ? .settled : .missing(number: note.number),
+                isStale: true)
         }
     }
 
@@ -78,6 +81,12 @@ struct InwardLedger {
     }
 
     var sentCount: Int { identifiers.count }
+    /// Those that Martlet has not answered for good.
+    var openCount: Int { waiting.count + identifiers.count }
+    /// Those that are not to be answered on this connection: of QoS 2, they wait for PUBREL.
+    var unreleasedCount: Int {
+        entries.count - unanswered.values.reduce(0) { $0 + $1.count }
+    }
     var isMissingAny: Bool {
         entries.values.contains { if case .missing = $0.phase { true } else { false } }
     }
@@ -162,6 +171,15 @@ struct InwardLedger {
         unanswered = [:]
         for identifier in waiting { entries[identifier] = nil }
         waiting = []
+        for identifier in entries.keys { entries[identifier]!.isStale = true }
+    }
+
+    /// What was over for the other broker before it said so: it would have been repeated by now.
+    /// True where there was some.
+    mutating func forgetStale() -> Bool {
+        let stale = entries.values.filter { $0.isStale && $0.phase == .settled }
+        for entry in stale { forget(entry.packetIdentifier) }
+        return !stale.isEmpty
     }
 
     /// The other broker has forgotten everything.
