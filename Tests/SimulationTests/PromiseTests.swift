@@ -90,6 +90,7 @@ import Testing
         .forgottenRetained: 21,
         .keptRetained: 92,
         .leaverLosesShare: 40,
+        .lateIdentifier: 9,
         .crossedChannels: 11,
         .gatewayEndsWills: 1,
     ]
