@@ -37,6 +37,7 @@ extension EndToEndTests {
             try await bridge.waitForSubscriptions("mqtt", "martlet")
             let sub = try await mosquitto.subscriber(
                 "-t", "martlet/#", "-t", "groups/#", "-t", "all/#", "-t", "set/#", "-t", "back/#")
+            defer { sub.signal(SIGKILL) }
 
             try await mosquitto.publish("plant/7/temp", "20,5 °C", qos: 1)
             let reading = try await sensor.nextMessage()
@@ -193,6 +194,7 @@ extension EndToEndTests {
                     ] + words)
             }
             let sub = try client("sub", "-d")
+            defer { sub.signal(SIGKILL) }
             _ = try await sub.line(with: "Subscribed")
             try await bob.send(OutgoingMessage(to: .user("gate"), text: "flown", grade: .once))
             _ = try await sub.line(with: "flown")
