@@ -62,7 +62,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
 
     private let settings: BridgeSettings
     private let control: BridgeControl
-    private var bridge: Bridge
+    private var bridge: MessageBridge
     private var file: RecordFile
     private var foreign: ConnectionID?
     private var martlet: ConnectionID?
@@ -81,7 +81,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     ) {
         self.settings = settings
         self.control = control
-        bridge = Bridge(
+        bridge = MessageBridge(
             settings, stored: file.stored, jitterSeed: .random(in: 0...(.max)),
             freshEpoch: .random(in: 1...(.max)))
         self.file = file

@@ -57,8 +57,8 @@ enum CompareOption: String, OptionRules {
           }
 
         Built in: floor, martlet (in mrt), martlet-mqtt311, martlet-mqtt5, mosquitto, nats, flashmq;
-        those that are not installed are left out. Exit codes: 0, 1 command line or file, 2 a load lost,
-        doubled or disordered a message.
+        those that are not installed are left out. Exit codes: 0, 1 command line or file, 2 a load
+        lost, doubled or disordered a message.
         """
 }
 

@@ -94,13 +94,15 @@ struct Interval {
         return Double(last.cpuNanoseconds - first.cpuNanoseconds) / 1e9 / seconds
     }
 
-    /// Bytes that the broker had written to the disk per operation; nil where they were not measured.
+    /// Bytes that the broker had written to the disk per operation; nil where they were not
+    /// measured.
     var writtenPerOperation: Double? {
         guard count > 0, let first = start.broker, let last = end.broker else { return nil }
         return Double(last.writtenBytes - first.writtenBytes) / Double(count)
     }
 
-    /// Bytes of its own memory that the broker holds per operation; nil where they were not measured.
+    /// Bytes of its own memory that the broker holds per operation; nil where they were not
+    /// measured.
     var heldPerOperation: Double? {
         guard count > 0, let first = start.broker, let last = end.broker else { return nil }
         return (Double(last.anonymousBytes) - Double(first.anonymousBytes)) / Double(count)

@@ -128,10 +128,10 @@ enum OwnLimits {
         }
     }
 
-    /// What stands in the way of connects besides the broker: ports of earlier runs, which the kernel
-    /// keeps for a minute. While many are taken it looks long for a free one, at every connect; and a
-    /// connect from one whose other end still remembers it is answered only when it is repeated, after
-    /// 1, 3 and 7 seconds. Empty where that is not so.
+    /// What stands in the way of connects besides the broker: ports of earlier runs, which the
+    /// kernel keeps for a minute. While many are taken it looks long for a free one, at every
+    /// connect; and a connect from one whose other end still remembers it is answered only when it
+    /// is repeated, after 1, 3 and 7 seconds. Empty where that is not so.
     static func explainWaiting(clients: Int) -> String {
         guard let ports = localPorts, let taken = waitingPorts, taken + clients > ports / 2 else {
             return ""
@@ -147,7 +147,8 @@ enum OwnLimits {
         return bounds.count == 2 ? bounds[1] - bounds[0] + 1 : nil
     }
 
-    /// Connections of all addresses in TIME_WAIT: "TCP: inuse 60 orphan 0 tw 15017 alloc 102 mem 218".
+    /// Connections of all addresses in TIME_WAIT: "TCP: inuse 60 orphan 0 tw 15017 alloc 102 mem
+    /// 218".
     private static var waitingPorts: Int? {
         let words = ProcFile.text("/proc/net/sockstat")?.split { $0.isWhitespace } ?? []
         guard let name = words.firstIndex(of: "tw"), name + 1 < words.count else { return nil }

@@ -1,6 +1,6 @@
 // The least that a durable message can cost: the rows that stand for it, put into LMDB by the least
-// code, and the commits that sync them. No connections, no sessions, no limits. What `compare` calls
-// the floor of an `offline` load.
+// code, and the commits that sync them. No connections, no sessions, no limits. What `compare`
+// calls the floor of an `offline` load.
 
 import CLMDB
 import Glibc
@@ -11,8 +11,8 @@ struct StoreFloor: ~Copyable {
     private let messages: MDB_dbi
     private let entries: MDB_dbi
 
-    /// What Martlet keeps beside a payload: the checksums and counts of a row, the head of a message
-    /// and its sender's name; and the value of a queue's entry.
+    /// What Martlet keeps beside a payload: the checksums and counts of a row, the head of a
+    /// message and its sender's name; and the value of a queue's entry.
     private static let bodyOverheadByteCount = 48
     private static let entryByteCount = 36
     /// Address space, of which only what is used costs anything.

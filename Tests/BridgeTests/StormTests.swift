@@ -26,7 +26,7 @@ private struct SeededRandom {
 /// Everything of one run.
 private struct Storm: ~Copyable {
     private let settings: BridgeSettings
-    private var bridge: Bridge
+    private var bridge: MessageBridge
     /// What is on the bridge's disk.
     private var disk: BridgeRecord?
     private var foreign = ForeignModel()
@@ -58,7 +58,7 @@ private struct Storm: ~Copyable {
               toMqtt: [{ from: { inbox: "*" }, to: "out/{from}" }] }
             """
         settings = try BridgeFile.settings(text: Array(text.utf8), path: "f", token: nil)
-        bridge = Bridge(settings, stored: nil, jitterSeed: seed, freshEpoch: seed | 1)
+        bridge = MessageBridge(settings, stored: nil, jitterSeed: seed, freshEpoch: seed | 1)
         bridge.start(now: now)
     }
 
@@ -190,7 +190,7 @@ private struct Storm: ~Copyable {
         hangUpForeign()
         hangUpMartlet()
         let seed = random.next()
-        bridge = Bridge(settings, stored: disk, jitterSeed: seed, freshEpoch: seed | 1)
+        bridge = MessageBridge(settings, stored: disk, jitterSeed: seed, freshEpoch: seed | 1)
         bridge.start(now: now)
     }
 

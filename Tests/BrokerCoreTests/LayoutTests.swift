@@ -5,9 +5,9 @@ import Testing
 
 @Suite struct `Records of a session` {
     @Test func `have no room for what is not there`() {
-        #expect(MemoryLayout<Session>.stride == 208)
+        #expect(MemoryLayout<Session>.stride == 224)
         #expect(MemoryLayout<User>.stride == 64)
-        #expect(MemoryLayout<BrokerCore.Attachment>.stride == 136)
+        #expect(MemoryLayout<BrokerCore.Attachment>.stride == 144)
         #expect(MemoryLayout<Access>.stride == 48)
     }
 }

@@ -1,5 +1,5 @@
-// Clients that come, say something and go: half of them say good-bye, of the others the broker sends
-// the will.
+// Clients that come, say something and go: half of them say good-bye, of the others the broker
+// sends the will.
 
 import Foundation
 import Synchronization

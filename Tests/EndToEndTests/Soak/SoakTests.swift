@@ -1,5 +1,6 @@
-// Hours of everyday life in one go: steady traffic of all kinds, lines that break, devices that sleep,
-// clients that come and vanish, a restart, a crash. Nothing may be lost, and nothing may grow.
+// Hours of everyday life in one go: steady traffic of all kinds, lines that break, devices that
+// sleep, clients that come and vanish, a restart, a crash. Nothing may be lost, and nothing may
+// grow.
 
 import Foundation
 import MartletClient
@@ -47,7 +48,8 @@ extension EndToEndTests {
             let bound = first.anonymousKilobytes * 11 / 10 + 2_048
             let largest = settled.map(\.anonymousKilobytes).max()!
             #expect(largest <= bound, "\(first.anonymousKilobytes) KiB grew to \(largest)")
-            // Connections that come and go at any moment: those of the link, twice, and of the churn.
+            // Connections that come and go at any moment: those of the link, twice, and of the
+            // churn.
             let descriptors = settled.map(\.descriptorCount)
             #expect(descriptors.max()! - descriptors.min()! <= 16, "\(descriptors)")
         }
@@ -175,7 +177,8 @@ private final class Soak {
             milliseconds: takeLatencies())
     }
 
-    /// Before the broker's end: whose will has to come is certain for those only who were gone before.
+    /// Before the broker's end: whose will has to come is certain for those only who were gone
+    /// before.
     func quiet() async throws {
         try await churn.pause()
         try await wills()

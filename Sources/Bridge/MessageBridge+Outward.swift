@@ -5,7 +5,7 @@ import ClientCore
 import Primitives
 import WireFormat
 
-extension Bridge {
+extension MessageBridge {
     // MARK: - Martlet's session
 
     mutating func takeMartletEvents(_ now: Instant) {

@@ -25,7 +25,7 @@ enum BridgeEffect: Equatable {
     case fail(String)
 }
 
-struct Bridge: ~Copyable {
+struct MessageBridge: ~Copyable {
     let settings: BridgeSettings
     var rules: RuleBook { settings.rules }
     private let jitterSeed: UInt64

@@ -5,7 +5,7 @@ import ClientCore
 import Primitives
 import WireFormat
 
-extension Bridge {
+extension MessageBridge {
     // MARK: - The other broker's session
 
     mutating func takeForeignEvents(_ now: Instant) {
