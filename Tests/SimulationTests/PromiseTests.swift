@@ -55,6 +55,7 @@ import Testing
         .skippedLoad: 1,
         .steppedClock: 21,
         .reusedInboxNumber: 3,
+        .repeatedWill: 4,
         .lostWill: 6,
         .keptMember: 45,
         .lostMember: 4,

@@ -229,6 +229,9 @@ final class Simulation {
         for client in clients where !isMain(client.index) { client.powerOff() }
     }
 
+    /// A little longer than a device has to come back after a restart, before its will is sent.
+    private var graceEnds: Instant { ledger.brokerUpSince.advanced(bySeconds: 100) }
+
     /// Two hours: sixty of the longest waits before a reconnect.
     private static let healingSeconds: UInt64 = 7_200
     /// Many times what any run needs; it ends those in which time stands still.
@@ -241,7 +244,8 @@ final class Simulation {
             ledger.accuse(.allComesToRest, whatIsLeft() ?? "the probe")
             return
         }
-        guard whatIsLeft() == nil else { return }
+        // What a broker does by itself after a restart, as sending wills, it has done by then.
+        guard whatIsLeft() == nil, surroundings.now >= graceEnds else { return }
         if probe == nil {
             sendProbe()
         } else {
