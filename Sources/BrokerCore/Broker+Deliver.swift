@@ -84,15 +84,14 @@ extension Broker {
             {
                 continue
             }
-            var state = subscriber.state(grade: .transient, isRetained: message.isRetained)
-            if state.subscriptionIdentifier == EntryState.severalIdentifiers {
-                state = listingIdentifiers(
-                    state, of: subscriber.session, message.block,
-                    in: &effects[subscriber.connection.lane])
+            if subscriber.subscriptionIdentifier == EntryState.severalIdentifiers {
+                deliverListingIdentifiers(message, to: subscriber, &effects)
+            } else {
+                effects[subscriber.connection.lane].deliver(
+                    stamp: message.stamp, block: message.block, deadline: message.deadline,
+                    to: subscriber.connection, subscriber.dialect,
+                    state: subscriber.state(grade: .transient, isRetained: message.isRetained))
             }
-            effects[subscriber.connection.lane].deliver(
-                stamp: message.stamp, block: message.block, deadline: message.deadline,
-                to: subscriber.connection, subscriber.dialect, state: state)
             delivered += 1
         }
         return delivered

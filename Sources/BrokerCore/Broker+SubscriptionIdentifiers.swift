@@ -5,6 +5,21 @@
 import Primitives
 
 extension Broker {
+    /// The rare delivery of a fan-out that several subscriptions with identifiers bring. Apart from
+    /// the others, which then keep their state in registers.
+    @inline(never)
+    func deliverListingIdentifiers(
+        _ message: TransientMessage, to subscriber: Subscriber, _ effects: inout Effects
+    ) {
+        let lane = subscriber.connection.lane
+        let state = listingIdentifiers(
+            subscriber.state(grade: .transient, isRetained: message.isRetained),
+            of: subscriber.session, message.block, in: &effects[lane])
+        effects[lane].deliver(
+            stamp: message.stamp, block: message.block, deadline: message.deadline,
+            to: subscriber.connection, subscriber.dialect, state: state)
+    }
+
     /// A state as a lane is to hear of it: where there are several identifiers, their list is put
     /// into the lane.
     func listingIdentifiers(
