@@ -3,7 +3,7 @@
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20}
 
 /// An app and what is different for it.
-public struct AppSettings: Hashable, Sendable {
+public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public var app: String
     /// nil: as `mqtt.refusedPublish` says.
     public var refusedPublish: RefusedPublish?
@@ -53,6 +53,10 @@ public struct AppSettings: Hashable, Sendable {
         }
     }
 
+    func fault(beside others: [Self]) -> String? {
+        others.contains { $0.app == app } ? "names the app \(Setting.quoted(app)) once more" : nil
+    }
+
     /// The written form.
     var written: String {
         var members = ["app: \(Setting.quoted(app))"]
@@ -68,30 +72,4 @@ public struct AppSettings: Hashable, Sendable {
 extension Setting {
     /// Of the whole broker, and of an app.
     static let takeoversPerMinute = 1...1_000
-
-    static func apps(
-        _ key: String, _ path: Path<[AppSettings]>, reload: ReloadEffect, _ reason: String
-    ) -> Setting {
-        Setting(
-            key: key, domain: "list of objects", reload: reload, reason: reason,
-            written: { "[\($0[keyPath: path].map(\.written).joined(separator: ", "))]" },
-            assign: { node, settings throws(SettingFault) in
-                guard case .array(let elements) = node.value else {
-                    throw SettingFault("must be a list, not \(node.kindName)")
-                }
-                var apps: [AppSettings] = []
-                for (index, element) in elements.enumerated() {
-                    do throws(SettingFault) {
-                        let app = try AppSettings(element)
-                        guard !apps.contains(where: { $0.app == app.app }) else {
-                            throw SettingFault("names the app \(quoted(app.app)) once more")
-                        }
-                        apps.append(app)
-                    } catch {
-                        throw SettingFault("entry \(index + 1) \(error.message)")
-                    }
-                }
-                settings[keyPath: path] = apps
-            })
-    }
 }

@@ -37,7 +37,7 @@ public enum SettingTable {
     ]
 
     private static let apps: [Setting] = [
-        .apps(
+        .objects(
             "apps", \.apps, reload: .newConnections,
             "What single apps have otherwise than the keys below of the same names say, as `{app, "
                 + "refusedPublish, joinsGroups, takeoversPerMinute}`; what is left out is as there."
@@ -80,7 +80,7 @@ public enum SettingTable {
     ]
 
     private static let jwt: [Setting] = [
-        .webTokenKeys(
+        .objects(
             "jwt.keys", \.jwt.keys, reload: .atOnce,
             "Keys of the account servers whose JSON Web Tokens let users in, as "
                 + "`{app, kid, algorithm, file}`. The algorithm is RS256, ES256, EdDSA or HS256; "

@@ -11,7 +11,7 @@ public enum WebTokenAlgorithm: String, CaseIterable, Sendable {
 }
 
 /// A key and whom it vouches for.
-public struct WebTokenKeySettings: Hashable, Sendable {
+public struct WebTokenKeySettings: ObjectSetting, Hashable, Sendable {
     /// The app whose users it vouches for: the tokens' `iss`.
     public var app: String
     /// What the tokens' headers call it.
@@ -61,30 +61,5 @@ public struct WebTokenKeySettings: Hashable, Sendable {
             ("app", app), ("kid", kid), ("algorithm", algorithm.rawValue), ("file", file),
         ]
         return "{\(members.map { "\($0): \(Setting.quoted($1))" }.joined(separator: ", "))}"
-    }
-}
-
-extension Setting {
-    static func webTokenKeys(
-        _ key: String, _ path: Path<[WebTokenKeySettings]>, reload: ReloadEffect,
-        _ reason: String
-    ) -> Setting {
-        Setting(
-            key: key, domain: "list of objects", reload: reload, reason: reason,
-            written: { "[\($0[keyPath: path].map(\.written).joined(separator: ", "))]" },
-            assign: { node, settings throws(SettingFault) in
-                guard case .array(let elements) = node.value else {
-                    throw SettingFault("must be a list, not \(node.kindName)")
-                }
-                var keys: [WebTokenKeySettings] = []
-                for (index, element) in elements.enumerated() {
-                    do throws(SettingFault) {
-                        keys.append(try WebTokenKeySettings(element))
-                    } catch {
-                        throw SettingFault("entry \(index + 1) \(error.message)")
-                    }
-                }
-                settings[keyPath: path] = keys
-            })
     }
 }

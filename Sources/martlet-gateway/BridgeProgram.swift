@@ -79,21 +79,10 @@ enum BridgeProgram {
     }
 
     private static func run(_ settings: BridgeSettings) -> ExitCode {
-        // Blocked before the first thread is there, so that all threads inherit it.
-        var stopping = sigset_t()
-        sigemptyset(&stopping)
-        sigaddset(&stopping, SIGTERM)
-        sigaddset(&stopping, SIGINT)
-        pthread_sigmask(SIG_BLOCK, &stopping, nil)
+        let signals = StopSignals()
         do throws(TransportError) {
             let control = try BridgeControl()
-            let signals = stopping
-            _ = Thread.detach(name: "signals") {
-                var signals = signals
-                var signal: Int32 = 0
-                sigwait(&signals, &signal)
-                control.drain()
-            }
+            signals.whenFirstComes { control.drain() }
             return run(settings, control)
         } catch {
             StandardStream.error.print("martlet-gateway bridge: \(error)")

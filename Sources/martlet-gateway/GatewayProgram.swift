@@ -68,21 +68,10 @@ enum GatewayProgram {
     }
 
     private static func run(_ settings: GatewaySettings) -> ExitCode {
-        // Blocked before the first thread is there, so that all threads inherit it.
-        var stopping = sigset_t()
-        sigemptyset(&stopping)
-        sigaddset(&stopping, SIGTERM)
-        sigaddset(&stopping, SIGINT)
-        pthread_sigmask(SIG_BLOCK, &stopping, nil)
+        let signals = StopSignals()
         do throws(TransportError) {
             let handle = try LoopHandle()
-            let signals = stopping
-            _ = Thread.detach(name: "signals") {
-                var signals = signals
-                var signal: Int32 = 0
-                sigwait(&signals, &signal)
-                handle.requestStop()
-            }
+            signals.whenFirstComes { handle.requestStop() }
             if let failure = try GatewayProcess.run(settings, handle: handle) {
                 StandardStream.error.print("martlet-gateway: \(failure)")
                 return .notConnected
