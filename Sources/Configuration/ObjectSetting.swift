@@ -1,7 +1,7 @@
 // Lists of objects in the configuration: keys of web tokens, what apps have otherwise.
 
 /// What an object of a list means.
-protocol ObjectSetting {
+protocol ObjectSetting: Sendable {
     /// Reads the written form.
     init(_ node: JSON5Node) throws(SettingFault)
     /// The written form.
