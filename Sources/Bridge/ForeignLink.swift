@@ -289,6 +289,8 @@ struct ForeignLink {
     private mutating func send(
         _ packet: some MQTT.Packet, from source: [UInt8] = [], _ now: Instant
     ) {
+        // What is said to a connection that has just ended must not stand before the next CONNECT.
+        guard phase == .joining || phase == .joined else { return }
         outgoing += bytes(of: packet.encodedByteCount) { writer in
             source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
         }

@@ -47,12 +47,20 @@ extension MessageBridge {
         staleDeadline = now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
         if martlet == nil {
             if inward.isMissingAny {
-                recoveryDeadline = now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
+                recoveryDeadline = staleDeadline
             } else {
                 startMartlet(now)
             }
         }
         subscribe(now)
+    }
+
+    /// The other broker is still repeating what it sent on an earlier connection. It says each
+    /// thing once on a connection, so this ends.
+    private mutating func noteRepetition(_ now: Instant) {
+        let deadline = now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
+        if staleDeadline != .never { staleDeadline = deadline }
+        if recoveryDeadline != .never { recoveryDeadline = deadline }
     }
 
     private mutating func foreignLost(_ detail: String, _ retryAt: Instant, _ now: Instant) {
@@ -123,11 +131,13 @@ extension MessageBridge {
         if let entry = inward.known(message, digest: digest) {
             totals.repeated += 1
             inward.expectAnswer(message.packetIdentifier, message.qos)
+            if entry.isStale { noteRepetition(now) }
             inward.update(message.packetIdentifier) { $0.isStale = false }
             if case .missing(let number) = entry.phase { find(message, number, now) }
             answerInward(now)
             return
         }
+        if message.isDuplicate { noteRepetition(now) }
         var entry = InwardEntry(
             packetIdentifier: message.packetIdentifier, qos: message.qos, digest: digest,
             topic: message.topic, payload: message.payload,
@@ -318,8 +328,10 @@ extension MessageBridge {
     }
 
     private mutating func released(_ identifier: UInt16, _ now: Instant) {
-        let isKnown = inward.entries[identifier]?.qos == .exactlyOnce
+        let entry = inward.entries[identifier]
+        let isKnown = entry?.qos == .exactlyOnce
         if isKnown {
+            if entry!.isStale { noteRepetition(now) }
             inward.forget(identifier)
             noteChange()
         }

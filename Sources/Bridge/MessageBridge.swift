@@ -57,10 +57,11 @@ struct MessageBridge: ~Copyable {
     /// SUBSCRIBE or UNSUBSCRIBE without an answer.
     var foreignRequest: [InwardRule]?
     var obsoleteFilters: [String] = []
-    /// Until when what the other broker has not acknowledged may come again; `never` before it is
+    /// Until when what an earlier life has left may come again; `never` before the other broker is
     /// connected.
     var recoveryDeadline = Instant.never
-    /// When what the other broker has not repeated since it is connected is over.
+    /// When what the other broker has not repeated since it is connected is over. Each repetition
+    /// moves both: on a slow line the next one may still be on its way.
     var staleDeadline = Instant.never
     var nextRetry = Instant.never
     var nextUnmatchedLine = Instant(milliseconds: 0)

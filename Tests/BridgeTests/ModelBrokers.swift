@@ -24,7 +24,19 @@ struct PacketBuffer {
     }
 }
 
-private func encoded(_ packet: some WirePacket, _ source: [UInt8] = []) -> [UInt8] {
+/// Of a bridge between both models: its windows are the brokers' own.
+func modelSettings() throws -> BridgeSettings {
+    let text = """
+        { mqtt: { server: "tcp://a:1", clientId: "c", inFlight: 6 },
+          martlet: { server: "tcp://b:2", token: "t", inFlight: 5 }, stateFile: "s",
+          totalsSeconds: 0,
+          toMartlet: [{ from: "in/+", to: { user: "sink" } }],
+          toMqtt: [{ from: { inbox: "*" }, to: "out/{from}" }] }
+        """
+    return try BridgeFile.settings(text: Array(text.utf8), path: "f", token: nil)
+}
+
+func encoded(_ packet: some WirePacket, _ source: [UInt8] = []) -> [UInt8] {
     bytes(of: packet.encodedByteCount) { writer in
         source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
     }
@@ -76,11 +88,12 @@ struct ForeignModel {
 
     private mutating func pump() {
         guard isLoggedIn, hasSession else { return }
-        while !waiting.isEmpty, inFlight.count < Self.window {
+        // As Mosquitto does, which does not count what it has released.
+        while !waiting.isEmpty, inFlight.count(where: { !$0.isReleased }) < Self.window {
             var message = waiting.removeFirst()
-            // The lowest free one, so that identifiers come again soon.
+            // Few identifiers, so that they come again soon.
             repeat {
-                lastIdentifier = lastIdentifier % 9 + 1
+                lastIdentifier = lastIdentifier % 199 + 1
             } while inFlight.contains(where: { $0.identifier == lastIdentifier })
             message.identifier = lastIdentifier
             inFlight.append(message)
@@ -189,6 +202,7 @@ struct ForeignModel {
             guard let index else { return complaints.append("pubrec of nothing") }
             inFlight[index].isReleased = true
             answer(.pubrel, identifier)
+            pump()
         }
     }
 }

@@ -2,6 +2,7 @@
 // between any two steps, also between the decision, the record and the bytes. All of it follows
 // from a seed.
 
+import Foundation
 import Primitives
 import Testing
 import WireFormat
@@ -21,6 +22,14 @@ private struct SeededRandom {
         mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
         return mixed ^ (mixed >> 31)
     }
+}
+
+/// What a run does wrong on purpose: a storm that finds nothing proves nothing.
+private enum Flaw {
+    /// The record is not there after a death.
+    case lostRecord
+    /// The bytes of a turn leave before the record is on disk.
+    case lateRecord
 }
 
 /// Everything of one run.
@@ -43,21 +52,18 @@ private struct Storm: ~Copyable {
     private var mailed: [String] = []
     private(set) var complaints: [String] = []
     private(set) var deathCount = 0
+    private(set) var burstCount = 0
+    var messageCount: Int { published.count + mailed.count }
     /// Martlet refuses some sends for now, which costs their order.
     private let hasRefusals: Bool
+    private let flaw: Flaw?
     private var isHealing = false
 
-    init(seed: UInt64, hasRefusals: Bool) throws {
+    init(seed: UInt64, hasRefusals: Bool, flaw: Flaw? = nil) throws {
         self.hasRefusals = hasRefusals
+        self.flaw = flaw
         random = SeededRandom(seed: seed)
-        let text = """
-            { mqtt: { server: "tcp://a:1", clientId: "c", inFlight: 6 },
-              martlet: { server: "tcp://b:2", token: "t", inFlight: 5 }, stateFile: "s",
-              totalsSeconds: 0,
-              toMartlet: [{ from: "in/+", to: { user: "sink" } }],
-              toMqtt: [{ from: { inbox: "*" }, to: "out/{from}" }] }
-            """
-        settings = try BridgeFile.settings(text: Array(text.utf8), path: "f", token: nil)
+        settings = try modelSettings()
         bridge = MessageBridge(settings, stored: nil, jitterSeed: seed, freshEpoch: seed | 1)
         bridge.start(now: now)
     }
@@ -75,7 +81,10 @@ private struct Storm: ~Copyable {
     private mutating func step(_ step: Int) {
         now = now.advanced(byMilliseconds: UInt64(number(below: 200)))
         switch number(below: 100) {
-        case 0..<12: publish(step)
+        case 0..<1:
+            burstCount += 1
+            for part in 0..<60 { publish(10_000 + step * 100 + part) }
+        case 1..<12: publish(step)
         case 12..<24: mail(step)
         case 24..<34: move(number(below: 60) + 1)
         case 34..<38: martlet.commit()
@@ -118,11 +127,18 @@ private struct Storm: ~Copyable {
             }
         }
         if !isHealing, chance(2) { return die() }
-        if let record = bridge.takeRecord() {
-            // Through its bytes, as on a disk.
-            disk = BridgeRecord.decode(record.encoded(sequence: 1))?.record
-        }
+        if flaw == .lateRecord { send() } else { save() }
         if !isHealing, chance(2) { return die() }
+        if flaw == .lateRecord { save() } else { send() }
+    }
+
+    private mutating func save() {
+        guard let record = bridge.takeRecord(), flaw != .lostRecord else { return }
+        // Through its bytes, as on a disk.
+        disk = BridgeRecord.decode(record.encoded(sequence: 1))?.record
+    }
+
+    private mutating func send() {
         if isForeignOpen { toForeign += bridge.foreign.takeOutgoing() }
         if isMartletOpen, let link = bridge.martlet {
             while case let bytes = link.nextBytes(now: now), !bytes.isEmpty { toMartlet += bytes }
@@ -134,7 +150,7 @@ private struct Storm: ~Copyable {
         if isForeignOpen {
             foreign.receive(Array(toForeign.prefix(count)))
             toForeign.removeFirst(min(count, toForeign.count))
-            let bytes = foreign.takeOutgoing(count)
+            let bytes = foreign.takeOutgoing(bridge.wantsPause ? 0 : count)
             if !bytes.isEmpty { bytes.withUnsafeBytes { bridge.foreignReceived($0, now: now) } }
         }
         if isMartletOpen {
@@ -187,6 +203,9 @@ private struct Storm: ~Copyable {
     /// The bridge is killed, and started again with what is on its disk.
     private mutating func die() {
         deathCount += 1
+        // What has left may still arrive.
+        if chance(50) { foreign.receive(toForeign) }
+        if chance(50) { martlet.receive(toMartlet) }
         hangUpForeign()
         hangUpMartlet()
         let seed = random.next()
@@ -240,15 +259,42 @@ private struct Storm: ~Copyable {
 }
 
 @Suite struct StormTests {
+    /// Seeds of each kind of run. `MARTLET_STORMS=5000` for more, `MARTLET_STORMS_FROM` for others.
+    private static let seeds: ClosedRange<UInt64> = {
+        let environment = ProcessInfo.processInfo.environment
+        let first = environment["MARTLET_STORMS_FROM"].flatMap(UInt64.init) ?? 1
+        return first...first + (environment["MARTLET_STORMS"].flatMap(UInt64.init) ?? 60) - 1
+    }()
+
     @Test(arguments: [false, true])
     func `nothing is lost or doubled, whatever ends when`(hasRefusals: Bool) throws {
         var deathCount = 0
-        for seed in 1...150 as ClosedRange<UInt64> {
+        var burstCount = 0
+        var messageCount = 0
+        for seed in Self.seeds {
             var storm = try Storm(seed: seed, hasRefusals: hasRefusals)
             storm.run(steps: 1_500)
             deathCount += storm.deathCount
+            burstCount += storm.burstCount
+            messageCount += storm.messageCount
             #expect(storm.complaints == [], "seed \(seed)")
         }
-        #expect(deathCount > 1_000)
+        // What a long run was worth.
+        print("storms: \(messageCount) messages, \(burstCount) bursts, \(deathCount) deaths")
+        #expect(deathCount > 5 * Self.seeds.count)
+        #expect(burstCount > 5 * Self.seeds.count)
+    }
+
+    @Test(arguments: [Flaw.lostRecord, .lateRecord])
+    fileprivate func `a bridge without its record, or with a late one, is found out`(
+        flaw: Flaw
+    ) throws {
+        var found: [String] = []
+        for seed in 1...40 as ClosedRange<UInt64> {
+            var storm = try Storm(seed: seed, hasRefusals: false, flaw: flaw)
+            storm.run(steps: 1_500)
+            found += storm.complaints
+        }
+        #expect(found.contains { $0.hasSuffix("once came twice") })
     }
 }
