@@ -50,14 +50,13 @@ final class Mosquitto {
 
     /// Makes it write its state now. It acknowledges before it writes, so that a kill alone would
     /// lose what it has acknowledged.
-    private func save() async throws {
-        // It has one thread, and says that it saves before it does: the second time it says so,
-        // the first is done.
-        for _ in 0..<2 {
-            let count = process.lines.count
-            process.signal(SIGUSR1)
-            _ = try await process.line(with: "Saving in-memory database", from: count)
-        }
+    func save() async throws {
+        let count = process.lines.count
+        process.signal(SIGUSR1)
+        _ = try await process.line(with: "Saving in-memory database", from: count)
+        // That is said before it is done, by the only thread: who is answered afterwards, is
+        // answered by one that has saved. (A second signal would be lost while it saves.)
+        try await publish("saved", "", qos: 1)
     }
 
     /// Kills it as one that acknowledges only what it has written would be killed: what it says

@@ -71,6 +71,9 @@ final class TestBridge {
         _ = try await process!.exit()
     }
 
+    /// Takes its record from it.
+    func forget() throws { try FileManager.default.removeItem(atPath: "\(directory)/state") }
+
     /// Ends it in order; gives a number of its last line of totals.
     func stop() async throws -> (String) -> Int? {
         process!.signal(SIGTERM)
