@@ -16,6 +16,7 @@ stop() {
     rm -rf "$directory"
 }
 trap stop EXIT
+trap 'fail "line $LINENO: $BASH_COMMAND"' ERR
 
 fail() {
     echo "$(basename "$0"): $*" >&2
