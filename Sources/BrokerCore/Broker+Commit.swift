@@ -413,14 +413,14 @@ extension Broker {
             reportInOrder(sender, &effects)
             return
         }
-        let number = sessions[sender].outbox.remove(at: position).number
+        let entry = sessions[sender].outbox.remove(at: position)
         if messages[message].mayHaveArrived {
-            sessions[sender].doubtfulThrough = max(sessions[sender].doubtfulThrough, number)
+            sessions[sender].doubtfulThrough = max(sessions[sender].doubtfulThrough, entry.number)
         }
         let connection = liveConnection(of: sender)
-        guard connection != .none else { return }
+        guard connection != .none, !entry.isToldOnRepeat else { return }
         effects[connection.lane].appendResult(
-            connection, number: number, reason: .quotaExceeded,
+            connection, number: entry.number, reason: .quotaExceeded,
             messageIdentifier: messages[message].messageIdentifier)
     }
 

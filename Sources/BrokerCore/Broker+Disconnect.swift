@@ -97,7 +97,7 @@ extension Broker {
         let wasConfirmed = attachments[attachment].isConfirmed
         sessions[session].sentThrough = max(
             sessions[session].sentThrough, attachments[attachment].sentThrough)
-        if sessions[session].dialect.isMQTT { forgetUnfinishedSends(of: session) }
+        forgetUnfinishedSends(of: session)
         let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
         handOverShares(of: session, endsSession: endsSession, moment, &effects)
         connections.remove(attachments[attachment].connection)

@@ -18,13 +18,16 @@ extension Broker {
             let position = outboxPosition(ofPacket: request.packetIdentifier, sender)
         {
             counters.sendsRepeated += 1
-            guard sessions[sender].outbox[position].isComplete else { return }
+            guard sessions[sender].outbox[position].isComplete else {
+                sessions[sender].outbox[position].isToldOnRepeat = false
+                return
+            }
             answer(sender, position, &effects)
             if sessions[sender].outbox[position].reason.isFailure {
                 // Refused while it was away: the identifier is free again [MQTT-4.3.3-4].
                 sessions[sender].outbox.remove(at: position)
             } else {
-                sessions[sender].outbox[position].isReported = true
+                sessions[sender].outbox[position].isToldOnRepeat = true
             }
             return
         }
@@ -83,7 +86,7 @@ extension Broker {
         var position = 0
         while position < sessions[sender].outbox.count {
             let entry = sessions[sender].outbox[position]
-            if entry.isReported {
+            if entry.isToldOnRepeat {
                 position += 1
                 continue
             }
@@ -91,7 +94,7 @@ extension Broker {
             answer(sender, position, &effects)
             // A refused identifier is free again [MQTT-4.3.3-4].
             if entry.grade == .once && !entry.reason.isFailure {
-                sessions[sender].outbox[position].isReported = true
+                sessions[sender].outbox[position].isToldOnRepeat = true
                 position += 1
             } else {
                 sessions[sender].outbox.remove(at: position)
@@ -121,15 +124,17 @@ extension Broker {
     }
 
     /// The sender has seen the answer to a QoS 2 publication: its identifier is forgotten, and that
-    /// is confirmed when it is committed.
+    /// is confirmed when it is committed. Where it is not known the answer waits for a commit all
+    /// the same: the identifier that was forgotten before may still be in the store.
     mutating func releasePublication(
         _ sender: UInt32, _ identifier: UInt16, _ moment: Moment, _ effects: inout Effects
     ) {
         let connection = liveConnection(of: sender)
         guard let position = outboxPosition(ofPacket: identifier, sender) else {
-            effects[connection.lane].effects.append(
-                .answerPacket(
-                    PacketAnswer(connection, identifier, .complete, .packetIdentifierNotFound)))
+            confirmRelease(
+                sender,
+                PacketAnswer(connection, identifier, .complete, .packetIdentifierNotFound),
+                &effects)
             return
         }
         guard sessions[sender].outbox[position].isComplete else {
@@ -138,26 +143,41 @@ extension Broker {
             return
         }
         sessions[sender].outbox.remove(at: position)
-        let answer = PacketAnswer(connection, identifier, .complete)
-        guard sessions[sender].isPersistent else {
-            effects[connection.lane].effects.append(.answerPacket(answer))
-            return
+        if sessions[sender].isPersistent {
+            // Not among the rows that a full store leaves out: the identifier will mean another
+            // message.
+            gathering.records.append(
+                Records.deletion(
+                    .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier)))
         }
-        // Not among the rows that a full store leaves out: the identifier will mean another
-        // message.
-        gathering.records.append(
-            Records.deletion(
-                .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier)))
-        gathering.confirmations.append(.answerPacket(answer))
+        confirmRelease(sender, PacketAnswer(connection, identifier, .complete), &effects)
     }
 
-    /// The connection is gone: what it was not answered it sends again, and only of QoS 2 has to be
-    /// known.
-    mutating func forgetUnfinishedSends(of sender: UInt32) {
-        sessions[sender].outbox.removeAll {
-            $0.grade != .once || ($0.isComplete && $0.reason.isFailure)
+    private mutating func confirmRelease(
+        _ sender: UInt32, _ answer: PacketAnswer, _ effects: inout Effects
+    ) {
+        if sessions[sender].isPersistent {
+            gathering.confirmations.append(.answerPacket(answer))
+        } else {
+            effects[answer.connection.lane].effects.append(.answerPacket(answer))
         }
-        sessions[sender].sendTags = []
+    }
+
+    /// The connection is gone: what it was not answered an MQTT client sends again, and only of
+    /// QoS 2 has to be known.
+    ///
+    /// What is still under way is told when it comes again. A refusal that went ahead of that would
+    /// be the answer to what is on its way, which is then taken for a new send.
+    mutating func forgetUnfinishedSends(of sender: UInt32) {
+        if sessions[sender].dialect.isMQTT {
+            sessions[sender].outbox.removeAll {
+                $0.grade != .once || ($0.isComplete && $0.reason.isFailure)
+            }
+            sessions[sender].sendTags = []
+        }
+        for position in sessions[sender].outbox.indices {
+            sessions[sender].outbox[position].isToldOnRepeat = true
+        }
     }
 
     // MARK: - Rows
@@ -202,7 +222,7 @@ extension Broker {
         }
         entry.packetIdentifier = RecordKey.readPacket(key)
         entry.isComplete = true
-        entry.isReported = true
+        entry.isToldOnRepeat = true
         // Keys are in the order of identifiers, which is not that of the sends.
         var position = sessions[session].outbox.count
         while position > 0 && sessions[session].outbox[position - 1].number > entry.number {

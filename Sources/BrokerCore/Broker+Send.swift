@@ -94,6 +94,8 @@ extension Broker {
                 reportResult(
                     sender, position, messageIdentifier: request.messageIdentifier.bytes(in: bytes),
                     &effects)
+            } else {
+                sessions[sender].outbox[position].isToldOnRepeat = false
             }
             return false
         }

@@ -60,23 +60,24 @@ extension Broker {
     }
 
     /// Answers a request once what it changed is committed; a session without durable state, and a
-    /// request that changed nothing, is answered at once. In MQTT one answer has a byte for each of
-    /// a packet's filters: what `body` holds, or the reason.
+    /// request that was refused, is answered at once. That there is no subscription is no refusal:
+    /// its end may not be committed yet. In MQTT one answer has a byte for each of a packet's
+    /// filters: what `body` holds, or the reason.
     private mutating func answer(
         _ session: UInt32, _ requestIdentifier: UInt64, _ reason: ReasonCode, body: [UInt8],
         followingCount: Int, _ effects: inout Effects
     ) {
         let connection = attachments[sessions[session].attachment].connection
         var (reason, body) = (reason, body)
-        var changedState = reason == .success
+        var isConfirmation = !reason.isFailure
         if sessions[session].dialect.isMQTT {
             answerCodes.append(body.first ?? reason.rawValue)
             if followingCount > 0 { return }
             body = answerCodes
             answerCodes.removeAll(keepingCapacity: true)
-            (reason, changedState) = (.success, true)
+            (reason, isConfirmation) = (.success, true)
         }
-        if sessions[session].isPersistent && changedState {
+        if sessions[session].isPersistent && isConfirmation {
             gathering.confirmations.append(
                 .respond(connection, requestIdentifier: requestIdentifier, reason, body: body))
         } else {

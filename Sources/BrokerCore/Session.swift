@@ -65,8 +65,9 @@ struct OutboxEntry {
     var packetIdentifier: UInt16 = 0
     /// Whether `reason` is final; before that the send's commit is under way.
     var isComplete = false
-    /// Whether the client has been told, in MQTT, where answers keep the order of the sends.
-    var isReported = false
+    /// Whether it is told only when it comes again: the connection it came on is gone, or, in MQTT,
+    /// where answers keep the order of the sends, it has been told.
+    var isToldOnRepeat = false
     var grade: Grade
     var reason = ReasonCode.sent
     var refusedCount: UInt32 = 0

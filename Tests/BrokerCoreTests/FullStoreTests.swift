@@ -56,6 +56,26 @@ import Testing
         #expect(world.lines() == ["ann/phone: #2 \"x\" from bob, possible duplicate"])
     }
 
+    /// A refusal that went ahead of the repetition would be its answer, and that a new send.
+    @Test func `does not refuse on a new connection what has not come again there`() {
+        world.begin("bob/pc", "ann/phone")
+        world.store.isFull = true
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        world.settle()
+        world.lose("bob/pc")
+        world.connect("bob/pc", outbox: (epoch: 7, seen: 0, used: 1))
+        world.settle()
+        _ = world.lines()
+        world.lose("ann/phone")
+        #expect(world.lines() == [])
+        world.store.isFull = false
+        world.forgetFullStore()
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        world.settle()
+        #expect(world.lines() == ["bob/pc: result 1, sent"])
+        #expect(world.gauges.queuedMessages == 1)
+    }
+
     @Test func `counts the receivers it refused where others took the message`() {
         world.begin("bob/pc", "ann/phone", "ann/watch", "carl/pc")
         world.lose("ann/watch")

@@ -111,7 +111,47 @@ import Testing
 
     @Test func `may be released without being known`() {
         world.answer("bob/pc", .release, 9)
+        world.settle()
         #expect(world.lines() == ["bob/pc: complete 9, packetIdentifierNotFound"])
+    }
+
+    @Test func `released once more is confirmed when the first release is committed`() {
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        world.answer("bob/pc", .release, 5)
+        world.beginCommit()
+        world.answer("bob/pc", .release, 5)
+        #expect(world.lines(of: "bob/pc") == ["received 5"])
+        world.finishCommit()
+        world.settle()
+        #expect(
+            world.lines() == [
+                "bob/pc: complete 5", "bob/pc: complete 5, packetIdentifierNotFound",
+            ])
+    }
+
+    /// A refusal that went ahead of the repetition would be its answer, and that a new one.
+    @Test(arguments: [false, true])
+    func `that is taken back after a reconnect is refused when it comes again`(comesFirst: Bool) {
+        world.subscribeMQTT("ann/phone", "t", grade: .durable)
+        world.store.isFull = true
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        world.lose("bob/pc")
+        world.beginMQTT("bob/pc")
+        if comesFirst { world.publish("bob/pc", 5, "t", "x", grade: .once) }
+        world.lose("ann/phone")
+        #expect(world.lines() == (comesFirst ? ["bob/pc: received 5, quotaExceeded"] : []))
+        if !comesFirst {
+            world.publish("bob/pc", 5, "t", "x", grade: .once)
+            #expect(world.lines() == ["bob/pc: received 5, quotaExceeded"])
+        }
+        world.store.isFull = false
+        world.forgetFullStore()
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        #expect(world.lines() == ["bob/pc: received 5"])
+        #expect(world.gauges.queuedMessages == 1)
     }
 
     @Test func `released before it was received ends the connection`() {
