@@ -11,6 +11,8 @@ struct ReceivedMessage {
     /// Nil where that is not told.
     var from: String?
     var isMarked: Bool
+    /// MQTT has no way to mark a message before 5.0.
+    var canBeMarked = true
     /// Nil where the payload is none that a client made.
     let message: Int?
 
@@ -61,6 +63,7 @@ extension Ledger {
         checkOrder(received, message, session, client)
         sessions[session].received.insert(message)
         sends[message].receivedCount += 1
+        receivedCount += 1
         if received.grade != .transient { sends[message].keptCount += 1 }
         if let outcome = sends[message].outcome {
             if outcome.reason.isFailure { checkRefusedDelivery(message) }
@@ -244,7 +247,8 @@ extension Ledger {
     /// it, is a new send: it is accepted after others that followed it the first time, and its
     /// receivers are those of now.
     private func isResend(_ received: ReceivedMessage, _ send: SendFact) -> Bool {
-        send.forgetfulness > 0 || (received.isMarked && deaths > send.deathsBefore)
+        send.forgetfulness > 0
+            || ((received.isMarked || !received.canBeMarked) && deaths > send.deathsBefore)
             || mayHaveLackedRoom(send) || (send.grade == .durable && send.attemptCount > 1)
     }
 

@@ -33,6 +33,8 @@ final class Ledger {
     private(set) var brokerUpSince = Instant(milliseconds: 0)
     /// Messages that were lost as the promises allow.
     var excusedCount = 0
+    /// Messages that clients have processed.
+    var receivedCount = 0
 
     /// Users who have a device that speaks MQTT.
     let mqttUsers: Set<Int>

@@ -16,6 +16,8 @@ final class Simulation {
     private(set) var stepCount = 0
     /// When everything must have come to rest.
     private var healingDeadline = Instant.never
+    /// How many messages clients had received when the last one came, and at which step.
+    private var progress = (received: 0, step: 0)
     /// The message that shows at the end that everybody can be reached.
     private var probe: Int?
 
@@ -234,12 +236,17 @@ final class Simulation {
 
     /// Two hours: sixty of the longest waits before a reconnect.
     private static let healingSeconds: UInt64 = 7_200
-    /// Many times what any run needs; it ends those in which time stands still.
-    private static let healingStepMaximum = 100_000
+    /// Steps after the last message that a client received: many times what any run needs. It ends
+    /// those in which nothing moves. How long a queue of many hundred takes to a client that
+    /// answers once a second is the client's affair.
+    private static let idleStepMaximum = 100_000
 
     private func lookForRest() {
+        if ledger.receivedCount > progress.received {
+            progress = (ledger.receivedCount, stepCount)
+        }
         if surroundings.now > healingDeadline
-            || stepCount > options.stepMaximum + Simulation.healingStepMaximum
+            || stepCount > max(progress.step, options.stepMaximum) + Simulation.idleStepMaximum
         {
             ledger.accuse(.allComesToRest, whatIsLeft() ?? "the probe")
             return

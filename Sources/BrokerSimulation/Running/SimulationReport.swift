@@ -25,7 +25,7 @@ public struct SimulationReport: Sendable {
         stepCount = simulation.stepCount
         sendCount = ledger.sends.count
         answeredCount = ledger.sends.count { $0.outcome != nil }
-        receivedCount = ledger.sends.reduce(0) { $0 + $1.receivedCount }
+        receivedCount = ledger.receivedCount
         deathCount = ledger.deaths
         excusedCount = ledger.excusedCount
         history = ledger.history.lines

@@ -126,6 +126,7 @@ extension SimulatedMQTTClient {
             number: UInt64(publish.packetIdentifier),
             grade: MRT.Grade(rawValue: publish.qos.rawValue)!, kind: kind(of: topic), from: from,
             isMarked: false, message: message)
+        received.canBeMarked = version == .v5
         received.topic = topic
         received.isRepeated = publish.isDuplicate
         received.isRetained = publish.isRetained
