@@ -176,7 +176,7 @@ let package = Package(
             name: "Fuzzing",
             dependencies: [
                 "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation",
-                "Credentials", "Configuration", "QueueStore", "Primitives",
+                "Credentials", "Configuration", "QueueStore", "Bridge", "ClientCore", "Primitives",
             ], path: "Tests/Fuzzing/Targets"),
         .target(name: "FuzzingEntry", dependencies: ["Fuzzing"], path: "Tests/Fuzzing/Entry"),
         .testTarget(name: "FuzzingTests", dependencies: ["Fuzzing", "PacketMeanings"]),

@@ -39,7 +39,7 @@ struct OutwardNote: Hashable, Sendable {
     var step: Step
 }
 
-struct BridgeRecord: Hashable, Sendable {
+package struct BridgeRecord: Hashable, Sendable {
     /// Whose session the notes belong to.
     var clientIdentifier: String
     /// The numbering of sends to Martlet.
@@ -66,7 +66,7 @@ struct BridgeRecord: Hashable, Sendable {
 extension BridgeRecord {
     private static let magic = Array("MLBRIDG1".utf8)
 
-    func encoded(sequence: UInt64) -> [UInt8] {
+    package func encoded(sequence: UInt64) -> [UInt8] {
         var body = RecordWriter()
         body.write(clientIdentifier)
         body.write(outboxEpoch)
@@ -104,7 +104,7 @@ extension BridgeRecord {
     }
 
     /// Nil where the bytes do not begin with a whole record.
-    static func decode(_ bytes: [UInt8]) -> (record: BridgeRecord, sequence: UInt64)? {
+    package static func decode(_ bytes: [UInt8]) -> (record: BridgeRecord, sequence: UInt64)? {
         var reader = RecordReader(bytes[...])
         guard bytes.starts(with: magic), reader.skip(magic.count), let sequence = reader.uint64(),
             let count = reader.uint32(), reader.skip(Int(count)),

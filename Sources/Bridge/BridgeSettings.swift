@@ -76,6 +76,9 @@ public enum BridgeLimits {
     /// Publications of QoS 2 that were answered and wait for PUBREL; with more, answers wait.
     /// Mosquitto does not count them in its window. Each is 19 bytes of the record.
     static let unreleasedMaximum = 4_096
+    /// Publications of QoS 1 and 2 that are not over: twice the ones that wait for PUBREL, of which
+    /// the record has room for 8,192. With more the connection ends.
+    static let publicationsMaximum = 8_192
     /// Between two attempts of a message that was refused for now: at first, and at most.
     static let retryMillisecondsMinimum: UInt64 = 500
     static let retryMillisecondsMaximum: UInt64 = 30_000

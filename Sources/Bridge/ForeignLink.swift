@@ -45,7 +45,7 @@ struct ForeignMessage: Equatable {
     var expirySeconds: UInt32 = 0
 }
 
-struct ForeignLink {
+package struct ForeignLink {
     enum Phase: Equatable {
         case stopped
         case waiting
@@ -97,7 +97,7 @@ struct ForeignLink {
         events.append(.connectionWanted)
     }
 
-    mutating func opened(now: Instant) {
+    package mutating func opened(now: Instant) {
         guard phase == .opening else { return }
         phase = .joining
         phaseDeadline = now.advanced(byMilliseconds: Self.loginMilliseconds)
@@ -106,7 +106,7 @@ struct ForeignLink {
         writeConnect(now)
     }
 
-    mutating func closed(_ detail: String, now: Instant) {
+    package mutating func closed(_ detail: String, now: Instant) {
         switch phase {
         case .stopped, .waiting: break
         case .opening, .joining, .joined: lose(detail, now)
@@ -262,11 +262,13 @@ struct ForeignLink {
         let identifier = head[(2 + topicByteCount)...]
         let high = UInt16(identifier[identifier.startIndex])
         let low = UInt16(identifier[identifier.startIndex + 1])
+        let packetIdentifier = qos == .atMostOnce ? 0 : high << 8 | low
+        guard qos == .atMostOnce || packetIdentifier != 0 else { throw .malformed }
         events.append(
             .oversized(
                 ForeignMessage(
                     topic: Array(head[2..<2 + topicByteCount]), payload: [], qos: qos,
-                    packetIdentifier: qos == .atMostOnce ? 0 : high << 8 | low)))
+                    packetIdentifier: packetIdentifier)))
     }
 
     private static func message(_ publish: MQTT.Publish, _ body: [UInt8]) -> ForeignMessage {
@@ -281,7 +283,7 @@ struct ForeignLink {
 
     // MARK: - What leaves
 
-    mutating func takeOutgoing() -> [UInt8] {
+    package mutating func takeOutgoing() -> [UInt8] {
         defer { outgoing = [] }
         return outgoing
     }

@@ -83,10 +83,10 @@ struct InwardLedger {
     var sentCount: Int { identifiers.count }
     /// Those that Martlet has not answered for good.
     var openCount: Int { waiting.count + identifiers.count }
+    /// Those that came on this connection and have no answer.
+    var unansweredCount: Int { unanswered.values.reduce(0) { $0 + $1.count } }
     /// Those that are not to be answered on this connection: of QoS 2, they wait for PUBREL.
-    var unreleasedCount: Int {
-        entries.count - unanswered.values.reduce(0) { $0 + $1.count }
-    }
+    var unreleasedCount: Int { entries.count - unansweredCount }
     var isMissingAny: Bool {
         entries.values.contains { if case .missing = $0.phase { true } else { false } }
     }
@@ -139,6 +139,12 @@ struct InwardLedger {
         if let number = entry.number { identifiers[number] = nil }
         if case .waiting = entry.phase { waiting.removeAll { $0 == identifier } }
         entry.phase = phase
+        if phase == .settled {
+            // Only who it is still matters.
+            entry.topic = []
+            entry.payload = []
+            entry.send = nil
+        }
         entries[identifier] = entry
         switch phase {
         case .sent(let number): identifiers[number] = identifier

@@ -5,7 +5,7 @@ import ClientCore
 import Primitives
 import WireFormat
 
-final class MartletLink {
+package final class MartletLink {
     /// What became of a message that was handed over.
     enum Handed {
         case taken(number: UInt64)
@@ -14,7 +14,7 @@ final class MartletLink {
         case refused(ReasonCode)
     }
 
-    var machine: ClientMachine
+    package var machine: ClientMachine
     private let identity: UnsafeMutableRawBufferPointer
     private let receive: UnsafeMutableRawBufferPointer
     private let outbox: UnsafeMutableRawBufferPointer
@@ -100,7 +100,7 @@ final class MartletLink {
     }
 
     /// The machine's next bytes for Martlet; empty when there are none.
-    func nextBytes(now: Instant) -> UnsafeRawBufferPointer {
+    package func nextBytes(now: Instant) -> UnsafeRawBufferPointer {
         let count = machine.transmit(into: transmit, now: now)
         return UnsafeRawBufferPointer(rebasing: transmit[..<count])
     }

@@ -137,6 +137,11 @@ extension MessageBridge {
             answerInward(now)
             return
         }
+        guard inward.entries.count < BridgeLimits.publicationsMaximum else {
+            // No window of the other broker's is that large. It would fill memory and record.
+            foreign.closed("\(ReasonCode.receiveMaximumExceeded.name)", now: now)
+            return
+        }
         if message.isDuplicate { noteRepetition(now) }
         var entry = InwardEntry(
             packetIdentifier: message.packetIdentifier, qos: message.qos, digest: digest,
@@ -148,8 +153,8 @@ extension MessageBridge {
             inward.add(entry)
         case .unmatched:
             noteUnmatched("mqtt", message.topic, now)
-            entry.phase = .settled
             inward.add(entry)
+            inward.change(message.packetIdentifier, to: .settled)
         case .refused(let reason):
             inward.add(entry)
             refuseInward(message.packetIdentifier, reason, now)

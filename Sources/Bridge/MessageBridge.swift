@@ -14,7 +14,7 @@ import Primitives
 import WireFormat
 
 /// What a bridge wants done.
-enum BridgeEffect: Equatable {
+package enum BridgeEffect: Equatable {
     case dialForeign
     case dialMartlet
     /// Closes the connection after what is to be sent.
@@ -25,15 +25,15 @@ enum BridgeEffect: Equatable {
     case fail(String)
 }
 
-struct MessageBridge: ~Copyable {
+package struct MessageBridge: ~Copyable {
     let settings: BridgeSettings
     var rules: RuleBook { settings.rules }
     private let jitterSeed: UInt64
     private let freshEpoch: UInt64
 
-    var foreign: ForeignLink
+    package var foreign: ForeignLink
     /// Nil until it is known where the numbering goes on.
-    var martlet: MartletLink?
+    package var martlet: MartletLink?
     /// What was granted; nil while the other broker is not there.
     var terms: ForeignTerms?
     /// The other broker's socket does not keep up.
@@ -72,7 +72,7 @@ struct MessageBridge: ~Copyable {
     /// - Parameters:
     ///   - stored: what an earlier life has left; nil for none.
     ///   - freshEpoch: of the outbox, random and not 0.
-    init(
+    package init(
         _ settings: BridgeSettings, stored: BridgeRecord?, jitterSeed: UInt64, freshEpoch: UInt64
     ) {
         self.settings = settings
@@ -90,7 +90,7 @@ struct MessageBridge: ~Copyable {
 
     // MARK: - Life
 
-    mutating func start(now: Instant) {
+    package mutating func start(now: Instant) {
         if settings.totalsSeconds > 0 {
             nextTotals = now.advanced(bySeconds: UInt64(settings.totalsSeconds))
         }
@@ -151,12 +151,12 @@ struct MessageBridge: ~Copyable {
 
     // MARK: - Bytes
 
-    mutating func foreignReceived(_ bytes: UnsafeRawBufferPointer, now: Instant) {
+    package mutating func foreignReceived(_ bytes: UnsafeRawBufferPointer, now: Instant) {
         foreign.received(bytes, now: now)
         takeForeignEvents(now)
     }
 
-    mutating func martletReceived(_ bytes: UnsafeRawBufferPointer, now: Instant) {
+    package mutating func martletReceived(_ bytes: UnsafeRawBufferPointer, now: Instant) {
         guard let martlet else { return }
         var rest = bytes
         while !rest.isEmpty {
@@ -170,7 +170,7 @@ struct MessageBridge: ~Copyable {
     }
 
     /// The connection to Martlet has ended, or could not be opened.
-    mutating func martletClosed(_ detail: String, now: Instant) {
+    package mutating func martletClosed(_ detail: String, now: Instant) {
         martletDetail = detail
         martlet?.machine.closed(now: now)
     }
@@ -178,7 +178,7 @@ struct MessageBridge: ~Copyable {
     // MARK: - A turn
 
     /// Everything that follows from what the turn brought, and from the time.
-    mutating func work(now: Instant) {
+    package mutating func work(now: Instant) {
         foreign.timePassed(now: now)
         martlet?.machine.timePassed(now: now)
         if now >= recoveryDeadline, martlet == nil { startMartlet(now) }
@@ -200,9 +200,13 @@ struct MessageBridge: ~Copyable {
         if let drainDeadline, !hasLeft, isIdle || now >= drainDeadline { leave(now) }
     }
 
-    /// More waits than a broker that holds to the window can have sent.
-    /// Only what waits for Martlet counts: what waits for PUBREL ends by reading.
-    var wantsPause: Bool { inward.openCount > 4 * settings.foreign.inFlightMaximum }
+    /// More waits for Martlet, or behind what does, than a broker that holds to the window can have
+    /// sent. What waits for PUBREL ends by reading, and so does the wait for an earlier life.
+    var wantsPause: Bool {
+        guard martlet != nil, inward.openCount > 0 else { return false }
+        let waitingCount = max(inward.openCount, inward.unansweredCount)
+        return waitingCount > 4 * settings.foreign.inFlightMaximum
+    }
 
     private mutating func leave(_ now: Instant) {
         hasLeft = true
@@ -229,7 +233,7 @@ struct MessageBridge: ~Copyable {
     mutating func noteChange() { isDirty = true }
 
     /// What has to be on disk before anything of this turn leaves; nil where nothing has changed.
-    mutating func takeRecord() -> BridgeRecord? {
+    package mutating func takeRecord() -> BridgeRecord? {
         guard isDirty else { return nil }
         isDirty = false
         totals.recordWrites += 1
@@ -248,7 +252,7 @@ struct MessageBridge: ~Copyable {
         effects.append(.log("event=\(event) \(fields)"))
     }
 
-    mutating func takeEffects() -> [BridgeEffect] {
+    package mutating func takeEffects() -> [BridgeEffect] {
         defer { effects = [] }
         return effects
     }

@@ -50,6 +50,21 @@ import WireFormat
         }
     }
 
+    @Test func `the most that can be under way fits into a slot, with a thousand filters`() {
+        var record = record()
+        record.inward = (0..<UInt16(BridgeLimits.publicationsMaximum)).map {
+            InwardNote(packetIdentifier: $0, digest: 2, number: 3, isSettled: true)
+        }
+        record.outward = (0..<UInt16(BridgeLimits.inFlightMaximum)).map {
+            OutwardNote(number: 8, packetIdentifier: $0, step: .published)
+        }
+        for index in 0..<BridgeLimits.rulesMaximum {
+            let filter = "\(index)/".padding(toLength: 64, withPad: "x", startingAt: 0)
+            record.foreignFilters[filter] = 2
+        }
+        #expect(record.encoded(sequence: 1).count <= BridgeLimits.recordByteCountMaximum)
+    }
+
     @Test func `a file gives what was saved last, and one that is torn what was saved before`()
         throws
     {

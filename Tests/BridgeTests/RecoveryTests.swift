@@ -10,6 +10,45 @@ import WireFormat
 @Suite struct RecoveryTests {
     private let start = Instant(milliseconds: 1_000)
 
+    private func publication(
+        _ identifier: UInt16, _ text: String, _ qos: MQTT.QoS, topic: String = "in/x",
+        isDuplicate: Bool = false
+    ) -> [UInt8] {
+        let source = Array(topic.utf8) + text.utf8
+        let payload = ByteRange(offset: topic.utf8.count, count: text.utf8.count)
+        var packet = MQTT.Publish(
+            .v5, topic: ByteRange(offset: 0, count: topic.utf8.count), payload: payload, qos: qos,
+            packetIdentifier: identifier)
+        packet.isDuplicate = isDuplicate
+        return encoded(packet, source)
+    }
+
+    /// A bridge that is logged in to the other broker, which has its session.
+    private func bridge(after record: BridgeRecord?) throws -> MessageBridge {
+        var bridge = MessageBridge(
+            try modelSettings(), stored: record, jitterSeed: 1, freshEpoch: 1)
+        bridge.start(now: start)
+        bridge.work(now: start)
+        bridge.foreign.opened(now: start)
+        encoded(MQTT.Connack(.v5, .success, isSessionPresent: true)).withUnsafeBytes {
+            bridge.foreignReceived($0, now: start)
+        }
+        _ = bridge.foreign.takeOutgoing()
+        return bridge
+    }
+
+    private func record(missing texts: String...) -> BridgeRecord {
+        var record = BridgeRecord(clientIdentifier: "c", outboxEpoch: 9)
+        record.reservedThrough = 1_024
+        record.inward = texts.enumerated().map { index, text in
+            InwardNote(
+                packetIdentifier: UInt16(index + 1),
+                digest: Digest.of(topic: Array("in/x".utf8), payload: Array(text.utf8)),
+                number: UInt64(index + 40), isSettled: false)
+        }
+        return record
+    }
+
     @Test func `what was meant for a lost connection does not precede the next login`() throws {
         var bridge = MessageBridge(
             try modelSettings(), stored: nil, jitterSeed: 1, freshEpoch: 1)
@@ -52,42 +91,18 @@ import WireFormat
     }
 
     @Test func `an earlier life is waited for as long as the other broker repeats`() throws {
-        let texts = ["first", "second"]
-        var record = BridgeRecord(clientIdentifier: "c", outboxEpoch: 9)
-        record.reservedThrough = 1_024
-        record.inward = texts.enumerated().map { index, text in
-            InwardNote(
-                packetIdentifier: UInt16(index + 1),
-                digest: Digest.of(topic: Array("in/x".utf8), payload: Array(text.utf8)),
-                number: UInt64(index + 40), isSettled: false)
-        }
-        var bridge = MessageBridge(
-            try modelSettings(), stored: record, jitterSeed: 1, freshEpoch: 1)
-        bridge.start(now: start)
-        bridge.work(now: start)
-        bridge.foreign.opened(now: start)
-        _ = bridge.foreign.takeOutgoing()
+        var bridge = try bridge(after: record(missing: "first", "second"))
         func receive(_ packet: [UInt8], _ now: Instant) {
             packet.withUnsafeBytes { bridge.foreignReceived($0, now: now) }
             bridge.work(now: now)
         }
-        func repetition(_ index: Int) -> [UInt8] {
-            let source = Array("in/x".utf8) + texts[index].utf8
-            var packet = MQTT.Publish(
-                .v5, topic: ByteRange(offset: 0, count: 4),
-                payload: ByteRange(offset: 4, count: source.count - 4), qos: .exactlyOnce,
-                packetIdentifier: UInt16(index + 1))
-            packet.isDuplicate = true
-            return encoded(packet, source)
-        }
-        receive(encoded(MQTT.Connack(.v5, .success, isSessionPresent: true)), start)
         // Each comes before half a minute has passed since the one before it.
         let middle = start.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds - 1)
-        receive(repetition(0), middle)
+        receive(publication(1, "first", .exactlyOnce, isDuplicate: true), middle)
         let end = middle.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds - 1)
         bridge.work(now: end)
         #expect(bridge.martlet == nil)
-        receive(repetition(1), end)
+        receive(publication(2, "second", .exactlyOnce, isDuplicate: true), end)
         #expect(bridge.martlet != nil)
         #expect(bridge.inward.sentCount == 2)
         #expect(bridge.inward.entry(number: 40)?.packetIdentifier == 1)
@@ -95,16 +110,7 @@ import WireFormat
     }
 
     @Test func `an earlier life that nobody repeats is over after half a minute`() throws {
-        var record = BridgeRecord(clientIdentifier: "c", outboxEpoch: 9)
-        record.inward = [InwardNote(packetIdentifier: 1, digest: 2, number: 3, isSettled: false)]
-        var bridge = MessageBridge(
-            try modelSettings(), stored: record, jitterSeed: 1, freshEpoch: 1)
-        bridge.start(now: start)
-        bridge.work(now: start)
-        bridge.foreign.opened(now: start)
-        encoded(MQTT.Connack(.v5, .success, isSessionPresent: true)).withUnsafeBytes {
-            bridge.foreignReceived($0, now: start)
-        }
+        var bridge = try bridge(after: record(missing: "first"))
         let end = start.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
         #expect(bridge.nextDeadline <= end)
         bridge.work(now: end)
@@ -115,5 +121,57 @@ import WireFormat
                 guard case .log(let line) = effect else { return false }
                 return line == "event=recovery_incomplete lost=1"
             })
+    }
+    @Test func `reading does not stop while an earlier life is waited for`() throws {
+        var bridge = try bridge(after: record(missing: "first"))
+        // A broker without a window repeats much before it comes to the one that is missing.
+        for identifier in 2...200 as ClosedRange<UInt16> {
+            publication(identifier, "again", .atLeastOnce, isDuplicate: true).withUnsafeBytes {
+                bridge.foreignReceived($0, now: start)
+            }
+            #expect(bridge.wantsPause == false)
+        }
+        publication(1, "first", .exactlyOnce, isDuplicate: true).withUnsafeBytes {
+            bridge.foreignReceived($0, now: start)
+        }
+        bridge.work(now: start)
+        #expect(bridge.inward.entry(number: 40)?.packetIdentifier == 1)
+        #expect(bridge.wantsPause == true)
+    }
+
+    @Test func `a broker that heeds no window is hung up on before it fills memory or record`()
+        throws
+    {
+        // To none that a rule is for, so that none of them waits for Martlet.
+        var bridge = try bridge(after: nil)
+        _ = bridge.takeEffects()
+        for identifier in 1...UInt16(BridgeLimits.publicationsMaximum) {
+            publication(identifier, "x", .exactlyOnce, topic: "none").withUnsafeBytes {
+                bridge.foreignReceived($0, now: start)
+            }
+        }
+        bridge.work(now: start)
+        #expect(!bridge.takeEffects().contains(.hangUpForeign))
+        #expect(bridge.wantsPause == false)
+        let last = UInt16(BridgeLimits.publicationsMaximum + 1)
+        publication(last, "x", .exactlyOnce, topic: "none").withUnsafeBytes {
+            bridge.foreignReceived($0, now: start)
+        }
+        bridge.work(now: start)
+        #expect(bridge.takeEffects().contains(.hangUpForeign))
+        #expect(bridge.inward.entries.count == BridgeLimits.publicationsMaximum)
+        #expect(bridge.inward.entries.values.allSatisfy { $0.topic.isEmpty && $0.payload.isEmpty })
+    }
+
+    @Test func `a publication that is too large and has no packet identifier ends the connection`()
+        throws
+    {
+        var bridge = try bridge(after: nil)
+        _ = bridge.takeEffects()
+        // QoS 1, 2,097,152 bytes, topic "a", identifier 0.
+        let packet: [UInt8] = [0x32, 0x80, 0x80, 0x80, 0x01, 0, 1, 0x61, 0, 0]
+        packet.withUnsafeBytes { bridge.foreignReceived($0, now: start) }
+        #expect(bridge.takeEffects().contains(.hangUpForeign))
+        #expect(bridge.inward.entries.isEmpty)
     }
 }

@@ -62,7 +62,7 @@ private let allowedImports: [String: Set<String>] = [
     "PacketMeanings": ["WireFormat", "Primitives", "Foundation"],
     "Fuzzing": [
         "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation", "Credentials",
-        "Configuration", "QueueStore", "Primitives", "Glibc",
+        "Configuration", "QueueStore", "Bridge", "ClientCore", "Primitives", "Glibc",
     ],
     "FuzzingEntry": ["Fuzzing", "Glibc"],
 ]

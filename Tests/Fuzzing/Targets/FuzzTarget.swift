@@ -21,6 +21,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case store
     /// The bytes of several connections, through dialects, core and back.
     case connection
+    /// What an MQTT broker says to a bridge.
+    case bridge
 
     package func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -33,6 +35,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .records: fuzzRecords(bytes)
         case .store: fuzzStore(bytes)
         case .connection: fuzzConnection(bytes)
+        case .bridge: fuzzBridge(bytes)
         }
     }
 }
