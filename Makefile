@@ -160,6 +160,12 @@ firmware-test: deps
 	    $(SWIFT) build --product $$program || exit 1; done
 	$(FIRMWARE) test PROGRAMS=$(CURDIR)/.build/debug SWIFTC=$(SWIFTC)
 
+# Hostile bytes at the C client: make firmware-fuzz SECONDS=600
+SECONDS ?= 60
+.PHONY: firmware-fuzz
+firmware-fuzz:
+	$(FIRMWARE) fuzz SWIFTC=$(SWIFTC) SECONDS=$(SECONDS)
+
 # Installs what is missing and touches neither network nor system where nothing is.
 .PHONY: deps
 deps: toolchain
