@@ -4,7 +4,7 @@
 #   make test    all tests                        make format  put the style right
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
-#   make fuzz    bytes from strangers             make install martletd and martlet into PREFIX
+#   make fuzz    bytes from strangers             make install the programs into PREFIX
 #   make sanitize the tests under the thread, address and undefined behaviour sanitizers
 #   make micro   instructions of the hot path, against their limits
 #   make soak    half an hour of everyday life, with memory and latency by the minute
@@ -62,8 +62,9 @@ run: deps
 install: deps
 	$(SWIFT) build $(RELEASE) --product martletd
 	$(SWIFT) build $(RELEASE) --product martlet
+	$(SWIFT) build $(RELEASE) --product martlet-gateway
 	$$([ -w $(PREFIX)/bin ] || [ "$$(id -u)" = 0 ] || echo sudo) install -D -t $(PREFIX)/bin \
-	    .build/release/martletd .build/release/martlet
+	    .build/release/martletd .build/release/martlet .build/release/martlet-gateway
 
 .PHONY: sim
 sim: deps
