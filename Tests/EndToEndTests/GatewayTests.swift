@@ -97,6 +97,9 @@ private final class SerialDevice {
         }
     }
 
+    /// A packet whose length has five bytes.
+    func sendNonsense() throws { try put(.data, [0xC0, 0x80, 0x80, 0x80, 0x80, 0x01]) }
+
     /// The next packet, which has to be of this type.
     func next(_ type: MRT.PacketType) throws -> (flags: UInt8, body: [UInt8]) {
         while true {
@@ -282,6 +285,44 @@ extension EndToEndTests {
             #expect(try broker.counter("wills/sent") == 0)
             gateway.process.signal(SIGTERM)
             _ = try await gateway.process.exit()
+        }
+
+        @Test func `a device that errs or falls silent is detached, and its mail waits`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let bob = try await broker.client("bob")
+            let device = try SerialDevice()
+            let gateway = try await gateway(device, broker)
+            for (round, event) in ["device_faulty", "device_silent"].enumerated() {
+                let granted = try device.login {
+                    $0.keepAliveSeconds = 1
+                    $0.outbox = nil
+                }
+                #expect(granted.isSessionPresent == (round == 1))
+                if round == 1 {
+                    let waiting = try device.nextDelivery()
+                    #expect(waiting.text == "device_faulty")
+                    try device.send(MRT.Ack(inboxNumber: waiting.number))
+                }
+                try device.setWill()
+                if round == 0 { try device.sendNonsense() }
+                // In the second round it says nothing any more.
+                try device.waitForClose()
+                _ = try await gateway.process.line(with: "event=\(event)")
+                let will = try await bob.nextMessage()
+                bob.acknowledge(will)
+                #expect(will.from == "plant7-1")
+                #expect(will.text == "device lost")
+                _ = try await bob.send(OutgoingMessage(to: .user("plant7-1"), text: event))
+            }
+            let granted = try device.login { $0.outbox = nil }
+            #expect(granted.isSessionPresent)
+            #expect(!granted.hasWill)
+            #expect(try device.nextDelivery().text == "device_silent")
+            #expect(try broker.counter("wills/sent") == 2)
+            gateway.process.signal(SIGTERM)
+            #expect(try await gateway.process.exit() == .code(0))
         }
 
         @Test func `a line that refuses connections is reported once, and found when it is there`()

@@ -148,6 +148,65 @@ extension EndToEndTests {
             #expect(again("to_martlet") == 0)
         }
 
+        @Test func `mail that the other broker never takes is told and put where it was asked for`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let folder = try Identities()
+            try folder.write(
+                Array("topic readwrite open/#\ntopic readwrite dead/#\n".utf8), to: "acl")
+            let port = try freePort()
+            let mosquitto = try await Mosquitto(
+                port: port,
+                settings: [
+                    "listener \(port) 127.0.0.1", "allow_anonymous true",
+                    "acl_file \(folder.file("acl"))", "max_packet_size 2000",
+                ])
+            let bob = try await broker.client("bob")
+            let bridge = try await TestBridge(
+                broker, port: port,
+                rules: """
+                    toMqtt: [
+                      { from: { inbox: "*" }, to: "closed/{from}" },
+                      { from: { topic: "to/#" }, to: "open/{1..}" },
+                    ],
+                    deadLetter: { mqtt: "dead/{from}" },
+                    """)
+            try await bridge.waitForSubscriptions("martlet")
+            let sub = try await mosquitto.subscriber("-t", "#")
+            defer { sub.signal(SIGKILL) }
+            for grade in [Grade.durable, .once] {
+                try await bob.send(
+                    OutgoingMessage(to: .user("gate"), text: "\(grade)", grade: grade))
+            }
+            // Too large for the other broker, and so is its dead letter.
+            let large = [UInt8](repeating: 0x78, count: 2_001)
+            try await bob.send(
+                OutgoingMessage(to: .topic("to/large"), .bytes(large), grade: .once))
+            try await bob.send(
+                OutgoingMessage(to: .topic("to/end"), .bytes([0x31]), grade: .once))
+            _ = try await sub.line(with: "open/end 2 1")
+            let letters = sub.lines.filter { $0.hasPrefix("dead/bob ") }
+            #expect(letters.count == 2)
+            #expect(letters[0].hasPrefix(#"dead/bob 1 {"msg":{"t":"0","b":"durable"}"#))
+            #expect(letters[1].hasPrefix(#"dead/bob 2 {"msg":{"t":"0","b":"once"}"#))
+            #expect(!sub.text.contains("closed/"))
+            let total = try await bridge.stop()
+            #expect(total("refused_to_mqtt") == 3)
+            #expect(total("to_mqtt") == 1)
+            let text = bridge.process!.text
+            for line in [
+                #"direction=to-mqtt from="bob" address="" reason=not-authorized"#,
+                #"address="to/large" reason=packet-too-large"#,
+                #"address="to/large" reason=packet-too-large dead_letter=1"#,
+            ] { #expect(text.contains(line), "\(line) in \(text)") }
+            // Nothing is left to come again.
+            try await bridge.start()
+            let again = try await bridge.stop()
+            #expect(again("refused_to_mqtt") == 0)
+            #expect(again("to_mqtt") == 0)
+        }
+
         @Test func `it logs in over TLS with a certificate, a user and a password`() async throws {
             let broker = try await TestBroker()
             let identities = try Identities()
