@@ -13,7 +13,8 @@
 // padded to whole units, and none crosses the end of a sector. A check covers all that follows it
 // and, but for START, begins with the epoch, so that neither an older life of the flash nor a
 // payload can pass for a record. A record that a loss of power cut short fails its check and is
-// passed over.
+// passed over, with the blank that it would have taken: what the next record began with could
+// otherwise be its missing end.
 //
 // A message is not stored where it would take the last free sector: that one is for STATE. A STATE
 // is shorter than a SEND, so that the sector has room for all that it takes to settle the oldest
@@ -90,15 +91,12 @@ static uint32_t head_check(uint32_t check, const void *head, uint32_t count)
     return mrt_crc32(check, (const uint8_t *)head + CHECKED, count - CHECKED);
 }
 
-// Whether a record of at most `left` bytes stands at `offset`.
-static bool read_record(const mrt_log *log, uint32_t offset, uint32_t left, log_head *head)
+// Whether a record with this head stands whole at `offset`.
+static bool read_record(const mrt_log *log, uint32_t offset, const log_head *head)
 {
     uint8_t chunk[CHUNK_BYTES];
     uint32_t check = (uint32_t)log->epoch;
     uint32_t rest = head->count;
-    if (rest > left - HEAD_BYTES) {
-        return false;
-    }
     while (rest > 0) {
         uint32_t part = rest < CHUNK_BYTES ? rest : CHUNK_BYTES;
         offset += HEAD_BYTES;
@@ -112,25 +110,24 @@ static bool read_record(const mrt_log *log, uint32_t offset, uint32_t left, log_
     return head_check(check, head, HEAD_BYTES) == head->check;
 }
 
-// The next record from `*offset` on, which moves behind it. False at `end`, and with what is cut
-// short or blank passed over.
+// The next record from `*offset` on, which moves behind it; without one, to where the blank or what
+// lies behind `end` begins. A record that was cut short is passed over as far as it would have gone.
 static bool next_record(const mrt_log *log, uint32_t *offset, uint32_t end, log_head *head)
 {
-    while (*offset < end) {
-        uint32_t left = log->sector - place(log, *offset) % log->sector;
-        uint32_t bytes = log->storage->unit;
-        left = left < end - *offset ? left : end - *offset;
-        if (left < HEAD_BYTES || !read_at(log, *offset, head, HEAD_BYTES)) {
-            bytes = left;
-        } else if (read_record(log, *offset, left, head)) {
+    while (*offset + HEAD_BYTES <= end && read_at(log, *offset, head, HEAD_BYTES)) {
+        uint32_t start = *offset;
+        if (head->count <= end - start - HEAD_BYTES) {
             *offset += record_bytes(log, head->count);
-            return true;
+            if (read_record(log, start, head)) {
+                return true;
+            }
         } else if ((head->check & head->count) == UINT32_MAX) {
             // A blank: its whole first unit. Of a record that was cut short only the check may
-            // stand there. Nothing stands behind it.
-            bytes = left;
+            // stand there.
+            break;
+        } else {
+            *offset += log->storage->unit;
         }
-        *offset += bytes;
     }
     return false;
 }
@@ -138,10 +135,21 @@ static bool next_record(const mrt_log *log, uint32_t *offset, uint32_t end, log_
 // The next message from `*offset` on whose number is at least this one; `*offset` moves behind it.
 static bool find(const mrt_log *log, uint32_t *offset, uint32_t number, log_head *head)
 {
-    while (next_record(log, offset, log->used, head)) {
-        if (head->count > 0 && head->number >= number) {
-            return true;
+    while (*offset < log->used) {
+        uint32_t begun = place(log, *offset) % log->sector;
+        uint32_t end = *offset + log->sector - begun;
+        if (end > log->used) {
+            end = log->used;
         }
+        if (begun == 0 && is_durable(log)) {
+            *offset += whole_units(log, START_BYTES);
+        }
+        while (next_record(log, offset, end, head)) {
+            if (head->count > 0 && head->number >= number) {
+                return true;
+            }
+        }
+        *offset = end;
     }
     return false;
 }
@@ -351,15 +359,13 @@ uint32_t mrt_log_copy(mrt_log *log, uint8_t *bytes, uint32_t count)
 
 // MARK: Start
 
-// Finds the sector that was begun last, and where it goes on: behind its last record, and behind
-// whatever else is not blank. All others are older, and what is no longer needed there falls away.
+// Finds the sector that was begun last, and where it goes on: behind its last record, or what that
+// would have taken. All others are older, and what is no longer needed there falls away.
 static bool restore(mrt_log *log)
 {
     const mrt_storage *storage = log->storage;
     uint32_t newest = 0;
-    uint32_t end = log->sector;
-    uint32_t offset = 0;
-    uint8_t byte = 0xFF;
+    uint32_t offset = whole_units(log, START_BYTES);
     log_start start;
     for (; log->tail < storage->size; log->tail += log->sector) {
         if (read_at(log, 0, &start, START_BYTES)
@@ -376,19 +382,13 @@ static bool restore(mrt_log *log)
     if (log->lap == 0) {
         return false;
     }
-    while (read_at(log, end - 1, &byte, 1) && byte == 0xFF) {
-        end--;
-    }
-    log->used = whole_units(log, end);
     while (next_record(log, &offset, log->sector, &start.head)) {
         log->highest = start.head.number;
         log->seen = start.head.seen;
-        // A record may end like a blank.
-        log->used = offset > log->used ? offset : log->used;
     }
     // The oldest is the next one in the ring.
     log->tail = place(log, log->sector);
-    log->used += storage->size - log->sector;
+    log->used = offset + storage->size - log->sector;
     log->marked = log->seen;
     log->transmitted = log->highest;
     advance(log);
