@@ -76,7 +76,8 @@ sim: deps
 fuzz: deps
 	SWIFT=$(SWIFT) Tests/Fuzzing/fuzz $(ARGS)
 
-# All three sanitizers in turn, an hour; ARGS=thread for one, ARGS='thread -- --filter X' for less.
+# The thread sanitizer, then those of addresses and undefined behaviour; ARGS=thread for one,
+# ARGS='thread -- --filter X' for less.
 .PHONY: sanitize
 sanitize: deps test-deps
 	SWIFT=$(SWIFT) Tests/Sanitizers/sanitize $(ARGS)

@@ -113,6 +113,7 @@ let package = Package(
             path: "Bench/Micro", exclude: ["instructions"], swiftSettings: hot),
 
         // Tests.
+        .target(name: "TestSurroundings", path: "Tests/TestSurroundings"),
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
         .target(
             name: "PacketMeanings", dependencies: ["WireFormat", "Primitives"],
@@ -140,7 +141,7 @@ let package = Package(
             name: "BrokerRuntimeTests",
             dependencies: [
                 "BrokerRuntime", "Configuration", "Administration", "WireFormat", "Primitives",
-                "COpenSSL",
+                "COpenSSL", "TestSurroundings",
             ]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
@@ -160,6 +161,7 @@ let package = Package(
             dependencies: [
                 "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
                 "QueueStore", "BrokerCore", "martletd", "Gateway", "martlet-gateway", "martlet",
+                "TestSurroundings",
             ],
             // What the tests compile or interpret.
             exclude: [
@@ -169,7 +171,7 @@ let package = Package(
             name: "BenchTests",
             dependencies: [
                 "martlet-bench", "martlet-micro", "martletd", "CommandLineOptions", "NetTransport",
-                "WireFormat", "Primitives",
+                "WireFormat", "Primitives", "TestSurroundings",
             ]),
         // libFuzzer links the entry by itself (`make fuzz`); the tests run the targets without it.
         .target(

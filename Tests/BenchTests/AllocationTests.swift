@@ -2,11 +2,12 @@
 // build in `make bench`; here it is the debug build, whose limits are wider, so that a regression
 // shows before it is merged.
 import Foundation
+import TestSurroundings
 import Testing
 
-@Suite(.enabled(if: !Programs.areSanitized, "a sanitizer brings an allocator of its own"))
+@Suite(.enabled(if: !Sanitizer.isThere, "a sanitizer brings an allocator of its own"))
 struct AllocationTests {
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(2 * Sanitizer.patience)))
     func `a delivery allocates no more than its threshold allows`() throws {
         let root = URL(filePath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

@@ -2,6 +2,7 @@
 // as small as can be.
 import CommandLineOptions
 import Foundation
+import TestSurroundings
 import Testing
 
 @testable import martlet_bench
@@ -18,7 +19,7 @@ import Testing
         return try ScenarioFile(path: path.path)
     }
 
-    @Test(.timeLimit(.minutes(4)))
+    @Test(.timeLimit(.minutes(4 * Sanitizer.patience)))
     func `every kind of load loses, doubles and disorders nothing`() throws {
         let program = Process()
         program.executableURL = Programs.folder.appending(path: "martlet-bench")

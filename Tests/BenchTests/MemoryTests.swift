@@ -1,9 +1,10 @@
 // What a sleeping device may cost in memory, measured by the same program as the figures of
 // docs/PERFORMANCE.md.
 import Foundation
+import TestSurroundings
 import Testing
 
-@Suite(.enabled(if: !Programs.areSanitized, "a sanitizer adds to every allocation"))
+@Suite(.enabled(if: !Sanitizer.isThere, "a sanitizer adds to every allocation"))
 struct MemoryTests {
     @Test(.timeLimit(.minutes(2)))
     func `a sleeping device takes a few hundred bytes, also after a restart`() throws {

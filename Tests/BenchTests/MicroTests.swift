@@ -1,6 +1,7 @@
 // The micro-benchmarks as a program: each case does what it says, so that none rots between two
 // looks at its figures.
 import Foundation
+import TestSurroundings
 import Testing
 
 @Suite struct MicroTests {
@@ -18,7 +19,7 @@ import Testing
     }
 
     @Test(
-        .timeLimit(.minutes(2)),
+        .timeLimit(.minutes(2 * Sanitizer.patience)),
         arguments: [
             "decode-mrt", "decode-mqtt5", "encode-mrt", "fanout-1000", "unicast", "group-10",
             "broadcast-1000", "match-1000", "match-plus-1000",

@@ -4,12 +4,13 @@ import Administration
 import BrokerCore
 import Configuration
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 
 @testable import BrokerRuntime
 
-@Suite(.timeLimit(.minutes(2))) struct LimitTests {
+@Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct LimitTests {
     private func broker(_ change: (inout BrokerSettings) -> Void) throws -> RunningBroker {
         let broker = try RunningBroker(change)
         try broker.makeApp()

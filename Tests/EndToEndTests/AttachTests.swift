@@ -5,6 +5,7 @@ import Foundation
 import MartletClient
 import NetTransport
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 
@@ -133,7 +134,7 @@ private final class WireGateway {
 }
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(3))) struct AttachTests {
+    @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct AttachTests {
         private static let sensorCount = 1_000
 
         private static func sensor(_ channel: UInt32) -> String { "plant7-\(channel)" }

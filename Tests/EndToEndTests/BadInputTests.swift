@@ -6,11 +6,12 @@ import Administration
 import MartletClient
 import NetTransport
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct BadInputTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct BadInputTests {
         /// Bytes after the login, and the reason of the DISCONNECT that answers them.
         static let endings: [(name: String, bytes: [UInt8], reason: ReasonCode)] = [
             ("a reserved type", [0x90, 0x00], .malformedPacket),

@@ -3,10 +3,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct CertificateRenewalTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct CertificateRenewalTests {
         @Test func `a renewed certificate is noticed without a signal, and nobody is cut off`()
             async throws
         {

@@ -2,6 +2,7 @@
 
 import Foundation
 import Synchronization
+import TestSurroundings
 
 /// How a child ended.
 enum ChildExit: Hashable, Sendable {
@@ -198,7 +199,7 @@ func within<Value: Sendable>(
     try await withThrowingTaskGroup(of: Value?.self) { group in
         group.addTask { try await body() }
         group.addTask {
-            await Deadline(seconds: seconds * Sanitizer.patience).wait()
+            await Deadline(seconds: seconds * Double(Sanitizer.patience)).wait()
             return nil
         }
         defer { group.cancelAll() }

@@ -2,10 +2,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct CommandLineTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct CommandLineTests {
         /// Runs `martlet` to its end.
         private func martlet(
             _ arguments: String..., as user: String = "alice", of broker: TestBroker,

@@ -5,11 +5,12 @@ import Administration
 import MartletClient
 import NetTransport
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct DoorTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct DoorTests {
         @Test(arguments: [TLSVersion.tls12, .tls13])
         func `TLS 1.2 and 1.3 are spoken`(version: TLSVersion) async throws {
             let broker = try await TestBroker()

@@ -2,10 +2,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct ExampleTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct ExampleTests {
         @Test func `the first example of the SDK's page works`() async throws {
             let broker = try await TestBroker()
             try broker.addUsers("bob")

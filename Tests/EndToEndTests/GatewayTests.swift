@@ -4,6 +4,7 @@
 import Foundation
 import MartletClient
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 
@@ -180,7 +181,7 @@ private final class TestGateway {
 }
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(3))) struct GatewayTests {
+    @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct GatewayTests {
         private func gateway(
             _ device: SerialDevice, _ broker: TestBroker
         ) async throws -> TestGateway {

@@ -2,10 +2,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(2))) struct GroupTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct GroupTests {
         @Test func `a group message reaches the members' devices and nobody else`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")

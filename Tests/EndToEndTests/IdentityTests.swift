@@ -6,11 +6,12 @@ import Foundation
 import MartletClient
 import NetTransport
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(2))) struct IdentityTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct IdentityTests {
         private static func claims(_ user: String, expiry: String) -> String {
             #"{"iss":"demo","sub":"\#(user)","exp":\#(expiry)}"#
         }

@@ -4,10 +4,11 @@
 import Foundation
 import MartletClient
 import Synchronization
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(4))) struct KillTests {
+    @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct KillTests {
         private static let killCount = 10
         /// Sends that are acknowledged between two kills, so that there is something to lose.
         private static let sendsBetweenKills = 400

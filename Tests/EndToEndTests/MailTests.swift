@@ -1,10 +1,11 @@
 // What waits for who is away, and how a client resumes.
 
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct MailTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct MailTests {
         @Test func `mail waits for a session that is away and comes in order`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")

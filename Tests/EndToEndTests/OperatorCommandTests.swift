@@ -2,10 +2,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct OperatorCommandTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct OperatorCommandTests {
         private func martlet(
             _ arguments: String..., of broker: TestBroker
         ) async throws -> (exit: ChildExit, text: String) {

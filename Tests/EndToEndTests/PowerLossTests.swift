@@ -4,10 +4,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(4))) struct PowerLossTests {
+    @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct PowerLossTests {
         private static let users = ["ann", "bea", "carl"]
         /// Moments at which the power goes, each with a disk of its own. More by
         /// MARTLET_POWER_LOSSES.

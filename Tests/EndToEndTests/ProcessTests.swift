@@ -2,10 +2,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct ProcessTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct ProcessTests {
         @Test func `a second broker on the same directory is refused`() async throws {
             let broker = try await TestBroker()
             let second = try TestBroker.spawn(broker.directory, [], tlsPort: 0, plainPort: 0)

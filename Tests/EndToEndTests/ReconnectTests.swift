@@ -3,11 +3,12 @@
 import MartletClient
 import NetTransport
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct ReconnectTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct ReconnectTests {
         @Test func `a client comes back after a restart, and what it sent meanwhile arrives`()
             async throws
         {

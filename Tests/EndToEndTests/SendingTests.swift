@@ -1,10 +1,11 @@
 // Who receives what is sent, and what the sender is told.
 
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct SendingTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct SendingTests {
         @Test func `a message to a user arrives at all of their devices`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")

@@ -3,11 +3,12 @@
 import Administration
 import MartletClient
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1))) struct SignOnTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct SignOnTests {
         @Test func `a device that is taken over is told why, by number and in words`()
             async throws
         {

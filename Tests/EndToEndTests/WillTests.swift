@@ -2,10 +2,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(2))) struct WillTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct WillTests {
         /// `martlet listen` as dave, with a will that is set.
         private func listener(
             _ arguments: [String], of broker: TestBroker
@@ -20,13 +21,7 @@ extension EndToEndTests {
         private func waitForCounter(
             _ name: String, _ value: UInt64, of broker: TestBroker
         ) async throws {
-            let deadline = ContinuousClock.now + .seconds(20)
-            while try broker.counter(name) != value {
-                guard ContinuousClock.now < deadline else {
-                    throw TestFailure("\(name) does not become \(value)")
-                }
-                await Task.yield()
-            }
+            try await eventually("\(name) is \(value)") { try broker.counter(name) == value }
         }
 
         @Test func `a killed client's will is sent at once, to whom it is for`() async throws {

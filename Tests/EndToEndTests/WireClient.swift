@@ -4,6 +4,7 @@
 import MartletClient
 import NetTransport
 import Primitives
+import TestSurroundings
 import WireFormat
 
 /// One connection to a broker, and everything that came from it.
@@ -115,7 +116,7 @@ final class WireClient {
 
     private func turn(until isDone: (Handler) -> Bool, _ what: String) throws {
         // 20 ms a turn: 20 seconds in all, which nothing local needs.
-        for _ in 0..<Int(1_000 * Sanitizer.patience) where !isDone(handler) {
+        for _ in 0..<1_000 * Sanitizer.patience where !isDone(handler) {
             _ = loop.turn(&handler, waitMaximum: 20)
         }
         if !isDone(handler) { throw TestFailure("20 s passed without \(what)") }

@@ -59,6 +59,7 @@ private let allowedImports: [String: Set<String>] = [
     "martlet-micro": ["BrokerCore", "WireFormat", "Primitives", "CLinuxShims", "Glibc"],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
     // Shared by tests, and by the fuzzer.
+    "TestSurroundings": ["Foundation"],
     "PacketMeanings": ["WireFormat", "Primitives", "Foundation"],
     "Fuzzing": [
         "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation", "Credentials",

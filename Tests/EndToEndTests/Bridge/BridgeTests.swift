@@ -2,10 +2,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(3))) struct BridgeTests {
+    @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct BridgeTests {
         @Test(arguments: ["3.1.1", "5"])
         func `topics become users, groups and topics, and mail becomes topics`(
             version: String

@@ -1,11 +1,12 @@
 // What an app has otherwise than the rest of the broker, and what becomes of clients that share a
 // name.
 
+import TestSurroundings
 import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(2))) struct AppSettingTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct AppSettingTests {
         private func with(
             _ settings: String..., body: (TestBroker) async throws -> Void
         ) async throws {

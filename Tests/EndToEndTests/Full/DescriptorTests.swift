@@ -3,10 +3,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(2))) struct DescriptorTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct DescriptorTests {
         @Test func `a broker without descriptors serves those it has, and lets others in later`()
             async throws
         {

@@ -5,12 +5,13 @@
 import Foundation
 import MartletClient
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 
 extension EndToEndTests {
     @Suite(
-        .timeLimit(.minutes(4)),
+        .timeLimit(.minutes(4 * Sanitizer.patience)),
         .enabled(if: !Sanitizer.isThere, "a sanitizer's own memory is many times the broker's"))
     struct MemoryTests {
         private static let readerCount = 100

@@ -3,10 +3,11 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(4))) struct PinnedReaderTests {
+    @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct PinnedReaderTests {
         private static let softLimit = 16 << 20
         /// Half of what lies between the soft limit and the end of the map.
         private static let growthLimit = 40 << 20

@@ -4,6 +4,7 @@
 import MartletClient
 import NetTransport
 import Primitives
+import TestSurroundings
 import WireFormat
 
 final class SlowFleet {
@@ -130,7 +131,7 @@ final class SlowFleet {
     private func turn(
         seconds: Double, _ what: String, until isDone: (Handler) -> Bool
     ) throws {
-        let end = ContinuousClock.now + .seconds(seconds * Sanitizer.patience)
+        let end = ContinuousClock.now + .seconds(seconds * Double(Sanitizer.patience))
         while !isDone(handler) {
             _ = loop.turn(&handler, waitMaximum: 20)
             if let reason = handler.refusal { throw TestFailure("refused: \(reason)") }

@@ -4,6 +4,7 @@
 import MartletClient
 import NetTransport
 import Primitives
+import TestSurroundings
 import WireFormat
 
 /// Many devices of one user, plain and over TLS.
@@ -99,7 +100,7 @@ final class Fleet {
 
     /// Turns until all are in, or one is lost or refused; `look` is called now and then.
     func waitUntilIn(seconds: Double, _ look: () throws -> Void) throws {
-        let end = ContinuousClock.now + .seconds(seconds * Sanitizer.patience)
+        let end = ContinuousClock.now + .seconds(seconds * Double(Sanitizer.patience))
         var next = ContinuousClock.now
         while letInCount < plainCount + tlsCount, refusals.isEmpty, lostCount == 0 {
             _ = loop.turn(&handler, waitMaximum: 20)

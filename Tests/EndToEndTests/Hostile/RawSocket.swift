@@ -2,6 +2,7 @@
 // For attackers, who come from 127.0.0.2, so that limits by address leave the others alone.
 
 import Glibc
+import TestSurroundings
 
 /// One connection of an attacker; nothing here waits.
 final class RawSocket {
@@ -72,7 +73,7 @@ final class RawSocket {
 func eventually(
     within seconds: Double = 20, _ what: String, _ isDone: () throws -> Bool
 ) async throws {
-    let end = ContinuousClock.now + .seconds(seconds * Sanitizer.patience)
+    let end = ContinuousClock.now + .seconds(seconds * Double(Sanitizer.patience))
     while try !isDone() {
         if ContinuousClock.now > end { throw TestFailure("\(seconds) s passed without \(what)") }
         await Deadline(seconds: 0.005).wait()

@@ -2,10 +2,11 @@
 
 import Glibc
 import MartletClient
+import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(2))) struct StormTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct StormTests {
         private static let handshakesMaximum = 24
         private static let pendingMaximum = 200
 
