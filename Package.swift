@@ -21,6 +21,7 @@ let package = Package(
         // Preloaded into a broker whose allocations are counted; nobody links it.
         .library(name: "MallocCount", type: .dynamic, targets: ["CMallocCount"]),
         .library(name: "DiskFaults", type: .dynamic, targets: ["CDiskFaults"]),
+        .library(name: "MemoryLeak", type: .dynamic, targets: ["CMemoryLeak"]),
     ],
     targets: [
         // System libraries and C shims.
@@ -30,6 +31,7 @@ let package = Package(
         .target(name: "CTLSMemory"),
         .target(name: "CMallocCount", path: "Bench/CMallocCount"),
         .target(name: "CDiskFaults", path: "Tests/CDiskFaults"),
+        .target(name: "CMemoryLeak", path: "Tests/CMemoryLeak"),
 
         // Ground and bytes: the standard library only.
         .target(name: "Primitives", swiftSettings: hot),

@@ -11,6 +11,7 @@ final class TestBroker {
     private let settings: [String]
     private let tlsOptions: String
     private let faults: DiskFaults?
+    private let environment: [String: String]
     private(set) var process: ChildProcess
     private(set) var tlsPort: UInt16 = 0
     private(set) var plainPort: UInt16 = 0
@@ -29,9 +30,10 @@ final class TestBroker {
     ///     `?clientCertificates=optional`.
     ///   - faults: what its disk does, in every life that is not told otherwise.
     ///   - fatal: a disk that kills it in a life before that, its first.
+    ///   - environment: what else its process is told.
     init(
         settings: [String], tlsOptions: String = "", faults: DiskFaults? = nil,
-        afterLifeWith fatal: DiskFaults? = nil
+        afterLifeWith fatal: DiskFaults? = nil, environment: [String: String] = [:]
     ) async throws {
         var template = Array("/tmp/martlet-e2e-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
@@ -39,8 +41,10 @@ final class TestBroker {
         self.settings = settings
         self.tlsOptions = tlsOptions
         self.faults = faults
+        self.environment = environment
         process = try Self.spawn(
-            directory, settings, tlsOptions, tlsPort: 0, plainPort: 0, fatal ?? faults)
+            directory, settings, tlsOptions, tlsPort: 0, plainPort: 0, fatal ?? faults,
+            environment)
         if fatal == nil {
             try await becomeReady()
         } else {
@@ -57,7 +61,7 @@ final class TestBroker {
 
     static func spawn(
         _ directory: String, _ settings: [String], _ tlsOptions: String = "", tlsPort: UInt16,
-        plainPort: UInt16, _ faults: DiskFaults? = nil
+        plainPort: UInt16, _ faults: DiskFaults? = nil, _ environment: [String: String] = [:]
     ) throws -> ChildProcess {
         let listeners = [
             "--listen", "tls://localhost:\(tlsPort)\(tlsOptions)",
@@ -66,7 +70,7 @@ final class TestBroker {
         return try ChildProcess(
             "martletd",
             ["--dev", "--data", directory] + listeners + settings.flatMap { ["--set", $0] },
-            environment: faults?.environment ?? [:])
+            environment: environment.merging(faults?.environment ?? [:]) { $1 })
     }
 
     private func becomeReady() async throws {
@@ -107,7 +111,8 @@ final class TestBroker {
     /// Starts it again where it was.
     func start() async throws {
         process = try Self.spawn(
-            directory, settings, tlsOptions, tlsPort: tlsPort, plainPort: plainPort, faults)
+            directory, settings, tlsOptions, tlsPort: tlsPort, plainPort: plainPort, faults,
+            environment)
         try await becomeReady()
     }
 

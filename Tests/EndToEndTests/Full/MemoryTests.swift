@@ -58,21 +58,47 @@ extension EndToEndTests {
             try await broker.stop()
         }
 
-        /// 64 KiB after 64 KiB to readers that take nothing: the kernel takes some megabytes for
-        /// each, and then the broker drops.
-        private func flood(_ broker: TestBroker, _ deaf: SlowFleet) async throws {
+        /// The ceiling proves something only where the load would go through it: the same flood
+        /// without the limit on what waits for readers ends the process.
+        @Test func `without its limit the broker meets the ceiling`() async throws {
+            let others = Self.settings.filter { !$0.hasPrefix("limits.outgoingBytes") }
+            let broker = try await TestBroker(settings: others)
+            let deaf = try SlowFleet(
+                broker, user: "deaf", count: Self.readerCount, topic: "flood")
             let sender = try await broker.client("flooder")
+            try await broker.limit("data", to: broker.dataBytes() + Self.ceiling)
+            let flood = Task { try await Self.pour(from: sender) {} }
+            let exit = try await broker.process.exit()
+            guard case .signal = exit else { throw TestFailure("\(exit): \(broker.process.text)") }
+            await sender.close()
+            await #expect(throws: (any Error).self) { try await flood.value }
+            withExtendedLifetime(deaf) {}
+        }
+
+        /// 64 KiB after 64 KiB, as transient messages.
+        private static func pour(
+            from sender: Client, afterBatch: () throws -> Void
+        ) async throws {
             let payload = [UInt8](repeating: 0x66, count: 65_536)
-            var largest: UInt64 = 0
             for number in 0..<400 {
                 try await sender.send(
                     OutgoingMessage(to: .topic("flood"), .bytes(payload), grade: .transient))
                 // An answer for each batch of them: transient messages have none of their own.
                 if number % 8 == 7 {
                     _ = try await sender.presence(of: "deaf")
-                    largest = max(largest, try broker.counter("sockets/outgoing/bytes"))
-                    deaf.look()
+                    try afterBatch()
                 }
+            }
+        }
+
+        /// To readers that take nothing: the kernel takes some megabytes for each, and then the
+        /// broker drops.
+        private func flood(_ broker: TestBroker, _ deaf: SlowFleet) async throws {
+            let sender = try await broker.client("flooder")
+            var largest: UInt64 = 0
+            try await Self.pour(from: sender) {
+                largest = max(largest, try broker.counter("sockets/outgoing/bytes"))
+                deaf.look()
             }
             // They were at the limit, and it held: beyond it each has its share.
             #expect(largest > 7 << 20, "\(largest)")
