@@ -94,7 +94,7 @@ let package = Package(
         ),
         .executableTarget(
             name: "martlet",
-            dependencies: ["MartletClient", "Administration", "CommandLineOptions"]),
+            dependencies: ["MartletClient", "Administration", "Threads", "CommandLineOptions"]),
         .executableTarget(
             name: "martlet-gateway",
             dependencies: [
@@ -163,7 +163,7 @@ let package = Package(
             dependencies: [
                 "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
                 "QueueStore", "BrokerCore", "martletd", "Gateway", "martlet-gateway", "martlet",
-                "TestSurroundings",
+                "Threads", "TestSurroundings",
             ],
             // What the tests compile or interpret.
             exclude: [

@@ -18,11 +18,12 @@ struct StopSignals {
     /// Calls `body` on a thread of its own when the first of them comes.
     func whenFirstComes(_ body: sending @escaping () -> Void) {
         let blocked = waited
-        _ = Thread(name: "signals") {
+        let isStarted = Thread.detach(name: "signals") {
             var waited = blocked
             var signal: Int32 = 0
             sigwait(&waited, &signal)
             body()
         }
+        precondition(isStarted, "no thread to be had")
     }
 }

@@ -3,7 +3,7 @@
 import CommandLineOptions
 import Glibc
 import MartletClient
-import Synchronization
+import Threads
 
 enum SendOption: String, ConnectionRules {
     case server, ca, token, device, timeout
@@ -145,7 +145,7 @@ private final class LineProgress: Sendable {
     }
 
     private let maximum: Int
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     init(maximum: Int) {
         self.maximum = maximum

@@ -2,11 +2,11 @@
 // waits for it ends.
 
 import MartletClient
-import Synchronization
+import Threads
 
 /// Closes a client after some time.
 final class Timeout: Sendable {
-    private let state = Mutex<(isOver: Bool, task: Task<Void, Never>?)>((false, nil))
+    private let state = Locked<(isOver: Bool, task: Task<Void, Never>?)>((false, nil))
     let message: String
 
     /// - Parameter seconds: nil for no limit.

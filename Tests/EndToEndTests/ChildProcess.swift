@@ -1,8 +1,8 @@
 // A program of this package as a child process: its output line by line, its exit code, its end.
 
 import Foundation
-import Synchronization
 import TestSurroundings
+import class Threads.Locked
 
 /// How a child ended.
 enum ChildExit: Hashable, Sendable {
@@ -20,7 +20,7 @@ final class ChildProcess: Sendable {
     }
 
     let identifier: pid_t
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     /// Where the programs of the same build are.
     static let programs: URL = {
@@ -212,7 +212,7 @@ func within<Value: Sendable>(
 
 /// A moment that can be waited for, and given up.
 final class Deadline: Sendable {
-    private let state = Mutex<(isOver: Bool, waiter: CheckedContinuation<Void, Never>?)>(
+    private let state = Locked<(isOver: Bool, waiter: CheckedContinuation<Void, Never>?)>(
         (false, nil))
     private let seconds: Double
 

@@ -6,6 +6,7 @@ import MartletClient
 import Synchronization
 import TestSurroundings
 import Testing
+import class Threads.Locked
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct KillTests {
@@ -102,7 +103,7 @@ private final class Load: Sendable {
     }
 
     private let receivers: [String]
-    private let state = Mutex(State())
+    private let state = Locked(State())
     private let isStopped = Atomic(false)
 
     init(receivers: [String]) {
@@ -176,7 +177,7 @@ private final class Receiver: Sendable {
     }
 
     let user: String
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     init(_ user: String) {
         self.user = user

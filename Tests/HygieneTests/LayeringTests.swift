@@ -45,8 +45,8 @@ private let allowedImports: [String: Set<String>] = [
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "Glibc"],
     "martlet": [
-        "MartletClient", "Administration", "CommandLineOptions", "FoundationEssentials", "Glibc",
-        "Synchronization",
+        "MartletClient", "Administration", "Threads", "CommandLineOptions", "FoundationEssentials",
+        "Glibc",
     ],
     "martlet-gateway": [
         "Gateway", "Bridge", "MartletClient", "NetTransport", "Threads", "CommandLineOptions",

@@ -4,8 +4,8 @@
 
 import Foundation
 import MartletClient
-import Synchronization
 import Testing
+import class Threads.Locked
 
 /// What a receiver has got, in order.
 private final class Inbox: Sendable {
@@ -14,7 +14,7 @@ private final class Inbox: Sendable {
         var waiters: [(isDone: @Sendable ([String]) -> Bool, AsyncStream<Void>.Continuation)] = []
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     var all: [String] { state.withLock { $0.texts } }
 

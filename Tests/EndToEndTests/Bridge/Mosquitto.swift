@@ -2,7 +2,7 @@
 // it that can be frozen.
 
 import Foundation
-import Synchronization
+import class Threads.Locked
 
 /// A mosquitto that can be killed and started again on the same state and port.
 final class Mosquitto {
@@ -158,7 +158,7 @@ final class Wire: Sendable {
     let port: UInt16
     private let target: UInt16
     private let listener: Int32
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     init(to target: UInt16) throws {
         self.target = target

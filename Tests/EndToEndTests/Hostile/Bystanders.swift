@@ -2,7 +2,7 @@
 
 import Foundation
 import MartletClient
-import Synchronization
+import class Threads.Locked
 
 /// Alice and Bob. One message after the other; each has to arrive.
 final class Bystanders: Sendable {
@@ -28,7 +28,7 @@ final class Bystanders: Sendable {
 
     private let alice: Client
     private let bob: Client
-    private let isOver = Mutex(false)
+    private let isOver = Locked(false)
 
     init(_ broker: TestBroker) async throws {
         alice = try await broker.client("bystander-alice")

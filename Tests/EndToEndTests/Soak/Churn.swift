@@ -2,7 +2,7 @@
 // sends the will.
 
 import Foundation
-import Synchronization
+import class Threads.Locked
 
 /// MQTT clients, one after the other, on a thread of their own.
 final class Churn: Sendable {
@@ -20,7 +20,7 @@ final class Churn: Sendable {
         var failures: [String] = []
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     init(port: UInt16, pauseSeconds: Double) {
         Thread { [self] in

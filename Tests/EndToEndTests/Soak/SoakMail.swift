@@ -4,6 +4,7 @@
 import Foundation
 import MartletClient
 import Synchronization
+import class Threads.Locked
 
 /// Numbered messages from one sender to one address, at a pace.
 final class SoakLane: Sendable {
@@ -52,7 +53,7 @@ final class SoakReceiver: Sendable {
 
     let user: String
     private let settings: ClientSettings
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     init(_ user: String, _ settings: ClientSettings) {
         (self.user, self.settings) = (user, settings)
