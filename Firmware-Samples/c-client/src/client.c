@@ -204,13 +204,12 @@ static void give_up(
 static void begin_stored(mrt_client *client)
 {
     mrt_log *log = &client->log;
-    uint32_t number = 0;
-    mrt_log_next_kind kind = mrt_log_next(log, client->announced + client->send_window, &number);
+    mrt_log_next_kind kind = mrt_log_next(log, client->announced + client->send_window);
     if (kind == MRT_LOG_DAMAGED) {
-        give_up(client, number, MRT_EVENT_DROPPED, MRT_UNSPECIFIED_ERROR);
+        give_up(client, log->given, MRT_EVENT_DROPPED, MRT_UNSPECIFIED_ERROR);
     } else if (log->rest > client->packet_maximum) {
         log->rest = 0;
-        give_up(client, number, MRT_EVENT_RESULT, MRT_PACKET_TOO_LARGE);
+        give_up(client, log->given, MRT_EVENT_RESULT, MRT_PACKET_TOO_LARGE);
     }
 }
 
@@ -334,7 +333,7 @@ static void understand(mrt_client *client, uint32_t head_count, uint32_t count)
     const uint8_t *packet = client->config->receive;
     mrt_event event;
     mrt_reason verdict = mrt_decode(
-        packet[0], packet + head_count, count - head_count, client->skip > 0, &event);
+        packet[0], packet + head_count, count - head_count, client->skip, &event);
     bool is_connack = packet[0] >> 4 == MRT_TYPE_CONNACK;
     if (verdict == MRT_SUCCESS && is_connack != (client->phase == JOINING)) {
         verdict = MRT_PROTOCOL_ERROR;
@@ -343,7 +342,6 @@ static void understand(mrt_client *client, uint32_t head_count, uint32_t count)
         lose_line(client, verdict);
         return;
     }
-    event.missing = client->skip;
     if (event.kind == MRT_EVENT_MESSAGE) {
         if (!is_wanted(client, event.number)) {
             return;
@@ -625,7 +623,7 @@ mrt_record mrt_current_record(const mrt_client *client)
 
 uint64_t mrt_pending_count(const mrt_client *client)
 {
-    uint64_t count = client->log.highest - client->log.seen;
+    uint32_t count = client->log.highest - client->log.seen;
     for (uint32_t bits = client->log.answered; bits != 0; bits &= bits - 1) {
         count--;
     }

@@ -111,7 +111,8 @@ static bool read_record(const mrt_log *log, uint32_t offset, const log_head *hea
 }
 
 // The next record from `*offset` on, which moves behind it; without one, to where the blank or what
-// lies behind `end` begins. A record that was cut short is passed over as far as it would have gone.
+// lies behind `end` begins. A record that was cut short is passed over as far as it would have
+// gone.
 static bool next_record(const mrt_log *log, uint32_t *offset, uint32_t end, log_head *head)
 {
     while (*offset + HEAD_BYTES <= end && read_at(log, *offset, head, HEAD_BYTES)) {
@@ -294,18 +295,16 @@ static void advance(mrt_log *log)
     }
 }
 
-// The bit of a number that is open; 0 where it is not.
-static uint32_t open_bit(const mrt_log *log, uint64_t number)
+// The bit of a number that was given, if it is open; 0 where it is not.
+static uint32_t open_bit(const mrt_log *log, uint32_t number)
 {
-    uint64_t distance = number - log->seen - 1;
-    return number > log->highest || distance >= MRT_LOG_WINDOW
-        ? 0
-        : ~log->answered & (uint32_t)1 << distance;
+    uint32_t distance = number - log->seen - 1;
+    return distance >= MRT_LOG_WINDOW ? 0 : ~log->answered & (uint32_t)1 << distance;
 }
 
 bool mrt_log_settle(mrt_log *log, uint64_t number)
 {
-    uint32_t bit = open_bit(log, number);
+    uint32_t bit = number > log->highest ? 0 : open_bit(log, (uint32_t)number);
     log->answered |= bit;
     advance(log);
     return bit != 0;
@@ -320,7 +319,7 @@ void mrt_log_rewind(mrt_log *log)
     log->rest = 0;
 }
 
-mrt_log_next_kind mrt_log_next(mrt_log *log, uint32_t last, uint32_t *number)
+mrt_log_next_kind mrt_log_next(mrt_log *log, uint32_t last)
 {
     log_head head;
     uint32_t offset = log->cursor;
@@ -331,7 +330,6 @@ mrt_log_next_kind mrt_log_next(mrt_log *log, uint32_t last, uint32_t *number)
             return MRT_LOG_NOTHING;
         }
     } while (open_bit(log, next) == 0);
-    *number = next;
     log->given = next;
     if (!find(log, &offset, next, &head) || head.number != next) {
         return MRT_LOG_DAMAGED;

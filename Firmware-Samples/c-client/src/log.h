@@ -35,9 +35,9 @@ typedef enum mrt_log_next_kind {
     MRT_LOG_DAMAGED
 } mrt_log_next_kind;
 
-// Begins the next packet, if its number is at most `last`. Those that cannot be sent have to be
-// settled by the caller.
-mrt_log_next_kind mrt_log_next(mrt_log *log, uint32_t last, uint32_t *number);
+// Begins the next packet, number `log->given`, if that is at most `last`. Those that cannot be sent
+// have to be settled by the caller.
+mrt_log_next_kind mrt_log_next(mrt_log *log, uint32_t last);
 
 // The next bytes of the packet that was begun and has a rest, at most `count`; 0 where the storage
 // does not give them.

@@ -31,9 +31,12 @@ void mrt_take(mrt_bytes *rest, uint32_t count, mrt_bytes *value)
 
 uint32_t mrt_read_byte(mrt_bytes *rest)
 {
-    mrt_bytes byte = {NULL, 0};
-    mrt_take(rest, 1, &byte);
-    return byte.count > 0 ? byte.bytes[0] : 0;
+    if (rest->count == 0) {
+        rest->bytes = NULL;
+        return 0;
+    }
+    rest->count--;
+    return *rest->bytes++;
 }
 
 uint64_t mrt_read_number(mrt_bytes *rest)
@@ -196,8 +199,8 @@ static mrt_reason read_granted(mrt_bytes *rest, mrt_event *event)
     granted->has_will = (flags & 0x02u) != 0;
     read_fields(rest, fields, 0, event);
     if ((flags & 0x7Cu) != 0 || granted->session_epoch == 0
-        || granted->keep_alive_seconds > UINT16_MAX || granted->send_window - 1 >= UINT16_MAX
-        || granted->inbox_window - 1 >= UINT16_MAX
+        || ((granted->keep_alive_seconds | granted->send_window | granted->inbox_window) >> 16) != 0
+        || granted->send_window == 0 || granted->inbox_window == 0
         || granted->packet_maximum < MRT_PACKET_MINIMUM) {
         fail(rest);
     }
@@ -218,7 +221,6 @@ static void read_delivery(mrt_bytes *rest, uint32_t flags, bool is_cut, mrt_even
     // It stood where the type comes.
     uint32_t kind = delivery->type;
     uint32_t kind_bit = kind < 32 ? (uint32_t)1 << kind : 0;
-    event->reason = (mrt_reason)kind;
     delivery->kind = (mrt_kind)kind;
     delivery->grade = (mrt_grade)(flags & 0x3u);
     delivery->is_possible_duplicate = (flags & 0x4u) != 0;
@@ -297,7 +299,7 @@ static const struct {
 };
 
 mrt_reason mrt_decode(
-    uint8_t header, const uint8_t *body, uint32_t count, bool is_cut, mrt_event *event)
+    uint8_t header, const uint8_t *body, uint32_t count, uint32_t missing, mrt_event *event)
 {
     mrt_bytes rest = {body, count};
     uint32_t type = header >> 4;
@@ -313,6 +315,7 @@ mrt_reason mrt_decode(
         return MRT_MALFORMED_PACKET;
     }
     event->kind = (mrt_event_kind)types[type].kind;
+    event->missing = missing;
     if (type == MRT_TYPE_RESULT) {
         fields |= flags << 1;
         // That it was sent is not said.
@@ -321,22 +324,19 @@ mrt_reason mrt_decode(
         fields |= NUMBER;
     }
     read_fields(&rest, regular, fields, event);
-    switch (type) {
-    case MRT_TYPE_RESULT:
+    // Not a switch: its table would be larger.
+    if (type == MRT_TYPE_RESULT) {
         if (((flags & 0x1u) != 0 && event->reason == MRT_SENT)
             || ((flags & 0x4u) != 0 && event->as.result.refused_count == 0)) {
             fail(&rest);
         }
-        break;
-    case MRT_TYPE_DELIVER:
-        read_delivery(&rest, flags, is_cut, event);
-        break;
-    case MRT_TYPE_RESPONSE:
+    } else if (type == MRT_TYPE_DELIVER) {
+        read_delivery(&rest, flags, missing > 0, event);
+    } else if (type == MRT_TYPE_RESPONSE) {
         if (event->number == 0) {
             fail(&rest);
         }
-        break;
-    case MRT_TYPE_CONNACK:
+    } else if (type == MRT_TYPE_CONNACK) {
         if (event->reason == MRT_CONNECTED) {
             event->kind = MRT_EVENT_CONNECTED;
             verdict = read_granted(&rest, event);
@@ -347,11 +347,8 @@ mrt_reason mrt_decode(
             event->as.ended.retry_ms = read_short_number(&rest);
             mrt_take(&rest, rest.count, &event->as.ended.text);
         }
-        break;
-    default:
-        break;
     }
-    if (verdict == MRT_SUCCESS && (rest.bytes == NULL || (rest.count > 0 && !is_cut))) {
+    if (verdict == MRT_SUCCESS && (rest.bytes == NULL || (rest.count > 0 && missing == 0))) {
         verdict = MRT_MALFORMED_PACKET;
     }
     return verdict;

@@ -163,9 +163,9 @@ typedef struct mrt_frame {
 mrt_reason mrt_read_frame(const uint8_t *bytes, uint32_t count, mrt_frame *frame);
 
 // A packet from the broker as an event. MRT_SUCCESS, MRT_MALFORMED_PACKET or MRT_PROTOCOL_ERROR.
-// `is_cut`: the end of the body is missing; then the fields that are there are read. A refused
-// login is MRT_EVENT_DISCONNECTED with the seconds of its advice as `retry_ms`.
+// `missing` bytes at the end of the body are not there: what is there is read. A refused login is
+// MRT_EVENT_DISCONNECTED with the seconds of its advice as `retry_ms`.
 mrt_reason mrt_decode(
-    uint8_t header, const uint8_t *body, uint32_t count, bool is_cut, mrt_event *event);
+    uint8_t header, const uint8_t *body, uint32_t count, uint32_t missing, mrt_event *event);
 
 #endif

@@ -306,12 +306,16 @@ bool mrt_is_message_valid(const mrt_message *message)
         receiver = message->list;
         count = message->list_count;
     }
-    bool is_valid = count - 1 < MRT_LIST_MAXIMUM;
-    for (; is_valid && count > 0; count--) {
-        is_valid = receiver->count - 1 < maximum;
-        receiver++;
+    if (count - 1 >= MRT_LIST_MAXIMUM) {
+        return false;
     }
-    return is_valid;
+    while (count > 0) {
+        count--;
+        if (receiver[count].count - 1 >= maximum) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool mrt_is_config_valid(const mrt_config *config)

@@ -220,8 +220,8 @@ static void decode(void)
     CHECK(exact != NULL);
     memcpy(exact + 1, input.bytes, input.count);
     exact[0] = header;
-    for (int is_cut = 0; is_cut < 2; is_cut++) {
-        if (mrt_decode(header, exact + 1, input.count, is_cut != 0, &event) == MRT_SUCCESS) {
+    for (uint32_t missing = 0; missing < 2; missing++) {
+        if (mrt_decode(header, exact + 1, input.count, missing, &event) == MRT_SUCCESS) {
             look_at_event(&event);
         }
     }

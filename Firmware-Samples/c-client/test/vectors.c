@@ -115,11 +115,11 @@ static void maltreat(uint8_t header, const uint8_t *body, uint16_t count)
         uint8_t *exact = malloc(length > 0 ? length : 1);
         CHECK(exact != NULL);
         memcpy(exact, body, length);
-        mrt_decode(header, exact, length, false, &event);
-        mrt_decode(header, exact, length, true, &event);
+        mrt_decode(header, exact, length, 0, &event);
+        mrt_decode(header, exact, length, 1, &event);
         for (int bit = 0; length > 0 && bit < 8; bit++) {
             exact[length - 1] ^= (uint8_t)(1 << bit);
-            mrt_decode(header, exact, length, bit % 2 == 0, &event);
+            mrt_decode(header, exact, length, bit % 2, &event);
         }
         free(exact);
     }
@@ -150,7 +150,7 @@ static void check_from_broker(const char *name, uint8_t *bytes, uint16_t count, 
         CHECK(frame.needed == count);
         const uint8_t *body = bytes + frame.head_count;
         const uint16_t body_count = (uint16_t)(count - frame.head_count);
-        verdict = mrt_decode(bytes[0], body, body_count, false, &event);
+        verdict = mrt_decode(bytes[0], body, body_count, 0, &event);
         if (verdict == MRT_SUCCESS && event.kind == MRT_EVENT_RESULT) {
             verdict = judge_refusals(&event.as.result);
         }
