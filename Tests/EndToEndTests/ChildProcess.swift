@@ -77,7 +77,7 @@ final class ChildProcess: Sendable {
     }
 
     /// Everything the child has said, on both streams.
-    var lines: [String] { state.withLock { $0.lines } }
+    var lines: [String] { state.withLock { $0.lines.unshared } }
     var text: String { lines.joined(separator: "\n") }
 
     /// Does nothing where the child has ended: its number may be somebody else's by then.

@@ -115,7 +115,7 @@ private final class Load: Sendable {
     func stop() { isStopped.store(true, ordering: .relaxed) }
 
     func acknowledged(to user: String) -> Set<String> {
-        state.withLock { $0.acknowledged[user] ?? [] }
+        state.withLock { $0.acknowledged[user]?.unshared ?? [] }
     }
 
     /// One message after the other, of both grades, to both receivers. A text begins with its
@@ -183,7 +183,7 @@ private final class Receiver: Sendable {
         self.user = user
     }
 
-    var violations: [String] { state.withLock { $0.violations } }
+    var violations: [String] { state.withLock { $0.violations.unshared } }
 
     func open(_ broker: TestBroker) async throws {
         var settings = try broker.settings(user)

@@ -4,6 +4,7 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 import Testing
 import class Threads.Locked
 
@@ -16,7 +17,7 @@ private final class Inbox: Sendable {
 
     private let state = Locked(State())
 
-    var all: [String] { state.withLock { $0.texts } }
+    var all: [String] { state.withLock { $0.texts.unshared } }
 
     /// Takes what a client receives, for as long as it is asked to.
     func fill(from client: Client) async {
@@ -174,7 +175,7 @@ private final class Crossing {
 }
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(4))) struct BridgeKillTests {
+    @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct BridgeKillTests {
         /// Each round kills all three.
         private static let roundCount = 2
 

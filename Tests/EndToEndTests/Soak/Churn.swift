@@ -2,6 +2,7 @@
 // sends the will.
 
 import Foundation
+import TestSurroundings
 import class Threads.Locked
 
 /// MQTT clients, one after the other, on a thread of their own.
@@ -38,9 +39,9 @@ final class Churn: Sendable {
         }.start()
     }
 
-    var wills: Set<Int> { state.withLock { $0.wills } }
+    var wills: Set<Int> { state.withLock { $0.wills.unshared } }
     var cycleCount: Int { state.withLock { $0.cycleCount } }
-    var failures: [String] { state.withLock { $0.failures } }
+    var failures: [String] { state.withLock { $0.failures.unshared } }
 
     /// Lets nobody come any more, and waits for who is there.
     func pause() async throws {

@@ -4,6 +4,7 @@
 import Foundation
 import MartletClient
 import Synchronization
+import TestSurroundings
 import class Threads.Locked
 
 /// Numbered messages from one sender to one address, at a pace.
@@ -85,10 +86,10 @@ final class SoakReceiver: Sendable {
     }
 
     var client: Client? { state.withLock { $0.client } }
-    var violations: [String] { state.withLock { $0.violations } }
+    var violations: [String] { state.withLock { $0.violations.unshared } }
     var markedCount: Int { state.withLock { $0.markedCount } }
     /// Numbers of the wills that came.
-    var wills: Set<Int> { state.withLock { $0.wills } }
+    var wills: Set<Int> { state.withLock { $0.wills.unshared } }
 
     func has(_ lane: SoakLane) -> Bool {
         state.withLock { $0.numbers[lane.name[...], default: 0] >= lane.acknowledged }
