@@ -100,7 +100,7 @@ struct BenchCore: ~Copyable {
                     GroupCreation(key: 1, title: .empty, meta: .empty, allowed: nil, seed: 1))))
         commit()
         var name: [UInt8] = []
-        for effect in effects[0].effects {
+        for effect in effects[0].effects.elements {
             if case .respond(_, _, .success, let body) = effect {
                 name = Array(body.bytes(in: effects[0].bytes.bytes))
             }

@@ -473,7 +473,7 @@ extension Broker {
         var matched = ContiguousArray<UInt32>()
         swap(&matched, &matchedAudiences)
         defer { swap(&matched, &matchedAudiences) }
-        matched.removeAll(keepingCapacity: true)
+        matched.removeAllKeepingCapacity()
         apps[app].topics.match(topic, into: &matched)
         if matched.count <= 1 {
             apps[app].topics.noteMatch(topic, audience: matched.first)
@@ -481,7 +481,7 @@ extension Broker {
         }
         var merged = ContiguousArray<Subscriber>()
         swap(&merged, &audiences[mergedAudience].subscribers)
-        merged.removeAll(keepingCapacity: true)
+        merged.removeAllKeepingCapacity()
         for audience in matched {
             for subscriber in audiences[audience].subscribers where subscriber.takes(from: sender) {
                 merged.append(subscriber)

@@ -68,9 +68,9 @@ extension Broker {
         var matched = ContiguousArray<UInt32>()
         swap(&matched, &matchedAudiences)
         defer { swap(&matched, &matchedAudiences) }
-        matched.removeAll(keepingCapacity: true)
+        matched.removeAllKeepingCapacity()
         apps[app].shares.match(topic, into: &matched)
-        audiences[chosenAudience].subscribers.removeAll(keepingCapacity: true)
+        audiences[chosenAudience].subscribers.removeAllKeepingCapacity()
         for set in matched {
             for position in 0..<shareSets[set].audiences.count {
                 let audience = shareSets[set].audiences[position]

@@ -74,7 +74,7 @@ extension Broker {
             answerCodes.append(body.first ?? reason.rawValue)
             if followingCount > 0 { return }
             body = answerCodes
-            answerCodes.removeAll(keepingCapacity: true)
+            answerCodes.removeAllKeepingCapacity()
             (reason, isConfirmation) = (.success, true)
         }
         if sessions[session].isPersistent && isConfirmation {

@@ -6,7 +6,7 @@
 import Primitives
 
 /// One thing to do on one connection.
-public enum Effect: Sendable {
+public enum Effect: BitwiseCopyable, Sendable {
     case accept(ConnectionID, Acceptance)
     /// Tell why the connection is refused, then close it.
     case refuse(ConnectionID, ReasonCode, retryAfterSeconds: UInt32)
@@ -36,7 +36,7 @@ public enum Effect: Sendable {
 }
 
 /// What a client is told when it is let in.
-public struct Acceptance: Hashable, Sendable {
+public struct Acceptance: Hashable, BitwiseCopyable, Sendable {
     public var isSessionPresent: Bool
     public var hasWill: Bool
     public var epoch: UInt64
@@ -58,7 +58,7 @@ public struct Acceptance: Hashable, Sendable {
 }
 
 /// What a group is, and a page of its members. Ranges are in the lane's bytes.
-public struct GroupReport: Hashable, Sendable {
+public struct GroupReport: Hashable, BitwiseCopyable, Sendable {
     public var hasAllowList: Bool
     /// Whether the asking user owns it.
     public var isOwn: Bool
@@ -73,7 +73,7 @@ public struct GroupReport: Hashable, Sendable {
 }
 
 /// One message for one receiver.
-public struct Delivery: Hashable, Sendable {
+public struct Delivery: Hashable, BitwiseCopyable, Sendable {
     public var connection: ConnectionID
     /// The inbox number; 0 for a transient delivery.
     public var number: UInt64
@@ -114,14 +114,14 @@ public struct Delivery: Hashable, Sendable {
 }
 
 /// A message that deliveries of the same lane refer to.
-public struct Publication: Hashable, Sendable {
+public struct Publication: Hashable, BitwiseCopyable, Sendable {
     /// The message block, in the lane's bytes.
     public var block: ByteRange
     public var deadline: Instant
 }
 
 /// What became of a send.
-public struct SendResult: Hashable, Sendable {
+public struct SendResult: Hashable, BitwiseCopyable, Sendable {
     public var connection: ConnectionID
     /// The outbox number; 0 for a transient send that was refused.
     public var number: UInt64
@@ -136,15 +136,15 @@ public struct SendResult: Hashable, Sendable {
 }
 
 /// One receiver of a list that was refused.
-public struct Refusal: Hashable, Sendable {
+public struct Refusal: Hashable, BitwiseCopyable, Sendable {
     /// Its place in the sender's list, from 0.
     public var index: UInt32
     public var reason: ReasonCode
 }
 
 /// Something an operator wants to read in the log.
-public struct Note: Hashable, Sendable {
-    public enum Kind: UInt8, Hashable, Sendable {
+public struct Note: Hashable, BitwiseCopyable, Sendable {
+    public enum Kind: UInt8, Hashable, BitwiseCopyable, Sendable {
         case connected
         case connectRefused
         case disconnected

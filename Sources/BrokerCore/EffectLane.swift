@@ -5,28 +5,25 @@ import Primitives
 
 /// The effects for one lane, in order, with the bytes they refer to.
 public struct EffectLane: ~Copyable, Sendable {
-    public var effects: ContiguousArray<Effect> = []
-    public var publications: ContiguousArray<Publication> = []
-    public var refusals: ContiguousArray<Refusal> = []
+    public var effects = PlainBuffer<Effect>(capacity: 1024)
+    public var publications = PlainBuffer<Publication>()
+    public var refusals = PlainBuffer<Refusal>()
     /// Of deliveries that several subscriptions with identifiers brought.
     public var identifierLists: ContiguousArray<[UInt32]> = []
     public var bytes = ByteArena(capacity: 1 << 16)
     /// Which message the last publication was made from; 0 for none.
     var lastStamp: UInt64 = 0
 
-    public init() {
-        effects.reserveCapacity(1024)
-        publications.reserveCapacity(64)
-    }
+    public init() {}
 
     public var isEmpty: Bool { effects.isEmpty }
 
     /// Empties the lane and keeps its memory.
     public mutating func removeAll() {
-        effects.removeAll(keepingCapacity: true)
-        publications.removeAll(keepingCapacity: true)
-        refusals.removeAll(keepingCapacity: true)
-        identifierLists.removeAll(keepingCapacity: true)
+        effects.removeAll()
+        publications.removeAll()
+        refusals.removeAll()
+        identifierLists.removeAllKeepingCapacity()
         bytes.removeAll()
         lastStamp = 0
     }
@@ -106,7 +103,7 @@ extension EffectLane {
         refusals: [Refusal] = []
     ) {
         let first = UInt32(self.refusals.count)
-        if !refusals.isEmpty { self.refusals.append(contentsOf: refusals) }
+        self.refusals.append(contentsOf: refusals)
         effects.append(
             .reportResult(
                 SendResult(

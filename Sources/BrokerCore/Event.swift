@@ -101,7 +101,7 @@ public struct Digest: Hashable, Sendable {
 }
 
 /// How the messages of a session are put on the wire.
-public enum SessionDialect: UInt8, Hashable, Sendable {
+public enum SessionDialect: UInt8, Hashable, BitwiseCopyable, Sendable {
     case mrt = 1
     case mqtt3 = 3
     case mqtt5 = 5

@@ -4,7 +4,7 @@
 import Primitives
 
 /// One packet of the exchange.
-public enum PacketStep: UInt8, Hashable, Sendable {
+public enum PacketStep: UInt8, Hashable, BitwiseCopyable, Sendable {
     /// PUBACK: a QoS 1 publication has been taken.
     case accepted
     /// PUBREC: a QoS 2 publication has been taken, and its identifier is remembered.
@@ -16,7 +16,7 @@ public enum PacketStep: UInt8, Hashable, Sendable {
 }
 
 /// One packet of the exchange that the broker sends.
-public struct PacketAnswer: Hashable, Sendable {
+public struct PacketAnswer: Hashable, BitwiseCopyable, Sendable {
     public var connection: ConnectionID
     public var packetIdentifier: UInt16
     public var step: PacketStep

@@ -82,18 +82,18 @@ public struct StoreBatch: Sendable {
 
     /// Empties the batch for the next round and keeps its memory.
     public mutating func removeAll() {
-        blocks.removeAll(keepingCapacity: true)
-        messages.removeAll(keepingCapacity: true)
-        entries.removeAll(keepingCapacity: true)
-        acknowledgements.removeAll(keepingCapacity: true)
-        removals.removeAll(keepingCapacity: true)
-        trims.removeAll(keepingCapacity: true)
-        states.removeAll(keepingCapacity: true)
-        transfers.removeAll(keepingCapacity: true)
-        deletedQueues.removeAll(keepingCapacity: true)
-        records.removeAll(keepingCapacity: true)
-        sendRecords.removeAll(keepingCapacity: true)
-        loads.removeAll(keepingCapacity: true)
+        blocks.removeAllKeepingCapacity()
+        messages.removeAllKeepingCapacity()
+        entries.removeAllKeepingCapacity()
+        acknowledgements.removeAllKeepingCapacity()
+        removals.removeAllKeepingCapacity()
+        trims.removeAllKeepingCapacity()
+        states.removeAllKeepingCapacity()
+        transfers.removeAllKeepingCapacity()
+        deletedQueues.removeAllKeepingCapacity()
+        records.removeAllKeepingCapacity()
+        sendRecords.removeAllKeepingCapacity()
+        loads.removeAllKeepingCapacity()
         sweepMaximum = 0
     }
 }
@@ -335,13 +335,13 @@ public struct StoreResult: Sendable {
     public mutating func removeAll() {
         sequence = 0
         refusal = nil
-        loads.removeAll(keepingCapacity: true)
-        blocks.removeAll(keepingCapacity: true)
-        tallies.removeAll(keepingCapacity: true)
-        trimmed.removeAll(keepingCapacity: true)
-        expired.removeAll(keepingCapacity: true)
-        swept.removeAll(keepingCapacity: true)
-        damaged.removeAll(keepingCapacity: true)
+        loads.removeAllKeepingCapacity()
+        blocks.removeAllKeepingCapacity()
+        tallies.removeAllKeepingCapacity()
+        trimmed.removeAllKeepingCapacity()
+        expired.removeAllKeepingCapacity()
+        swept.removeAllKeepingCapacity()
+        damaged.removeAllKeepingCapacity()
         damagedUncounted = 0
         isUnfinished = false
         isFull = false

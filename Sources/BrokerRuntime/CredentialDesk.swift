@@ -44,10 +44,10 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
     }
 
     /// The core knows what was verified.
-    mutating func forgetPresented() { presented.removeAll(keepingCapacity: true) }
+    mutating func forgetPresented() { presented.removeAllKeepingCapacity() }
 
     /// The log knows what was refused.
-    mutating func forgetRefusals() { refusals.removeAll(keepingCapacity: true) }
+    mutating func forgetRefusals() { refusals.removeAllKeepingCapacity() }
 
     // MARK: - Claims
 

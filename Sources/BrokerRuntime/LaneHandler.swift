@@ -184,7 +184,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
             state.effects.exchange(lane, with: &effects)
             return state.broker.nextDeadline ?? .never
         }
-        desk.events.removeAll(keepingCapacity: true)
+        desk.events.removeAllKeepingCapacity()
         doorkeeper.forgetPresented()
         return isDraining
     }

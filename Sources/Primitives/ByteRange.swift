@@ -3,7 +3,7 @@
 
 /// `count` bytes that begin at `offset` of the buffer it was made for. 32 bits each: no buffer that
 /// ranges point into is larger than 4 GiB.
-public struct ByteRange: Hashable, Sendable {
+public struct ByteRange: Hashable, BitwiseCopyable, Sendable {
     public var offset: UInt32
     public var count: UInt32
 

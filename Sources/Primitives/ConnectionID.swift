@@ -10,7 +10,7 @@
 ///     +---------+----------------+-----------------------+
 ///     |  lane   |      slot      |      generation       |
 ///     +---------+----------------+-----------------------+
-public struct ConnectionID: Hashable, Sendable {
+public struct ConnectionID: Hashable, BitwiseCopyable, Sendable {
     /// The number of slots that 24 bits can name.
     public static let slotsMaximum = 1 << 24
 

@@ -5,7 +5,7 @@
 ///
 /// The runtime derives it from the monotonic clock plus a plausibly bounded downtime, so a wall
 /// clock that is set does not age a message. Deadlines in the store are instants.
-public struct Instant: Hashable, Comparable, Sendable {
+public struct Instant: Hashable, Comparable, BitwiseCopyable, Sendable {
     /// Milliseconds since the store was created.
     public var milliseconds: UInt64
 

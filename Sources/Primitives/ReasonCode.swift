@@ -7,7 +7,7 @@
 /// MQTT 5.0's own (section 2.4 of that specification). Below 0x80 is success, 0x80 and above is
 /// failure. Where the two overlap below 0x80, the catalogue's name is the case and MQTT's is an
 /// alias: what 1, 2 and 4 mean in a SUBACK or a DISCONNECT follows from the packet.
-public enum ReasonCode: UInt8, Hashable, Sendable, CaseIterable {
+public enum ReasonCode: UInt8, Hashable, BitwiseCopyable, Sendable, CaseIterable {
     case success = 0x00
 
     /// The send was accepted; the data is the application's message id (S25).

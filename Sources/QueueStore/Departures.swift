@@ -2,6 +2,7 @@
 // nothing of LMDB.
 
 import BrokerCore
+import Primitives
 
 /// Why an entry was set aside. On disk: never change or reuse one.
 enum DamageCause: UInt8 {
@@ -32,7 +33,7 @@ struct Departures {
 
     /// Forgets everything: before a batch, and when its transaction was aborted.
     mutating func removeAll() {
-        released.removeAll(keepingCapacity: true)
+        released.removeAllKeepingCapacity()
         expired.removeAll()
         damaged.removeAll()
         countsDamage = true
@@ -55,6 +56,6 @@ struct TallyList {
     }
 
     mutating func removeAll() {
-        tallies.removeAll(keepingCapacity: true)
+        tallies.removeAllKeepingCapacity()
     }
 }

@@ -201,8 +201,8 @@ public struct LMDBQueueStore: ~Copyable {
         _ batch: StoreBatch, withSends: Bool, into result: inout StoreResult
     ) throws(StoreError) {
         departures.removeAll()
-        result.tallies.removeAll(keepingCapacity: true)
-        result.trimmed.removeAll(keepingCapacity: true)
+        result.tallies.removeAllKeepingCapacity()
+        result.trimmed.removeAllKeepingCapacity()
         var nextMessage = nextMessage
         var transaction = try WriteTransaction(
             environment: environment, tables: tables, scratch: scratch.bytes)
@@ -315,7 +315,7 @@ public struct LMDBQueueStore: ~Copyable {
     /// once; where there is no room even for this, the next load finds them again.
     mutating func removeLeaving(moment: Moment) throws(StoreError) {
         guard !leaving.isEmpty else { return }
-        defer { leaving.removeAll(keepingCapacity: true) }
+        defer { leaving.removeAllKeepingCapacity() }
         let before = departures
         do throws(StoreError) {
             var transaction = try WriteTransaction(

@@ -3,6 +3,7 @@
 
 import BrokerCore
 import CLMDB
+import Primitives
 
 /// A write transaction: committed by ``commit()``, or aborted when it goes out of scope.
 struct WriteTransaction: ~Copyable {
@@ -244,7 +245,7 @@ struct WriteTransaction: ~Copyable {
             try release(id, count: UInt32(end - index))
             index = end
         }
-        departures.released.removeAll(keepingCapacity: true)
+        departures.released.removeAllKeepingCapacity()
     }
 
     private mutating func release(_ id: UInt64, count: UInt32) throws(StoreError) {

@@ -99,7 +99,9 @@ extension EffectLane {
     }
 
     private func named(_ first: UInt32, _ count: UInt32) -> String {
-        let named = refusals[Int(first)..<Int(first + count)].map { "\($0.index): \($0.reason)" }
+        let named = refusals.elements[Int(first)..<Int(first + count)].map {
+            "\($0.index): \($0.reason)"
+        }
         return named.isEmpty ? "" : " [\(named.joined(separator: ", "))]"
     }
 

@@ -89,7 +89,7 @@ final class Lane {
 
     /// Carries out effects; events that this causes, as lines.
     @discardableResult
-    func carryOut(_ body: (inout ContiguousArray<Effect>) -> Void) -> [String] {
+    func carryOut(_ body: (inout PlainBuffer<Effect>) -> Void) -> [String] {
         body(&effects.effects)
         var events = ContiguousArray<Event>()
         carrier.carryOut(

@@ -130,7 +130,8 @@ extension SimulatedLane {
         case .overtakenOnce: swapDeliveries { first, _ in first.grade == .once }
         case .hastyOnce: nameGrades()
         case .repeatedDelivery:
-            for effect in effects.effects {
+            for index in effects.effects.indices {
+                let effect = effects.effects[index]
                 if case .deliver = effect { effects.effects.append(effect) }
             }
         case .lostEffects:
@@ -142,14 +143,14 @@ extension SimulatedLane {
                 effects.effects[index] = .reportResult(result)
             }
         case .unmarkedDuplicate:
-            for publication in effects.publications {
+            for publication in effects.publications.elements {
                 // The marks are the third byte of a block.
                 let block = effects.bytes.mutableBytes(publication.block)
                 block[2] &= ~MessageMarks.possibleDuplicate.rawValue
             }
         case .rememberedRefusal: rememberRefusals()
         case .kickLosesMail:
-            for case .deliver(let delivery) in effects.effects where delivery.number > 0 {
+            for case .deliver(let delivery) in effects.effects.elements where delivery.number > 0 {
                 planted.delivered[delivery.connection] = delivery.number
             }
         default: tamperMQTTEffects()
@@ -188,7 +189,7 @@ extension SimulatedLane {
     }
 
     private mutating func rememberRefusals() {
-        for case .reportResult(let result) in effects.effects
+        for case .reportResult(let result) in effects.effects.elements
         where result.reason.isFailure && result.number > 0 {
             guard let peer = planted.peers[result.connection] else { continue }
             surroundings.plantedRefusals.insert(

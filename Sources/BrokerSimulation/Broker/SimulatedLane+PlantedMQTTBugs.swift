@@ -84,7 +84,7 @@ extension SimulatedLane {
         switch surroundings.options.mutation {
         case .repeatedPublication: nameAnswers()
         case .earlyForgetting:
-            for case .answerPacket(let answer) in effects.effects
+            for case .answerPacket(let answer) in effects.effects.elements
             where answer.step == .received && !answer.reason.isFailure {
                 desk.events.append(
                     .packetAnswered(
@@ -99,7 +99,7 @@ extension SimulatedLane {
             }
         case .swappedAnswers: swapAnswers()
         case .leaverLosesShare:
-            for case .deliver(let delivery) in effects.effects
+            for case .deliver(let delivery) in effects.effects.elements
             where delivery.options.contains(.shared) && delivery.grade == .durable {
                 planted.exchanges[delivery.connection]?.shared.append(delivery.packetIdentifier)
             }

@@ -218,7 +218,7 @@ struct SimulatedLane: ~Copyable {
 
     private func noteDeliveries() {
         guard surroundings.history.isRecording else { return }
-        for case .deliver(let delivery) in effects.effects {
+        for case .deliver(let delivery) in effects.effects.elements {
             let range = effects.publications[Int(delivery.publication)].block
             let block = MessageBlock(range.bytes(in: effects.bytes.bytes))
             let message = MessageText.message(

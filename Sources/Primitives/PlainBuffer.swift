@@ -1,0 +1,87 @@
+// Values without references, one behind the other in one growing block, emptied all at once.
+
+/// What the hot path gathers in place of an array: it has one owner, so that appending asks nobody
+/// whether the memory is shared, and its elements need no farewell, so that emptying is free.
+/// Nothing is allocated once it has reached its working size.
+public struct PlainBuffer<Element: BitwiseCopyable>: ~Copyable {
+    @usableFromInline var storage: UnsafeMutablePointer<Element>
+    @usableFromInline var capacity: Int
+    @usableFromInline var used = 0
+
+    public init(capacity: Int = 64) {
+        self.capacity = max(capacity, 1)
+        storage = .allocate(capacity: self.capacity)
+    }
+
+    deinit { storage.deallocate() }
+
+    @inlinable
+    public var count: Int { used }
+
+    @inlinable
+    public var isEmpty: Bool { used == 0 }
+
+    @inlinable
+    public var indices: Range<Int> { 0..<used }
+
+    /// Valid until the next change of the buffer.
+    @inlinable
+    public var elements: UnsafeBufferPointer<Element> {
+        UnsafeBufferPointer(start: storage, count: used)
+    }
+
+    @inlinable
+    public subscript(index: Int) -> Element {
+        unsafeAddress { UnsafePointer(address(index)) }
+        unsafeMutableAddress { address(index) }
+    }
+
+    @usableFromInline
+    func address(_ index: Int) -> UnsafeMutablePointer<Element> {
+        precondition(index >= 0 && index < used, "an index outside its buffer")
+        return storage + index
+    }
+
+    @inlinable @inline(__always)
+    public mutating func append(_ element: Element) {
+        if used == capacity { grow() }
+        (storage + used).initialize(to: element)
+        used += 1
+    }
+
+    @inlinable
+    public mutating func append(contentsOf elements: borrowing [Element]) {
+        for index in elements.indices { append(elements[index]) }
+    }
+
+    public mutating func swapAt(_ first: Int, _ second: Int) {
+        let element = self[first]
+        self[first] = self[second]
+        self[second] = element
+    }
+
+    @inlinable
+    public mutating func removeAll() { used = 0 }
+
+    /// Removes what the condition chooses; the rest keeps its order.
+    public mutating func removeAll(where isChosen: (Element) -> Bool) {
+        var kept = 0
+        for index in indices where !isChosen(storage[index]) {
+            storage[kept] = storage[index]
+            kept += 1
+        }
+        used = kept
+    }
+
+    @usableFromInline
+    mutating func grow() {
+        let grown = UnsafeMutablePointer<Element>.allocate(capacity: capacity * 2)
+        grown.update(from: storage, count: used)
+        storage.deallocate()
+        storage = grown
+        capacity *= 2
+    }
+}
+
+// Its memory is its own: whoever has the buffer has all of it.
+extension PlainBuffer: @unchecked Sendable where Element: Sendable {}

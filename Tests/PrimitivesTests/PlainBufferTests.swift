@@ -1,0 +1,42 @@
+// Values one behind the other, kept in order while the buffer grows, empties and fills again.
+
+import Primitives
+import Testing
+
+@Suite struct PlainBufferTests {
+    private func contents(_ buffer: borrowing PlainBuffer<Int>) -> [Int] { Array(buffer.elements) }
+
+    @Test func `keep the order while growing`() {
+        var buffer = PlainBuffer<Int>(capacity: 1)
+        #expect(contents(buffer) == [])
+        for number in 0..<1000 { buffer.append(number) }
+        #expect(contents(buffer) == Array(0..<1000))
+        buffer[999] = -1
+        #expect(contents(buffer) == Array(0..<999) + [-1])
+    }
+
+    @Test func `empty and fill again`() {
+        var buffer = PlainBuffer<Int>()
+        buffer.append(contentsOf: [1, 2, 3])
+        buffer.removeAll()
+        #expect(contents(buffer) == [])
+        buffer.append(4)
+        #expect(contents(buffer) == [4])
+    }
+
+    @Test func `remove what is chosen, and swap`() {
+        var buffer = PlainBuffer<Int>()
+        buffer.append(contentsOf: Array(0..<10))
+        buffer.removeAll { $0.isMultiple(of: 3) }
+        #expect(contents(buffer) == [1, 2, 4, 5, 7, 8])
+        buffer.swapAt(0, 5)
+        #expect(contents(buffer) == [8, 2, 4, 5, 7, 1])
+    }
+
+    @Test func `trap at an index outside`() async {
+        await #expect(processExitsWith: .failure) {
+            let buffer = PlainBuffer<Int>()
+            _ = buffer[0]
+        }
+    }
+}
