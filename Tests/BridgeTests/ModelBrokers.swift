@@ -1,6 +1,6 @@
 // Two brokers of one session each, as MQTT and PROTOCOL.md describe them and no more: enough to
-// hold a bridge to the rules while connections break and the bridge dies. They forget nothing
-// themselves.
+// hold a bridge to the rules while connections break and the bridge dies. Of themselves they forget
+// nothing.
 
 import Primitives
 import WireFormat
@@ -78,6 +78,19 @@ struct ForeignModel {
         buffer = PacketBuffer()
         outgoing = []
         isLoggedIn = false
+    }
+
+    /// It loses its connection and its memory, as one without persistence that is killed. What it
+    /// had not sent yet is published once more, by those who wait for the session that comes.
+    ///
+    /// - Returns: the texts that nobody owes any more.
+    mutating func forgetSession() -> [String] {
+        connectionLost()
+        let lost = inFlight.map(\.text) + held.values
+        inFlight = []
+        held = [:]
+        hasSession = false
+        return lost
     }
 
     mutating func takeOutgoing(_ count: Int) -> [UInt8] {
