@@ -257,8 +257,8 @@ mrt_status mrt_log_mark(mrt_log *log)
     if (log->marked != log->seen && is_durable(log)) {
         status = append(log, NULL);
     }
-    // Many losses of power in the middle of writes can eat up the free sector. Then a second
-    // delivery after one more is the lesser evil: otherwise no number would ever be free again.
+    // Many losses of power in the middle of writes can eat up the free sector of a full log. Then
+    // the broker is told what one more may take back: else no number would ever be free again.
     if (status == MRT_ERROR_FULL) {
         status = MRT_IDLE;
     }
