@@ -69,7 +69,7 @@ extension SimulatedMQTTClient {
             subscriptions: ByteRange(offset: 0, count: source.bytes.count), count: 1)
         pending[identifier] = PendingSubscription(
             filter: filter, grade: grade, askedAt: surroundings.now,
-            fullTimesBefore: ledger.fullTimes, change: change)
+            fullTimesBefore: ledger.pastFullTimes, change: change)
         write(packet, from: source.bytes)
     }
 
