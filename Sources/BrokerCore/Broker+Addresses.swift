@@ -93,6 +93,10 @@ extension Broker {
         return name(of: .everybody, in: filter)?.isEmpty == true
     }
 
+    func isGroupAddress(_ filter: UnsafeRawBufferPointer) -> Bool {
+        name(of: .group, in: filter) != nil
+    }
+
     /// The group that a filter is the address of.
     private func group(_ session: UInt32, of filter: UnsafeRawBufferPointer) -> UInt32? {
         guard sessions[session].dialect.isMQTT, let name = name(of: .group, in: filter) else {

@@ -38,6 +38,8 @@ extension Broker {
                     options: request.options,
                     subscriptionIdentifier: request.subscriptionIdentifier))
         }
+        // To be in a group is the user's, and is stored also where the session is not.
+        answersAtCommit = answersAtCommit || isGroupAddress(filter)
         answer(
             session, request.requestIdentifier, .success, body: [request.grade.rawValue],
             followingCount: request.followingCount, &effects)
@@ -59,10 +61,10 @@ extension Broker {
             followingCount: request.followingCount, &effects)
     }
 
-    /// Answers a request once what it changed is committed; a session without durable state, and a
-    /// request that was refused, is answered at once. That there is no subscription is no refusal:
-    /// its end may not be committed yet. In MQTT one answer has a byte for each of a packet's
-    /// filters: what `body` holds, or the reason.
+    /// Answers a request once what it changed is committed. A session without durable state, unless
+    /// it subscribes to a group, and a request that was refused, is answered at once. That there is
+    /// no subscription is no refusal: its end may not be committed yet. In MQTT one answer has a
+    /// byte for each of a packet's filters: what `body` holds, or the reason.
     private mutating func answer(
         _ session: UInt32, _ requestIdentifier: UInt64, _ reason: ReasonCode, body: [UInt8],
         followingCount: Int, _ effects: inout Effects
@@ -77,7 +79,9 @@ extension Broker {
             answerCodes.removeAllKeepingCapacity()
             (reason, isConfirmation) = (.success, true)
         }
-        if sessions[session].isPersistent && isConfirmation {
+        let isStored = sessions[session].isPersistent || answersAtCommit
+        answersAtCommit = false
+        if isStored && isConfirmation {
             gathering.confirmations.append(
                 .respond(connection, requestIdentifier: requestIdentifier, reason, body: body))
         } else {

@@ -103,6 +103,8 @@ public struct Broker: ~Copyable, Sendable {
     var scratch = ByteArena(capacity: 1024)
     /// The answers to those filters of a SUBSCRIBE or UNSUBSCRIBE that have been looked at.
     var answerCodes: [UInt8] = []
+    /// Whether one of them has to wait for a commit, whatever the session is.
+    var answersAtCommit = false
 
     /// A broker without any state; let a store read itself out to it, then call
     /// ``finishRestoring(_:newEpochSeed:at:)``.

@@ -168,6 +168,27 @@ import Testing
         #expect(world.subscribeMQTT("ann/phone", "$g/\(group)", grade: .durable) == [1])
     }
 
+    @Test func `joins a group for good: told when it is stored, whatever the session is`() {
+        world.begin("eve/pad")
+        let group = world.makeGroup(owner: "eve/pad")
+        world.beginMQTT("zoe/tab", clean: true, expiry: 0)
+        var bytes: [UInt8] = []
+        for (position, filter) in ["a/b", "$g/\(group)", "c"].enumerated() {
+            var request = SubscribeRequest(
+                requestIdentifier: 1, filter: bytes.appendRange(filter), grade: .durable)
+            request.followingCount = 2 - position
+            world.step(.subscribeReceived(world.connections["zoe/tab"]!, request), bytes: bytes)
+        }
+        #expect(world.lines(of: "zoe/tab") == [])
+        world.settle()
+        #expect(world.lines(of: "zoe/tab").count == 1)
+        // Plain topics of such a session are stored nowhere, and need not wait.
+        let plain = SubscribeRequest(
+            requestIdentifier: 2, filter: bytes.appendRange("d"), grade: .durable)
+        world.step(.subscribeReceived(world.connections["zoe/tab"]!, plain), bytes: bytes)
+        #expect(world.lines(of: "zoe/tab").count == 1)
+    }
+
     @Test func `may be to everybody's messages, and to one's own groups`() {
         world.begin("eve/pad")
         world.limits.appPolicy.joinsGroupsBySubscribing = false

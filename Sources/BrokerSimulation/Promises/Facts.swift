@@ -97,6 +97,9 @@ struct SessionFact {
     let isLasting: Bool
     let firstSeen: Instant
     var lastSeen: Instant
+    /// From when the client asked for its end until it was there all the same: a broker that died
+    /// may have carried that out, and forgotten it.
+    var doubts: [ClosedRange<Instant>] = []
     var filters: [FilterName: FilterFact] = [:]
     /// Messages by their inbox numbers, as they were seen on the wire.
     var numbers: [UInt64: Int] = [:]
@@ -127,6 +130,8 @@ struct DeviceFact {
     var expirySeconds: UInt32 = 0
     /// The client has asked for something that ends the session.
     var mayEnd = false
+    /// Since when; nil where it follows from the session's expiry.
+    var endAskedAt: Instant?
     /// Connections that the broker has taken since the last CONNACK that was seen.
     var attempts = 0
     /// All filters that were ever asked for, and when they first were.

@@ -214,6 +214,17 @@ extension Ledger {
         }
     }
 
+    /// Whether a topic's subscriber was none when a message was first sent, and may have become one
+    /// before the message was sent again to a broker that had died.
+    private func isRoutedAnew(_ send: SendFact, _ session: Int) -> Bool {
+        guard case .topic(let topic) = send.receivers, deaths > send.deathsBefore else {
+            return false
+        }
+        return !sessions[session].filters.contains { filter, fact in
+            fact.confirmedAt <= send.issuedAt && Ledger.matches(topic, filter)
+        }
+    }
+
     private func checkOrder(
         _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int
     ) {
@@ -232,7 +243,7 @@ extension Ledger {
         }
         if send.isMQTT || mqttUsers.contains(user) { route.receivers = send.receivers }
         if let last = routes[route], last >= send.number {
-            if isResend(received, send) || isOutside(message) {
+            if isResend(received, send) || isOutside(message) || isRoutedAnew(send, session) {
                 excusedCount += 1
                 return
             }
@@ -253,9 +264,12 @@ extension Ledger {
     }
 
     private func checkExpiry(_ message: Int, _ outcome: SendFact.Outcome, _ client: Int) {
-        let seconds = UInt64(sends[message].expirySeconds)
+        let send = sends[message]
+        let seconds = UInt64(send.expirySeconds)
         guard seconds > 0 else { return }
-        let limit = outcome.at.advanced(bySeconds: seconds)
+        // What an MQTT client sends again may be a new message to the broker, with the whole time.
+        let accepted = send.attemptCount > 1 ? max(outcome.at, send.closedAt ?? now) : outcome.at
+        let limit = accepted.advanced(bySeconds: seconds)
             .advanced(byMilliseconds: Ledger.lateMillisecondsMaximum)
         if now > limit {
             accuse(

@@ -73,7 +73,8 @@ extension Ledger {
     /// Whether a session was there from before a send until after its result, and is a receiver.
     private func isPromised(_ send: SendFact, _ outcome: SendFact.Outcome, to index: Int) -> Bool {
         let session = sessions[index]
-        guard session.isLasting, session.firstSeen <= send.issuedAt, session.lastSeen >= outcome.at
+        guard session.isLasting, session.firstSeen <= send.issuedAt, session.lastSeen >= outcome.at,
+            !session.doubts.contains(where: { $0.overlaps(send.issuedAt...outcome.at) })
         else { return false }
         switch send.receivers {
         case .users(let users, _):

@@ -266,8 +266,10 @@ final class Ledger {
 
     /// A client asks to forget its session, or to end it with the connection.
     func sessionMayEnd(_ client: Int) {
-        devices[profile.clients[client].device].mayEnd = true
-        willsMayBeSent(of: profile.clients[client].device)
+        let device = profile.clients[client].device
+        devices[device].mayEnd = true
+        devices[device].endAskedAt = devices[device].endAskedAt ?? now
+        willsMayBeSent(of: device)
     }
 
     /// The broker has taken a client's connection, whatever comes of it.
@@ -305,6 +307,10 @@ final class Ledger {
                     lastSeen: now))
         }
         sessions[session].lastSeen = now
+        if let asked = devices[device].endAskedAt, known != nil {
+            sessions[session].doubts.append(asked...now)
+        }
+        devices[device].endAskedAt = nil
         // A rival may have been let in meanwhile, with a numbering of its own.
         if isShared(device) { forgetSends(device) }
         devices[device].session = session

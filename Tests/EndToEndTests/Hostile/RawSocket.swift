@@ -71,7 +71,7 @@ final class RawSocket {
 
 /// Waits, without keeping others from the processor, until a condition holds.
 func eventually(
-    within seconds: Double = 20, _ what: String, _ isDone: () throws -> Bool
+    within seconds: Double = 45, _ what: String, _ isDone: () throws -> Bool
 ) async throws {
     let end = ContinuousClock.now + .seconds(seconds * Double(Sanitizer.patience))
     while try !isDone() {
