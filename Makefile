@@ -57,13 +57,15 @@ run: deps
 	$(SWIFT) build $(RELEASE) --product martlet
 	exec .build/release/martletd --dev --data=$(DEV_DATA) $(ARGS)
 
-# docs/operating/install.md says what comes next. Not as root: the build is the user's.
+# docs/operating/install.md says what comes next. Not as root: the build is the user's. Whoever
+# makes a package sets DESTDIR.
 .PHONY: install
 install: deps
 	$(SWIFT) build $(RELEASE) --product martletd
 	$(SWIFT) build $(RELEASE) --product martlet
 	$(SWIFT) build $(RELEASE) --product martlet-gateway
-	$$([ -w $(PREFIX)/bin ] || [ "$$(id -u)" = 0 ] || echo sudo) install -D -t $(PREFIX)/bin \
+	$$([ -w $(PREFIX)/bin ] || [ -n "$(DESTDIR)" ] || [ "$$(id -u)" = 0 ] || echo sudo) \
+	    install -D -t $(DESTDIR)$(PREFIX)/bin \
 	    .build/release/martletd .build/release/martlet .build/release/martlet-gateway
 
 .PHONY: sim
