@@ -96,7 +96,8 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     }
 
     private mutating func apply(_ option: Substring) throws(SettingFault) {
-        let parts = option.split(separator: "=", maxSplits: 1).map(String.init)
+        let parts = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            .map(String.init)
         switch (parts[0], parts.count) {
         case ("anonymous", 1): anonymous = true
         case ("certificateFile", 2): certificateFile = parts[1]
