@@ -6,36 +6,41 @@
 @usableFromInline
 enum JSONText {
     /// Bytes of `text` between its quotes: `"`, `\` and \b \t \n \f \r take two, other control
-    /// characters six, all else stands for itself.
+    /// characters six, all else stands for itself. Says besides whether all of it is ASCII.
     @usableFromInline
-    static func escapedByteCount(_ text: UnsafeRawBufferPointer) -> Int {
+    static func measure(
+        _ text: UnsafeRawBufferPointer
+    ) -> (escapedByteCount: Int, isASCII: Bool) {
         var count = text.count
-        var offset = 0
-        while offset < text.count {
-            if text.count - offset >= 8,
-                isPlain(text.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-            {
-                offset += 8
-            } else {
+        var bits: UInt64 = 0
+        @inline(__always)
+        func add(_ range: Range<Int>) {
+            for offset in range {
                 count += extraByteCount(text[offset])
-                offset += 1
+                bits |= UInt64(text[offset])
             }
         }
-        return count
+        let quote = UInt8(ascii: "\"")
+        let backslash = UInt8(ascii: "\\")
+        var offset = 0
+        while offset <= text.count &- 8 {
+            let eight = text.baseAddress!.loadUnaligned(
+                fromByteOffset: offset, as: UInt64.self)
+            if PlainASCII.suspects(eight, quote, backslash, backslash) != 0 {
+                add(offset..<offset + 8)
+            }
+            offset &+= 8
+        }
+        let rest = UnsafeRawBufferPointer(rebasing: text[offset...])
+        if !PlainASCII.isAll(rest, without: quote, backslash, backslash) {
+            add(offset..<text.count)
+        }
+        return (count, bits & PlainASCII.topBits == 0)
     }
 
-    /// Whether none of eight bytes is a control character, a quote or a backslash. Each term has
-    /// the top bit of a byte set where that byte is below 0x20, or is 0 after the exclusive or; a
-    /// borrow can only raise a false alarm, which costs the slow path.
-    @inline(__always)
-    private static func isPlain(_ eight: UInt64) -> Bool {
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        let quotes = eight ^ (ones &* 0x22)
-        let backslashes = eight ^ (ones &* 0x5C)
-        let suspects =
-            ((eight &- ones &* 0x20) & ~eight) | ((quotes &- ones) & ~quotes)
-            | ((backslashes &- ones) & ~backslashes)
-        return suspects & (ones &* 0x80) == 0
+    @usableFromInline
+    static func escapedByteCount(_ text: UnsafeRawBufferPointer) -> Int {
+        measure(text).escapedByteCount
     }
 
     @inline(__always)

@@ -17,9 +17,10 @@ public enum TextBody {
     public static func minimalJSONByteCount(_ payload: UnsafeRawBufferPointer) -> Int? {
         guard let type = payload.first else { return nil }
         let text = UnsafeRawBufferPointer(rebasing: payload[1...])
-        guard TextRules.isUTF8(text) else { return nil }
         let digits = type < 10 ? 1 : type < 100 ? 2 : 3
-        return frameByteCount + digits + JSONText.escapedByteCount(text)
+        let (escapedByteCount, isASCII) = JSONText.measure(text)
+        guard isASCII || TextRules.isUTF8(text) else { return nil }
+        return frameByteCount + digits + escapedByteCount
     }
 
     /// Why a binary payload is refused, or nil: ``ReasonCode/payloadFormatInvalid`` where `b` is

@@ -49,11 +49,12 @@ public enum TextRules {
 
     /// A user, group or app id: 1...64 bytes of UTF-8 without `/`, `+`, `#` and control characters
     /// (U+0000...U+001F, U+007F...U+009F). What cannot be spelled cannot be injected into a topic.
-    @inlinable
     public static func isIdentifier(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard (1...WireLimits.identifierByteCountMaximum).contains(bytes.count), isUTF8(bytes),
-            !hasControlCharacter(bytes)
-        else { return false }
+        guard (1...WireLimits.identifierByteCountMaximum).contains(bytes.count) else {
+            return false
+        }
+        if PlainASCII.isAll(bytes, without: slash, plus, hash) { return true }
+        guard isUTF8(bytes), !hasControlCharacter(bytes) else { return false }
         for byte in bytes where isSeparatorOrWildcard(byte) { return false }
         return true
     }
@@ -80,11 +81,10 @@ public enum TextRules {
 
     /// A topic name: 1...65535 bytes of UTF-8 without U+0000 and wildcards
     /// [MQTT-4.7.1-1] [MQTT-4.7.3-1] [MQTT-4.7.3-2].
-    @inlinable
     public static func isTopicName(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard (1...WireLimits.topicByteCountMaximum).contains(bytes.count), isUTF8(bytes) else {
-            return false
-        }
+        guard (1...WireLimits.topicByteCountMaximum).contains(bytes.count) else { return false }
+        if PlainASCII.isAll(bytes, without: plus, hash, hash) { return true }
+        guard isUTF8(bytes) else { return false }
         for byte in bytes where byte == 0 || byte == plus || byte == hash { return false }
         return true
     }
