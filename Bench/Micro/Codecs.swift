@@ -78,9 +78,11 @@ func measureCodecs(times: Int) {
         "encode-mrt", times: times,
         prepare: { Packets(MRT.Ping(isResponse: false)) },
         { packets in
-            let template = MRT.DeliverTemplate(tail: packets.tail, isRaw: true)
+            let head = MRT.DeliverHead(
+                tailByteCount: packets.tail.count, isRaw: true, isPossibleDuplicate: false)
             var writer = PacketWriter(packets.outgoing)
-            template.write(grade: .durable, number: 1_000, to: &writer)
+            head.write(grade: .durable, number: 1_000, to: &writer)
+            writer.write(bytes: packets.tail)
             use(writer.byteCount)
         })
 }

@@ -35,7 +35,11 @@ public struct EffectCarrier: ~Copyable {
             switch lane.effects[index] {
             case .deliver(let delivery):
                 if delivery.dialect == .mrt {
-                    deliver(delivery, lane, &conversations, &host, &events)
+                    if isAlone(delivery, at: index, lane) {
+                        deliverAlone(delivery, lane, &conversations, &host, &events)
+                    } else {
+                        deliver(delivery, lane, &conversations, &host, &events)
+                    }
                 } else {
                     mqtt.deliver(delivery, lane, at: now, &conversations, &host, &events)
                 }
@@ -115,6 +119,31 @@ public struct EffectCarrier: ~Copyable {
 
     // MARK: - Deliveries
 
+    /// Whether this is the only delivery of its publication: those of one message come in a run.
+    @inline(__always)
+    private func isAlone(
+        _ delivery: Delivery, at index: Int, _ lane: borrowing EffectLane
+    ) -> Bool {
+        if delivery.publication == tailPublication { return false }
+        guard index + 1 < lane.effects.count, case .deliver(let next) = lane.effects[index + 1]
+        else { return true }
+        return next.publication != delivery.publication
+    }
+
+    /// Encodes a publication for its one receiver, without a copy of it in between.
+    private func deliverAlone(
+        _ delivery: Delivery, _ lane: borrowing EffectLane,
+        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
+        _ events: inout ContiguousArray<Event>
+    ) {
+        let block = EffectCarrier.block(of: delivery.publication, lane)
+        let tail = MRT.DeliverTail(block)
+        let head = MRT.DeliverHead(
+            tailByteCount: tail.byteCount, isRaw: block.marks.contains(.raw),
+            isPossibleDuplicate: block.marks.contains(.possibleDuplicate))
+        write(delivery, head, &conversations, &host, &events) { tail.write(to: &$0) }
+    }
+
     @inline(__always)
     private mutating func deliver(
         _ delivery: Delivery, _ lane: borrowing EffectLane,
@@ -124,10 +153,22 @@ public struct EffectCarrier: ~Copyable {
         if delivery.publication != tailPublication {
             encodeTail(of: delivery.publication, lane)
         }
-        let template = MRT.DeliverTemplate(
-            tail: tailRange.bytes(in: tail.bytes), isRaw: isRaw,
+        let head = MRT.DeliverHead(
+            tailByteCount: Int(tailRange.count), isRaw: isRaw,
             isPossibleDuplicate: isPossibleDuplicate)
-        let byteCount = template.byteCount(number: delivery.number)
+        let tail = tailRange.bytes(in: tail.bytes)
+        write(delivery, head, &conversations, &host, &events) { $0.write(bytes: tail) }
+    }
+
+    /// Writes one receiver's packet; one that is larger than the receiver takes comes back as an
+    /// event.
+    @inline(__always)
+    private func write(
+        _ delivery: Delivery, _ head: MRT.DeliverHead, _ conversations: inout ConversationTable,
+        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>,
+        tail: (inout PacketWriter) -> Void
+    ) {
+        let byteCount = head.packetByteCount(number: delivery.number)
         if byteCount > conversations.clientPacketMaximumFloor,
             conversations.isTooLarge(byteCount, for: delivery.connection)
         {
@@ -138,35 +179,31 @@ public struct EffectCarrier: ~Copyable {
             byteCount, to: delivery.connection,
             delivery.grade == .transient ? .droppable : .required, &host
         ) { writer in
-            template.write(
+            head.write(
                 grade: MRT.Grade(rawValue: delivery.grade.rawValue)!, number: delivery.number,
                 to: &writer)
+            tail(&writer)
         }
     }
 
     /// Encodes what all receivers of a publication get alike.
     private mutating func encodeTail(of publication: UInt32, _ lane: borrowing EffectLane) {
-        let bytes = lane.bytes.bytes
-        let block = MessageBlock(lane.publications[Int(publication)].block.bytes(in: bytes))
-        func range(_ part: UnsafeRawBufferPointer) -> ByteRange {
-            part.isEmpty
-                ? .empty
-                : ByteRange(
-                    offset: UnsafeRawPointer(part.baseAddress!) - bytes.baseAddress!,
-                    count: part.count)
-        }
+        let block = EffectCarrier.block(of: publication, lane)
         isRaw = block.marks.contains(.raw)
         isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
-        var packet = MRT.Deliver(
-            grade: .transient, number: 0, kind: MRT.DeliveryKind(rawValue: block.kind.rawValue)!,
-            from: range(block.sender), time: block.time, payload: range(block.payload))
-        packet.address = range(block.address)
-        packet.isRaw = isRaw
+        let packet = MRT.DeliverTail(block)
         tail.removeAll()
-        tailRange = tail.reserve(packet.tailByteCount)
+        tailRange = tail.reserve(packet.byteCount)
         var writer = PacketWriter(tail.mutableBytes(tailRange))
-        packet.writeTail(to: &writer, from: bytes)
+        packet.write(to: &writer)
         tailPublication = publication
+    }
+
+    @inline(__always)
+    private static func block(
+        of publication: UInt32, _ lane: borrowing EffectLane
+    ) -> MessageBlock {
+        MessageBlock(lane.publications[Int(publication)].block.bytes(in: lane.bytes.bytes))
     }
 
     // MARK: - Answers
@@ -308,6 +345,14 @@ public struct EffectCarrier: ~Copyable {
         conversations[connection]!.phase = .closing
         conversations.closeChannels(of: connection, .closedByBroker, into: &events)
         host.closeConnection(connection)
+    }
+}
+
+extension MRT.DeliverTail {
+    fileprivate init(_ block: MessageBlock) {
+        self.init(
+            kind: MRT.DeliveryKind(rawValue: block.kind.rawValue)!, from: block.sender,
+            time: block.time, address: block.address, payload: block.payload)
     }
 }
 

@@ -21,14 +21,14 @@ public struct PacketWriter {
     }
 
     /// Claims the next `count` bytes.
-    @inlinable
+    @inlinable @inline(__always)
     mutating func claim(_ count: Int) -> Int {
         precondition(buffer.count - written >= count, "a packet larger than its buffer")
         defer { written += count }
         return written
     }
 
-    @inlinable
+    @inlinable @inline(__always)
     public mutating func write(byte: UInt8) {
         let offset = claim(1)
         buffer[offset] = byte
@@ -49,9 +49,19 @@ public struct PacketWriter {
     }
 
     /// A variable byte integer of 1...9 bytes.
-    @inlinable
+    @inlinable @inline(__always)
     public mutating func write(varInt value: some FixedWidthInteger) {
-        var rest = UInt64(truncatingIfNeeded: value)
+        let value = UInt64(truncatingIfNeeded: value)
+        if value < 0x80 {
+            write(byte: UInt8(truncatingIfNeeded: value))
+        } else {
+            write(longVarInt: value)
+        }
+    }
+
+    @inlinable
+    mutating func write(longVarInt value: UInt64) {
+        var rest = value
         precondition(rest <= WireLimits.varIntMaximum, "a number of more than 63 bits")
         var offset = claim(VariableInteger.byteCount(rest))
         while rest >= 0x80 {

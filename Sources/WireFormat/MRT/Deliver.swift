@@ -1,5 +1,4 @@
-// DELIVER, a message to a client, and the template that makes it cheap to send one to many: all
-// that follows the inbox number is the same for every receiver and is encoded once.
+// DELIVER, a message to a client.
 //
 //     flags  3: raw payload   2: possible duplicate   1-0: grade
 //     | varint inbox number (grade > 0) | kind | string8 from | varint time, Unix ms |
@@ -80,84 +79,25 @@ extension MRT {
 
         @inlinable
         public var bodyByteCount: Int {
-            (number == 0 ? 0 : VariableInteger.byteCount(number)) + tailByteCount
-        }
-
-        /// Bytes of what follows the inbox number.
-        @inlinable
-        public var tailByteCount: Int {
-            var count = 1 + from.string8ByteCount + VariableInteger.byteCount(time)
-            if kind == .topic {
-                count += address.stringVByteCount
-            } else if kind.hasAddress {
-                count += address.string8ByteCount
-            }
-            return count + Int(payload.count)
+            (number == 0 ? 0 : VariableInteger.byteCount(number))
+                + DeliverTail.byteCount(
+                    kind, from: Int(from.count), time: time, address: Int(address.count),
+                    payload: Int(payload.count))
         }
 
         @inlinable
         public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
             precondition((grade == .transient) == (number == 0), "numbers belong to stored grades")
             if number != 0 { writer.write(varInt: number) }
-            writeTail(to: &writer, from: source)
+            tail(in: source).write(to: &writer)
         }
 
-        /// Writes exactly ``tailByteCount`` bytes, for a ``DeliverTemplate``.
+        /// All that follows the inbox number. Ranges of the packet are within `source`.
         @inlinable
-        public func writeTail(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
-            writer.write(byte: kind.rawValue)
-            writer.write(string8: from.bytes(in: source))
-            writer.write(varInt: time)
-            if kind == .topic {
-                writer.write(stringV: address.bytes(in: source))
-            } else if kind.hasAddress {
-                writer.write(string8: address.bytes(in: source))
-            }
-            writer.write(bytes: payload.bytes(in: source))
-        }
-    }
-
-    /// One message on its way to many: per receiver only the fixed header and the inbox number are
-    /// made, and the tail is copied. The tail's bytes belong to the caller and outlive the
-    /// template.
-    public struct DeliverTemplate {
-        @usableFromInline let tail: UnsafeRawBufferPointer
-        @usableFromInline let commonFlags: UInt8
-
-        /// - Parameter tail: what ``Deliver/writeTail(to:from:)`` wrote.
-        @inlinable
-        public init(
-            tail: UnsafeRawBufferPointer, isRaw: Bool = false, isPossibleDuplicate: Bool = false
-        ) {
-            self.tail = tail
-            self.commonFlags = PacketType.deliver.withFlags(
-                (isRaw ? Deliver.Flag.raw : 0)
-                    | (isPossibleDuplicate ? Deliver.Flag.possibleDuplicate : 0))
-        }
-
-        /// Bytes that no receiver's packet exceeds: a buffer of that size always suffices.
-        @inlinable
-        public var byteCountMaximum: Int {
-            WireLimits.fixedHeaderByteCountMaximum + WireLimits.varIntByteCountMaximum + tail.count
-        }
-
-        /// Bytes of the whole packet for one receiver. `number` is 0 for a transient delivery.
-        @inlinable
-        public func byteCount(number: UInt64) -> Int {
-            let body = (number == 0 ? 0 : VariableInteger.byteCount(number)) + tail.count
-            return 1 + VariableInteger.byteCount(body) + body
-        }
-
-        /// Writes one receiver's whole packet. `number` is 0 exactly when the grade is transient.
-        @inlinable
-        public func write(grade: Grade, number: UInt64, to writer: inout PacketWriter) {
-            precondition((grade == .transient) == (number == 0), "numbers belong to stored grades")
-            let numberByteCount = number == 0 ? 0 : VariableInteger.byteCount(number)
-            writer.write(
-                typeAndFlags: commonFlags | grade.rawValue,
-                bodyByteCount: numberByteCount + tail.count)
-            if number != 0 { writer.write(varInt: number) }
-            writer.write(bytes: tail)
+        public func tail(in source: UnsafeRawBufferPointer) -> DeliverTail {
+            DeliverTail(
+                kind: kind, from: from.bytes(in: source), time: time,
+                address: address.bytes(in: source), payload: payload.bytes(in: source))
         }
     }
 }

@@ -1,4 +1,4 @@
-// One tail, many receivers: what the template writes is what the packet itself would have been.
+// One tail, many receivers: head and tail together are what the packet itself would have been.
 
 import PacketMeanings
 import Primitives
@@ -6,8 +6,8 @@ import Testing
 
 @testable import WireFormat
 
-@Suite("A deliver template")
-struct DeliverTemplateTests {
+@Suite("The parts of a DELIVER")
+struct DeliverPartsTests {
     /// `from`, group and payload, one after the other.
     static let source = Array("alicefleet-7".utf8) + [0] + Array("hello".utf8)
 
@@ -20,21 +20,19 @@ struct DeliverTemplateTests {
     }
 
     @Test(arguments: [0, 1, 127, 128, 1 << 62] as [UInt64])
-    func `writes the same bytes as the packet`(number: UInt64) {
+    func `are the same bytes as the packet`(number: UInt64) {
         let grade: MRT.Grade = number == 0 ? .transient : .durable
         let packet = Self.deliver(grade, number)
         let expected = encode(packet, Self.source)
-        var tail = [UInt8](repeating: 0, count: packet.tailByteCount)
-        tail.withUnsafeMutableBytes { bytes in
-            var writer = PacketWriter(bytes)
-            Self.source.withUnsafeBytes { packet.writeTail(to: &writer, from: $0) }
-        }
-        let written = tail.withUnsafeBytes { tail in
-            let template = MRT.DeliverTemplate(tail: tail)
-            #expect(template.byteCount(number: number) == expected.count)
-            #expect(template.byteCountMaximum >= expected.count)
+        let written = Self.source.withUnsafeBytes { source in
+            let tail = packet.tail(in: source)
+            let head = MRT.DeliverHead(
+                tailByteCount: tail.byteCount, isRaw: packet.isRaw,
+                isPossibleDuplicate: packet.isPossibleDuplicate)
+            #expect(head.packetByteCount(number: number) == expected.count)
             return bytes(count: expected.count) { writer in
-                template.write(grade: grade, number: number, to: &writer)
+                head.write(grade: grade, number: number, to: &writer)
+                tail.write(to: &writer)
             }
         }
         #expect(written == expected)
