@@ -17,7 +17,7 @@ struct WindowEntry: BitwiseCopyable {
     var state: EntryState
 }
 
-/// A session's connection and what is under way on it: 136 bytes, in an order that leaves
+/// A session's connection and what is under way on it: 144 bytes, in an order that leaves
 /// few gaps.
 ///
 ///     queue:   1 … 40 │ 41   42   43   44 │ 45   46   47 │ 48 … 90
@@ -52,10 +52,12 @@ struct Attachment: ~Copyable {
     private let presentedCookie: UInt64
     /// What it was let in with.
     var access = Slab<Access>.none
-    let keepAliveSeconds: UInt32
+    /// The user whom it sent to last; users stay.
+    var lastReceiver = Slab<User>.none
     var connectedUnixMilliseconds: UInt64 = 0
     /// How often the session has been taken over lately; passed on to the connection that does it.
     var takeovers: TakeoverCount
+    private let narrowKeepAliveSeconds: UInt16
     private let hasPresentedCookie: Bool
     /// Whether the client has been told that it is accepted; nothing is delivered before.
     var isConfirmed = false
@@ -83,7 +85,8 @@ struct Attachment: ~Copyable {
         self.cookie = cookie
         self.presentedCookie = presentedCookie ?? 0
         hasPresentedCookie = presentedCookie != nil
-        self.keepAliveSeconds = keepAliveSeconds
+        // No more fits into a CONNECT or CONNACK.
+        narrowKeepAliveSeconds = UInt16(keepAliveSeconds)
         self.hasAssignedDevice = hasAssignedDevice
         self.takeovers = takeovers
     }
@@ -94,6 +97,8 @@ struct Attachment: ~Copyable {
         cookie != nil
             && (cookie == self.cookie || (hasPresentedCookie && cookie == presentedCookie))
     }
+
+    var keepAliveSeconds: UInt32 { UInt32(narrowKeepAliveSeconds) }
 
     /// Messages held in memory: twice what may be under way, so that there is something to send
     /// while the next ones are loaded.

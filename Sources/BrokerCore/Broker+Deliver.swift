@@ -7,7 +7,7 @@ import Primitives
 /// A message for whoever is online, without a place in memory.
 struct TransientMessage {
     let stamp: UInt64
-    let block: UnsafeRawBufferPointer
+    let parts: MessageParts
     let deadline: Instant
     /// The session it does not go to.
     let excluded: UInt32
@@ -88,8 +88,7 @@ extension Broker {
                 deliverListingIdentifiers(message, to: subscriber, &effects)
             } else {
                 effects[subscriber.connection.lane].deliver(
-                    stamp: message.stamp, block: message.block, deadline: message.deadline,
-                    to: subscriber.connection, subscriber.dialect,
+                    message, to: subscriber.connection, subscriber.dialect,
                     state: subscriber.state(grade: .transient, isRetained: message.isRetained))
             }
             delivered += 1
@@ -106,8 +105,7 @@ extension Broker {
             let connection = liveConnection(of: session)
             if connection != .none && !sessions[session].dialect.isMQTT {
                 effects[connection.lane].deliver(
-                    stamp: message.stamp, block: message.block, deadline: message.deadline,
-                    to: connection, .mrt)
+                    message, to: connection, .mrt, state: EntryState(grade: .transient))
                 counters.deliveries += 1
             }
             session = sessions[session].nextOfUser
@@ -165,7 +163,7 @@ extension Broker {
                 continue
             }
             var state = listingIdentifiers(
-                entry.state, of: session, messages[entry.message].block,
+                entry.state, of: session, MessageBlock(messages[entry.message].block).address,
                 in: &effects[connection.lane])
             if isRepeated { state.options.insert(.repeated) }
             effects[connection.lane].deliver(

@@ -64,7 +64,8 @@ extension Broker {
         }
         let state = listingIdentifiers(
             subscriber.state(grade: .transient, isRetained: isRetained), of: subscriber.session,
-            messages[message].block, in: &effects[subscriber.connection.lane])
+            MessageBlock(messages[message].block).address,
+            in: &effects[subscriber.connection.lane])
         effects[subscriber.connection.lane].deliver(
             stamp: messages[message].stamp, block: messages[message].block,
             deadline: messages[message].deadline, to: subscriber.connection, subscriber.dialect,

@@ -22,16 +22,15 @@ extension Broker {
     /// Keeps a message as the last one of its topic, in place of the one there was [MQTT-3.3.1-5];
     /// one without a payload takes that away [MQTT-3.3.1-6] and is not kept itself [MQTT-3.3.1-7].
     mutating func retain(
-        _ block: UnsafeRawBufferPointer, app: UInt32, expirySeconds: UInt64?, _ moment: Moment
+        _ message: MessageParts, app: UInt32, expirySeconds: UInt64?, _ moment: Moment
     ) {
-        let message = MessageBlock(block)
         if message.payload.isEmpty {
             if let old = apps[app].retained.remove(message.address) { forgetRetained(old) }
             return
         }
         let deadline = expirySeconds.map { moment.instant.advanced(bySeconds: $0) } ?? .never
         let new = Retained(
-            identifier: makeIdentifier(), app: app, block: Array(block), deadline: deadline)
+            identifier: makeIdentifier(), app: app, block: message.block(), deadline: deadline)
         gathering.records.append(Records.retained(new, app: apps[app].name))
         insertRetained(new)
     }
@@ -40,10 +39,8 @@ extension Broker {
     mutating func retain(
         _ message: UInt32, ofUser user: UInt32, _ request: SendRequest, _ moment: Moment
     ) {
-        let block = Array(messages[message].block)
-        block.withUnsafeBytes {
-            retain($0, app: users[user].app, expirySeconds: request.expirySeconds, moment)
-        }
+        let parts = MessageParts(MessageBlock(messages[message].block))
+        retain(parts, app: users[user].app, expirySeconds: request.expirySeconds, moment)
         attachToBatch(message)
         messages[message].unsettled += 1
         messages[message].awaitsRow = true

@@ -258,21 +258,15 @@ extension Broker {
         }
     }
 
-    /// As above, for a message of a user's whose session need not be there. The sender's name is at
-    /// the start of the scratch arena.
+    /// As above, for a message of a user's whose session need not be there.
     mutating func sendTransient(
         _ request: SendRequest, _ parts: MessageParts, from sender: UInt32, ofUser user: UInt32,
         _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
     ) -> RoutingTally {
-        let range = scratch.reserve(parts.blockByteCount)
-        // The sender's name lies in the scratch arena too, which may have moved.
-        var parts = parts
-        parts.sender = UnsafeRawBufferPointer(rebasing: scratch.bytes[..<parts.sender.count])
-        parts.write(to: scratch.mutableBytes(range))
         let message = TransientMessage(
-            stamp: makeStamp(), block: range.bytes(in: scratch.bytes),
-            deadline: deadline(of: request, moment), excluded: excludedSession(request, sender),
-            sender: sender, isRetained: request.isRetained)
+            stamp: makeStamp(), parts: parts, deadline: deadline(of: request, moment),
+            excluded: excludedSession(request, sender), sender: sender,
+            isRetained: request.isRetained)
         let bearer = sender == Slab<Session>.none ? nil : sender
         var tally = RoutingTally(stamp: message.stamp, bearer: bearer)
         forEachDestination(of: request, from: sender, user, bytes, &tally) { broker, place, tally in
@@ -289,8 +283,7 @@ extension Broker {
             }
         }
         if request.isRetained, tally.taken > 0 || tally.refusedCount == 0 {
-            retain(
-                message.block, app: users[user].app, expirySeconds: request.expirySeconds, moment)
+            retain(parts, app: users[user].app, expirySeconds: request.expirySeconds, moment)
         }
         return tally
     }
@@ -395,7 +388,9 @@ extension Broker {
         let app = users[sender].app
         switch request.target {
         case .user(let name):
-            forEachDestination(ofUser: name.bytes(in: bytes), app, &tally, body)
+            let name = name.bytes(in: bytes)
+            forEachDestination(
+                ofUser: receiver(named: name, app, from: session), app, &tally, body)
         case .users(let ids, let count):
             var list = ListReader(ids.bytes(in: bytes))
             for index in 0..<count {
@@ -406,7 +401,7 @@ extension Broker {
                 if let bearer = tally.bearer, !allows(.send(user: name), bearer) {
                     tally.refuse(.notAuthorized)
                 } else {
-                    forEachDestination(ofUser: name, app, &tally, body)
+                    forEachDestination(ofUser: user(named: name, app: app), app, &tally, body)
                 }
             }
         case .everybody:
@@ -439,12 +434,29 @@ extension Broker {
         }
     }
 
+    /// The user of an app by name. Most devices send to one user only, so the last one is tried
+    /// before the table.
+    private mutating func receiver(
+        named name: UnsafeRawBufferPointer, _ app: UInt32, from session: UInt32
+    ) -> UInt32? {
+        guard session != Slab<Session>.none else { return user(named: name, app: app) }
+        let attachment = sessions[session].attachment
+        guard attachment != Slab<Attachment>.none else { return user(named: name, app: app) }
+        let last = attachments[attachment].lastReceiver
+        if last != Slab<User>.none, users[last].app == app, users[last].name == name {
+            return last
+        }
+        let user = user(named: name, app: app)
+        attachments[attachment].lastReceiver = user ?? Slab<User>.none
+        return user
+    }
+
     /// Where mail for a user goes; refused when nobody knows the user.
     private mutating func forEachDestination(
-        ofUser name: UnsafeRawBufferPointer, _ app: UInt32, _ tally: inout RoutingTally,
+        ofUser user: UInt32?, _ app: UInt32, _ tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
-        guard let user = self.user(named: name, app: app) else {
+        guard let user else {
             tally.refuse(.topicNameInvalid)
             return
         }

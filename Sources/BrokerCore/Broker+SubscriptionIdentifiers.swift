@@ -14,21 +14,20 @@ extension Broker {
         let lane = subscriber.connection.lane
         let state = listingIdentifiers(
             subscriber.state(grade: .transient, isRetained: message.isRetained),
-            of: subscriber.session, message.block, in: &effects[lane])
+            of: subscriber.session, message.parts.address, in: &effects[lane])
         effects[lane].deliver(
-            stamp: message.stamp, block: message.block, deadline: message.deadline,
-            to: subscriber.connection, subscriber.dialect, state: state)
+            message, to: subscriber.connection, subscriber.dialect, state: state)
     }
 
     /// A state as a lane is to hear of it: where there are several identifiers, their list is put
     /// into the lane.
     func listingIdentifiers(
-        _ state: EntryState, of session: UInt32, _ block: UnsafeRawBufferPointer,
-        in lane: inout EffectLane
+        _ state: EntryState, of session: UInt32,
+        _ topic: @autoclosure () -> UnsafeRawBufferPointer, in lane: inout EffectLane
     ) -> EntryState {
         guard state.subscriptionIdentifier == EntryState.severalIdentifiers else { return state }
+        let topic = topic()
         var identifiers: [UInt32] = []
-        let topic = MessageBlock(block).address
         forEachSubscription(of: session) { index in
             let place = subscriptions[index]
             let identifier = audiences[place.audience].subscribers[Int(place.position)]

@@ -56,8 +56,8 @@ extension Broker {
                 let stamp = makeStamp()
                 block.withUnsafeBytes {
                     let message = TransientMessage(
-                        stamp: stamp, block: $0, deadline: .never, excluded: none, sender: none,
-                        isRetained: true)
+                        stamp: stamp, parts: MessageParts(MessageBlock($0)), deadline: .never,
+                        excluded: none, sender: none, isRetained: true)
                     deliver(message, to: audience, &effects)
                 }
             }
@@ -68,13 +68,11 @@ extension Broker {
         let empty = UnsafeRawBufferPointer(start: nil, count: 0)
         return value.topic.withUnsafeBytes { topic in
             value.payload.withUnsafeBytes { payload in
-                let parts = MessageParts(
+                MessageParts(
                     kind: .topic, marks: [.raw, .retain], grade: .transient,
                     time: moment.unixMilliseconds, sender: empty, address: topic,
-                    properties: empty, payload: payload)
-                var block = [UInt8](repeating: 0, count: parts.blockByteCount)
-                block.withUnsafeMutableBytes { parts.write(to: $0) }
-                return block
+                    properties: empty, payload: payload
+                ).block()
             }
         }
     }

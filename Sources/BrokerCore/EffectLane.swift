@@ -28,15 +28,14 @@ public struct EffectLane: ~Copyable, Sendable {
         lastStamp = 0
     }
 
-    /// The publication of a message block in this lane: copied in once per message, however many
-    /// deliveries refer to it. `stamp` tells messages apart; deliveries of one message come in a
-    /// run.
+    /// The publication of a message in this lane: its block is put in once, however many deliveries
+    /// refer to it. `stamp` tells messages apart; deliveries of one message come in a run.
     @inline(__always)
     private mutating func publication(
-        stamp: UInt64, block: UnsafeRawBufferPointer, deadline: Instant
+        stamp: UInt64, deadline: Instant, _ append: (inout ByteArena) -> ByteRange
     ) -> UInt32 {
         if lastStamp != stamp {
-            publications.append(Publication(block: bytes.append(block), deadline: deadline))
+            publications.append(Publication(block: append(&bytes), deadline: deadline))
             lastStamp = stamp
         }
         return UInt32(publications.count - 1)
@@ -79,14 +78,36 @@ public struct Effects: ~Copyable, @unchecked Sendable {
 }
 
 extension EffectLane {
-    /// Delivers a message. `number` is 0 for a transient delivery.
+    /// Delivers a message that has no place in memory: it is laid out here, for its first receiver.
+    @inline(__always)
+    mutating func deliver(
+        _ message: TransientMessage, to connection: ConnectionID,
+        _ dialect: SessionDialect, state: EntryState
+    ) {
+        let publication = publication(stamp: message.stamp, deadline: message.deadline) { bytes in
+            let range = bytes.reserve(message.parts.blockByteCount)
+            message.parts.write(to: bytes.mutableBytes(range))
+            return range
+        }
+        deliver(publication, to: connection, dialect, number: 0, state)
+    }
+
+    /// Delivers a message from its block. `number` is 0 for a transient delivery.
     @inline(__always)
     mutating func deliver(
         stamp: UInt64, block: UnsafeRawBufferPointer, deadline: Instant,
         to connection: ConnectionID, _ dialect: SessionDialect, number: UInt64 = 0,
-        state: EntryState = EntryState(grade: .transient)
+        state: EntryState
     ) {
-        let publication = publication(stamp: stamp, block: block, deadline: deadline)
+        let publication = publication(stamp: stamp, deadline: deadline) { $0.append(block) }
+        deliver(publication, to: connection, dialect, number: number, state)
+    }
+
+    @inline(__always)
+    private mutating func deliver(
+        _ publication: UInt32, to connection: ConnectionID, _ dialect: SessionDialect,
+        number: UInt64, _ state: EntryState
+    ) {
         effects.append(
             .deliver(
                 Delivery(

@@ -159,11 +159,27 @@ public struct MessageParts {
         self.payload = payload
     }
 
+    /// The parts of a block, where they lie.
+    @inlinable
+    public init(_ block: MessageBlock) {
+        self.init(
+            kind: block.kind, marks: block.marks, grade: block.grade, time: block.time,
+            sender: block.sender, address: block.address, properties: block.properties,
+            payload: block.payload)
+    }
+
     /// Bytes of the block that ``write(to:)`` makes.
     @inlinable @inline(__always)
     public var blockByteCount: Int {
         MessageBlock.headerByteCount + sender.count + address.count + properties.count
             + payload.count
+    }
+
+    /// A block of its own.
+    public func block() -> [UInt8] {
+        var block = [UInt8](repeating: 0, count: blockByteCount)
+        block.withUnsafeMutableBytes { write(to: $0) }
+        return block
     }
 
     /// Lays the block out in exactly ``blockByteCount`` bytes.

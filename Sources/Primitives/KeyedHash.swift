@@ -41,11 +41,13 @@ public struct KeyedHash: Sendable {
             offset &+= 8
         }
         var last = UInt64(truncatingIfNeeded: count) << 56
-        var shift: UInt64 = 0
-        while offset < count {
-            last |= UInt64(bytes[offset]) << shift
-            shift &+= 8
-            offset &+= 1
+        if count >= 8 {
+            // The bytes that are left, at the top of the last eight.
+            let rest = UInt64(
+                littleEndian: bytes.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self))
+            last |= rest >> UInt64(truncatingIfNeeded: 64 &- 8 &* (count &- offset))
+        } else {
+            for place in 0..<count { last |= UInt64(bytes[place]) << (8 &* UInt64(place)) }
         }
         state.compress(last)
         return state.finish()

@@ -34,6 +34,19 @@ import Testing
         #expect(world.lines() == ["ann/watch: accepted, present", "ann/watch: #1 \"hi\" from bob"])
     }
 
+    @Test func `to one user after the other reaches each, known or not`() {
+        world.begin("bob/pc", "ann/phone", "anne/pc")
+        for (number, name) in ["ann", "ann", "anne", "an", "ann"].enumerated() {
+            world.send("bob/pc", UInt64(number + 1), to: .user(name), "hi")
+        }
+        #expect(
+            world.lines() == [
+                "ann/phone: #1 \"hi\" from bob", "ann/phone: #2 \"hi\" from bob",
+                "anne/pc: #1 \"hi\" from bob", "bob/pc: result 4, topicNameInvalid",
+                "ann/phone: #3 \"hi\" from bob",
+            ])
+    }
+
     @Test func `to oneself comes to all of one's devices`() {
         world.begin("ann/phone", "ann/watch")
         world.send("ann/phone", 1, to: .user("ann"), "note")
