@@ -52,7 +52,14 @@ final class FlappingLink: Sendable {
         var ends: [Int32]
         var pending: [[UInt8]] = [[], []]
 
-        func close() { ends.forEach { _ = Foundation.close($0) } }
+        /// Shut down first: a broker that is started at this moment has the descriptors too, and
+        /// would keep the line open; its client would not notice before its keep-alive.
+        func close() {
+            for end in ends {
+                shutdown(end, Int32(SHUT_RDWR))
+                _ = Foundation.close(end)
+            }
+        }
     }
 
     /// Waits at most 10 ms for something to forward, and forwards it.

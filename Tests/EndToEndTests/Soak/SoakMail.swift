@@ -50,6 +50,8 @@ final class SoakReceiver: Sendable {
         /// From send to delivery, since somebody asked.
         var milliseconds: [Double] = []
         var wills: Set<Int> = []
+        /// Comings and goings, the latest last.
+        var contacts: [String] = []
     }
 
     let user: String
@@ -68,10 +70,16 @@ final class SoakReceiver: Sendable {
         let client = try await connected(Client(settings))
         let reader = Task { [self] in
             for await event in client.events {
-                guard case .message(let message) = event else { continue }
-                take(message)
-                client.acknowledge(message)
+                switch event {
+                case .message(let message):
+                    take(message)
+                    client.acknowledge(message)
+                case .connected: note("connected")
+                case .disconnected(let end): note("\(end)")
+                default: note("\(event)")
+                }
             }
+            note("ended: \(String(describing: client.stopReason))")
         }
         state.withLock { ($0.client, $0.reader) = (client, reader) }
     }
@@ -83,6 +91,21 @@ final class SoakReceiver: Sendable {
         }
         await client?.close()
         await reader?.value
+    }
+
+    private func note(_ contact: String) {
+        state.withLock { state in
+            state.contacts.append("\(Date.now.formatted(.iso8601)) \(contact)")
+            if state.contacts.count > 20 { state.contacts.removeFirst() }
+        }
+    }
+
+    /// What it has of a lane, and how it got there.
+    func account(of lane: SoakLane) -> String {
+        state.withLock { state in
+            "\(user) has \(state.numbers[lane.name[...], default: 0]) of \(lane.acknowledged), "
+                + "\(state.violations), \(state.contacts)"
+        }
     }
 
     var client: Client? { state.withLock { $0.client } }

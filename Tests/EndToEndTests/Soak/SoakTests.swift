@@ -228,8 +228,13 @@ private final class Soak {
         churn.stop()
         for (lane, receivers) in lanes {
             // A client whose line broke often waits up to two minutes before it comes again.
-            try await eventually(within: 150, "all of \(lane.name)") {
-                receivers.allSatisfy { $0.has(lane) }
+            do {
+                try await eventually(within: 150, "all of \(lane.name)") {
+                    receivers.allSatisfy { $0.has(lane) }
+                }
+            } catch {
+                let accounts = receivers.filter { !$0.has(lane) }.map { $0.account(of: lane) }
+                throw TestFailure("\(error): \(accounts)")
             }
             #expect(lane.acknowledged > 0)
         }
