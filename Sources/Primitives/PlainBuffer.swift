@@ -54,24 +54,8 @@ public struct PlainBuffer<Element: BitwiseCopyable>: ~Copyable {
         for index in elements.indices { append(elements[index]) }
     }
 
-    public mutating func swapAt(_ first: Int, _ second: Int) {
-        let element = self[first]
-        self[first] = self[second]
-        self[second] = element
-    }
-
     @inlinable
     public mutating func removeAll() { used = 0 }
-
-    /// Removes what the condition chooses; the rest keeps its order.
-    public mutating func removeAll(where isChosen: (Element) -> Bool) {
-        var kept = 0
-        for index in indices where !isChosen(storage[index]) {
-            storage[kept] = storage[index]
-            kept += 1
-        }
-        used = kept
-    }
 
     @usableFromInline
     mutating func grow() {

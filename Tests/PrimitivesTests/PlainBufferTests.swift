@@ -24,15 +24,6 @@ import Testing
         #expect(contents(buffer) == [4])
     }
 
-    @Test func `remove what is chosen, and swap`() {
-        var buffer = PlainBuffer<Int>()
-        buffer.append(contentsOf: Array(0..<10))
-        buffer.removeAll { $0.isMultiple(of: 3) }
-        #expect(contents(buffer) == [1, 2, 4, 5, 7, 8])
-        buffer.swapAt(0, 5)
-        #expect(contents(buffer) == [8, 2, 4, 5, 7, 1])
-    }
-
     @Test func `trap at an index outside`() async {
         await #expect(processExitsWith: .failure) {
             let buffer = PlainBuffer<Int>()

@@ -1,0 +1,18 @@
+// What only planted bugs do to a lane's effects.
+
+import Primitives
+
+extension PlainBuffer {
+    mutating func swapAt(_ first: Int, _ second: Int) {
+        let element = self[first]
+        self[first] = self[second]
+        self[second] = element
+    }
+
+    /// Removes what the condition chooses; the rest keeps its order.
+    mutating func removeAll(where isChosen: (Element) -> Bool) {
+        let kept = elements.filter { !isChosen($0) }
+        removeAll()
+        append(contentsOf: kept)
+    }
+}
