@@ -146,7 +146,7 @@ import Testing
     @Test func `every link in the documents leads to a file`() throws {
         let files =
             try Repository.files(in: ["docs", "Firmware-Samples", "Bench"], endings: [".md"])
-            + [Repository.file("README.md")]
+            + ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(Repository.file)
         for file in files {
             let folder = Repository.root.appending(path: file.path).deletingLastPathComponent()
             let links = try found(#"\]\(([^)#:]+)(?:#[^)]*)?\)"#, in: file.lines)

@@ -10,7 +10,8 @@ import Testing
 
     @Test func `the top level is exactly the known list`() throws {
         let required: Set = [
-            "Package.swift", "README.md", "Makefile", "LICENSE", ".gitignore", ".swift-format",
+            "Package.swift", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md",
+            "Makefile", "LICENSE", ".gitignore", ".swift-format", ".editorconfig",
             ".ci", "docs", "Sources", "Tests",
         ]
         let optional: Set = ["Bench", "Firmware-Samples"]
