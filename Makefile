@@ -9,6 +9,7 @@
 #   make micro   instructions of the hot path, against their limits
 #   make soak    half an hour of everyday life, with memory and latency by the minute
 #   make conformance   rules of MQTT that are disabled, and the tests that notice
+#   make examples, dependency: programs that use the SDK, and a package that depends on it
 #   make firmware, firmware-test: the samples for devices
 
 # Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
@@ -39,7 +40,7 @@ EMBEDDED_MODULES := Primitives WireFormat ClientCore
 EMBEDDED_TRIPLE := armv7em-none-none-eabi
 EMBEDDED_OUTPUT := .build/embedded
 
-FORMATTED := $(wildcard Sources Tests Bench Package.swift)
+FORMATTED := $(wildcard Sources Tests Bench Examples Package.swift)
 
 .PHONY: build
 build: deps
@@ -47,8 +48,18 @@ build: deps
 
 # The tests that start programs use those of the same debug build, and other people's MQTT clients.
 .PHONY: test
-test: deps test-deps
+test: deps test-deps examples dependency
 	$(SWIFT) test
+
+# Programs that use the SDK as a package of its own does; the tests run them.
+.PHONY: examples
+examples: deps
+	$(SWIFT) build --package-path Examples --scratch-path .build/examples
+
+# A package that depends on this one by version builds in debug and release, and runs.
+.PHONY: dependency
+dependency: deps
+	SWIFT=$(SWIFT) Examples/as-dependency
 
 # exec: Ctrl-C and `kill` reach the broker itself.
 .PHONY: run

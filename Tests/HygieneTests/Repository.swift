@@ -40,7 +40,8 @@ enum Repository {
     /// All Swift and C sources, tests included.
     static func code() throws -> [File] {
         try files(
-            in: ["Sources", "Tests", "Bench", "Firmware-Samples"], endings: [".swift", ".c", ".h"])
+            in: ["Sources", "Tests", "Bench", "Examples", "Firmware-Samples"],
+            endings: [".swift", ".c", ".h"])
     }
 
     /// Names at the top level, without what .gitignore names and without git's own.
