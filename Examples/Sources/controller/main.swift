@@ -1,6 +1,6 @@
 // A controller: carries out commands that its user receives, and answers each. A command is the
-// text `NAME valve open` or `NAME valve close`, where NAME is the command's name. The answer goes to
-// the sender: `NAME done` or `NAME refused`.
+// text `NAME valve open` or `NAME valve close`, where NAME is the name of the command. The answer
+// goes to the sender: `NAME done` or `NAME refused`.
 //
 //     controller [COMMANDS]      ends after so many commands; runs until it is stopped by default
 
