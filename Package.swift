@@ -180,7 +180,8 @@ let package = Package(
             name: "Fuzzing",
             dependencies: [
                 "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation",
-                "Credentials", "Configuration", "QueueStore", "Bridge", "ClientCore", "Primitives",
+                "Credentials", "Configuration", "QueueStore", "Bridge", "ClientCore",
+                "MartletClient", "Primitives",
             ], path: "Tests/Fuzzing/Targets"),
         .target(name: "FuzzingEntry", dependencies: ["Fuzzing"], path: "Tests/Fuzzing/Entry"),
         .testTarget(name: "FuzzingTests", dependencies: ["Fuzzing", "PacketMeanings"]),

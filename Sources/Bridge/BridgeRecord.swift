@@ -51,9 +51,13 @@ package struct BridgeRecord: Hashable, Sendable {
     var cookie: UInt64?
     var inward: [InwardNote] = []
     var outward: [OutwardNote] = []
-    /// What both sessions are subscribed to, each with its highest QoS.
+    /// What both sessions may be subscribed to, each with its highest QoS; towards the other broker
+    /// also ``unconfirmed``.
     var foreignFilters: [String: UInt8] = [:]
     var martletFilters: [String: UInt8] = [:]
+
+    /// In place of a QoS: the broker was asked, and its answer is not known.
+    static let unconfirmed = UInt8.max
 
     init(clientIdentifier: String, outboxEpoch: UInt64) {
         self.clientIdentifier = clientIdentifier
@@ -64,7 +68,7 @@ package struct BridgeRecord: Hashable, Sendable {
 // MARK: - Bytes
 
 extension BridgeRecord {
-    private static let magic = Array("MLBRIDG1".utf8)
+    static let magic = Array("MLBRIDG1".utf8)
 
     package func encoded(sequence: UInt64) -> [UInt8] {
         var body = RecordWriter()
@@ -107,7 +111,7 @@ extension BridgeRecord {
     package static func decode(_ bytes: [UInt8]) -> (record: BridgeRecord, sequence: UInt64)? {
         var reader = RecordReader(bytes[...])
         guard bytes.starts(with: magic), reader.skip(magic.count), let sequence = reader.uint64(),
-            let count = reader.uint32(), reader.skip(Int(count)),
+            sequence < .max, let count = reader.uint32(), reader.skip(Int(count)),
             let digest = reader.uint64(),
             digest == Digest.of(bytes[..<(magic.count + 12 + Int(count))])
         else { return nil }
@@ -117,8 +121,8 @@ extension BridgeRecord {
 
     private static func read(_ reader: inout RecordReader) -> BridgeRecord? {
         guard let client = reader.text(), let outboxEpoch = reader.uint64(), outboxEpoch != 0,
-            let reserved = reader.uint64(), let inboxEpoch = reader.uint64(),
-            let last = reader.uint64(), let hasCookie = reader.byte(),
+            let reserved = reader.number(), let inboxEpoch = reader.uint64(),
+            let last = reader.number(), let hasCookie = reader.byte(),
             let cookie = reader.uint64()
         else { return nil }
         var record = BridgeRecord(clientIdentifier: client, outboxEpoch: outboxEpoch)
@@ -128,7 +132,8 @@ extension BridgeRecord {
         guard let inwardCount = reader.uint32() else { return nil }
         for _ in 0..<inwardCount {
             guard let identifier = reader.uint16(), let digest = reader.uint64(),
-                let number = reader.uint64(), let settled = reader.byte()
+                let number = reader.number(), let settled = reader.byte(), settled <= 1,
+                identifier != 0, number > 0 || settled == 1
             else { return nil }
             record.inward.append(
                 InwardNote(
@@ -137,8 +142,9 @@ extension BridgeRecord {
         }
         guard let outwardCount = reader.uint32() else { return nil }
         for _ in 0..<outwardCount {
-            guard let number = reader.uint64(), let identifier = reader.uint16(),
-                let step = reader.byte().flatMap(OutwardNote.Step.init(rawValue:))
+            guard let number = reader.number(), let identifier = reader.uint16(),
+                let step = reader.byte().flatMap(OutwardNote.Step.init(rawValue:)),
+                identifier != 0 || step == .completed
             else { return nil }
             record.outward.append(
                 OutwardNote(number: number, packetIdentifier: identifier, step: step))
@@ -206,6 +212,11 @@ private struct RecordReader {
     mutating func uint16() -> UInt16? { integer(UInt16.self) }
     mutating func uint32() -> UInt32? { integer(UInt32.self) }
     mutating func uint64() -> UInt64? { integer(UInt64.self) }
+
+    /// A number of an inbox or an outbox, of which the wire can say as many more as anybody needs.
+    mutating func number() -> UInt64? {
+        uint64().flatMap { $0 <= BridgeLimits.numberMaximum ? $0 : nil }
+    }
 
     mutating func text() -> String? {
         guard let count = uint32(), rest.count >= Int(count) else { return nil }

@@ -70,6 +70,9 @@ public enum BridgeLimits {
     static let recordByteCountMaximum = 256 << 10
     /// Numbers that are set aside with one write: a write for each thousand messages.
     static let numberReservation: UInt64 = 1_024
+    /// The highest number that a record may hold: half of what the wire can say, so that counting
+    /// on from it never ends.
+    static let numberMaximum: UInt64 = 1 << 62
     /// A broker sends what has no answer at once when its client is back. What it does not send for
     /// so long, it does not have any more.
     static let recoveryMilliseconds: UInt64 = 30_000
@@ -82,6 +85,18 @@ public enum BridgeLimits {
     /// Between two attempts of a message that was refused for now: at first, and at most.
     static let retryMillisecondsMinimum: UInt64 = 500
     static let retryMillisecondsMaximum: UInt64 = 30_000
+    /// Between two attempts of a subscription or a group that was refused: at first, and at most. A
+    /// right that is missing is put in place by people, in minutes.
+    static let subscriptionRetryMillisecondsMinimum: UInt64 = 1_000
+    static let subscriptionRetryMillisecondsMaximum: UInt64 = 300_000
+    /// Filters in one SUBSCRIBE or UNSUBSCRIBE: brokers bound the packet, and a refusal of the
+    /// whole packet concerns few.
+    static let filtersPerRequestMaximum = 64
+    /// Bytes of a SUBSCRIBE or UNSUBSCRIBE before its first filter: fixed header 5, identifier 2,
+    /// no properties 1.
+    static let requestHeaderByteCountMaximum = 8
+    /// Lines of the log that name what is missing, with each line of totals.
+    static let missingLinesMaximum = 20
     /// How long what is under way may take to end after SIGTERM: below systemd's 90 s.
     static let drainMilliseconds: UInt64 = 10_000
     /// Bytes of a topic that a line of the log shows.

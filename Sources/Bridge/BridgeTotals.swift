@@ -19,10 +19,15 @@ struct BridgeTotals: Hashable {
     var own: UInt64 = 0
     /// Writes of the record.
     var recordWrites: UInt64 = 0
+    /// Subscriptions that the brokers have confirmed at this moment, on both sides.
+    var filters: UInt64 = 0
+    /// Subscriptions and groups that the rules want and no broker has confirmed at this moment.
+    var missing: UInt64 = 0
 
     var line: String {
         "to_martlet=\(toMartlet) to_mqtt=\(toMQTT) refused_to_martlet=\(refusedToMartlet) "
             + "refused_to_mqtt=\(refusedToMQTT) retried=\(retried) unmatched=\(unmatched) "
-            + "dropped=\(dropped) repeated=\(repeated) own=\(own) record_writes=\(recordWrites)"
+            + "dropped=\(dropped) repeated=\(repeated) own=\(own) record_writes=\(recordWrites) "
+            + "filters=\(filters) missing=\(missing)"
     }
 }

@@ -15,9 +15,10 @@ enum ForeignEvent {
     /// Of a publication that is larger than the bridge takes only the head was read.
     case oversized(ForeignMessage)
     case acknowledged(MQTT.Acknowledgement.Step, UInt16, ReasonCode)
-    /// The answer to ``ForeignLink/subscribe(_:)``, a code for each filter.
+    /// The answer to ``ForeignLink/subscribe(_:now:)``, a code for each filter.
     case subscribed([UInt8])
-    case unsubscribed
+    /// The answer to ``ForeignLink/unsubscribe(_:now:)``, a code for each filter.
+    case unsubscribed([UInt8])
     /// Close the transport. `retryAt` is when it is wanted again.
     case disconnected(String, retryAt: Instant)
 }
@@ -73,6 +74,9 @@ package struct ForeignLink {
     private var lastSent = Instant(milliseconds: 0)
     private var lastReceived = Instant(milliseconds: 0)
     private var pingDeadline = Instant.never
+    /// Filters of the SUBSCRIBE, or of the UNSUBSCRIBE, that has no answer.
+    private var subscribingCount = 0
+    private var unsubscribingCount = 0
     /// Nothing is read for a while: that the broker says nothing means nothing then.
     var isReadingPaused = false
 
@@ -103,6 +107,8 @@ package struct ForeignLink {
         phaseDeadline = now.advanced(byMilliseconds: Self.loginMilliseconds)
         lastReceived = now
         input = MQTTStream()
+        subscribingCount = 0
+        unsubscribingCount = 0
         writeConnect(now)
     }
 
@@ -216,8 +222,23 @@ package struct ForeignLink {
             let suback = try body.decoded { b throws(WireError) in
                 try MQTT.Suback(version, body: b)
             }
-            events.append(.subscribed(body.withUnsafeBytes { Array(suback.codes.bytes(in: $0)) }))
-        case .unsuback: events.append(.unsubscribed)
+            let codes = body.withUnsafeBytes { Array(suback.codes.bytes(in: $0)) }
+            guard suback.packetIdentifier == Self.requestIdentifier, codes.count == subscribingCount
+            else { throw .protocolError }
+            subscribingCount = 0
+            events.append(.subscribed(codes))
+        case .unsuback:
+            let unsuback = try body.decoded { b throws(WireError) in
+                try MQTT.Unsuback(version, body: b)
+            }
+            var codes = body.withUnsafeBytes { Array(unsuback.codes.bytes(in: $0)) }
+            // 3.1.1 has no codes: the answer is that all of them are gone.
+            if version != .v5 { codes = Array(repeating: 0, count: unsubscribingCount) }
+            guard unsuback.packetIdentifier == Self.requestIdentifier,
+                codes.count == unsubscribingCount, unsubscribingCount > 0
+            else { throw .protocolError }
+            unsubscribingCount = 0
+            events.append(.unsubscribed(codes))
         case .pingresp: break
         case .disconnect:
             let packet = try body.decoded { b throws(WireError) in
@@ -357,11 +378,11 @@ package struct ForeignLink {
     }
 
     /// Asks for topics; what is published by this session itself is not wanted back.
-    mutating func subscribe(_ rules: [InwardRule], now: Instant) {
+    mutating func subscribe(_ filters: [(text: String, qos: MQTT.QoS)], now: Instant) {
         var source: [UInt8] = []
-        for rule in rules {
-            let filter = Array(rule.filter.text.utf8)
-            var options = MQTT.SubscriptionOptions(maximumQoS: rule.qos)
+        for (text, qos) in filters {
+            let filter = Array(text.utf8)
+            var options = MQTT.SubscriptionOptions(maximumQoS: qos)
             if version == .v5 {
                 options.isNoLocal = true
                 options.retainHandling = .sendIfNew
@@ -372,8 +393,9 @@ package struct ForeignLink {
         send(
             MQTT.Subscribe(
                 version, Self.requestIdentifier,
-                subscriptions: ByteRange(offset: 0, count: source.count), count: rules.count),
+                subscriptions: ByteRange(offset: 0, count: source.count), count: filters.count),
             from: source, now)
+        subscribingCount = filters.count
     }
 
     mutating func unsubscribe(_ filters: [String], now: Instant) {
@@ -387,6 +409,7 @@ package struct ForeignLink {
                 version, Self.requestIdentifier,
                 filters: ByteRange(offset: 0, count: source.count), count: filters.count),
             from: source, now)
+        unsubscribingCount = filters.count
     }
 }
 

@@ -19,8 +19,8 @@ extension MessageBridge {
             case .acknowledged(.pubrel, let identifier, _): released(identifier, now)
             case .acknowledged(let step, let identifier, let reason):
                 answered(step, identifier, reason, now)
-            case .subscribed(let codes): subscribed(codes, now)
-            case .unsubscribed: foreignRequest = nil
+            case .subscribed(let codes): foreignAnswered(codes, now)
+            case .unsubscribed(let codes): foreignAnswered(codes, now)
             case .disconnected(let detail, let retryAt): foreignLost(detail, retryAt, now)
             }
         }
@@ -41,6 +41,7 @@ extension MessageBridge {
             inward.sessionLost()
             outward.restart()
             base.foreignFilters = [:]
+            foreignSubscriptions.sessionLost(keepsQuestions: false)
             acknowledgeCompleted(now)
             noteChange()
         }
@@ -52,7 +53,7 @@ extension MessageBridge {
                 startMartlet(now)
             }
         }
-        subscribe(now)
+        if terms.isSessionPresent { noteKeptForeign() }
     }
 
     /// The other broker is still repeating what it sent on an earlier connection. It says each
@@ -69,51 +70,11 @@ extension MessageBridge {
             log("mqtt_lost", "reason=\(quoted(detail.utf8)) retry_ms=\(milliseconds)")
         }
         terms = nil
-        foreignRequest = nil
+        foreignSubscriptions.forgetQuestions()
         recoveryDeadline = .never
         staleDeadline = .never
         inward.connectionLost()
         add(.hangUpForeign)
-    }
-
-    /// Asks for what the rules want and the session does not have.
-    private mutating func subscribe(_ now: Instant) {
-        let wanted = rules.inward.filter { base.foreignFilters[$0.filter.text] != $0.qos.rawValue }
-        obsoleteFilters = base.foreignFilters.keys.filter { filter in
-            !rules.inward.contains { $0.filter.text == filter }
-        }.sorted()
-        if wanted.isEmpty {
-            unsubscribe(now)
-        } else {
-            foreignRequest = wanted
-            foreign.subscribe(wanted, now: now)
-        }
-    }
-
-    private mutating func subscribed(_ codes: [UInt8], _ now: Instant) {
-        guard let wanted = foreignRequest else { return }
-        foreignRequest = nil
-        for (rule, code) in zip(wanted, codes) {
-            if code < 0x80 {
-                base.foreignFilters[rule.filter.text] = rule.qos.rawValue
-            } else {
-                let reason = ReasonCode(rawValue: code).map { "\($0.name)" } ?? "unknown"
-                log(
-                    "subscription_refused",
-                    "side=mqtt filter=\(quoted(rule.filter.text.utf8)) reason=\(reason)")
-            }
-        }
-        log("subscribed", "side=mqtt filters=\(base.foreignFilters.count)")
-        noteChange()
-        unsubscribe(now)
-    }
-
-    private mutating func unsubscribe(_ now: Instant) {
-        guard !obsoleteFilters.isEmpty else { return }
-        foreign.unsubscribe(obsoleteFilters, now: now)
-        for filter in obsoleteFilters { base.foreignFilters[filter] = nil }
-        obsoleteFilters = []
-        noteChange()
     }
 
     // MARK: - Publications

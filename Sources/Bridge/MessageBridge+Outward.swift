@@ -14,18 +14,30 @@ extension MessageBridge {
             switch event {
             case .connectionWanted: add(.dialMartlet)
             case .connected(let connected): martletConnected(connected, now)
-            case .delivered(let deliver): delivered(deliver, now)
-            case .groupChanged(let deliver, _): complete(deliver.number, now)
+            case .delivered(let deliver) where hasRoom(for: deliver): delivered(deliver, now)
+            case .groupChanged(let deliver, _) where hasRoom(for: deliver):
+                complete(deliver.number, now)
+            case .delivered(let deliver), .groupChanged(let deliver, _):
+                martlet.machine.refuse(
+                    .receiveMaximumExceeded, delivery: deliver.number, now: now)
             case .resolved(let result): resolved(result, now)
-            case .answered(let response): requestAnswered(response)
+            case .answered(let response): martletAnswered(response, now)
             case .disconnected(let end): martletLost(end, now)
-            case .credentialAnswered, .carried: break
+            case .credentialAnswered, .carried:
+                // A bridge replaces no credential and opens no channel.
+                martlet.machine.refuse(.protocolError, now: now)
             }
         }
     }
 
+    /// Whether a delivery is known, or one that may wait. A broker that keeps to the window comes
+    /// to the end of it only where several sessions have ended while the other broker is away.
+    private func hasRoom(for deliver: MRT.Deliver) -> Bool {
+        outward.entries.count < 4 * settings.martlet.inFlightMaximum
+            || deliver.number == 0 || outward.index(number: deliver.number) != nil
+    }
+
     private mutating func martletConnected(_ connected: ClientConnected, _ now: Instant) {
-        let isFirst = ownUser.isEmpty
         ownUser = martlet!.copy(connected.accepted.user)
         log(
             "martlet_connected",
@@ -36,15 +48,13 @@ extension MessageBridge {
             if terms != nil {
                 for identifier in released { foreign.acknowledge(.pubrel, identifier, now: now) }
             }
-            base.martletFilters = [:]
+            martletSubscriptions.sessionLost(keepsQuestions: true)
             noteChange()
         }
-        if isFirst || connected.isNewInbox { ask(now) }
     }
 
     private mutating func martletLost(_ end: ClientDisconnection, _ now: Instant) {
         add(.hangUpMartlet)
-        requests = [:]
         if hasLeft { return }
         let reason = end.reason.map { "\($0.name)" } ?? martletDetail
         guard let retryAt = end.retryAt else {
@@ -54,54 +64,6 @@ extension MessageBridge {
         log(
             "martlet_lost",
             "reason=\(quoted(reason.utf8)) retry_ms=\(retryAt.milliseconds(since: now))")
-    }
-
-    /// Subscribes to what the rules want, and joins their groups. All of it may be asked again.
-    private mutating func ask(_ now: Instant) {
-        var wanted: [String: UInt8] = [:]
-        for rule in rules.outward {
-            guard case .topic(let filter) = rule.source else { continue }
-            wanted[filter.text] = rule.qos.rawValue
-        }
-        for (filter, grade) in wanted.sorted(by: { $0.key < $1.key }) {
-            request(.subscribe, [grade] + filter.utf8, "subscribe \(filter)")
-        }
-        for filter in base.martletFilters.keys.sorted() where wanted[filter] == nil {
-            request(.unsubscribe, Array(filter.utf8), "unsubscribe \(filter)")
-        }
-        if base.martletFilters != wanted {
-            base.martletFilters = wanted
-            noteChange()
-        }
-        for group in rules.groups {
-            let name = Array(group.utf8)
-            let part = MRT.GroupName(group: ByteRange(offset: 0, count: name.count))
-            let identifier = try? name.withUnsafeBytes {
-                try martlet!.machine.request(.groupJoin, part, from: $0)
-            }
-            if let identifier { requests[identifier] = "join \(group)" }
-        }
-    }
-
-    private mutating func request(
-        _ operation: MRT.Operation, _ parameters: [UInt8], _ what: String
-    ) {
-        let identifier = try? parameters.withUnsafeBytes {
-            try martlet!.machine.request(operation, parameters: $0)
-        }
-        // The memory of the machine has room for every request of a rule file when it is empty.
-        if let identifier { requests[identifier] = what }
-    }
-
-    private mutating func requestAnswered(_ response: MRT.Response) {
-        guard let what = requests.removeValue(forKey: response.identifier) else { return }
-        if response.reason.isFailure {
-            log(
-                "subscription_refused",
-                "side=martlet request=\(quoted(what.utf8)) reason=\(response.reason.name)")
-        } else if requests.isEmpty {
-            log("subscribed", "side=martlet filters=\(base.martletFilters.count)")
-        }
     }
 
     // MARK: - Deliveries
@@ -116,6 +78,7 @@ extension MessageBridge {
             payload: martlet!.copy(deliver.payload))
         if deliver.kind == .kickedOut {
             log("kicked_out", "group=\(quoted(message.address))")
+            martletSubscriptions.withdraw(group: message.address, .kickedOut)
         }
         let isMessage =
             switch deliver.kind {
@@ -358,21 +321,5 @@ extension MessageBridge {
             "direction=to-mqtt from=\(quoted(message.from)) "
                 + "address=\(quoted(message.address)) reason=\(reason.name)"
                 + (isDeadLetter ? " dead_letter=1" : ""))
-    }
-}
-
-extension RuleBook {
-    /// The groups that rules name: the bridge's user has to be in them.
-    var groups: [String] {
-        var groups: Set<String> = []
-        for rule in inward {
-            if case .group(let template) = rule.target, template.isFixed {
-                groups.insert(template.source)
-            }
-        }
-        for rule in outward {
-            if case .group(let group?) = rule.source { groups.insert(group) }
-        }
-        return groups.sorted()
     }
 }

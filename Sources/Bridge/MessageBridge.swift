@@ -52,11 +52,11 @@ package struct MessageBridge: ~Copyable {
     var ownUser: [UInt8] = []
     /// How the connection to Martlet ended last.
     var martletDetail = ""
-    /// Requests to Martlet without an answer.
-    var requests: [UInt64: String] = [:]
-    /// SUBSCRIBE or UNSUBSCRIBE without an answer.
-    var foreignRequest: [InwardRule]?
-    var obsoleteFilters: [String] = []
+    /// What the session of each broker should have, and what it has.
+    var foreignSubscriptions: SubscriptionLedger
+    var martletSubscriptions: SubscriptionLedger
+    /// Counts the requests to the other broker: an answer belongs to the last one.
+    var lastForeignRequest: UInt64 = 0
     /// Until when what an earlier life has left may come again; `never` before the other broker is
     /// connected.
     var recoveryDeadline = Instant.never
@@ -64,6 +64,7 @@ package struct MessageBridge: ~Copyable {
     /// moves both: on a slow line the next one may still be on its way.
     var staleDeadline = Instant.never
     var nextRetry = Instant.never
+    var nextSubscriptionRetry = Instant.never
     var nextUnmatchedLine = Instant(milliseconds: 0)
     private var nextTotals = Instant.never
     private(set) var drainDeadline: Instant?
@@ -82,6 +83,10 @@ package struct MessageBridge: ~Copyable {
             stored
             ?? BridgeRecord(
                 clientIdentifier: settings.foreign.clientIdentifier, outboxEpoch: freshEpoch)
+        foreignSubscriptions = SubscriptionLedger(
+            settings.rules.foreignWants, earlier: base.foreignFilters.keys)
+        martletSubscriptions = SubscriptionLedger(
+            settings.rules.martletWants, earlier: base.martletFilters.keys)
         inward = InwardLedger(base.inward)
         outward = OutwardLedger(base.outward)
         foreign = ForeignLink(
@@ -191,10 +196,13 @@ package struct MessageBridge: ~Copyable {
         }
         takeForeignEvents(now)
         takeMartletEvents(now)
+        // Before the messages: what they leave of the outbox may be no room for a request.
+        pumpSubscriptions(now)
         pumpInward(now)
         pumpOutward(now)
         if now >= nextTotals {
             logTotals()
+            logMissing()
             nextTotals = now.advanced(bySeconds: UInt64(settings.totalsSeconds))
         }
         if let drainDeadline, !hasLeft, isIdle || now >= drainDeadline { leave(now) }
@@ -215,10 +223,16 @@ package struct MessageBridge: ~Copyable {
         foreign.leave(now: now)
     }
 
-    private mutating func logTotals() { log("totals", totals.line) }
+    private mutating func logTotals() {
+        totals.filters = UInt64(foreignSubscriptions.filterCount + martletSubscriptions.filterCount)
+        totals.missing = UInt64(
+            foreignSubscriptions.missing.count + martletSubscriptions.missing.count)
+        log("totals", totals.line)
+    }
 
     var nextDeadline: Instant {
         var deadline = min(foreign.nextDeadline, nextRetry, nextTotals, staleDeadline)
+        deadline = min(deadline, nextSubscriptionRetry)
         if let martlet {
             deadline = min(deadline, martlet.machine.nextDeadline)
         } else {

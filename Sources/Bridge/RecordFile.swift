@@ -62,17 +62,23 @@ struct RecordFile: ~Copyable {
     ) throws(RecordFailure) -> (BridgeRecord?, UInt64) {
         var best: (record: BridgeRecord, sequence: UInt64)?
         var isBlank = true
+        var isFirstWriteTorn = false
         for slot in 0..<2 {
             var bytes = [UInt8](repeating: 0, count: slotByteCount)
             let count = pread(descriptor, &bytes, bytes.count, off_t(slot * slotByteCount))
             guard count >= 0 else { throw failure("read", path) }
             bytes.removeLast(bytes.count - count)
+            // The first write goes to the second slot. Where it is torn, the first slot is still
+            // blank, and nothing has left that depends on it.
+            if slot == 1, isBlank, bytes.count == slotByteCount {
+                isFirstWriteTorn = zip(bytes, BridgeRecord.magic).allSatisfy { $0 == $1 || $0 == 0 }
+            }
             isBlank = isBlank && bytes.allSatisfy { $0 == 0 }
             if let found = BridgeRecord.decode(bytes), found.sequence > best?.sequence ?? 0 {
                 best = found
             }
         }
-        guard best != nil || isBlank else {
+        guard best != nil || isBlank || isFirstWriteTorn else {
             throw RecordFailure(description: "\(path): no record of a bridge, or a damaged one")
         }
         return (best?.record, best?.sequence ?? 0)

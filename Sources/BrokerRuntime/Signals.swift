@@ -2,8 +2,10 @@
 // code ever runs inside a signal handler.
 
 import Glibc
+import Threads
 
-/// The signals that mean something to the broker (conventions 4.4).
+/// The signals that mean something to the broker: SIGTERM and SIGINT stop it in order, SIGHUP makes
+/// it read its files again.
 public struct Signals {
     private var waited = sigset_t()
 
@@ -26,12 +28,15 @@ public struct Signals {
         case none
     }
 
-    /// Waits for one of them for at most so many milliseconds.
+    /// Waits for one of them for at most so many milliseconds. After a request to stop, the next
+    /// SIGTERM or SIGINT ends the process at once: what was acknowledged is on disk.
     mutating func wait(milliseconds: Int) -> Request {
         var time = timespec(
             tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
         switch sigtimedwait(&waited, nil, &time) {
-        case SIGTERM, SIGINT: return .stop
+        case SIGTERM, SIGINT:
+            StopSignals([SIGTERM, SIGINT]).endAtNext()
+            return .stop
         case SIGHUP: return .reload
         default: return .none
         }

@@ -45,7 +45,8 @@ public struct ClientDisconnection: Hashable, Sendable {
     /// What the broker said, or the machine's own judgement: ``ReasonCode/keepAliveTimeout`` for a
     /// broker that is silent, ``ReasonCode/malformedPacket`` or ``ReasonCode/protocolError`` for
     /// one that cannot be understood, ``ReasonCode/packetTooLarge`` for a packet beyond the receive
-    /// memory; nil where the transport just ended.
+    /// memory, ``ReasonCode/receiveMaximumExceeded`` for one that does not keep to the inbox
+    /// window; nil where the transport just ended.
     public var reason: ReasonCode?
     /// When ``ClientEvent/connectionWanted`` follows; nil where it does not without a new
     /// ``ClientMachine/start(now:)``.

@@ -102,7 +102,7 @@ extension ClientMachine {
         case .pingResponse:
             _ = try MRT.Ping(isResponse: true, body: body)
             return nil
-        case .auth: return .credentialAnswered(try MRT.BrokerAuth(body: body).reason)
+        case .auth: return try authReceived(MRT.BrokerAuth(body: body))
         case .disconnect:
             lose(try MRT.BrokerDisconnect(body: body).reason, now: now)
             return nil
@@ -130,6 +130,7 @@ extension ClientMachine {
                 inbox = MRT.Resume(epoch: accepted.sessionEpoch, lastNumber: 0)
                 highestDelivered = 0
                 highestReceived = 0
+                acknowledgedThrough = 0
             }
             return .connected(ClientConnected(accepted: accepted, isNewInbox: isNewInbox))
         }
@@ -139,6 +140,12 @@ extension ClientMachine {
         // After a goodbye nothing arrives any more (S28); what is numbered comes again next time.
         if phase == .leaving { return nil }
         if deliver.number == 0 { return event(of: deliver) }
+        // All of these are without an acknowledgement as the broker knows it, so they are within
+        // the window; beyond it the program's memory would be the broker's to fill.
+        guard unacknowledgedCount < UInt32(accepted.inboxWindow) else {
+            lose(.receiveMaximumExceeded, now: now)
+            return nil
+        }
         unacknowledgedCount += 1
         highestReceived = max(highestReceived, deliver.number)
         if deliver.number <= highestDelivered {
@@ -157,6 +164,13 @@ extension ClientMachine {
             let change = try? MRT.GroupEvent(deliver.payload, in: eventBody)
         else { return .delivered(deliver) }
         return .groupChanged(deliver, change)
+    }
+
+    /// The answer to a credential of this client; nothing else is an AUTH of a broker's.
+    private mutating func authReceived(_ auth: MRT.BrokerAuth) throws(WireError) -> ClientEvent {
+        guard unansweredAuthCount > 0 else { throw .protocolError }
+        unansweredAuthCount -= 1
+        return .credentialAnswered(auth.reason)
     }
 
     private mutating func resultReceived(_ result: MRT.SendResult) -> ClientEvent? {

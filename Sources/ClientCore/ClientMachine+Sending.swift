@@ -169,6 +169,7 @@ extension ClientMachine {
         connect.write(to: &writer, from: identity.bytes)
         announcedResultsSeen = resultsSeen
         highestReceived = inbox?.lastNumber ?? 0
+        acknowledgedThrough = highestReceived
         writesConnect = false
     }
 
@@ -187,6 +188,7 @@ extension ClientMachine {
             if writer.remainingByteCount >= auth.encodedByteCount {
                 auth.write(to: &writer, from: identity.bytes)
                 writesAuth = false
+                unansweredAuthCount += 1
             }
         }
         if let farewell, writer.remainingByteCount >= ClientLimits.controlPacketByteCountMaximum {
@@ -214,7 +216,10 @@ extension ClientMachine {
         let ack = MRT.Ack(
             inboxNumber: number, resultsSeen: seen > announcedResultsSeen ? seen : 0)
         acknowledgesInbox = false
-        unacknowledgedCount = 0
+        if number > acknowledgedThrough {
+            acknowledgedThrough = number
+            unacknowledgedCount = 0
+        }
         announcedResultsSeen = seen
         if ack.inboxNumber != 0 || ack.resultsSeen != 0 { ack.write(to: &writer) }
     }

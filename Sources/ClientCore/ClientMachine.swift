@@ -51,7 +51,11 @@ public struct ClientMachine: ~Copyable {
     /// The highest number that may be acknowledged on this connection: received on it, or resumed
     /// from.
     var highestReceived: UInt64 = 0
-    /// Numbered deliveries that arrived since the last ACK was written.
+    /// The highest number that the broker was told on this connection: resumed from, or
+    /// acknowledged.
+    var acknowledgedThrough: UInt64 = 0
+    /// Numbered deliveries that arrived since that number was last raised: never more than the
+    /// inbox window.
     var unacknowledgedCount: UInt32 = 0
 
     // The outbox.
@@ -70,6 +74,8 @@ public struct ClientMachine: ~Copyable {
     var writesConnect = false
     var writesPing = false
     var writesAuth = false
+    /// AUTH packets of this connection that have no answer.
+    var unansweredAuthCount: UInt32 = 0
     /// A DISCONNECT that is to be written.
     var farewell: MRT.ClientDisconnect?
     var connectedAt = Instant(milliseconds: 0)
@@ -187,6 +193,19 @@ public struct ClientMachine: ~Copyable {
         writesAuth = phase == .joined && identity.connect.credential != .none
     }
 
+    /// The broker did what no broker does, as only the program around the machine can tell: the
+    /// connection ends as if the machine had found it, and is tried again after the usual wait.
+    ///
+    /// - Parameter delivery: the number of a delivery that the program did not take, and that the
+    ///   broker sends again on the next connection; 0 for none.
+    public mutating func refuse(_ reason: ReasonCode, delivery: UInt64 = 0, now: Instant) {
+        if delivery > 0 { highestDelivered = min(highestDelivered, delivery - 1) }
+        switch phase {
+        case .stopped, .waiting: break
+        case .opening, .joining, .joined, .leaving: lose(reason, now: now)
+        }
+    }
+
     // MARK: Transitions
 
     private mutating func wantConnection(_ now: Instant) {
@@ -225,6 +244,7 @@ public struct ClientMachine: ~Copyable {
         writesConnect = false
         writesPing = false
         writesAuth = false
+        unansweredAuthCount = 0
         farewell = nil
         pingDeadline = .never
         acknowledgesInbox = false

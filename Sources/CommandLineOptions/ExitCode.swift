@@ -28,9 +28,15 @@ public struct ExitCode: Hashable, Sendable {
 
     /// The broker refused; the code is its reason code, as in Mosquitto's tools.
     ///
-    /// - Parameter reason: 0x80 or above.
+    /// - Parameter reason: 0x80 or above; a broker that refuses with a success has failed in some
+    ///   other way.
     public static func refused(reason: UInt8) -> ExitCode {
-        precondition(reason >= 0x80, "reason codes below 0x80 are successes")
-        return ExitCode(Int32(reason))
+        reason >= 0x80 ? ExitCode(Int32(reason)) : .failure
     }
+
+    /// A signal asked the program to end, and it did: 130 for SIGINT, 143 for SIGTERM, 129 for
+    /// SIGHUP, as shells report it.
+    ///
+    /// - Parameter signal: the signal's number.
+    public static func stopped(by signal: Int32) -> ExitCode { ExitCode(128 + signal) }
 }

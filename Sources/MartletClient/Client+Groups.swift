@@ -75,15 +75,14 @@ extension Client {
 
     /// All groups that the user is in, in the order of the bytes of their ids (D20).
     public func groups() async throws(MartletError) -> [GroupSummary] {
-        var groups: [GroupSummary] = []
-        while true {
+        var listing = GroupListing()
+        while !listing.isComplete {
             var bytes = ByteBuilder()
-            let part = MRT.GroupListQuery(after: bytes.append(groups.last?.id ?? ""))
-            let answer = try await request(.groupList, part, bytes)
-            guard let page = GroupSummary.page(answer.content) else { throw .unreadableAnswer }
-            groups += page.groups
-            if !page.hasMore { return groups }
+            let last = listing.groups.last?.id ?? ""
+            let part = MRT.GroupListQuery(after: try bytes.append(identifier: last))
+            try listing.take(try await request(.groupList, part, bytes))
         }
+        return listing.groups
     }
 
     /// What a group is, and a page of its members; only its members and its owner may ask.
@@ -97,7 +96,9 @@ extension Client {
             group: try bytes.append(identifier: group),
             after: try bytes.append(identifier: user ?? ""))
         let answer = try await request(.groupDescribe, part, bytes)
-        guard let details = GroupDetails(answer.content) else { throw .unreadableAnswer }
+        guard let details = GroupDetails(answer.content, after: user) else {
+            throw .unreadableAnswer
+        }
         return details
     }
 

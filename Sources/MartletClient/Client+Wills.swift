@@ -18,15 +18,23 @@ extension Client {
     public func setWill(
         to destination: Destination, _ content: MessageContent, delaySeconds: UInt32 = 0
     ) async throws(MartletError) {
-        let message = try EncodedSend(OutgoingMessage(to: destination, content, grade: .once))
-        let part = MRT.Will(
-            delaySeconds: delaySeconds, target: message.packet.target,
-            isRaw: message.packet.isRaw, payload: message.packet.payload)
-        _ = try await request(ClientRequest(.setWill, part, message.bytes))
+        _ = try await request(.will(to: destination, content, delaySeconds: delaySeconds))
     }
 
     /// Removes the will; returns when the broker has forgotten it.
     public func clearWill() async throws(MartletError) {
         _ = try await request(ClientRequest(operation: .clearWill, parameters: []))
+    }
+}
+
+extension ClientRequest {
+    static func will(
+        to destination: Destination, _ content: MessageContent, delaySeconds: UInt32
+    ) throws(MartletError) -> ClientRequest {
+        let message = try EncodedSend(OutgoingMessage(to: destination, content, grade: .once))
+        let part = MRT.Will(
+            delaySeconds: delaySeconds, target: message.packet.target,
+            isRaw: message.packet.isRaw, payload: message.packet.payload)
+        return ClientRequest(.setWill, part, message.bytes)
     }
 }

@@ -101,7 +101,7 @@ final class ClientSession {
 
     func connect(
         _ ticket: UInt64, _ completion: @escaping Completion<ConnectionTerms>,
-        in loop: inout EventLoop
+        in loop: inout some ClientTransport & ~Copyable
     ) {
         if let ending {
             completion(.failure(ending))
@@ -113,7 +113,7 @@ final class ClientSession {
             service(in: &loop)
         }
     }
-    func take(_ call: Call, in loop: inout EventLoop) {
+    func take(_ call: Call, in loop: inout some ClientTransport & ~Copyable) {
         if let ending {
             call.fail(ending)
         } else if calls.count >= settings.waitingSendsMaximum {
@@ -138,7 +138,7 @@ final class ClientSession {
         }
     }
 
-    func acknowledge(_ record: InboxRecord, in loop: inout EventLoop) {
+    func acknowledge(_ record: InboxRecord, in loop: inout some ClientTransport & ~Copyable) {
         // A message of an earlier session may be taken late: its number means nothing now.
         guard machine.inboxRecord?.epoch == record.epoch, record.number <= handedOver else {
             return
@@ -149,7 +149,7 @@ final class ClientSession {
 
     func leave(
         _ endsSession: Bool, _ completion: @escaping @Sendable () -> Void,
-        in loop: inout EventLoop
+        in loop: inout some ClientTransport & ~Copyable
     ) {
         leaveWaiters.append(completion)
         isLeaving = true
@@ -162,7 +162,8 @@ final class ClientSession {
     // MARK: - The transport
 
     func resolved(
-        _ result: Result<[SocketAddress], TransportError>, in loop: inout EventLoop
+        _ result: Result<[SocketAddress], TransportError>,
+        in loop: inout some ClientTransport & ~Copyable
     ) {
         guard isResolving else { return }
         isResolving = false
@@ -174,13 +175,14 @@ final class ClientSession {
         service(in: &loop)
     }
 
-    func opened(in loop: inout EventLoop) {
+    func opened(in loop: inout some ClientTransport & ~Copyable) {
         isOpen = true
         machine.opened(now: loop.now)
         service(in: &loop)
     }
 
-    func received(_ bytes: UnsafeRawBufferPointer, in loop: inout EventLoop) {
+    func received(_ bytes: UnsafeRawBufferPointer, in loop: inout some ClientTransport & ~Copyable)
+    {
         var rest = bytes
         while !rest.isEmpty, isOpen {
             let room = machine.receiveSpace()
@@ -193,7 +195,7 @@ final class ClientSession {
         service(in: &loop)
     }
 
-    func closed(_ reason: String, in loop: inout EventLoop) {
+    func closed(_ reason: String, in loop: inout some ClientTransport & ~Copyable) {
         connection = nil
         detail = reason
         if isOpen {
@@ -205,12 +207,12 @@ final class ClientSession {
         service(in: &loop)
     }
 
-    func timePassed(in loop: inout EventLoop) {
+    func timePassed(in loop: inout some ClientTransport & ~Copyable) {
         machine.timePassed(now: loop.now)
         service(in: &loop)
     }
 
-    private func openTransport(_ loop: inout EventLoop) {
+    private func openTransport(_ loop: inout some ClientTransport & ~Copyable) {
         let server = settings.server
         if let address = SocketAddress(numericHost: server.host, port: server.port) {
             addresses = [address]
@@ -222,11 +224,11 @@ final class ClientSession {
     }
 
     /// Connects to the next address of the server; without one the attempt has failed.
-    private func tryNextAddress(_ loop: inout EventLoop) {
+    private func tryNextAddress(_ loop: inout some ClientTransport & ~Copyable) {
         while let address = addresses.popFirst() {
             do throws(TransportError) {
-                connection = try loop.connect(
-                    to: address, tls: tls, serverName: settings.server.host, resuming: ticket)
+                connection = try loop.dial(
+                    address, tls, serverName: settings.server.host, resuming: ticket)
                 return
             } catch {
                 detail = "\(error)"
@@ -235,7 +237,7 @@ final class ClientSession {
         machine.closed(now: loop.now)
     }
 
-    private func closeTransport(_ loop: inout EventLoop) {
+    private func closeTransport(_ loop: inout some ClientTransport & ~Copyable) {
         isResolving = false
         wantsResolution = false
         addresses = []
@@ -250,18 +252,18 @@ final class ClientSession {
     // MARK: - The machine
 
     /// Does all that has become possible: events, bytes, calls that waited.
-    func service(in loop: inout EventLoop) {
+    func service(in loop: inout some ClientTransport & ~Copyable) {
         repeat {
             drainEvents(&loop)
             transmit(&loop)
         } while admitCalls()
     }
 
-    private func drainEvents(_ loop: inout EventLoop) {
+    private func drainEvents(_ loop: inout some ClientTransport & ~Copyable) {
         while let event = machine.nextEvent(now: loop.now) { handle(event, &loop) }
     }
 
-    private func transmit(_ loop: inout EventLoop) {
+    private func transmit(_ loop: inout some ClientTransport & ~Copyable) {
         while let connection, isOpen,
             loop.outgoingByteCount(of: connection) < ClientBounds.unsentByteCountMaximum
         {
@@ -269,7 +271,7 @@ final class ClientSession {
             guard count > 0 else { return }
             let bytes = UnsafeRawBufferPointer(rebasing: memory.transmit[..<count])
             // Where it is not taken the connection is closing, and `closed` follows.
-            guard loop.append(bytes, to: connection, .required) else { return }
+            guard loop.append(bytes, to: connection) else { return }
         }
     }
 
@@ -323,23 +325,25 @@ final class ClientSession {
 
     // MARK: - Events
 
-    private func handle(_ event: ClientEvent, _ loop: inout EventLoop) {
+    private func handle(_ event: ClientEvent, _ loop: inout some ClientTransport & ~Copyable) {
         switch event {
         case .connectionWanted: openTransport(&loop)
         case .connected(let connected): connectedReceived(connected, &loop)
-        case .delivered(let packet): deliveredReceived(packet, nil)
-        case .groupChanged(let packet, let change): deliveredReceived(packet, change)
+        case .delivered(let packet): deliveredReceived(packet, nil, now: loop.now)
+        case .groupChanged(let packet, let change):
+            deliveredReceived(packet, change, now: loop.now)
         case .resolved(let result): resultReceived(result)
         case .answered(let response): responseReceived(response)
         case .disconnected(let disconnection): disconnectedReceived(disconnection, &loop)
-        case .carried:
-            // This client has opened no channel: it is the broker's fault, and of no use.
-            break
-        case .credentialAnswered: preconditionFailure("no credential was replaced")
+        case .carried, .credentialAnswered:
+            // This client has opened no channel and replaces no credential.
+            machine.refuse(.protocolError, now: loop.now)
         }
     }
 
-    private func connectedReceived(_ connected: ClientConnected, _ loop: inout EventLoop) {
+    private func connectedReceived(
+        _ connected: ClientConnected, _ loop: inout some ClientTransport & ~Copyable
+    ) {
         let accepted = connected.accepted
         let terms = ConnectionTerms(
             user: String(decoding: machine.bytes(accepted.user), as: UTF8.self),
@@ -360,12 +364,23 @@ final class ClientSession {
         if !accepted.hasWill { renewWill() }
     }
 
-    private func deliveredReceived(_ packet: MRT.Deliver, _ change: MRT.GroupEvent?) {
+    private func deliveredReceived(
+        _ packet: MRT.Deliver, _ change: MRT.GroupEvent?, now: Instant
+    ) {
+        // A broker that keeps to the window never comes here, unless the application takes nothing
+        // while sessions end: what is refused comes again on the next connection.
+        if packet.number > 0, mailbox.numberedCount >= numberedCountMaximum {
+            machine.refuse(.receiveMaximumExceeded, delivery: packet.number, now: now)
+            return
+        }
         let body = machine.bytes(ByteRange(offset: 0, count: packet.payload.endOffset))
         let epoch = machine.inboxRecord?.epoch ?? 0
         handedOver = max(handedOver, packet.number)
         mailbox.put(.message(IncomingMessage(packet, change, in: body, epoch: epoch)))
     }
+
+    /// The window of a session that has ended, and that of the present one.
+    private var numberedCountMaximum: Int { 2 * Int(settings.inboxWindow) }
 
     private func resultReceived(_ result: MRT.SendResult) {
         let identifier = String(decoding: machine.bytes(result.messageIdentifier), as: UTF8.self)
@@ -457,7 +472,7 @@ final class ClientSession {
     // MARK: - The end
 
     private func disconnectedReceived(
-        _ disconnection: ClientDisconnection, _ loop: inout EventLoop
+        _ disconnection: ClientDisconnection, _ loop: inout some ClientTransport & ~Copyable
     ) {
         closeTransport(&loop)
         defer { detail = "" }

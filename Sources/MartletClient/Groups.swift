@@ -54,8 +54,11 @@ public enum GroupChange: Hashable, Sendable {
 }
 
 extension GroupDetails {
-    /// Reads the content of a response; nil where it is none.
-    init?(_ content: [UInt8]) {
+    /// Reads the content of a response; nil where it is none, or where it tells of more members
+    /// without going on: who asks for page after page would never end.
+    ///
+    /// - Parameter user: the page begins behind this member; nil for the first one.
+    init?(_ content: [UInt8], after user: String?) {
         let details = content.withUnsafeBytes { bytes -> GroupDetails? in
             guard let group = try? MRT.GroupDescription(bytes) else { return nil }
             return GroupDetails(
@@ -65,7 +68,37 @@ extension GroupDetails {
                 members: texts(group.members, in: bytes), hasMoreMembers: group.hasMoreMembers)
         }
         guard let details else { return nil }
+        if let user, details.hasMoreMembers {
+            guard let last = details.members.last, last.isBehind(user) else { return nil }
+        }
         self = details
+    }
+}
+
+/// The groups of a user, page by page.
+struct GroupListing {
+    private(set) var groups: [GroupSummary] = []
+    private(set) var isComplete = false
+
+    /// Adds a page.
+    ///
+    /// - Throws: where it cannot be read, or tells of more without going on.
+    mutating func take(_ answer: ClientAnswer) throws(MartletError) {
+        guard let page = GroupSummary.page(answer.content) else { throw .unreadableAnswer }
+        if page.hasMore, let last = groups.last?.id {
+            guard let next = page.groups.last?.id, next.isBehind(last) else {
+                throw .unreadableAnswer
+            }
+        }
+        groups += page.groups
+        isComplete = !page.hasMore
+    }
+}
+
+extension String {
+    /// Whether it comes after another id in the order of their bytes.
+    fileprivate func isBehind(_ other: String) -> Bool {
+        other.utf8.lexicographicallyPrecedes(utf8)
     }
 }
 

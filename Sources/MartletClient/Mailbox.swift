@@ -9,6 +9,8 @@ final class Mailbox: Sendable {
 
     fileprivate struct State {
         var events = FIFO<Client.Event>()
+        /// Numbered messages that the application has not taken.
+        var numberedCount = 0
         var transientCount = 0
         var connectionEventCount = 0
         var droppedCount = 0
@@ -23,6 +25,9 @@ final class Mailbox: Sendable {
 
     /// Why the client is stopped for good; nil where it is not.
     var stopReason: ReasonCode? { state.withLock { $0.stopReason } }
+
+    /// Numbered messages that wait for the application.
+    var numberedCount: Int { state.withLock { $0.numberedCount } }
 
     // MARK: - The background thread
 
@@ -61,6 +66,9 @@ final class Mailbox: Sendable {
             return state.taken
         }
     }
+
+    /// The next event where there is one now.
+    func takeNext() -> Client.Event? { state.withLock { $0.dequeue() } }
 
     /// The next event, as soon as there is one; nil at the end.
     func next() async -> Client.Event? {
@@ -104,7 +112,8 @@ extension Mailbox.State {
             } else {
                 connectionEventCount += 1
             }
-        case .message, .subscriptionLost, .willLost: break
+        case .message: numberedCount += 1
+        case .subscriptionLost, .willLost: break
         }
         events.append(event)
     }
@@ -115,7 +124,8 @@ extension Mailbox.State {
         case .message(let message) where message.record == nil: transientCount -= 1
         case .transientRefused, .transientDropped: transientCount -= 1
         case .connected, .disconnected: connectionEventCount -= 1
-        case .message, .subscriptionLost, .willLost: break
+        case .message: numberedCount -= 1
+        case .subscriptionLost, .willLost: break
         }
         if droppedCount > 0, transientCount < ClientBounds.transientBufferMaximum {
             enqueue(.transientDropped(count: droppedCount))

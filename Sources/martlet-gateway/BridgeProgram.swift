@@ -43,9 +43,9 @@ enum BridgeOption: String, OptionRules {
             ],
           }
 
-        Martlet's token may also be in MARTLET_TOKEN. SIGTERM ends what is under way, then stops;
-        nothing that was acknowledged is lost by that or by a kill. All keys and what is promised:
-        docs/operating/bridge.md.
+        Martlet's token may also be in MARTLET_TOKEN. SIGTERM, SIGINT or SIGHUP ends what is under
+        way, then stops; a second SIGTERM or SIGINT stops at once. Nothing that was acknowledged is
+        lost by that or by a kill. All keys and what is promised: docs/operating/bridge.md.
         """
 }
 
@@ -82,7 +82,7 @@ enum BridgeProgram {
         let signals = StopSignals()
         do throws(TransportError) {
             let control = try BridgeControl()
-            signals.whenFirstComes { control.drain() }
+            signals.whenFirstComes { _ in control.drain() }
             return run(settings, control)
         } catch {
             StandardStream.error.print("martlet-gateway bridge: \(error)")

@@ -71,7 +71,7 @@ enum GatewayProgram {
         let signals = StopSignals()
         do throws(TransportError) {
             let handle = try LoopHandle()
-            signals.whenFirstComes { handle.requestStop() }
+            signals.whenFirstComes { _ in handle.requestStop() }
             if let failure = try GatewayProcess.run(settings, handle: handle) {
                 StandardStream.error.print("martlet-gateway: \(failure)")
                 return .notConnected

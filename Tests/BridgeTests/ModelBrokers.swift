@@ -25,13 +25,20 @@ struct PacketBuffer {
 }
 
 /// Of a bridge between both models: its windows are the brokers' own.
-func modelSettings() throws -> BridgeSettings {
+///
+/// - Parameter topicCount: rules for as many topics of Martlet, and one for a group.
+func modelSettings(topicCount: Int = 0) throws -> BridgeSettings {
+    let topics = (0..<topicCount).map { "{ from: { topic: \"t/\($0)\" }, to: \"u/\($0)\" }" }
+    let group = topicCount > 0 ? ["{ from: { group: \"g\" }, to: \"group\" }"] : []
+    let inputs = topicCount > 0 ? ["{ from: \"more/+\", to: { user: \"sink\" } }"] : []
+    let toMartlet = ["{ from: \"in/+\", to: { user: \"sink\" } }"] + inputs
+    let toMQTT = ["{ from: { inbox: \"*\" }, to: \"out/{from}\" }"] + topics + group
     let text = """
         { mqtt: { server: "tcp://a:1", clientId: "c", inFlight: 6 },
           martlet: { server: "tcp://b:2", token: "t", inFlight: 5 }, stateFile: "s",
           totalsSeconds: 0,
-          toMartlet: [{ from: "in/+", to: { user: "sink" } }],
-          toMqtt: [{ from: { inbox: "*" }, to: "out/{from}" }] }
+          toMartlet: [\(toMartlet.joined(separator: ","))],
+          toMqtt: [\(toMQTT.joined(separator: ","))] }
         """
     return try BridgeFile.settings(text: Array(text.utf8), path: "f", token: nil)
 }
@@ -61,6 +68,10 @@ struct ForeignModel {
     /// What the bridge has published, as others would receive it.
     private(set) var received: [String] = []
     private(set) var complaints: [String] = []
+    /// What the session is subscribed to.
+    private(set) var filters: Set<String> = []
+    /// Every subscription is refused for now but that which messages come by.
+    var refusesSubscriptions = false
 
     private var buffer = PacketBuffer()
     private(set) var outgoing: [UInt8] = []
@@ -90,6 +101,7 @@ struct ForeignModel {
         inFlight = []
         held = [:]
         hasSession = false
+        filters = []
         return lost
     }
 
@@ -161,9 +173,16 @@ struct ForeignModel {
                 try MQTT.Subscribe(.v5, body: b)
             }
             hasSession = true
+            var codes: [UInt8] = []
+            for filter in Self.filters(of: packet, in: body) {
+                let isRefused = refusesSubscriptions && filter != "in/+"
+                if !isRefused { filters.insert(filter) }
+                codes.append(isRefused ? 0x97 : 2)
+            }
             outgoing += encoded(
                 MQTT.Suback(
-                    .v5, packet.packetIdentifier, codes: ByteRange(offset: 0, count: 1)), [2])
+                    .v5, packet.packetIdentifier,
+                    codes: ByteRange(offset: 0, count: codes.count)), codes)
             pump()
         case .publish: try publishReceived(frame, body)
         case .puback, .pubrec, .pubrel, .pubcomp:
@@ -176,6 +195,17 @@ struct ForeignModel {
         case .disconnect: isLoggedIn = false
         default: complaints.append("\(type) is not expected")
         }
+    }
+
+    private static func filters(of packet: MQTT.Subscribe, in body: [UInt8]) -> [String] {
+        var rest = body[Int(packet.subscriptions.offset)..<packet.subscriptions.endOffset]
+        var filters: [String] = []
+        while rest.count > 2 {
+            let count = Int(rest.removeFirst()) << 8 | Int(rest.removeFirst())
+            filters.append(String(decoding: rest.prefix(count), as: UTF8.self))
+            rest = rest.dropFirst(count + 1)
+        }
+        return filters
     }
 
     private mutating func publishReceived(_ frame: PacketFrame, _ body: [UInt8]) throws {
@@ -222,7 +252,14 @@ struct ForeignModel {
 
 /// MRT, the broker's half.
 struct MartletModel {
-    private let epoch: UInt64 = 0xA
+    private var epoch: UInt64 = 0xA
+    /// What the session is subscribed to, and the groups that its user is in.
+    private(set) var filters: Set<String> = []
+    private(set) var groups: Set<String> = []
+    /// Requests are refused for now.
+    var refusesSubscriptions = false
+    /// Requests that were answered, by their id: a client asks again what has no answer.
+    private(set) var requestCount = 0
     private var inbox: [(number: UInt64, text: String, grade: MRT.Grade)] = []
     private var lastNumber: UInt64 = 0
     private var outboxEpoch: UInt64 = 0
@@ -244,6 +281,14 @@ struct MartletModel {
     private static let sendWindow = 8
 
     var isQuiet: Bool { inbox.isEmpty && results.values.allSatisfy { $0 } }
+
+    /// The session has ended while nobody was connected, and nothing waited in it.
+    mutating func forgetSession() {
+        guard inbox.isEmpty else { return }
+        connectionLost()
+        epoch += 1
+        filters = []
+    }
 
     mutating func enqueue(_ text: String, _ grade: MRT.Grade, gap: UInt64) {
         lastNumber += 1 + gap
@@ -314,8 +359,35 @@ struct MartletModel {
             acknowledged(packet)
         case .pingRequest: outgoing += encoded(MRT.Ping(isResponse: true))
         case .disconnect: isLoggedIn = false
+        case .request:
+            requestReceived(
+                try body.decoded { b throws(WireError) in try MRT.Request(body: b) }, body)
         default: complaints.append("\(type) is not expected")
         }
+    }
+
+    private mutating func requestReceived(_ request: MRT.Request, _ body: [UInt8]) {
+        let parameters = body.withUnsafeBytes { Array(request.parameters.bytes(in: $0)) }
+        // The first byte is a grade, or the length of a name.
+        let name = String(decoding: parameters.dropFirst(), as: UTF8.self)
+        requestCount += 1
+        var reason = ReasonCode.success
+        if refusesSubscriptions {
+            reason = .quotaExceeded
+        } else {
+            switch request.operation {
+            case .subscribe: filters.insert(name)
+            case .unsubscribe: filters.remove(String(decoding: parameters, as: UTF8.self))
+            case .groupJoin: groups.insert(name)
+            default: complaints.append("operation \(request.operationCode) is not expected")
+            }
+        }
+        let content: [UInt8] =
+            request.operation == .subscribe && reason == .success ? [parameters[0]] : []
+        outgoing += encoded(
+            MRT.Response(
+                identifier: request.identifier, reason: reason,
+                content: ByteRange(offset: 0, count: content.count)), content)
     }
 
     private mutating func login(_ connect: MRT.Connect) {
@@ -324,7 +396,7 @@ struct MartletModel {
         if let resume = connect.resume, resume.epoch == epoch {
             inbox.removeAll { $0.number <= resume.lastNumber }
         }
-        highestSent = connect.resume?.lastNumber ?? 0
+        highestSent = connect.resume.map { $0.epoch == epoch ? $0.lastNumber : 0 } ?? 0
         if let outbox = connect.outbox {
             if outbox.epoch != outboxEpoch {
                 outboxEpoch = outbox.epoch
@@ -335,7 +407,7 @@ struct MartletModel {
             see(min(outbox.resultsSeen, open - 1))
         }
         var accepted = MRT.ConnectAccepted()
-        accepted.isSessionPresent = true
+        accepted.isSessionPresent = connect.resume?.epoch == epoch
         accepted.sessionEpoch = epoch
         accepted.resumeCookie = 1
         accepted.keepAliveSeconds = 60

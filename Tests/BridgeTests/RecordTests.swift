@@ -1,6 +1,7 @@
 // The record of a bridge: bytes and back, and a file that is whole at every moment.
 
 import Foundation
+import Primitives
 import Testing
 import WireFormat
 
@@ -53,7 +54,7 @@ import WireFormat
     @Test func `the most that can be under way fits into a slot, with a thousand filters`() {
         var record = record()
         record.inward = (0..<UInt16(BridgeLimits.publicationsMaximum)).map {
-            InwardNote(packetIdentifier: $0, digest: 2, number: 3, isSettled: true)
+            InwardNote(packetIdentifier: $0 + 1, digest: 2, number: 3, isSettled: true)
         }
         record.outward = (0..<UInt16(BridgeLimits.inFlightMaximum)).map {
             OutwardNote(number: 8, packetIdentifier: $0, step: .published)
@@ -84,6 +85,42 @@ import WireFormat
             let third = try RecordFile.open(path)
             #expect(third.stored == record(4))
         }
+    }
+
+    @Test func `a first write that is torn at any byte is none`() throws {
+        try withFile { path in
+            var first = try RecordFile.open(path)
+            try first.save(record(1))
+            _ = consume first
+            let whole = record(1).encoded(sequence: 1)
+            for count in stride(from: 0, to: whole.count, by: 3) {
+                let handle = try #require(FileHandle(forUpdatingAtPath: path))
+                try handle.seek(toOffset: UInt64(BridgeLimits.recordByteCountMaximum))
+                try handle.write(
+                    contentsOf: whole[..<count] + Array(repeating: 0, count: whole.count - count))
+                try handle.close()
+                #expect(try RecordFile.open(path).stored == nil, "torn at \(count)")
+            }
+        }
+    }
+
+    @Test func `numbers that cannot be counted on from are no record, and trap nothing`() throws {
+        var extreme = record()
+        extreme.reservedThrough = .max
+        #expect(BridgeRecord.decode(extreme.encoded(sequence: 1)) == nil)
+        extreme = record()
+        extreme.inbox = MRT.Resume(epoch: 1, lastNumber: .max)
+        #expect(BridgeRecord.decode(extreme.encoded(sequence: 1)) == nil)
+        #expect(BridgeRecord.decode(record().encoded(sequence: .max)) == nil)
+        var highest = record()
+        highest.reservedThrough = BridgeLimits.numberMaximum
+        highest.inbox = MRT.Resume(epoch: 1, lastNumber: BridgeLimits.numberMaximum)
+        let stored = try #require(BridgeRecord.decode(highest.encoded(sequence: 1))?.record)
+        var bridge = MessageBridge(
+            try modelSettings(), stored: stored, jitterSeed: 1, freshEpoch: 1)
+        bridge.start(now: Instant(milliseconds: 1))
+        bridge.work(now: Instant(milliseconds: 2))
+        #expect(bridge.takeRecord() != nil)
     }
 
     @Test func `a file that is something else is not overwritten, and one in use not taken`()

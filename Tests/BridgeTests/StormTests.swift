@@ -30,6 +30,10 @@ private enum Flaw {
     case lostRecord
     /// The bytes of a turn leave before the record is on disk.
     case lateRecord
+    /// A subscription that was refused counts as confirmed, and is not asked for again.
+    case forgottenRefusal
+    /// A request for which the outbox has no room counts as made.
+    case lostRequest
 }
 
 /// Everything of one run.
@@ -59,17 +63,25 @@ private struct Storm: ~Copyable {
     /// The other broker forgets everything now and then, and what it had with it.
     private let losesSessions: Bool
     private(set) var forgotten: Set<String> = []
+    /// Sessions of either broker end and subscriptions are refused now and then, and the outbox
+    /// towards Martlet has room for a few messages only.
+    private let isAboutSubscriptions: Bool
+    private(set) var fullOutboxCount = 0
     private let flaw: Flaw?
     private var isHealing = false
 
     init(
-        seed: UInt64, hasRefusals: Bool = false, losesSessions: Bool = false, flaw: Flaw? = nil
+        seed: UInt64, hasRefusals: Bool = false, losesSessions: Bool = false,
+        isAboutSubscriptions: Bool = false, flaw: Flaw? = nil
     ) throws {
+        self.isAboutSubscriptions = isAboutSubscriptions
         self.hasRefusals = hasRefusals
         self.losesSessions = losesSessions
         self.flaw = flaw
         random = SeededRandom(seed: seed)
-        settings = try modelSettings()
+        var settings = try modelSettings(topicCount: isAboutSubscriptions ? 7 : 0)
+        if isAboutSubscriptions { settings.packetMaximum = 160 }
+        self.settings = settings
         bridge = MessageBridge(settings, stored: nil, jitterSeed: seed, freshEpoch: seed | 1)
         bridge.start(now: now)
     }
@@ -100,6 +112,9 @@ private struct Storm: ~Copyable {
         case 44..<46 where hasRefusals: martlet.isFull.toggle()
         case 46..<56: connect()
         case 56 where losesSessions: loseSession()
+        case 56 where isAboutSubscriptions: loseMartletSession()
+        case 57 where isAboutSubscriptions: martlet.refusesSubscriptions.toggle()
+        case 58 where isAboutSubscriptions: foreign.refusesSubscriptions.toggle()
         default: turn()
         }
     }
@@ -122,7 +137,16 @@ private struct Storm: ~Copyable {
 
     /// A turn, as `BridgeHandler` has it, which may end after any part of it.
     private mutating func turn() {
+        let asked = bridge.martletSubscriptions.due(now)
         bridge.work(now: now)
+        if let link = bridge.martlet, link.machine.isConnected {
+            let left = bridge.martletSubscriptions.due(now)
+            if !asked.isEmpty, !left.isEmpty { fullOutboxCount += 1 }
+            if flaw == .lostRequest {
+                for index in left { bridge.martletSubscriptions.confirm(index) }
+            }
+        }
+        if flaw == .forgottenRefusal { forgetRefusals() }
         for effect in bridge.takeEffects() {
             switch effect {
             case .dialForeign: dialsForeign = true
@@ -206,6 +230,43 @@ private struct Storm: ~Copyable {
         loseForeign()
     }
 
+    /// Martlet's session ends, as one whose expiry has passed.
+    private mutating func loseMartletSession() {
+        guard martlet.isQuiet else { return }
+        loseMartlet()
+        martlet.forgetSession()
+    }
+
+    private mutating func forgetRefusals() {
+        for (index, entry) in bridge.martletSubscriptions.entries.enumerated()
+        where entry.refusalCount > 0 {
+            bridge.martletSubscriptions.confirm(index)
+        }
+        for (index, entry) in bridge.foreignSubscriptions.entries.enumerated()
+        where entry.refusalCount > 0 {
+            bridge.foreignSubscriptions.confirm(index)
+        }
+    }
+
+    /// What the bridge says that its sessions have, they have.
+    private mutating func compareSubscriptions() {
+        for case .filter(let filter, _) in settings.rules.foreignWants
+        where !foreign.filters.contains(filter) {
+            complaints.append("the other broker's session lacks \(filter)")
+        }
+        for want in settings.rules.martletWants {
+            switch want {
+            case .filter(let filter, _) where !martlet.filters.contains(filter):
+                complaints.append("Martlet's session lacks \(filter)")
+            case .group(let group) where !martlet.groups.contains(group):
+                complaints.append("the bridge is not in \(group)")
+            case .filter, .group, .obsolete: break
+            }
+        }
+        let missing = bridge.foreignSubscriptions.missing + bridge.martletSubscriptions.missing
+        if !missing.isEmpty { complaints.append("missing for the bridge: \(missing.map(\.want))") }
+    }
+
     private mutating func loseMartlet() {
         guard isMartletOpen else { return }
         hangUpMartlet()
@@ -230,6 +291,8 @@ private struct Storm: ~Copyable {
     /// No trouble any more, until nothing is under way.
     private mutating func heal() {
         martlet.isFull = false
+        martlet.refusesSubscriptions = false
+        foreign.refusesSubscriptions = false
         isHealing = true
         for _ in 0..<4_000 {
             now = now.advanced(byMilliseconds: 50)
@@ -237,9 +300,16 @@ private struct Storm: ~Copyable {
             turn()
             move(10_000)
             martlet.commit()
-            if foreign.isQuiet, martlet.isQuiet, toForeign.isEmpty, toMartlet.isEmpty { break }
+            guard foreign.isQuiet, martlet.isQuiet, toForeign.isEmpty, toMartlet.isEmpty else {
+                continue
+            }
+            let missing = bridge.foreignSubscriptions.missing + bridge.martletSubscriptions.missing
+            if missing.isEmpty { break }
+            // What was refused is waited for, at most five minutes.
+            now = now.advanced(byMilliseconds: 5_000)
         }
         judge()
+        compareSubscriptions()
     }
 
     private mutating func judge() {
@@ -312,6 +382,28 @@ private struct Storm: ~Copyable {
         }
         #expect(forgottenCount > 1_000)
         #expect(messageCount > 5 * forgottenCount)
+    }
+
+    @Test func `every rule has its subscription in the end, whatever was refused or full`() throws {
+        var fullOutboxCount = 0
+        for seed in 1...40 as ClosedRange<UInt64> {
+            var storm = try Storm(seed: seed, isAboutSubscriptions: true)
+            storm.run(steps: 1_500)
+            fullOutboxCount += storm.fullOutboxCount
+            #expect(storm.complaints == [], "seed \(seed)")
+        }
+        #expect(fullOutboxCount > 40, "the outbox was never full")
+    }
+
+    @Test(arguments: [Flaw.forgottenRefusal, .lostRequest])
+    fileprivate func `a subscription that is lost in silence is found out`(flaw: Flaw) throws {
+        var found: [String] = []
+        for seed in 1...40 as ClosedRange<UInt64> {
+            var storm = try Storm(seed: seed, isAboutSubscriptions: true, flaw: flaw)
+            storm.run(steps: 1_500)
+            found += storm.complaints
+        }
+        #expect(found.contains { $0.contains("lacks") })
     }
 
     @Test(arguments: [Flaw.lostRecord, .lateRecord])

@@ -232,6 +232,51 @@ struct ConnectionTests {
         }
     }
 
+    @Test func `takes one answer for each new credential`() {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        client.machine.replaceCredential(client.machine.identity)
+        _ = client.sent()
+        client.receive(MRT.BrokerAuth(reason: .success))
+        client.receive(MRT.BrokerAuth(reason: .success))
+        #expect(client.events() == ["credential 0", "disconnected protocol-error"])
+    }
+
+    @Test func `ends where the broker does not keep to the inbox window`() {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        for number in 1...8 as ClosedRange<UInt64> {
+            client.deliver(number)
+        }
+        #expect(client.events().count == 8)
+        // What is acknowledged makes room.
+        client.machine.acknowledge(through: 1, now: client.now)
+        _ = client.sent()
+        client.deliver(9)
+        #expect(client.events().count == 1)
+        for number in 10...17 as ClosedRange<UInt64> {
+            client.deliver(number)
+        }
+        #expect(client.events().last == "disconnected receive-maximum-exceeded")
+    }
+
+    @Test func `ends where its program says that the broker is at fault`() {
+        let client = Harness()
+        client.connect()
+        _ = client.events()
+        client.deliver(1)
+        #expect(client.events() == ["delivered 2 #1 x"])
+        client.machine.refuse(.receiveMaximumExceeded, delivery: 1, now: client.now)
+        #expect(client.events() == ["disconnected receive-maximum-exceeded"])
+        client.passToDeadline()
+        _ = client.events()
+        client.open()
+        client.deliver(1)
+        #expect(client.events() == ["connected", "delivered 2 #1 x"], "it was lost")
+    }
+
     @Test func `understands packets however they are cut`() {
         for readMaximum in 1...40 {
             let client = Harness(receiveByteCount: 128)
@@ -240,11 +285,13 @@ struct ConnectionTests {
             client.machine.opened(now: client.now)
             _ = client.sent()
             var stream = encode(client.accepted(), "alice")
-            stream += encode(MRT.BrokerAuth(reason: .success))
+            stream += encode(MRT.SendResult(number: 0, reason: .notAuthorized))
             stream += encode(MRT.BrokerDisconnect(reason: .serverShuttingDown))
             let events = client.receive(stream, readMaximum: readMaximum) + client.events()
             #expect(
-                events == ["connected anew", "credential 0", "disconnected server-shutting-down"])
+                events == [
+                    "connected anew", "resolved #0 135 ", "disconnected server-shutting-down",
+                ])
         }
     }
 
@@ -252,6 +299,8 @@ struct ConnectionTests {
         ([0x90, 0x00], "malformed-packet"), ([0xC0, 0x00], "protocol-error"),
         ([0x20, 0x02, 0x86, 0x00], "protocol-error"), ([0x50, 0xFF, 0x7F], "packet-too-large"),
         ([0x50, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F], "malformed-packet"),
+        // An AUTH that was not asked for.
+        ([0xF0, 0x01, 0x00], "protocol-error"),
     ])
     func `ends where the broker cannot be understood`(bytes: [UInt8], reason: String) {
         let client = Harness()

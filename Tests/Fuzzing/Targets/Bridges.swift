@@ -1,5 +1,6 @@
-// What an MQTT broker says to a bridge: it may say anything. Martlet keeps its rules. Whatever
-// comes, both are told only packets that are whole and sound, and the record can be read again.
+// What an MQTT broker says to a bridge: it may say anything. Martlet keeps its rules, or says
+// anything too. Whatever comes, both are told only packets that are whole and sound, and the record
+// can be read again.
 
 import Bridge
 import ClientCore
@@ -7,17 +8,19 @@ import PacketMeanings
 import Primitives
 import WireFormat
 
-/// The first byte chooses the version. Then an input is a row of steps: a byte whose lower three
-/// bits say what happens and whose upper bits say how, and for bytes that arrive their count and
-/// themselves.
+/// The first byte chooses the version, and whether Martlet keeps its rules. Then an input is a row
+/// of steps: a byte whose lower three bits say what happens and whose upper bits say how, and for
+/// bytes that arrive their count and themselves.
 func fuzzBridge(_ bytes: UnsafeRawBufferPointer) {
     var input = InputReader(bytes)
-    var host = FuzzedBridge(input.readByte() & 1 == 0 ? .v5 : .v311)
+    let first = input.readByte()
+    var host = FuzzedBridge(first & 1 == 0 ? .v5 : .v311, isMartletSound: first & 2 == 0)
     for _ in 0..<512 where !input.isAtEnd {
         let step = input.readByte()
         let number = step >> 3
         switch step & 7 {
-        case 0...2: host.receive(input.read(Int(input.readByte())))
+        case 0, 1: host.receive(input.read(Int(input.readByte())))
+        case 2: host.receiveFromMartlet(input.read(Int(input.readByte())))
         case 3: host.logIn(number)
         case 4: host.deliver(MRT.Grade(rawValue: number % 3)!)
         case 5: host.answer(number)
@@ -31,6 +34,7 @@ func fuzzBridge(_ bytes: UnsafeRawBufferPointer) {
 /// A bridge, its disk, and Martlet as far as it is needed.
 private struct FuzzedBridge: ~Copyable {
     private let version: MQTT.Version
+    private let isMartletSound: Bool
     private let settings: BridgeSettings
     private var bridge: MessageBridge
     private var disk: [UInt8] = []
@@ -60,7 +64,11 @@ private struct FuzzedBridge: ~Copyable {
                 { from: "raw/#", to: { topic: "x/{1..}" } },
                 { from: "json/+/#", to: { group: "{1}" }, payload: "json" },
               ],
-              toMqtt: [{ from: { inbox: "*" }, to: "out/{from}" }],
+              toMqtt: [
+                { from: { inbox: "*" }, to: "out/{from}" },
+                { from: { group: "g" }, to: "group/{from}" },
+                { from: { topic: "command/+" }, to: "plant/{1}", payload: "json" },
+              ],
               deadLetter: { martlet: "dead/{topic}", mqtt: "dead/{from}" } }
             """
         do {
@@ -70,8 +78,9 @@ private struct FuzzedBridge: ~Copyable {
         }
     }
 
-    init(_ version: MQTT.Version) {
+    init(_ version: MQTT.Version, isMartletSound: Bool) {
         self.version = version
+        self.isMartletSound = isMartletSound
         settings = version == .v5 ? Self.current : Self.older
         bridge = MessageBridge(settings, stored: nil, jitterSeed: 7, freshEpoch: 9)
         bridge.start(now: now)
@@ -83,6 +92,13 @@ private struct FuzzedBridge: ~Copyable {
     mutating func receive(_ bytes: UnsafeRawBufferPointer) {
         guard isForeignOpen else { return }
         bridge.foreignReceived(bytes, now: now)
+    }
+
+    /// Bytes of Martlet's where it keeps no rules, otherwise of the other broker's.
+    mutating func receiveFromMartlet(_ bytes: UnsafeRawBufferPointer) {
+        if isMartletSound { return receive(bytes) }
+        guard isMartletOpen else { return }
+        bridge.martletReceived(bytes, now: now)
     }
 
     /// - Parameter number: its lowest bit chooses Martlet, the next says that the other broker has
@@ -188,7 +204,8 @@ private struct FuzzedBridge: ~Copyable {
             case .hangUpMartlet: hangUpMartlet()
             case .log(let line):
                 precondition(line.utf8.allSatisfy { $0 >= 0x20 }, "a line that is two")
-            case .fail(let text): preconditionFailure("the bridge gave up: \(text)")
+            case .fail(let text):
+                precondition(!isMartletSound, "the bridge gave up: \(text)")
             }
         }
         if let record = bridge.takeRecord() {
@@ -226,6 +243,7 @@ private struct FuzzedBridge: ~Copyable {
                 }
             }
         }
+        guard isMartletSound else { return }
         precondition(acknowledged <= lastNumber, "an acknowledgement of what was not sent")
         precondition(unanswered.count <= 8, "more than the send window")
     }

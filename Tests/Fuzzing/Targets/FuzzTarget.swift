@@ -23,6 +23,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case connection
     /// What an MQTT broker says to a bridge.
     case bridge
+    /// What a broker says to the SDK.
+    case client
 
     package func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -36,6 +38,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .store: fuzzStore(bytes)
         case .connection: fuzzConnection(bytes)
         case .bridge: fuzzBridge(bytes)
+        case .client: fuzzClient(bytes)
         }
     }
 }

@@ -1,0 +1,237 @@
+// The subscriptions and groups of both sessions: asked for as far as there is room, counted as the
+// brokers answer, and tried again where they refuse.
+
+import ClientCore
+import Primitives
+import WireFormat
+
+extension MessageBridge {
+    mutating func pumpSubscriptions(_ now: Instant) {
+        askForeign(now)
+        askMartlet(now)
+        nextSubscriptionRetry = .never
+        if terms != nil {
+            nextSubscriptionRetry = foreignSubscriptions.nextDeadline(after: now)
+        }
+        if martlet?.machine.isConnected ?? false {
+            nextSubscriptionRetry = min(
+                nextSubscriptionRetry, martletSubscriptions.nextDeadline(after: now))
+        }
+    }
+
+    // MARK: - The other broker
+
+    /// The session is the one that earlier answers were about.
+    mutating func noteKeptForeign() {
+        for (index, entry) in foreignSubscriptions.entries.enumerated() {
+            guard case .filter(let filter, let qos) = entry.want,
+                base.foreignFilters[filter] == qos
+            else { continue }
+            foreignSubscriptions.noteKept(index)
+        }
+    }
+
+    /// One request at a time, so that an answer has one question.
+    private mutating func askForeign(_ now: Instant) {
+        guard let terms, !isDraining, !foreignSubscriptions.isAnythingAsked else { return }
+        var filters: [(text: String, qos: MQTT.QoS)] = []
+        var obsolete: [String] = []
+        var byteCount = 0
+        lastForeignRequest += 1
+        for index in foreignSubscriptions.due(now) {
+            let entry = foreignSubscriptions.entries[index]
+            let filter: String
+            switch entry.want {
+            case .filter(let text, let qos):
+                guard obsolete.isEmpty, let qos = MQTT.QoS(rawValue: qos) else { continue }
+                filter = text
+                filters.append((text, qos))
+            case .obsolete(let text):
+                guard filters.isEmpty else { continue }
+                filter = text
+                obsolete.append(text)
+            case .group: continue
+            }
+            // Two bytes of length and one of options; a packet has some bytes before all of them.
+            byteCount += filter.utf8.count + 3
+            let isFull =
+                filters.count + obsolete.count > BridgeLimits.filtersPerRequestMaximum
+                || byteCount + BridgeLimits.requestHeaderByteCountMaximum > terms.packetMaximum
+            if isFull {
+                if filters.isEmpty { obsolete.removeLast() } else { filters.removeLast() }
+                guard filters.isEmpty, obsolete.isEmpty else { break }
+                let wait = foreignSubscriptions.refuse(index, .packetTooLarge, now)
+                logRefusal("mqtt", entry.want, .packetTooLarge, wait)
+                byteCount = 0
+                continue
+            }
+            foreignSubscriptions.noteAsked(index, lastForeignRequest)
+            // The session may have it from now on, whatever becomes of the answer.
+            if base.foreignFilters[filter] == nil {
+                base.foreignFilters[filter] = BridgeRecord.unconfirmed
+                noteChange()
+            }
+        }
+        if !filters.isEmpty { foreign.subscribe(filters, now: now) }
+        if !obsolete.isEmpty { foreign.unsubscribe(obsolete, now: now) }
+    }
+
+    /// SUBACK or UNSUBACK: a code for each filter of the request.
+    mutating func foreignAnswered(_ codes: [UInt8], _ now: Instant) {
+        let asked = foreignSubscriptions.asked(lastForeignRequest)
+        for (index, code) in zip(asked, codes) {
+            let want = foreignSubscriptions.entries[index].want
+            guard code < 0x80 else {
+                let reason = ReasonCode(rawValue: code) ?? .unspecifiedError
+                let wait = foreignSubscriptions.refuse(index, reason, now)
+                logRefusal("mqtt", want, reason, wait)
+                continue
+            }
+            foreignSubscriptions.confirm(index)
+            switch want {
+            case .filter(let filter, let qos):
+                base.foreignFilters[filter] = qos
+                if code < qos { logLowered("mqtt", want, granted: code) }
+            case .obsolete(let filter): base.foreignFilters[filter] = nil
+            case .group: break
+            }
+        }
+        noteChange()
+        if foreignSubscriptions.takeReport(now) { logSubscribed("mqtt", foreignSubscriptions) }
+    }
+
+    // MARK: - Martlet
+
+    /// Asks for what is due, as far as the client's outbox has room.
+    private mutating func askMartlet(_ now: Instant) {
+        guard let martlet, martlet.machine.isConnected, !isDraining else { return }
+        for index in martletSubscriptions.due(now) {
+            let want = martletSubscriptions.entries[index].want
+            do throws(ClientError) {
+                let identifier = try martlet.request(want)
+                martletSubscriptions.noteAsked(index, identifier)
+            } catch {
+                switch error {
+                case .outboxFull, .notConnected: return
+                case .refused(let reason):
+                    let wait = martletSubscriptions.refuse(index, reason, now)
+                    logRefusal("martlet", want, reason, wait)
+                    continue
+                }
+            }
+            // The session may have it from now on, whatever becomes of the answer.
+            if case .filter(let filter, let qos) = want, base.martletFilters[filter] != qos {
+                base.martletFilters[filter] = qos
+                noteChange()
+            }
+        }
+    }
+
+    mutating func martletAnswered(_ response: MRT.Response, _ now: Instant) {
+        for index in martletSubscriptions.asked(response.identifier) {
+            let want = martletSubscriptions.entries[index].want
+            if response.reason.isFailure {
+                let wait = martletSubscriptions.refuse(index, response.reason, now)
+                logRefusal("martlet", want, response.reason, wait)
+                continue
+            }
+            martletSubscriptions.confirm(index)
+            switch want {
+            case .filter(_, let qos):
+                let granted = martlet?.copy(response.content).first ?? qos
+                if granted < qos { logLowered("martlet", want, granted: granted) }
+            case .obsolete(let filter):
+                base.martletFilters[filter] = nil
+                noteChange()
+            case .group: break
+            }
+        }
+        if martletSubscriptions.takeReport(now) { logSubscribed("martlet", martletSubscriptions) }
+    }
+
+    // MARK: - The log
+
+    private mutating func logSubscribed(_ side: String, _ ledger: SubscriptionLedger) {
+        log(
+            "subscribed",
+            "side=\(side) filters=\(ledger.filterCount) missing=\(ledger.missing.count)")
+    }
+
+    private mutating func logRefusal(
+        _ side: String, _ want: SubscriptionLedger.Want, _ reason: ReasonCode, _ wait: UInt64
+    ) {
+        log(
+            "subscription_refused",
+            "side=\(side) \(want.name) reason=\(reason.name) retry_ms=\(wait)")
+    }
+
+    private mutating func logLowered(
+        _ side: String, _ want: SubscriptionLedger.Want, granted: UInt8
+    ) {
+        log("subscription_lowered", "side=\(side) \(want.name) granted=\(granted)")
+    }
+
+    /// Names what the rules want and no broker has confirmed, as often as the totals.
+    mutating func logMissing() {
+        let sides = [("mqtt", foreignSubscriptions), ("martlet", martletSubscriptions)]
+        for (side, ledger) in sides {
+            for entry in ledger.missing.prefix(BridgeLimits.missingLinesMaximum) {
+                let reason = entry.reason.map { "\($0.name)" } ?? "unanswered"
+                log(
+                    "subscription_missing",
+                    "side=\(side) \(entry.want.name) reason=\(reason) "
+                        + "refusals=\(entry.refusalCount)")
+            }
+        }
+    }
+}
+
+extension MartletLink {
+    /// Asks for an entry of the ledger.
+    ///
+    /// - Returns: the id of the answer.
+    fileprivate func request(_ want: SubscriptionLedger.Want) throws(ClientError) -> UInt64 {
+        switch want {
+        case .filter(let filter, let qos): try request(.subscribe, [qos] + filter.utf8)
+        case .obsolete(let filter): try request(.unsubscribe, Array(filter.utf8))
+        case .group(let group):
+            // A name and its byte of length.
+            try request(.groupJoin, [UInt8(clamping: group.utf8.count)] + group.utf8)
+        }
+    }
+
+    private func request(
+        _ operation: MRT.Operation, _ parameters: [UInt8]
+    ) throws(ClientError) -> UInt64 {
+        try parameters.span.bytes.withUnsafeBytes { bytes throws(ClientError) in
+            try machine.request(operation, parameters: bytes)
+        }
+    }
+}
+
+extension RuleBook {
+    /// What the rules want of the other broker.
+    var foreignWants: [SubscriptionLedger.Want] {
+        inward.map { .filter($0.filter.text, qos: $0.qos.rawValue) }
+    }
+
+    /// What the rules want of Martlet: subscriptions, and membership of the groups that they name.
+    var martletWants: [SubscriptionLedger.Want] {
+        var filters: [String: UInt8] = [:]
+        var groups: Set<String> = []
+        for rule in outward {
+            switch rule.source {
+            case .topic(let filter): filters[filter.text] = rule.qos.rawValue
+            case .group(let group?): groups.insert(group)
+            case .group(nil), .inbox, .broadcast: break
+            }
+        }
+        for rule in inward {
+            if case .group(let template) = rule.target, template.isFixed {
+                groups.insert(template.source)
+            }
+        }
+        return filters.sorted { $0.key < $1.key }.map { .filter($0.key, qos: $0.value) }
+            + groups.sorted().map { .group($0) }
+    }
+}

@@ -1,0 +1,32 @@
+// What one client needs of the loop that carries its bytes: a seam, so that a test or a fuzzer can
+// be the network, the broker and the clock.
+
+import NetTransport
+import Primitives
+
+protocol ClientTransport: ~Copyable {
+    var now: Instant { get }
+    /// Begins a connect; the session hears `opened` or `closed`.
+    mutating func dial(
+        _ address: SocketAddress, _ tls: ClientTLSContext?, serverName: String,
+        resuming ticket: TLSSessionTicket?
+    ) throws(TransportError) -> ConnectionID
+    /// Adds bytes to what leaves. False where the connection is not open any more.
+    mutating func append(_ bytes: UnsafeRawBufferPointer, to connection: ConnectionID) -> Bool
+    func outgoingByteCount(of connection: ConnectionID) -> Int
+    mutating func close(_ connection: ConnectionID, afterFlush: Bool)
+    func sessionTicket(of connection: ConnectionID) -> TLSSessionTicket?
+}
+
+extension EventLoop: ClientTransport {
+    mutating func dial(
+        _ address: SocketAddress, _ tls: ClientTLSContext?, serverName: String,
+        resuming ticket: TLSSessionTicket?
+    ) throws(TransportError) -> ConnectionID {
+        try connect(to: address, tls: tls, serverName: serverName, resuming: ticket)
+    }
+
+    mutating func append(_ bytes: UnsafeRawBufferPointer, to connection: ConnectionID) -> Bool {
+        append(bytes, to: connection, .required)
+    }
+}

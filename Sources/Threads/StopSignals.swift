@@ -1,0 +1,90 @@
+// The signals that ask a program to end, for every program of this package: received on a thread of
+// their own, so that no code ever runs inside a signal handler. The first one asks the program to
+// leave in order; the next one ends it at once, because leaving may take as long as a network does.
+
+import Glibc
+
+/// One signal that asks the program to end.
+public struct StopSignal: Hashable, Sendable {
+    /// SIGINT, SIGTERM or SIGHUP.
+    public let number: Int32
+
+    /// What shells report for a program that ended because of this signal: 130 for SIGINT, 143 for
+    /// SIGTERM, 129 for SIGHUP.
+    public var exitStatus: Int32 { 128 + number }
+
+    /// The name, as in `kill -l`.
+    public var name: String {
+        switch number {
+        case SIGINT: "SIGINT"
+        case SIGTERM: "SIGTERM"
+        case SIGHUP: "SIGHUP"
+        default: "signal \(number)"
+        }
+    }
+}
+
+/// Receives the signals that ask the program to end.
+public struct StopSignals: Sendable {
+    private let waited: sigset_t
+
+    /// Blocks the signals in this thread and in every thread that is started afterwards: call it
+    /// before the first one.
+    ///
+    /// A signal that the parent process had ignored stays ignored: `nohup` does that with SIGHUP,
+    /// and a shell does it with SIGINT for what it runs in the background. (A blocked signal would
+    /// be received although it is ignored.)
+    ///
+    /// - Parameter signals: a program that reloads its files at SIGHUP leaves that one out.
+    public init(_ signals: [Int32] = [SIGINT, SIGTERM, SIGHUP]) {
+        var waited = sigset_t()
+        sigemptyset(&waited)
+        for signal in signals where !Self.isIgnored(signal) { sigaddset(&waited, signal) }
+        pthread_sigmask(SIG_BLOCK, &waited, nil)
+        self.waited = waited
+    }
+
+    private static func isIgnored(_ signal: Int32) -> Bool {
+        var action = sigaction()
+        guard sigaction(signal, nil, &action) == 0 else { return false }
+        // SIG_IGN is a macro that Swift does not import: the address 1.
+        return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
+    }
+
+    /// Calls `body` on a thread of its own when the first signal comes. The next SIGINT or SIGTERM
+    /// ends the process at once with ``StopSignal/exitStatus``.
+    ///
+    /// - Parameter body: must return soon: the next signal is not noticed before.
+    public func whenFirstComes(_ body: @escaping @Sendable (StopSignal) -> Void) {
+        let waited = waited
+        let isStarted = Thread.detach(name: "signals") {
+            body(Self.next(waited))
+            Self.endAtNext(waited)
+        }
+        precondition(isStarted, "no thread to be had")
+    }
+
+    /// From now on the next signal ends the process at once: for a program that has received the
+    /// first one by other means.
+    public func endAtNext() {
+        let waited = waited
+        // Without a thread the program still ends by itself, only later.
+        _ = Thread.detach(name: "signals") { Self.endAtNext(waited) }
+    }
+
+    private static func endAtNext(_ waited: sigset_t) -> Never {
+        while true {
+            let signal = next(waited)
+            // A terminal that closes sends SIGHUP once from the system and once from the shell, and
+            // systemd may send it right behind SIGTERM: it tells of no impatience.
+            if signal.number != SIGHUP { _exit(signal.exitStatus) }
+        }
+    }
+
+    private static func next(_ waited: sigset_t) -> StopSignal {
+        var waited = waited
+        var number: Int32 = 0
+        while sigwait(&waited, &number) != 0 {}
+        return StopSignal(number: number)
+    }
+}
