@@ -43,7 +43,6 @@ extension Broker {
         swap(&batch.transfers, &committing.transfers)
         swap(&batch.deletedQueues, &committing.deletedQueues)
         swap(&batch.records, &committing.records)
-        swap(&batch.sendRecords, &committing.sendRecords)
         swap(&batch.loads, &committing.loads)
         batch.sweepMaximum = committing.sweepMaximum
         return true

@@ -61,8 +61,6 @@ struct GatheringBatch: ~Copyable {
     var inheritedQueues: [QueueID] = []
     var deletedQueues: [QueueID] = []
     var records: [RecordChange] = []
-    /// Rows that say a send was accepted; left out together with the message.
-    var sendRecords: [RecordChange] = []
     var loads: [LoadRequest] = []
     /// Deliveries without a number that wait for this batch.
     var lateDeliveries: [(message: UInt32, to: Subscriber, isRetained: Bool)] = []
@@ -90,7 +88,7 @@ struct GatheringBatch: ~Copyable {
 
     /// Whether there is a reason to commit.
     var isDue: Bool {
-        isUrgent || !messages.isEmpty || !sendRecords.isEmpty || !acknowledgements.isEmpty
+        isUrgent || !messages.isEmpty || !acknowledgements.isEmpty
             || !removals.isEmpty || !trims.isEmpty || !states.isEmpty || !transfers.isEmpty
             || !deletedQueues.isEmpty || !records.isEmpty || !loads.isEmpty
             || !confirmations.isEmpty || sweepMaximum > 0
@@ -118,7 +116,6 @@ struct GatheringBatch: ~Copyable {
         inheritedQueues.removeAllKeepingCapacity()
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
-        sendRecords.removeAllKeepingCapacity()
         loads.removeAllKeepingCapacity()
         lateDeliveries.removeAllKeepingCapacity()
         repeats.removeAllKeepingCapacity()
