@@ -64,8 +64,8 @@ struct GatheringBatch: ~Copyable {
     var loads: [LoadRequest] = []
     /// Deliveries without a number that wait for this batch.
     var lateDeliveries: [(message: UInt32, to: Subscriber, isRetained: Bool)] = []
-    /// Repeats of sends that wait for this batch: their numbers, and those of the first ones.
-    var repeats: [(session: Handle, number: UInt64, original: UInt64)] = []
+    /// Repeats of sends whose rows are in this batch, by their numbers.
+    var repeats: [(session: Handle, number: UInt64)] = []
     /// Entries of sessions that left, which go to others once they are in the store; each holds its
     /// message.
     var handovers: [(session: Handle, entry: WindowEntry)] = []
