@@ -43,7 +43,6 @@ extension Broker {
         swap(&batch.transfers, &committing.transfers)
         swap(&batch.deletedQueues, &committing.deletedQueues)
         swap(&batch.records, &committing.records)
-        swap(&batch.sendRecords, &committing.sendRecords)
         swap(&batch.loads, &committing.loads)
         batch.sweepMaximum = committing.sweepMaximum
         return true
@@ -62,7 +61,9 @@ extension Broker {
         if result.refusal != nil { takeBackSends(&effects) }
         settleMessages(isStored: result.refusal == nil, &effects)
         settleWills(isStored: result.refusal == nil, moment)
-        if !committing.repeats.isEmpty { completeRepeats(&effects) }
+        if !committing.repeats.isEmpty {
+            settleRepeats(isStored: result.refusal == nil, &effects)
+        }
         completeHandovers(isStored: result.refusal == nil, moment, &effects)
         for reservation in committing.reservations
         where sessions.contains(reservation.session) {
@@ -372,7 +373,10 @@ extension Broker {
     /// persistent receiver has acknowledged the message, has it in the store, or was refused.
     @inline(__always)
     mutating func completeIfSettled(_ message: UInt32, _ effects: inout Effects) {
-        guard messages[message].unsettled == 0 && messages[message].isRouted else { return }
+        guard messages[message].unsettled == 0 && messages[message].isRouted,
+            !messages[message].isTold
+        else { return }
+        messages[message].isTold = true
         completeSend(message, &effects)
     }
 
@@ -381,7 +385,7 @@ extension Broker {
             messages[message].refusedCount > 0 && messages[message].takenCount == 0
         guard let (sender, position) = outboxEntry(of: message) else {
             // A client that has lost its connection may send it again under its own id.
-            completeRecentSend(of: message, reason: isTakenBack ? .quotaExceeded : .sent)
+            completeRecentSend(of: message, reason: isTakenBack ? .quotaExceeded : .sent, &effects)
             return
         }
         if isTakenBack {
@@ -391,9 +395,9 @@ extension Broker {
         sessions[sender].outbox[position].isComplete = true
         sessions[sender].outbox[position].refusedCount += messages[message].refusedCount
         if sessions[sender].dialect.isMQTT {
-            completeRecentSend(
-                of: message, reason: sessions[sender].outbox[position].reason)
+            let reason = sessions[sender].outbox[position].reason
             reportInOrder(sender, &effects)
+            completeRecentSend(of: message, reason: reason, &effects)
             return
         }
         reportResult(
@@ -409,8 +413,8 @@ extension Broker {
         if sessions[sender].dialect.isMQTT {
             sessions[sender].outbox[position].isComplete = true
             sessions[sender].outbox[position].reason = .quotaExceeded
-            completeRecentSend(of: message, reason: .quotaExceeded)
             reportInOrder(sender, &effects)
+            completeRecentSend(of: message, reason: .quotaExceeded, &effects)
             return
         }
         let entry = sessions[sender].outbox.remove(at: position)

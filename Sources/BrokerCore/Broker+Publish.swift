@@ -184,7 +184,7 @@ extension Broker {
 
     /// Stores that a QoS 2 publication was accepted, together with its message.
     mutating func writeSend(_ entry: OutboxEntry, of sender: UInt32) {
-        gathering.sendRecords.append(sendRow(entry, of: sender))
+        gathering.records.append(sendRow(entry, of: sender))
     }
 
     func sendRow(_ entry: OutboxEntry, of sender: UInt32) -> RecordChange {
@@ -200,7 +200,7 @@ extension Broker {
         return RecordChange(
             table: .outboxes,
             key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier),
-            value: row.bytes)
+            value: row.bytes, part: .send)
     }
 
     mutating func restoreSend(

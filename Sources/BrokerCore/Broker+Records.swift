@@ -24,7 +24,7 @@ extension Broker {
                 gathering.records.append(sessionRow(handle.index))
             }
             if rows.contains(.send) {
-                gathering.sendRecords.append(outboxRow(handle.index))
+                gathering.records.append(outboxRow(handle.index).asPart(.send))
             } else if rows.contains(.outbox) {
                 gathering.records.append(outboxRow(handle.index))
             }

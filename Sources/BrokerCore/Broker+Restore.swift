@@ -199,9 +199,14 @@ extension Broker: StoreVisitor {
     }
 
     private mutating func restoreOutbox(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        guard key.count == 8 || key.count == 10,
-            let session = restoration!.sessions[RecordKey.readNumber(key)]
-        else { throw .danglingRecord(.outboxes, key: key) }
+        guard key.count == 8 || key.count == 10 else {
+            throw .danglingRecord(.outboxes, key: key)
+        }
+        guard let session = restoration!.sessions[RecordKey.readNumber(key)] else {
+            // What a session that has ended had sent: nobody can ask for it any more.
+            repair(.outboxes, key)
+            return
+        }
         if key.count == 10 {
             try restoreSend(session, key, value)
             return
@@ -224,6 +229,12 @@ extension Broker: StoreVisitor {
             }
             sessions[session].outbox.append(entry)
         }
+    }
+
+    /// Removes a row that promises nothing to anybody, and that an earlier version left behind.
+    private mutating func repair(_ table: RecordTable, _ key: [UInt8]) {
+        counters.rowsRepaired += 1
+        gathering.records.append(Records.deletion(table, key: key))
     }
 
     private func reason(

@@ -190,15 +190,7 @@ extension Broker {
         }
         gathering.firedWills.append(index)
         gathering.isUrgent = true
-        // A row that is still in this batch is left out of it: the store deletes with the messages,
-        // before it writes other rows.
-        if let position = gathering.records.lastIndex(where: {
-            $0.table == .wills && $0.key == will.key
-        }) {
-            gathering.records.remove(at: position)
-        } else {
-            gathering.sendRecords.append(Records.deletion(.wills, key: will.key))
-        }
+        gathering.records.append(Records.deletion(.wills, key: will.key).asPart(.send))
     }
 
     /// Sends a will that is for those who are online (MQTT). It is gone with that.

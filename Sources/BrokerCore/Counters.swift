@@ -68,6 +68,8 @@ public struct Counters: Hashable, Sendable {
     public var batchesRefused: UInt64 = 0
     /// Stored entries that failed their checksum and were set aside.
     public var damagedEntries: UInt64 = 0
+    /// Rows that the start found without the session they belong to, and removed.
+    public var rowsRepaired: UInt64 = 0
 
     public init() {}
 }

@@ -61,13 +61,11 @@ struct GatheringBatch: ~Copyable {
     var inheritedQueues: [QueueID] = []
     var deletedQueues: [QueueID] = []
     var records: [RecordChange] = []
-    /// Rows that say a send was accepted; left out together with the message.
-    var sendRecords: [RecordChange] = []
     var loads: [LoadRequest] = []
     /// Deliveries without a number that wait for this batch.
     var lateDeliveries: [(message: UInt32, to: Subscriber, isRetained: Bool)] = []
-    /// Repeats of sends that wait for this batch: their numbers, and those of the first ones.
-    var repeats: [(session: Handle, number: UInt64, original: UInt64)] = []
+    /// Repeats of sends whose rows are in this batch, by their numbers.
+    var repeats: [(session: Handle, number: UInt64)] = []
     /// Entries of sessions that left, which go to others once they are in the store; each holds its
     /// message.
     var handovers: [(session: Handle, entry: WindowEntry)] = []
@@ -90,7 +88,7 @@ struct GatheringBatch: ~Copyable {
 
     /// Whether there is a reason to commit.
     var isDue: Bool {
-        isUrgent || !messages.isEmpty || !sendRecords.isEmpty || !acknowledgements.isEmpty
+        isUrgent || !messages.isEmpty || !acknowledgements.isEmpty
             || !removals.isEmpty || !trims.isEmpty || !states.isEmpty || !transfers.isEmpty
             || !deletedQueues.isEmpty || !records.isEmpty || !loads.isEmpty
             || !confirmations.isEmpty || sweepMaximum > 0
@@ -118,7 +116,6 @@ struct GatheringBatch: ~Copyable {
         inheritedQueues.removeAllKeepingCapacity()
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
-        sendRecords.removeAllKeepingCapacity()
         loads.removeAllKeepingCapacity()
         lateDeliveries.removeAllKeepingCapacity()
         repeats.removeAllKeepingCapacity()

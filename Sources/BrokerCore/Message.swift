@@ -29,6 +29,8 @@ struct Message: ~Copyable, @unchecked Sendable {
     var awaitsRow = false
     /// Whether routing is over, so that `unsettled == 0` means what it says.
     var isRouted = false
+    /// Whether its sender has been told what became of it: that happens once.
+    var isTold = false
     /// A receiver whose copy was lost may have got it all the same.
     var mayHaveArrived = false
     /// The send was taken back as a whole: nobody is given it any more.

@@ -20,6 +20,15 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case outboxes = 11
 }
 
+/// What a changed record belongs to, and so what becomes of it in a store without room.
+public enum RecordPart: UInt8, Hashable, BitwiseCopyable, Sendable {
+    /// It is committed in any case.
+    case state
+    /// It says that a send was accepted, or that its message is under way: it is left out together
+    /// with the messages and entries of its batch.
+    case send
+}
+
 /// Puts or deletes one record.
 public struct RecordChange: Hashable, Sendable {
     public var table: RecordTable
@@ -28,11 +37,20 @@ public struct RecordChange: Hashable, Sendable {
     public var key: [UInt8]
     /// The new value, or nil to delete the record; deleting an absent one is not an error.
     public var value: [UInt8]?
+    public var part: RecordPart
 
-    public init(table: RecordTable, key: [UInt8], value: [UInt8]?) {
+    public init(
+        table: RecordTable, key: [UInt8], value: [UInt8]?, part: RecordPart = .state
+    ) {
         self.table = table
         self.key = key
         self.value = value
+        self.part = part
+    }
+
+    /// The same change as a part of something else.
+    public func asPart(_ part: RecordPart) -> RecordChange {
+        RecordChange(table: table, key: key, value: value, part: part)
     }
 
     /// Keys are fixed-size numbers or ids of at most 3 × 64 bytes, so this leaves room below LMDB's

@@ -73,6 +73,10 @@ struct OutboxEntry {
     var refusedCount: UInt32 = 0
     /// Named refusals; empty in nearly every case, and then without memory of its own.
     var refusals: [Refusal] = []
+    /// Of a repeat in MQTT: the number of the send it repeats, whose fate it shares; otherwise 0.
+    var original: UInt64 = 0
+    /// Of a repeat: its own row is not committed.
+    var awaitsRow = false
 }
 
 /// One device of one user: 208 bytes, of which millions may sleep. Fields stand in an order that

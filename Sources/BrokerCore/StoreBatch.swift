@@ -50,10 +50,9 @@ public struct StoreBatch: Sendable {
     public var states: [EntryStateChange] = []
     public var transfers: [QueueTransfer] = []
     public var deletedQueues: [QueueID] = []
+    /// In the order in which they were made: the last change of a key stands. Those that are a part
+    /// of sends are left out, like `messages` and `entries`, when the store has no room for sends.
     public var records: [RecordChange] = []
-    /// Records that say a send was accepted: left out, like `messages` and `entries`, when the
-    /// store has no room for sends.
-    public var sendRecords: [RecordChange] = []
     public var loads: [LoadRequest] = []
     /// Examine up to this many entries, walking on from where the last sweep stopped (and from the
     /// start after the end), and report those that are expired. They stay: whoever has them under
@@ -71,13 +70,21 @@ public struct StoreBatch: Sendable {
     public var changesStore: Bool {
         !(messages.isEmpty && entries.isEmpty && acknowledgements.isEmpty && removals.isEmpty
             && trims.isEmpty && states.isEmpty && transfers.isEmpty && deletedQueues.isEmpty
-            && records.isEmpty
-            && sendRecords.isEmpty)
+            && records.isEmpty)
+    }
+
+    /// The records that are a part of sends.
+    public var sendRecords: [RecordChange] {
+        get { records.filter { $0.part == .send } }
+        set {
+            records.removeAll { $0.part == .send }
+            records += newValue.map { $0.asPart(.send) }
+        }
     }
 
     /// Whether there are sends in it: the parts that are left out where there is no room.
     public var hasSends: Bool {
-        !(messages.isEmpty && entries.isEmpty && sendRecords.isEmpty)
+        !(messages.isEmpty && entries.isEmpty) || records.contains { $0.part == .send }
     }
 
     /// Empties the batch for the next round and keeps its memory.
@@ -92,7 +99,6 @@ public struct StoreBatch: Sendable {
         transfers.removeAllKeepingCapacity()
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
-        sendRecords.removeAllKeepingCapacity()
         loads.removeAllKeepingCapacity()
         sweepMaximum = 0
     }

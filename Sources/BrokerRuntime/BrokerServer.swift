@@ -61,6 +61,8 @@ public final class BrokerServer {
         let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
         let restored = try Self.restore(&store, settings, laneCount: laneCount)
         clock = restored.clock
+        let repaired = restored.broker.counters.rowsRepaired
+        if repaired > 0 { log.write(.warning, .storeRepaired, ["rows": .number(repaired)]) }
         doorHandle = try Self.makeHandle()
         var handles: [LoopHandle] = []
         for _ in 0..<laneCount { handles.append(try Self.makeHandle()) }

@@ -35,6 +35,8 @@ public enum LogEvent: String, CaseIterable, Sendable {
     /// The store has no room for sends, or has it again: `state`.
     case storeFull = "store_full"
     case storeUpgraded = "store_upgraded"
+    /// The start removed rows that an earlier version left behind: `rows`.
+    case storeRepaired = "store_repaired"
     case storeFailed = "store_failed"
     /// Descriptors or memory ran out, or too many have not logged in: `pauses`, since the last such
     /// line.

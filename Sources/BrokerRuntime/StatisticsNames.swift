@@ -46,6 +46,7 @@ enum StatisticsNames {
             "store/entries/written": counters.entriesStored,
             "store/entries/elided": counters.entriesElided,
             "store/entries/damaged": counters.damagedEntries,
+            "store/rows/repaired": counters.rowsRepaired,
             "store/batches": counters.batchesCommitted,
             "store/batches/refused": counters.batchesRefused,
             "store/full": gauges.isStoreFull ? 1 : 0,

@@ -135,7 +135,9 @@ public struct InMemoryStore: Sendable {
         }
         for transfer in batch.transfers { move(transfer) }
         for queue in batch.deletedQueues { _ = remove(queue) { _ in true } }
-        for change in batch.records { apply(change) }
+        for change in batch.records where result.refusal == nil || change.part != .send {
+            apply(change)
+        }
         if batch.changesStore {
             stamp = StoreStamp(
                 moment: batch.moment, boot: StoreIdentity(high: 0, low: 0),
@@ -153,7 +155,6 @@ public struct InMemoryStore: Sendable {
             nextMessage = MessageID(raw: message.id.raw + 1)
         }
         for entry in batch.entries { insert(entry) }
-        for change in batch.sendRecords { apply(change) }
     }
 
     private mutating func apply(_ change: RecordChange) {

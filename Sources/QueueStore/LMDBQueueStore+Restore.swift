@@ -30,15 +30,34 @@ extension LMDBQueueStore {
         try check(
             mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
         defer { mdb_txn_abort(begun) }
-        try restoreRecords(begun!, into: &visitor)
-        try restoreQueues(begun!, into: &visitor)
+        let reading = StoreReading(
+            transaction: begun!, tables: tables, scratch: scratch.bytes,
+            doomedQueues: Set(doomedQueues))
+        leaving += try reading.readAll(into: &visitor)
+    }
+}
+
+/// One walk over everything that the core is told at a start. The start and the verification of a
+/// store share it, so that the one finds what the other refuses.
+struct StoreReading {
+    let transaction: OpaquePointer
+    let tables: Tables
+    let scratch: UnsafeMutableRawPointer
+    let doomedQueues: Set<QueueID>
+
+    /// - Returns: entries that cannot be read.
+    func readAll(
+        into visitor: inout some StoreVisitor & ~Copyable
+    ) throws(StoreError) -> [Leaving] {
+        try readRecords(into: &visitor)
+        return try readQueues(into: &visitor)
     }
 
-    private func restoreRecords(
-        _ transaction: OpaquePointer, into visitor: inout some StoreVisitor & ~Copyable
+    private func readRecords(
+        into visitor: inout some StoreVisitor & ~Copyable
     ) throws(StoreError) {
         var records = try Cursor(
-            transaction: transaction, table: tables.records, scratch: scratch.bytes)
+            transaction: transaction, table: tables.records, scratch: scratch)
         defer { mdb_cursor_close(records.handle) }
         while try records.next() {
             let key = records.key
@@ -51,14 +70,14 @@ extension LMDBQueueStore {
         }
     }
 
-    private mutating func restoreQueues(
-        _ transaction: OpaquePointer, into visitor: inout some StoreVisitor & ~Copyable
-    ) throws(StoreError) {
+    private func readQueues(
+        into visitor: inout some StoreVisitor & ~Copyable
+    ) throws(StoreError) -> [Leaving] {
+        var leaving: [Leaving] = []
         var entries = try Cursor(
-            transaction: transaction, table: tables.entries, scratch: scratch.bytes)
+            transaction: transaction, table: tables.entries, scratch: scratch)
         defer { mdb_cursor_close(entries.handle) }
         var outline: QueueOutline?
-        let doomed = Set(doomedQueues)
         while try entries.next() {
             guard let key = EntryKey(entries.key) else { continue }
             let queue = QueueID(raw: key.queue)
@@ -66,7 +85,7 @@ extension LMDBQueueStore {
                 leaving.append(Leaving(key: key, cause: .damaged(.unreadableEntry)))
                 continue
             }
-            if doomed.contains(queue) { continue }
+            if doomedQueues.contains(queue) { continue }
             if let finished = outline, finished.tally.queue != queue {
                 visitor.visitQueue(finished)
                 outline = nil
@@ -81,5 +100,6 @@ extension LMDBQueueStore {
             outline!.lastNumber = key.number
         }
         if let outline { visitor.visitQueue(outline) }
+        return leaving
     }
 }

@@ -12,6 +12,16 @@ extension LMDBQueueStore {
     public static func verify(
         directory: String, options: StoreOptions = StoreOptions()
     ) throws(StoreError) -> VerificationReport {
+        var nobody = DeafVisitor()
+        return try verify(directory: directory, options: options, into: &nobody)
+    }
+
+    /// The same, and reads a store whose rows pass out to `visitor` as a start does: what a start
+    /// would refuse, the visitor knows then.
+    public static func verify(
+        directory: String, options: StoreOptions = StoreOptions(),
+        into visitor: inout some StoreVisitor & ~Copyable
+    ) throws(StoreError) -> VerificationReport {
         var report = VerificationReport()
         let lock = try DirectoryLock(directory: directory, createsDirectory: false)
         do throws(StoreError) {
@@ -33,6 +43,7 @@ extension LMDBQueueStore {
             var verification = try Verification(environment: environment)
             defer { verification.end() }
             try verification.run(into: &report)
+            try verification.read(into: &visitor)
         } catch .system(let call, let path, let errno) {
             throw .system(call: call, path: path, errno: errno)
         } catch {
@@ -40,6 +51,15 @@ extension LMDBQueueStore {
         }
         return report
     }
+}
+
+/// Takes what it is told and keeps nothing.
+private struct DeafVisitor: StoreVisitor {
+    mutating func visitRecord(
+        table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
+    ) {}
+
+    mutating func visitQueue(_ outline: QueueOutline) {}
 }
 
 /// One walk over all tables.
@@ -105,6 +125,21 @@ private struct Verification {
             try body(cursor.key, cursor.value)
         }
         return count
+    }
+
+    /// Reads the store out as a start does.
+    func read(into visitor: inout some StoreVisitor & ~Copyable) throws(StoreError) {
+        var doomed: Set<QueueID> = []
+        _ = try walk(tables.doomed) { (key, _) throws(StoreError) in
+            if key.count == 8 { doomed.insert(QueueID(raw: key.bigEndian(at: 0))) }
+        }
+        let reading = StoreReading(
+            transaction: transaction, tables: tables, scratch: scratch, doomedQueues: doomed)
+        do throws(StoreError) {
+            _ = try reading.readAll(into: &visitor)
+        } catch .damagedRecord {
+            // It is among the findings already.
+        }
     }
 
     private func verifyMeta(into report: inout VerificationReport) throws(StoreError) {

@@ -213,7 +213,9 @@ public struct LMDBQueueStore: ~Copyable {
         try changeEntries(batch, in: &transaction, into: &result)
         let doomed = try deleteQueues(batch, in: &transaction)
         departures.countsDamage = true
-        for change in batch.records { try transaction.change(change) }
+        for change in batch.records where withSends || change.part != .send {
+            try transaction.change(change)
+        }
         try transaction.settleReleases(&departures)
         let stamp = MetaStamp(stamp: .now(batch.moment, boot: boot), nextMessage: nextMessage)
         try transaction.putMeta(.stamp, stamp.bytes)
@@ -237,7 +239,6 @@ public struct LMDBQueueStore: ~Copyable {
             try transaction.put(
                 StoredEntry(entry), at: EntryKey(queue: entry.queue.raw, number: entry.number))
         }
-        for change in batch.sendRecords { try transaction.change(change) }
     }
 
     private mutating func changeEntries(
@@ -359,6 +360,6 @@ extension StoreBatch {
     fileprivate var changeCount: Int {
         entries.count + acknowledgements.count + removals.count + states.count + records.count
             + 2 * trims.count
-            + sendRecords.count + 2 * transfers.count + deletedQueues.count
+            + 2 * transfers.count + deletedQueues.count
     }
 }

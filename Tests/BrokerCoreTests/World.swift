@@ -357,6 +357,7 @@ final class World {
         precondition(
             outlines.tallies == expected.filter { $0.value.count > 0 },
             "the core and the store count differently")
+        checkRows()
     }
 
     /// What was in the batch that was handed over last.
