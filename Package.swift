@@ -181,6 +181,7 @@ let package = Package(
             dependencies: [
                 "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation",
                 "Credentials", "Configuration", "QueueStore", "Bridge", "ClientCore", "Primitives",
+                "BrokerRuntime", "NetTransport", "Threads",
             ], path: "Tests/Fuzzing/Targets"),
         .target(name: "FuzzingEntry", dependencies: ["Fuzzing"], path: "Tests/Fuzzing/Entry"),
         .testTarget(name: "FuzzingTests", dependencies: ["Fuzzing", "PacketMeanings"]),
