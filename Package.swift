@@ -181,7 +181,7 @@ let package = Package(
             dependencies: [
                 "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation",
                 "Credentials", "Configuration", "QueueStore", "Bridge", "ClientCore",
-                "MartletClient", "Primitives",
+                "MartletClient", "BrokerRuntime", "NetTransport", "Threads", "Primitives",
             ], path: "Tests/Fuzzing/Targets"),
         .target(name: "FuzzingEntry", dependencies: ["Fuzzing"], path: "Tests/Fuzzing/Entry"),
         .testTarget(name: "FuzzingTests", dependencies: ["Fuzzing", "PacketMeanings"]),

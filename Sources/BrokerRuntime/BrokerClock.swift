@@ -7,9 +7,19 @@ import Primitives
 import QueueStore
 
 /// Reads broker time and the wall clock. A plain value: every thread has a copy.
-struct BrokerClock: Sendable {
+package struct BrokerClock: Sendable {
     /// What is added to the monotonic clock's milliseconds to give broker time.
     let offsetMilliseconds: Int64
+    /// Unix milliseconds at broker time 0 where no clock is read at all; nil for the system's
+    /// clocks.
+    private let simulatedStart: UInt64?
+
+    /// A clock without a clock: the wall clock goes with the broker time that it is asked about,
+    /// and ``moment()`` is always the start. For tests that repeat a run exactly.
+    package init(simulatedFromUnixMilliseconds start: UInt64) {
+        offsetMilliseconds = 0
+        simulatedStart = start
+    }
 
     /// Broker time that goes on from a store's last commit.
     ///
@@ -17,6 +27,7 @@ struct BrokerClock: Sendable {
     /// only the wall clock can tell: what it says is believed up to `downtimeMaximumSeconds`, and
     /// not at all when it went back.
     init(after stamp: StoreStamp?, downtimeMaximumSeconds: Int) {
+        simulatedStart = nil
         let monotonic = Self.milliseconds(of: CLOCK_MONOTONIC)
         guard let stamp else {
             offsetMilliseconds = -monotonic
@@ -36,16 +47,21 @@ struct BrokerClock: Sendable {
     }
 
     /// The time now, in both clocks.
-    func moment() -> Moment {
-        moment(
+    package func moment() -> Moment {
+        if simulatedStart != nil { return moment(at: Instant(milliseconds: 0)) }
+        return moment(
             at: Instant(
                 milliseconds: UInt64(
                     Self.milliseconds(of: CLOCK_MONOTONIC) + offsetMilliseconds)))
     }
 
     /// The time now, for who has read the monotonic clock already.
-    func moment(at instant: Instant) -> Moment {
-        Moment(
+    package func moment(at instant: Instant) -> Moment {
+        if let simulatedStart {
+            return Moment(
+                instant: instant, unixMilliseconds: simulatedStart + instant.milliseconds)
+        }
+        return Moment(
             instant: instant,
             unixMilliseconds: UInt64(max(Self.milliseconds(of: CLOCK_REALTIME), 0)))
     }

@@ -275,8 +275,9 @@ public final class BrokerServer {
         configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
         let handler = Box(
             LaneHandler(
-                lane: lane, shared: shared, clock: clock, listeners: listenerSet, trust: trust,
-                rates: rates, packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
+                lane: lane, shared: shared, clock: clock, terms: listenerSet.terms,
+                provesIdentity: listenerSet.provesIdentity, trust: trust, rates: rates,
+                packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
         lanes.append(
             runLoop(
                 "lane-\(lane)", configuration, shared.laneHandles[Int(lane)],

@@ -5,14 +5,20 @@ import Configuration
 import Synchronization
 
 /// Shared by the lanes and whoever reloads or counts.
-final class ClientRates: Sendable {
-    struct Values: Equatable {
+package final class ClientRates: Sendable {
+    package struct Values: Equatable {
         /// 0 for any.
         var messagesPerSecond: Int
         /// 0 for any.
         var bytesPerSecond: Int
         /// How long a client may be ahead of them without a break.
         var toleranceSeconds: Int
+
+        package init(messagesPerSecond: Int, bytesPerSecond: Int, toleranceSeconds: Int) {
+            self.messagesPerSecond = messagesPerSecond
+            self.bytesPerSecond = bytesPerSecond
+            self.toleranceSeconds = toleranceSeconds
+        }
 
         var areLimited: Bool { messagesPerSecond > 0 || bytesPerSecond > 0 }
     }
@@ -23,7 +29,7 @@ final class ClientRates: Sendable {
     private let pauses = Atomic<UInt64>(0)
     private let floods = Atomic<UInt64>(0)
 
-    init(_ values: Values) {
+    package init(_ values: Values) {
         messagesPerSecond = Atomic(values.messagesPerSecond)
         bytesPerSecond = Atomic(values.bytesPerSecond)
         toleranceSeconds = Atomic(values.toleranceSeconds)
@@ -36,7 +42,7 @@ final class ClientRates: Sendable {
             toleranceSeconds: toleranceSeconds.load(ordering: .relaxed))
     }
 
-    func change(_ values: Values) {
+    package func change(_ values: Values) {
         messagesPerSecond.store(values.messagesPerSecond, ordering: .relaxed)
         bytesPerSecond.store(values.bytesPerSecond, ordering: .relaxed)
         toleranceSeconds.store(values.toleranceSeconds, ordering: .relaxed)

@@ -9,16 +9,16 @@ import Threads
 import WireFormat
 
 /// What the files of a configuration hold about clients, read and checked.
-struct TrustMaterial: Sendable {
+package struct TrustMaterial: Sendable {
     /// The keys of account servers and what they are called, as the core knows them.
-    var webTokenKeys = VerificationKeys()
-    var webTokenVouchers: Set<WebTokenVoucher> = []
-    var preSharedKeys: [String: [UInt8]] = [:]
-    var revoked: RevokedCertificates?
-    var clientApp: String?
-    var clientName = CertificateName.commonName
+    package var webTokenKeys = VerificationKeys()
+    package var webTokenVouchers: Set<WebTokenVoucher> = []
+    package var preSharedKeys: [String: [UInt8]] = [:]
+    package var revoked: RevokedCertificates?
+    package var clientApp: String?
+    package var clientName = CertificateName.commonName
 
-    init() {}
+    package init() {}
 
     /// Reads all files that the settings name.
     init(_ settings: BrokerSettings) throws(StartError) {
@@ -47,9 +47,14 @@ struct TrustMaterial: Sendable {
 }
 
 /// A key of an account server, by name.
-struct WebTokenVoucher: Hashable, Sendable {
-    let app: String
-    let kid: String
+package struct WebTokenVoucher: Hashable, Sendable {
+    package let app: String
+    package let kid: String
+
+    package init(app: String, kid: String) {
+        self.app = app
+        self.kid = kid
+    }
 }
 
 /// Why a credential is worth nothing, for the log.
@@ -60,24 +65,24 @@ struct TrustRefusal: Error {
 }
 
 /// The trust that all lanes share.
-final class ClientTrust: Sendable {
+package final class ClientTrust: Sendable {
     /// Asked by OpenSSL during handshakes.
     let preSharedKeys = PreSharedKeys()
     private let material: Locked<TrustMaterial>
 
-    init(_ material: TrustMaterial) {
+    package init(_ material: TrustMaterial) {
         self.material = Locked(material)
         preSharedKeys.replace(with: material.preSharedKeys)
     }
 
     /// From now on this is believed and nothing else.
-    func replace(with new: TrustMaterial) {
+    package func replace(with new: TrustMaterial) {
         material.withLock { $0 = new }
         preSharedKeys.replace(with: new.preSharedKeys)
     }
 
     /// Whether what vouched for a connected client is still believed.
-    func believes(_ identity: VerifiedIdentity) -> Bool {
+    package func believes(_ identity: VerifiedIdentity) -> Bool {
         let voucher = String(decoding: identity.voucher, as: UTF8.self)
         switch identity.proof {
         case .webToken:

@@ -11,6 +11,7 @@ import Primitives
 struct CredentialDesk: Doorkeeper, ~Copyable {
     private let trust: ClientTrust
     private let clock: BrokerClock
+    private var numbers: RandomNumbers
     /// Whom TLS has proved the peer of a connection to be, until it says CONNECT.
     private var proofs: [ConnectionID: Result<VerifiedIdentity, TrustRefusal>] = [:]
     /// What the core has to be told before it hears of this turn's claims.
@@ -18,15 +19,16 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
     /// Why credentials of this turn were refused here.
     private(set) var refusals: [(ConnectionID, TrustRefusal)] = []
 
-    init(trust: ClientTrust, clock: BrokerClock) {
+    init(trust: ClientTrust, clock: BrokerClock, numbers: RandomNumbers) {
         self.trust = trust
         self.clock = clock
+        self.numbers = numbers
     }
 
     // MARK: - Connections
 
     /// Notes who the TLS peer of a new connection is, if its certificate or key says so.
-    mutating func opened(_ connection: ConnectionID, in loop: borrowing EventLoop) {
+    mutating func opened(_ connection: ConnectionID, in loop: borrowing some LaneLoop & ~Copyable) {
         do throws(TrustRefusal) {
             if let certificate = loop.peerCertificate(of: connection) {
                 proofs[connection] = .success(try trust.identity(certificate: certificate))
@@ -96,7 +98,24 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
         }
     }
 
-    mutating func makeRandomNumber() -> UInt64 { SystemRandom.number() }
+    mutating func makeRandomNumber() -> UInt64 { numbers.next() }
+}
+
+/// Where session epochs and resume cookies come from.
+package enum RandomNumbers {
+    /// The system's generator, which nobody can predict.
+    case system
+    /// 1, 2, 3 and so on after this number: for tests that repeat a run exactly.
+    case counted(after: UInt64)
+
+    mutating func next() -> UInt64 {
+        switch self {
+        case .system: return SystemRandom.number()
+        case .counted(let last):
+            self = .counted(after: last &+ 1)
+            return last &+ 1
+        }
+    }
 }
 
 extension Digest {

@@ -8,7 +8,7 @@ import NetTransport
 import Primitives
 
 /// What a loop tells a lane, and what the lane does about it.
-struct LaneHandler: LoopHandler, ~Copyable {
+package struct LaneHandler: LoopHandler, ~Copyable {
     private let lane: UInt8
     private let shared: SharedBroker
     private let clock: BrokerClock
@@ -34,10 +34,13 @@ struct LaneHandler: LoopHandler, ~Copyable {
     /// that no session ends and no will is sent because the broker is stopped.
     private var isStopping = false
 
-    init(
-        lane: UInt8, shared: SharedBroker, clock: BrokerClock, listeners: ListenerSet,
-        trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
-        notes: consuming LaneLog
+    /// - Parameters:
+    ///   - terms: what each listener lets its clients do, by tag.
+    ///   - provesIdentity: by tag, whether a listener's clients may prove by TLS who they are.
+    package init(
+        lane: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
+        provesIdentity: [Bool], trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
+        numbers: RandomNumbers = .system, notes: consuming LaneLog
     ) {
         self.rates = rates
         paused = TimerWheel(start: clock.moment().instant)
@@ -46,16 +49,17 @@ struct LaneHandler: LoopHandler, ~Copyable {
         self.clock = clock
         self.packetMaximum = packetMaximum
         self.notes = notes
-        desk = PacketDesk(lane: lane, terms: listeners.terms, packetMaximum: packetMaximum)
-        doorkeeper = CredentialDesk(trust: trust, clock: clock)
-        provesIdentity = listeners.provesIdentity
+        desk = PacketDesk(lane: lane, terms: terms, packetMaximum: packetMaximum)
+        doorkeeper = CredentialDesk(trust: trust, clock: clock, numbers: numbers)
+        self.provesIdentity = provesIdentity
         carrier = EffectCarrier(packetMaximum: packetMaximum)
     }
 
     // MARK: - Connections
 
-    mutating func opened(
-        _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
+    package mutating func opened(
+        _ connection: ConnectionID, _ origin: ConnectionOrigin,
+        in loop: inout some LaneLoop & ~Copyable
     ) {
         guard case .listener(let tag) = origin else {
             preconditionFailure("a broker connects to nobody")
@@ -64,8 +68,8 @@ struct LaneHandler: LoopHandler, ~Copyable {
         if provesIdentity[Int(tag)] { doorkeeper.opened(connection, in: loop) }
     }
 
-    mutating func received(
-        _ bytes: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
+    package mutating func received(
+        _ bytes: ByteRange, from connection: ConnectionID, in loop: inout some LaneLoop & ~Copyable
     ) -> Consumption {
         if isDrained {
             loop.pauseReading(connection)
@@ -87,7 +91,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
     /// Holds a client to its rate.
     private mutating func charge(
         _ connection: ConnectionID, _ outcome: PacketDesk.Outcome, _ values: ClientRates.Values,
-        _ loop: inout EventLoop
+        _ loop: inout some LaneLoop & ~Copyable
     ) {
         let amount = RateLimiter.Amount(
             messages: outcome.work, bytes: outcome.consumed, leavesRest: outcome.leavesRest)
@@ -107,7 +111,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
     }
 
     /// Reads again from those whose pause is over.
-    private mutating func resumePaused(_ loop: inout EventLoop) {
+    private mutating func resumePaused(_ loop: inout some LaneLoop & ~Copyable) {
         while let payload = paused.popDue(at: loop.now) {
             // Whoever is gone has no name any more, and nothing happens.
             if !isDrained { loop.resumeReading(ConnectionID(rawValue: payload)) }
@@ -115,14 +119,15 @@ struct LaneHandler: LoopHandler, ~Copyable {
         if let next = paused.nextDeadline { loop.nextWake = min(loop.nextWake, next) }
     }
 
-    mutating func turnedAway(
-        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    package mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout some LaneLoop & ~Copyable
     ) {
         notes.writeTurnedAway(peer, cause)
     }
 
-    mutating func deadlineReached(
-        _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
+    package mutating func deadlineReached(
+        _ deadline: ConnectionDeadline, _ connection: ConnectionID,
+        in loop: inout some LaneLoop & ~Copyable
     ) {
         switch deadline {
         case .authentication:
@@ -134,8 +139,9 @@ struct LaneHandler: LoopHandler, ~Copyable {
         }
     }
 
-    mutating func closed(
-        _ connection: ConnectionID, _ cause: NetTransport.CloseCause, in loop: inout EventLoop
+    package mutating func closed(
+        _ connection: ConnectionID, _ cause: NetTransport.CloseCause,
+        in loop: inout some LaneLoop & ~Copyable
     ) {
         notes.takeClosed(connection, cause, loop)
         doorkeeper.closed(connection)
@@ -144,11 +150,11 @@ struct LaneHandler: LoopHandler, ~Copyable {
 
     // MARK: - Turns
 
-    mutating func woken(in loop: inout EventLoop) {
+    package mutating func woken(in loop: inout some LaneLoop & ~Copyable) {
         isWoken = true
     }
 
-    mutating func turnEnded(in loop: inout EventLoop) {
+    package mutating func turnEnded(in loop: inout some LaneLoop & ~Copyable) {
         let isDue = loop.nextWake <= loop.now
         defer {
             writeNotes(loop)
@@ -168,7 +174,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
     }
 
     /// True when the broker is about to stop.
-    private mutating func enterCore(_ loop: inout EventLoop) -> Bool {
+    private mutating func enterCore(_ loop: inout some LaneLoop & ~Copyable) -> Bool {
         let moment = clock.moment(at: loop.now)
         let bytes = loop.arena
         var isDraining = false
@@ -189,7 +195,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
         return isDraining
     }
 
-    private mutating func writeNotes(_ loop: borrowing EventLoop) {
+    private mutating func writeNotes(_ loop: borrowing some LaneLoop & ~Copyable) {
         for (connection, refusal) in doorkeeper.refusals {
             notes.explain(connection, refusal.detail)
         }
@@ -197,7 +203,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
         notes.write(loop, desk.conversations)
     }
 
-    private mutating func carryOut(_ loop: inout EventLoop) {
+    private mutating func carryOut(_ loop: inout some LaneLoop & ~Copyable) {
         guard !effects.isEmpty else { return }
         carrier.carryOut(
             effects, at: loop.now, conversations: &desk.conversations, host: &loop, notes: &notes,
@@ -205,7 +211,7 @@ struct LaneHandler: LoopHandler, ~Copyable {
         effects.removeAll()
     }
 
-    mutating func stopping(in loop: inout EventLoop) {
+    package mutating func stopping(in loop: inout some LaneLoop & ~Copyable) {
         isStopping = true
         // The results of what was drained may have come in this very turn.
         _ = enterCore(&loop)
@@ -224,43 +230,5 @@ extension BrokerCore.CloseCause {
             .packetTooLarge:
             self = .lost
         }
-    }
-}
-
-extension EventLoop: ConnectionHost {
-    @inline(__always)
-    public mutating func reservePacket(
-        _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
-    ) -> UnsafeMutableRawPointer? {
-        reserve(byteCount, for: connection, priority == .droppable ? .droppable : .required)
-    }
-
-    @inline(__always)
-    public mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID) {
-        commit(byteCount, for: connection)
-    }
-
-    public mutating func closeConnection(_ connection: ConnectionID) {
-        close(connection, afterFlush: true)
-    }
-
-    public mutating func acceptConnection(
-        _ connection: ConnectionID, silenceMilliseconds: UInt64
-    ) {
-        setPacketMaximum(configuration.packetMaximum, for: connection)
-        if silenceMilliseconds > 0 {
-            setDeadline(.keepAlive, for: connection, afterMilliseconds: silenceMilliseconds)
-        } else {
-            clearDeadline(of: connection)
-        }
-        resumeReading(connection)
-    }
-
-    public mutating func holdConnection(_ connection: ConnectionID) {
-        pauseReading(connection)
-    }
-
-    public mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
-        appendToArena(bytes)
     }
 }

@@ -8,7 +8,7 @@ import NetTransport
 import Primitives
 
 /// Turns notes into log lines for one lane.
-struct LaneLog: NoteTaker, ~Copyable {
+package struct LaneLog: NoteTaker, ~Copyable {
     private struct Pending {
         let kind: Note.Kind
         let connection: ConnectionID
@@ -34,11 +34,11 @@ struct LaneLog: NoteTaker, ~Copyable {
     /// What else is to be said of refusals of this turn.
     private var explanations: [ConnectionID: String] = [:]
 
-    init(_ log: LogWriter) {
+    package init(_ log: LogWriter) {
         self.log = log
     }
 
-    mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) {
+    package mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) {
         guard log.writes(note.kind.level) else { return }
         func text(_ range: ByteRange) -> String {
             String(decoding: range.bytes(in: bytes), as: UTF8.self)
@@ -50,7 +50,7 @@ struct LaneLog: NoteTaker, ~Copyable {
                 other: note.isAboutTwo ? note.other : nil))
     }
 
-    mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {
+    package mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {
         pending.append(
             Pending(
                 kind: .connectRefused, connection: connection, reason: reason, user: "",
@@ -65,7 +65,7 @@ struct LaneLog: NoteTaker, ~Copyable {
     /// Writes what was noted. Addresses are the loop's to know, or were; a channel has that of its
     /// gateway.
     mutating func write(
-        _ loop: borrowing EventLoop, _ conversations: borrowing ConversationTable
+        _ loop: borrowing some LaneLoop & ~Copyable, _ conversations: borrowing ConversationTable
     ) {
         for note in pending {
             let carrier = conversations.carrier(of: note.connection)
@@ -79,7 +79,7 @@ struct LaneLog: NoteTaker, ~Copyable {
 
     private func write(
         _ note: Pending, _ carrier: ConnectionID, _ departure: Departure?, other: String?,
-        _ loop: borrowing EventLoop
+        _ loop: borrowing some LaneLoop & ~Copyable
     ) {
         let address = departure?.address ?? loop.peer(of: carrier)
         var reason = note.reason.name.description
@@ -111,9 +111,11 @@ struct LaneLog: NoteTaker, ~Copyable {
     }
 
     /// Where the second of two connections comes from.
-    private func addressText(of other: ConnectionID, _ loop: borrowing EventLoop) -> String {
+    private func addressText(of other: ConnectionID, _ loop: borrowing some LaneLoop & ~Copyable)
+        -> String
+    {
         // Another loop's connections are another thread's to ask about.
-        if other.lane != loop.configuration.lane { return "loop-\(other.lane)" }
+        if other.lane != loop.lane { return "loop-\(other.lane)" }
         return "\(departures[other]?.address ?? loop.peer(of: other))"
     }
 
@@ -128,7 +130,7 @@ struct LaneLog: NoteTaker, ~Copyable {
     /// packet that was too large, a reset.
     mutating func takeClosed(
         _ connection: ConnectionID, _ cause: NetTransport.CloseCause,
-        _ loop: borrowing EventLoop
+        _ loop: borrowing some LaneLoop & ~Copyable
     ) {
         if log.writes(.warning) {
             departures[connection] = Departure(

@@ -8,15 +8,15 @@ import Primitives
 import Threads
 
 /// One broker, shared by lanes, writer and administration.
-final class SharedBroker: Sendable {
+package final class SharedBroker: Sendable {
     /// What the lock protects.
-    struct State: ~Copyable {
-        var broker: Broker
-        var effects: Effects
+    package struct State: ~Copyable {
+        package var broker: Broker
+        package var effects: Effects
         /// The last batch whose result the core has.
         var committedSequence: UInt64 = 0
         /// The broker is about to stop: lanes take nothing in any more.
-        var isDraining = false
+        package var isDraining = false
         /// Lanes that have entered the core with the last of what they took in.
         var drainedLaneCount = 0
     }
@@ -29,7 +29,7 @@ final class SharedBroker: Sendable {
     /// Tells whoever waits for a commit that there was one.
     private let commitSignal = WakeSignal()
 
-    init(_ broker: consuming Broker, laneHandles: [LoopHandle], writerSignal: WakeSignal) {
+    package init(_ broker: consuming Broker, laneHandles: [LoopHandle], writerSignal: WakeSignal) {
         state = Locked(
             State(broker: broker, effects: Effects(laneCount: laneHandles.count)))
         self.laneHandles = laneHandles
@@ -64,7 +64,7 @@ final class SharedBroker: Sendable {
     }
 
     /// Brings the result of a batch to the core and wakes who waits for it.
-    func bring(_ result: StoreResult, at moment: Moment) {
+    package func bring(_ result: StoreResult, at moment: Moment) {
         enter { state in
             state.committedSequence = result.sequence
             state.broker.stored(result, at: moment, effects: &state.effects)
@@ -74,7 +74,7 @@ final class SharedBroker: Sendable {
 
     /// Enters the core. Afterwards lanes with effects are woken, other than `lane` itself, and the
     /// writer if there is something to store.
-    func enter<Result: ~Copyable>(
+    package func enter<Result: ~Copyable>(
         from lane: UInt8? = nil, _ body: (inout State) -> Result
     ) -> Result {
         var lanesToWake: UInt64 = 0

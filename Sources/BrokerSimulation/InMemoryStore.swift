@@ -103,6 +103,11 @@ public struct InMemoryStore: Sendable {
         queues[queue]?.contains { $0.number == number } ?? false
     }
 
+    /// Bytes of the row that a change replaces or removes; 0 where there is none.
+    func rowByteCount(_ change: RecordChange) -> Int {
+        records[RecordKey(table: change.table.rawValue, key: change.key)]?.count ?? 0
+    }
+
     /// Whether nothing waits in a queue.
     func isEmpty(_ queue: QueueID) -> Bool { queues[queue] == nil }
 

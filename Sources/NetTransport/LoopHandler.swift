@@ -81,9 +81,9 @@ public enum RefusalCause: Hashable, Sendable {
 /// A handler's answer to received bytes.
 public struct Consumption: Hashable, Sendable {
     /// Bytes that need not be shown again, from the front.
-    @usableFromInline let consumed: Int
+    public let consumed: Int
     /// Bytes, from the first unconsumed one, below which showing them again is useless.
-    @usableFromInline let awaited: Int
+    public let awaited: Int
 
     /// `consumed` bytes are done with. Where a whole packet's length is already known, `awaiting`
     /// is that length: the loop then gathers it without showing, and copying, it piece by piece.

@@ -34,7 +34,9 @@ final class BrokerProcess {
             try broker.finishRestoring(
                 state, newEpochSeed: surroundings.secretRandom.next(), at: surroundings.moment)
         } catch {
-            preconditionFailure("the core cannot read what it wrote: \(error)")
+            // The run ends with this.
+            surroundings.ledger.accuse(.startsAgain, "\(error)")
+            return
         }
         if state.stamp == nil { setUp(store) }
         lookAround()

@@ -15,6 +15,13 @@ final class FaultyStore {
     private var pasts: [InMemoryStore] = []
     /// Commits that a planted bug goes back.
     private static let pastMaximum = 30
+    /// The core has been told that the store is full, and how many bytes of rows it has added
+    /// since.
+    private var isToldFull = false
+    private var addedByteCount = 0
+    /// Bytes by which rows may grow in a store that is full: what the real one keeps free is for
+    /// what removes something, which writes small rows.
+    private static let fullGrowthMaximum = 4_096
     /// Users whose row has been written.
     private var knownUsers: Set<[UInt8]> = []
     /// Rows of sessions as they were at first, with the first numbers reserved.
@@ -72,12 +79,28 @@ final class FaultyStore {
             return false
         }
         keepPast()
+        measureGrowth(batch)
         store.carryOut(batch, into: &result)
+        isToldFull = result.isFull
         tamper(&result)
         surroundings.history.note(
             .broker,
             "batch \(batch.sequence) committed\(result.refusal == nil ? "" : ", sends refused")")
         return true
+    }
+
+    /// Adds up the rows that the core writes although it knows that there is no room.
+    private func measureGrowth(_ batch: StoreBatch) {
+        guard isToldFull, store.isFull else {
+            addedByteCount = 0
+            return
+        }
+        for change in batch.records {
+            addedByteCount += (change.value?.count ?? 0) - store.rowByteCount(change)
+        }
+        guard addedByteCount > FaultyStore.fullGrowthMaximum else { return }
+        surroundings.ledger.accuse(
+            .fullIsHeeded, "\(addedByteCount) bytes of rows were added to a store that is full")
     }
 
     private func keepPast() {
@@ -99,6 +122,7 @@ final class FaultyStore {
         }
         underWay = nil
         toldOutcome = nil
+        isToldFull = false
         if let past = pasts.first { store = past }
         pasts = []
         store.crash(committing: false)

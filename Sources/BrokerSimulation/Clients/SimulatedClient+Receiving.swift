@@ -55,7 +55,16 @@ extension SimulatedClient {
                     "\(unacknowledged.count) unacknowledged in a window of \(inboxWindow)",
                     client: index)
             }
-        case .connect, .send, .result, .ack, .request, .response, .channel, .pingRequest,
+        case .result:
+            guard let result = try? MRT.SendResult(flags: frame.flags, body: body),
+                result.number > 0
+            else { return }
+            if !answered.insert(result.number).inserted {
+                ledger.accuse(
+                    .everySendIsAnswered, "send #\(result.number) is answered twice",
+                    message: messages[result.number], client: index)
+            }
+        case .connect, .send, .ack, .request, .response, .channel, .pingRequest,
             .pingResponse, .disconnect, .auth:
             break
         }
@@ -177,6 +186,11 @@ extension SimulatedClient {
             ledger.membershipAnswered(change, in: group, response.reason, client: index)
         case .will(let message):
             ledger.willAnswered(message, response.reason, client: index)
+        case .groupChange:
+            // The group may be gone.
+            if response.reason != .topicNameInvalid, response.reason != .notAuthorized {
+                checkRefusal(response.reason, isRefusal: response.reason.isFailure)
+            }
         case .willRemoval:
             if response.reason.isFailure { return checkRefusal(response.reason) }
             ledger.willsAreOver(of: habits.device)
@@ -184,8 +198,8 @@ extension SimulatedClient {
     }
 
     /// Nothing that these clients ask for is refused but for want of room.
-    private func checkRefusal(_ reason: ReasonCode) {
-        guard reason != .quotaExceeded else { return }
+    private func checkRefusal(_ reason: ReasonCode, isRefusal: Bool = true) {
+        guard isRefusal, reason != .quotaExceeded else { return }
         ledger.accuse(
             .everySendIsAnswered, "a request was refused: \(reason.name)", client: index)
     }

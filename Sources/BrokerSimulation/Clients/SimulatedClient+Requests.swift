@@ -16,7 +16,7 @@ extension SimulatedClient {
             highestGrade: grade, filter: ByteRange(offset: 0, count: text.count))
         guard let identifier = request(.subscribe, part, from: text) else { return }
         wishes[filter] = grade
-        ledger.subscribing(index, filter: .topics(filter))
+        ledger.subscribing(index, filter: .topics(filter), grade: grade)
         requests[identifier] = .subscription(filter: filter, grade: grade, isSubscribing: true)
     }
 
@@ -72,6 +72,36 @@ extension SimulatedClient {
         guard let identifier = request(.groupKick, part, from: name + member) else { return }
         let change = ledger.membershipChanging(user, isJoin: false, in: group)
         requests[identifier] = .membership(group: group, change: change)
+    }
+
+    /// Replaces the allow list of a group of its own by one that names all users, and so many
+    /// others.
+    func setAllowList(of group: Int, fillerCount: Int) {
+        guard isConnected else { return }
+        let name = ledger.groups[group].name
+        let users = (0..<surroundings.profile.userCount).map(Profile.userName)
+        let fillers = (0..<fillerCount).map { "filler-\($0)-\(String(repeating: "x", count: 40))" }
+        var ids: [UInt8] = []
+        for user in users + fillers { ids += [UInt8(user.utf8.count)] + Array(user.utf8) }
+        let part = MRT.GroupSetAllowList(
+            group: ByteRange(offset: 0, count: name.count),
+            allowList: .only(
+                count: users.count + fillerCount,
+                ids: ByteRange(offset: name.count, count: ids.count)))
+        guard let identifier = request(.groupSetAllowList, part, from: name + ids) else { return }
+        requests[identifier] = .groupChange
+    }
+
+    /// Replaces the meta text of a group of its own.
+    func setMeta(of group: Int, byteCount: Int) {
+        guard isConnected else { return }
+        let name = ledger.groups[group].name
+        let meta = [UInt8](repeating: UInt8(ascii: "m"), count: byteCount)
+        let part = MRT.GroupSetMeta(
+            group: ByteRange(offset: 0, count: name.count),
+            meta: ByteRange(offset: name.count, count: byteCount))
+        guard let identifier = request(.groupSetMeta, part, from: name + meta) else { return }
+        requests[identifier] = .groupChange
     }
 
     // MARK: Wills

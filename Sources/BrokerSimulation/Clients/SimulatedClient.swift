@@ -41,6 +41,8 @@ final class SimulatedClient: NetworkedClient {
     /// Numbered deliveries that came and were not acknowledged.
     var unacknowledged: [UInt64] = []
     var lastSeenNumber: UInt64 = 0
+    /// Numbers of sends that were answered on this connection.
+    var answered: Set<UInt64> = []
 
     private let identity: UnsafeMutableRawBufferPointer
     private let receiveMemory: UnsafeMutableRawBufferPointer
@@ -63,6 +65,8 @@ final class SimulatedClient: NetworkedClient {
         /// The name of the will's message.
         case will(Int)
         case willRemoval
+        /// Something of a group that is its owner's alone.
+        case groupChange
     }
 
     init(_ index: Int, _ surroundings: Surroundings, _ network: SimulatedNetwork) {
@@ -292,12 +296,18 @@ final class SimulatedClient: NetworkedClient {
         session = nil
         unacknowledged = []
         lastSeenNumber = 0
+        answered = []
     }
 
     /// The machine has stopped for good: somebody starts it again, after a while.
     private func comeBack() {
         guard !isStartComing else { return }
         isStartComing = true
+        if habits.isSibling {
+            let away = surroundings.habitRandom.milliseconds(in: 1_000...150_000)
+            surroundings.enter(.clientStarted(client: index), after: away)
+            return
+        }
         let away =
             surroundings.useRandom.happens(perTenThousand: 7_000)
             ? surroundings.useRandom.milliseconds(in: 10...5_000)

@@ -59,6 +59,9 @@ struct SendFact {
     var isWill = false
     /// Its sender speaks MQTT.
     var isMQTT = false
+    /// The send whose message id it uses again, and how many of the sender's ids came in between.
+    var repeats: Int?
+    var idsBetween = 0
     /// It is kept as the last message of its topic; without a payload it takes that away.
     var isRetained = false
     var isClearing = false

@@ -66,6 +66,27 @@ extension Ledger {
         if count > 1 { history.note(.message(message), "sent again, for the \(count)th time") }
     }
 
+    // MARK: Repeats
+
+    /// A send that came under a known message id must not be delivered, as long as nothing can have
+    /// made the broker forget that id.
+    func checkRepeat(_ message: Int, _ client: Int) {
+        let send = sends[message]
+        guard let original = send.repeats, let outcome = sends[original].outcome,
+            send.grade != .transient, !outcome.reason.isFailure, outcome.at <= send.issuedAt,
+            outcome.deathsBefore == deaths, sends[original].deathsBefore == deaths,
+            fullTimes == sends[original].fullTimesBefore, !isStoreFull,
+            let session = send.session, sends[original].session == session,
+            devices[profile.clients[send.client].device].session == session,
+            send.forgetfulness == 0, sends[original].forgetfulness == 0,
+            send.idsBetween + 1 < Int(profile.limits.sendWindowMaximum)
+        else { return }
+        accuse(
+            .onceIsOnce,
+            "delivered under the id of message \(original), \(send.idsBetween) ids before",
+            message: message, client: client)
+    }
+
     // MARK: Counts
 
     /// How often a send may have become a message of the broker's.
@@ -204,9 +225,13 @@ extension Ledger {
     private func isShared(
         _ share: FilterName, _ send: SendFact, _ outcome: SendFact.Outcome
     ) -> Bool {
+        let isStrict = profile.habits.contains(.changesShare)
         let isHeld = sessions.contains {
             $0.isLasting && $0.lastSeen == .never && holds(share, $0, send, outcome)
+                && (!isStrict || $0.filters[share]?.endedAt == .never)
         }
+        // Who leaves gives what it has not acknowledged to those who stay.
+        if isStrict { return isHeld && !sharedAtMostOnce.contains(share) }
         // A session that somebody may have had and lost, without a word of its subscription.
         let mayBeGone = devices.contains { device in
             guard let asked = device.filtersAskedFor[share], asked <= outcome.at else {

@@ -24,7 +24,9 @@ extension Ledger {
 
     private func settle(_ message: Int) {
         let send = sends[message]
-        guard send.grade != .transient, let outcome = send.outcome, !outcome.reason.isFailure
+        // A repeat may have been recognised, and is then with nobody.
+        guard send.grade != .transient, let outcome = send.outcome, !outcome.reason.isFailure,
+            send.repeats == nil
         else { return }
         var missing: [Int] = []
         for session in sessions.indices
@@ -119,9 +121,13 @@ extension Ledger {
         }
     }
 
-    /// Whether all mail of a user is for one device that never asks to forget any.
+    /// Whether all mail of a user is for devices that never ask to forget any. Where there are
+    /// several, one of them has to have it: what the session that ends last leaves behind waits,
+    /// and a session that ends before leaves the others what they have not had.
     private func hasPlainMail(_ user: Int) -> Bool {
         let clients = profile.clients.filter { $0.user == user }
-        return clients.count == 1 && !clients[0].startsClean
+        if clients.count == 1 { return !clients[0].startsClean }
+        return !profile.hasSmallQueues
+            && clients.allSatisfy { $0.mqtt == nil && !$0.isRival && !$0.startsClean }
     }
 }

@@ -40,6 +40,8 @@ final class Ledger {
     let mqttUsers: Set<Int>
     /// Who carries a client at the moment, by their clients.
     var carriers: [Int: Int] = [:]
+    /// Filters that somebody wanted to have at most once: what is given to them may be lost.
+    private(set) var sharedAtMostOnce: Set<FilterName> = []
     /// Retained publications by their topics, in the order in which they were made.
     var retained: [Int: [Int]] = [:]
 
@@ -371,7 +373,8 @@ final class Ledger {
     // MARK: Subscriptions
 
     /// A subscription is asked for. One that it replaces has no certain grade until the answer.
-    func subscribing(_ client: Int, filter: FilterName) {
+    func subscribing(_ client: Int, filter: FilterName, grade: MRT.Grade) {
+        if grade == .transient { sharedAtMostOnce.insert(filter) }
         let device = profile.clients[client].device
         devices[device].filtersAskedFor[filter] = devices[device].filtersAskedFor[filter] ?? now
         unsubscribing(client, filter: filter)

@@ -39,6 +39,12 @@ public enum Promise: String, CaseIterable, Sendable {
     case confirmedIsDone = "confirmed-is-done"
     /// A will is sent for a device that was lost for as long as its delay, and for no other.
     case willsAreForTheLost = "wills-are-for-the-lost"
+    /// What has been stored can be read at the next start.
+    case startsAgain = "starts-again"
+    /// A store that has said that it is full is asked for little more than what removes something.
+    case fullIsHeeded = "full-is-heeded"
+    /// Nothing is done that no right of its doer's allows, and nothing refused that one does.
+    case rightsAreKept = "rights-are-kept"
     /// Broker and client never find the other at fault.
     case nobodyIsAtFault = "nobody-is-at-fault"
     /// When the troubles are over everything comes to rest, with memory and store empty.

@@ -36,6 +36,8 @@ enum Occurrence: Hashable {
     case clientStarted(client: Int)
     /// A person or a program uses a client.
     case clientUsed
+    /// A client does something that only some runs have: see ``Habit``.
+    case habitShown
     case troubleComes
     case storeHasRoom
 }

@@ -59,7 +59,7 @@ extension Profile {
         deviceCount += 1
     }
 
-    private func drawMQTTHabits(
+    func drawMQTTHabits(
         _ random: inout SimulationRandom, user: Int, isFirst: Bool
     ) -> ClientHabits {
         let expiries: [UInt32] = isFirst ? [20, 300, .max, .max] : [0, 20, 300, .max]

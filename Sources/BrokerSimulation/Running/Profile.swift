@@ -26,6 +26,8 @@ struct ClientHabits {
     var startsClean = false
     /// What it is like beside this if it speaks MQTT.
     var mqtt: MQTTHabits?
+    /// Another device of its user's goes away when it is there.
+    var isSibling = false
     /// It carries the conversations of others.
     var isGateway = false
     /// Clients that carry it, one at a time; none for one that has a connection of its own.
@@ -42,6 +44,11 @@ struct Profile {
 
     /// Index of the filter that MQTT clients share.
     var sharedFilter = 0
+    /// What some clients of this run do beside what all do, and every how many milliseconds.
+    var habits: [Habit] = []
+    var habitInterval: UInt64 = 0
+    /// The user whose devices go away in turn, where there is one.
+    var siblings: Int?
 
     // Times in milliseconds.
     var latencyMaximum: UInt64
@@ -100,7 +107,9 @@ struct Profile {
         drawClients(&random, options.troubles)
         if options.troubles.contains(.mqtt) { drawMQTT(seed: options.seed) }
         if options.troubles.contains(.gateways) { drawGateways(seed: options.seed) }
+        drawHabits(options)
         drawTroubles(&random, options.troubles)
+        drawHabitTroubles(options.troubles)
     }
 
     private mutating func drawLimits(_ random: inout SimulationRandom) {

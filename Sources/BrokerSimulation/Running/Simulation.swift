@@ -51,6 +51,7 @@ final class Simulation {
                 after: surroundings.useRandom.milliseconds(in: 0...200))
         }
         surroundings.enter(.clientUsed, after: 100)
+        if !profile.habits.isEmpty { surroundings.enter(.habitShown, after: 200) }
         surroundings.enter(.troubleComes, after: profile.troubleInterval)
         while ledger.violation == nil, !isOver {
             guard let (time, occurrence) = surroundings.agenda.takeNext() else { break }
@@ -83,6 +84,7 @@ final class Simulation {
         case .clientStarted(let client):
             if !surroundings.isHealing || isMain(client) { clients[client].start() }
         case .clientUsed: useClient()
+        case .habitShown: showHabit()
         case .troubleComes: makeTrouble()
         case .storeHasRoom: setStore(isFull: false)
         }

@@ -37,9 +37,9 @@ public struct SimulationOptions: Hashable, Sendable {
 
 /// Kinds of trouble, each of which can be left out.
 public struct Troubles: OptionSet, Hashable, Sendable {
-    public var rawValue: UInt16
+    public var rawValue: UInt32
 
-    public init(rawValue: UInt16) { self.rawValue = rawValue }
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
 
     /// Connections are lost at any byte.
     public static let cuts = Troubles(rawValue: 1 << 0)
@@ -66,6 +66,16 @@ public struct Troubles: OptionSet, Hashable, Sendable {
     public static let mqtt = Troubles(rawValue: 1 << 10)
     /// As above: devices that gateways carry.
     public static let gateways = Troubles(rawValue: 1 << 11)
+    /// Clients whose rights allow less than everything.
+    public static let rights = Troubles(rawValue: 1 << 12)
+    /// Clients that send again under a message id that they have used before.
+    public static let repeats = Troubles(rawValue: 1 << 13)
+    /// Members of shares that leave, also for good, and whose sessions are not stored.
+    public static let leavers = Troubles(rawValue: 1 << 14)
+    /// Owners of groups that change allow lists and meta texts, also while the store is full.
+    public static let rows = Troubles(rawValue: 1 << 15)
+    /// A user with two devices that go away in turn, for longer than their sessions last.
+    public static let siblings = Troubles(rawValue: 1 << 16)
 
     public static let all: Troubles = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
@@ -77,6 +87,7 @@ public struct Troubles: OptionSet, Hashable, Sendable {
         ("cuts", .cuts), ("stalls", .stalls), ("power", .power), ("crashes", .crashes),
         ("restarts", .restarts), ("full-store", .fullStore), ("slow-store", .slowStore),
         ("absences", .absences), ("rivals", .rivals), ("clock-steps", .clockSteps),
-        ("mqtt", .mqtt), ("gateways", .gateways),
+        ("mqtt", .mqtt), ("gateways", .gateways), ("rights", .rights), ("repeats", .repeats),
+        ("leavers", .leavers), ("rows", .rows), ("siblings", .siblings),
     ]
 }

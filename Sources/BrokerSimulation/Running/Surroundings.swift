@@ -26,6 +26,8 @@ final class Surroundings {
     var secretRandom: SimulationRandom
     var storeRandom: SimulationRandom
     private var mutationRandom: SimulationRandom
+    /// Chance of what only some runs have; apart, so that the others are what they would be anyway.
+    var habitRandom: SimulationRandom
     /// For a planted bug: sends that were refused.
     var plantedRefusals: Set<PlantedRefusal> = []
     /// For another: identifiers of MQTT clients that are in use.
@@ -44,6 +46,7 @@ final class Surroundings {
         secretRandom = random.fork()
         storeRandom = random.fork()
         mutationRandom = random.fork()
+        habitRandom = SimulationRandom(seed: options.seed ^ 0x68_6162_6974)
     }
 
     /// Unix time of broker time 0: some day of 2025.

@@ -21,6 +21,9 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case store
     /// The bytes of several connections, through dialects, core and back.
     case connection
+    /// The real lane: credentials, rights, rates, several connections and turns, operators,
+    /// restarts.
+    case lane
     /// What an MQTT broker says to a bridge.
     case bridge
     /// What a broker says to the SDK.
@@ -37,6 +40,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .records: fuzzRecords(bytes)
         case .store: fuzzStore(bytes)
         case .connection: fuzzConnection(bytes)
+        case .lane: fuzzLane(bytes)
         case .bridge: fuzzBridge(bytes)
         case .client: fuzzClient(bytes)
         }

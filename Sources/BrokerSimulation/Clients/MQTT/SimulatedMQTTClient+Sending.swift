@@ -7,7 +7,24 @@ import WireFormat
 extension SimulatedMQTTClient {
     // MARK: Publications
 
-    func send(_ order: Order) {
+    func send(_ order: Order) { send(order, repeating: nil) }
+
+    /// Sends once more under a message id of its own, mostly one that is about to be forgotten.
+    func repeatSend() {
+        guard !usedIdentifiers.isEmpty else { return }
+        let window = Int(surroundings.profile.limits.sendWindowMaximum)
+        let back =
+            surroundings.habitRandom.happens(perTenThousand: 6_000)
+            ? window : surroundings.habitRandom.number(in: 1...2 * window + 1)
+        let place = max(usedIdentifiers.count - back, 0)
+        var order = usedIdentifiers[place].order
+        order.grade = surroundings.habitRandom.pick([.transient, .durable, .once, .once])
+        if order.grade == .transient { order.messageIdentifier = "" }
+        send(order, repeating: place)
+    }
+
+    /// - Parameter repeated: the place of the id that it uses again.
+    private func send(_ order: Order, repeating repeated: Int?) {
         guard state != nil else { return }
         if order.grade == .transient {
             guard hasResent else { return }
@@ -24,7 +41,14 @@ extension SimulatedMQTTClient {
         fact.isMQTT = true
         fact.isRetained = order.isRetained
         fact.isClearing = order.isClearing
+        if let repeated {
+            fact.repeats = usedIdentifiers[repeated].message
+            fact.idsBetween = usedIdentifiers.count - repeated - 1
+        }
         let message = ledger.issue(fact)
+        if repeated == nil, !order.messageIdentifier.isEmpty {
+            usedIdentifiers.append((order, message))
+        }
         var (packet, source) = encode(order, message)
         if order.isRetained { ledger.retaining(message) }
         guard order.grade != .transient else {

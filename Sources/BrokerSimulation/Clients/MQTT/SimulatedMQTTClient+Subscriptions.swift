@@ -54,7 +54,7 @@ extension SimulatedMQTTClient {
     }
 
     private func ask(for filter: FilterName, _ grade: MRT.Grade) {
-        ledger.subscribing(index, filter: filter)
+        ledger.subscribing(index, filter: filter, grade: grade)
         var change: Int?
         if case .group(let group) = filter {
             change = ledger.membershipChanging(habits.user, isJoin: true, in: group)

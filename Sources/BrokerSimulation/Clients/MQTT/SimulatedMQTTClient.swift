@@ -66,6 +66,8 @@ final class SimulatedMQTTClient: NetworkedClient {
     private var isStartComing = false
     private var dueEntered = Instant.never
     var sendCount: UInt64 = 0
+    /// What it has sent under message ids.
+    var usedIdentifiers: [(order: Order, message: Int)] = []
     /// What it wants to be subscribed to. It is configured so, and does not forget.
     var wishes: [FilterName: MRT.Grade] = [:]
 

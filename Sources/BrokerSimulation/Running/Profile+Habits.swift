@@ -1,0 +1,100 @@
+// What only some runs have: clients that use message ids again, leave shares, change long rows.
+// Drawn apart from the rest of the profile, so that a run without it is what it would be with it.
+
+import Primitives
+import WireFormat
+
+/// Something that clients of some runs do now and then.
+enum Habit: CaseIterable {
+    /// An MQTT client sends under a message id that it has used before.
+    case repeatsIdentifier
+    /// A group's owner replaces its allow list or its meta text.
+    case changesRows
+    /// A member of a share leaves it, comes back, or hangs up with what it was given.
+    case changesShare
+    /// Devices of one user go away in turn, until their sessions have expired one after the other.
+    case goesAway
+
+    var trouble: Troubles {
+        switch self {
+        case .repeatsIdentifier: .repeats
+        case .changesRows: .rows
+        case .changesShare: .leavers
+        case .goesAway: .siblings
+        }
+    }
+}
+
+extension Profile {
+    mutating func drawHabits(_ options: SimulationOptions) {
+        var random = SimulationRandom(seed: options.seed ^ 0x68_6162_6974_73)
+        habitInterval = random.pick([2, 20, 100])
+        for habit in Habit.allCases {
+            guard random.happens(perTenThousand: 4_000), options.troubles.contains(habit.trouble)
+            else { continue }
+            habits.append(habit)
+        }
+        if habits.contains(.changesShare) { drawLeavers(&random) }
+        if habits.contains(.goesAway) { drawSiblings(&random) }
+        if habits.contains(.repeatsIdentifier) { drawRepeaters(&random) }
+    }
+
+    /// Troubles without which these habits show little.
+    mutating func drawHabitTroubles(_ troubles: Troubles) {
+        guard habits.contains(.changesShare) || habits.contains(.repeatsIdentifier) else { return }
+        for (trouble, weight) in [
+            (Troubles.crashes, 2), (.restarts, 2), (.fullStore, 2),
+        ] where troubles.contains(trouble) {
+            troubleWeights.append((trouble, weight))
+        }
+        troubleInterval = max(troubleInterval, 500)
+    }
+
+    /// A user with two devices whose sessions end at different times.
+    private mutating func drawSiblings(_ random: inout SimulationRandom) {
+        siblings = userCount
+        for seconds in [20, 60] as [UInt32] {
+            var habits = ClientHabits(
+                user: userCount, device: deviceCount, sessionExpirySeconds: seconds,
+                keepAliveSeconds: 10, inboxWindow: 5,
+                acknowledgementDelayMilliseconds: random.pick([0, 50]))
+            habits.isSibling = true
+            clients.append(habits)
+            deviceCount += 1
+        }
+        userCount += 1
+    }
+
+    /// MQTT clients whose packet identifiers come again soon, and a short memory of message ids.
+    private mutating func drawRepeaters(_ random: inout SimulationRandom) {
+        limits.sendWindowMaximum = UInt16(random.pick([2, 3, 8]))
+        for client in clients.indices where clients[client].mqtt?.version == .v5 {
+            clients[client].mqtt!.identifierMaximum = 30
+            clients[client].mqtt!.inFlightMaximum = 20
+            clients[client].sessionExpirySeconds = random.pick([20, .max])
+        }
+    }
+
+    /// Devices of MQTT users that share a filter and whose sessions end with their connections.
+    private mutating func drawLeavers(_ random: inout SimulationRandom) {
+        guard let known = clients.last(where: { $0.mqtt != nil && $0.mqtt?.isLate == false }) else {
+            return
+        }
+        for _ in 0..<random.number(in: 1...2) {
+            var habits = drawMQTTHabits(&random, user: known.user, isFirst: false)
+            habits.sessionExpirySeconds = random.pick([0, 0, 20])
+            habits.inboxWindow = UInt16(random.pick([2, 5, 64]))
+            habits.acknowledgementDelayMilliseconds = random.pick([0, 1_000, 5_000])
+            habits.mqtt!.sharedFilter = sharedFilter
+            habits.mqtt!.mailGrade = nil
+            habits.mqtt!.broadcastGrade = nil
+            clients.append(habits)
+            deviceCount += 1
+        }
+        for client in clients.indices where clients[client].mqtt?.isLate == false {
+            if random.happens(perTenThousand: 6_000) {
+                clients[client].mqtt!.sharedFilter = sharedFilter
+            }
+        }
+    }
+}

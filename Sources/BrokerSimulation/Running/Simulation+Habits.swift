@@ -1,0 +1,106 @@
+// What only some runs have: see ``Habit``.
+
+import Primitives
+import WireFormat
+
+extension Simulation {
+    /// Somebody shows a habit, and the next time is entered.
+    func showHabit() {
+        guard !surroundings.isHealing else { return }
+        let interval = surroundings.profile.habitInterval
+        // Bursts, as for all other use.
+        let pause =
+            surroundings.habitRandom.happens(perTenThousand: 5_000)
+            ? 0 : surroundings.habitRandom.milliseconds(in: 0...4 * interval)
+        surroundings.enter(.habitShown, after: pause)
+        switch surroundings.habitRandom.pick(surroundings.profile.habits) {
+        case .repeatsIdentifier: repeatIdentifier()
+        case .changesRows: changeRows()
+        case .changesShare: changeShare()
+        case .goesAway: goAway()
+        }
+    }
+
+    private func repeatIdentifier() {
+        guard let client = pickMQTT(where: { $0.version == .v5 }) else { return }
+        if surroundings.habitRandom.happens(perTenThousand: 5_000) { client.repeatSend() }
+        // What follows makes the broker forget the id, maybe before the repeat is stored.
+        for _ in 0..<surroundings.habitRandom.number(in: 1...3) {
+            let user = surroundings.habitRandom.below(surroundings.profile.userCount)
+            let grade = surroundings.habitRandom.pick([.durable, .once] as [MRT.Grade])
+            var order = Order(receivers: .users([user], isList: false), grade: grade)
+            order.messageIdentifier = "once-\(surroundings.habitRandom.below(1_000_000))"
+            client.send(order)
+        }
+        client.runOn()
+    }
+
+    /// One device of the siblings leaves for a while, mostly for longer than its session lasts, or
+    /// somebody sends them something.
+    private func goAway() {
+        guard let user = surroundings.profile.siblings else { return }
+        let own = clients.filter { $0.habits.isSibling }
+        if surroundings.habitRandom.happens(perTenThousand: 300) {
+            own[surroundings.habitRandom.below(own.count)].leave()
+            return
+        }
+        guard surroundings.habitRandom.happens(perTenThousand: 2_000) else { return }
+        let grade = surroundings.habitRandom.pick([.durable, .once] as [MRT.Grade])
+        let senders = clients.filter { $0.isConnected && !$0.habits.isRival }
+        guard !senders.isEmpty else { return }
+        let sender = surroundings.habitRandom.pick(senders)
+        sender.send(Order(receivers: .users([user], isList: false), grade: grade))
+        sender.runOn()
+    }
+
+    private func changeRows() {
+        guard ledger.groups.count > 0 else {
+            (clients.first { $0 is SimulatedClient && $0.isConnected } as? SimulatedClient)?
+                .createGroup()
+            return
+        }
+        let group = surroundings.habitRandom.below(ledger.groups.count)
+        let owner = ledger.groups[group].owner
+        let ownersClient = clients.lazy.compactMap { $0 as? SimulatedClient }
+            .first { $0.habits.user == owner && $0.isConnected && !$0.habits.isRival }
+        guard let ownersClient, ownersClient.requests.count < 4 else { return }
+        if surroundings.habitRandom.happens(perTenThousand: 5_000) {
+            ownersClient.setMeta(
+                of: group, byteCount: surroundings.habitRandom.pick([0, 200, 1_500]))
+        } else {
+            ownersClient.setAllowList(
+                of: group, fillerCount: surroundings.habitRandom.pick([0, 5, 25]))
+        }
+        ownersClient.runOn()
+    }
+
+    private func changeShare() {
+        let filter = FilterName.share(surroundings.profile.sharedFilter)
+        guard let client = pickMQTT(where: { !$0.mqtt.isLate }) else { return }
+        switch surroundings.habitRandom.below(8) {
+        case 0: client.wantNoMore(filter)
+        case 1, 2: client.want(filter, surroundings.habitRandom.pick([.durable, .once]))
+        case 3: client.hangUp()
+        default:
+            let topic = surroundings.habitRandom.pick(topicsOfShare)
+            let grade = surroundings.habitRandom.pick([.durable, .once] as [MRT.Grade])
+            var order = Order(receivers: .topic(topic), grade: grade)
+            order.isRaw = true
+            client.send(order)
+        }
+        client.runOn()
+    }
+
+    private var topicsOfShare: [Int] {
+        let filter = FilterName.share(surroundings.profile.sharedFilter)
+        let topics = Profile.topics.indices.filter { Ledger.matches($0, share: filter) }
+        return topics.isEmpty ? [0] : Array(topics)
+    }
+
+    private func pickMQTT(
+        where isMeant: (SimulatedMQTTClient) -> Bool
+    ) -> SimulatedMQTTClient? {
+        let meant = clients.compactMap { $0 as? SimulatedMQTTClient }.filter(isMeant)
+        return meant.isEmpty ? nil : surroundings.habitRandom.pick(meant)
+    }
+}
