@@ -17,7 +17,7 @@ struct WindowEntry: BitwiseCopyable {
     var state: EntryState
 }
 
-/// A session's connection and what is under way on it: 144 bytes, in an order that leaves
+/// A session's connection and what is under way on it: 152 bytes, in an order that leaves
 /// few gaps.
 ///
 ///     queue:   1 … 40 │ 41   42   43   44 │ 45   46   47 │ 48 … 90
@@ -52,6 +52,8 @@ struct Attachment: ~Copyable {
     private let presentedCookie: UInt64
     /// What it was let in with.
     var access = Slab<Access>.none
+    /// The retained messages on their way to it; `Slab.none` where there are none.
+    var replay = Slab<RetainedReplay>.none
     /// The user whom it sent to last; users stay.
     var lastReceiver = Slab<User>.none
     var connectedUnixMilliseconds: UInt64 = 0

@@ -14,8 +14,21 @@ struct Subscriber {
     var options: SubscriptionOptions
     /// How the session's messages are put on the wire.
     var dialect: SessionDialect
+    /// Whether it waits for retained messages behind another subscription of its session.
+    var awaitsRetained = false
     /// Comes back in what this subscription brings; 0 for none.
     var subscriptionIdentifier: UInt32
+
+    /// Takes over what a repeated subscription wants. True where that is something else.
+    mutating func change(to request: SubscribeRequest) -> Bool {
+        let isChanged =
+            grade != request.grade || options != request.options.stored
+            || subscriptionIdentifier != request.subscriptionIdentifier
+        grade = request.grade
+        options = request.options.stored
+        subscriptionIdentifier = request.subscriptionIdentifier
+        return isChanged
+    }
 }
 
 /// A session's place in an audience, from the session's side.

@@ -83,6 +83,8 @@ extension Broker {
             pump(attachments[attachment.index].session, moment, &effects)
         }
         committing.reset(sequence: 0)
+        // What was taken back has left windows that nobody else looks at.
+        if result.refusal != nil { resumeReplays(&effects) }
         scheduleHousekeeping(moment)
     }
 

@@ -69,7 +69,12 @@ extension Broker {
         _ message: TransientMessage, to audience: UInt32, _ effects: inout Effects
     ) {
         // A span, because a buffer pointer in a closure is counted up and down for each message.
-        counters.deliveries += deliver(message, to: audiences[audience].subscribers.span, &effects)
+        let count = deliver(message, to: audiences[audience].subscribers.span, &effects)
+        counters.deliveries += count
+        // Who is away costs a look; who is there, what is written besides the effect.
+        work +=
+            audiences[audience].subscribers.count / CoreLimits.looksPerWork
+            + Int(count) * message.parts.blockByteCount / CoreLimits.writtenBytesPerWork
     }
 
     /// Says how many there were.
@@ -122,6 +127,9 @@ extension Broker {
             return
         }
         let connection = attachments[attachment].connection
+        if attachments[attachment].replay != Slab<RetainedReplay>.none {
+            resumeReplay(attachment, &effects)
+        }
         // Numbers of a session in memory end with it.
         var usable =
             sessions[session].isPersistent ? sessions[session].reservedThrough : UInt64.max
@@ -171,6 +179,8 @@ extension Broker {
                 deadline: messages[entry.message].deadline, to: connection, dialect,
                 number: entry.number, state: state)
             counters.deliveries += 1
+            // Of a message for many there is one copy here and one in each outgoing buffer.
+            work += messages[entry.message].blockByteCount / CoreLimits.writtenBytesPerWork
         }
         loadMore(session)
     }

@@ -95,6 +95,7 @@ extension Broker {
     ) {
         let attachment = sessions[session].attachment
         let wasConfirmed = attachments[attachment].isConfirmed
+        endReplay(of: attachment)
         sessions[session].sentThrough = max(
             sessions[session].sentThrough, attachments[attachment].sentThrough)
         forgetUnfinishedSends(of: session)

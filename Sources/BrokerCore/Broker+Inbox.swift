@@ -14,6 +14,7 @@ extension Broker {
     ) {
         let sender = senderSession(of: message)
         let isRetained = MessageBlock(messages[message].block).marks.contains(.retain)
+        work += audiences[audience].subscribers.count
         for position in 0..<audiences[audience].subscribers.count {
             let subscriber = audiences[audience].subscribers[position]
             if subscriber.session == excluded || !subscriber.takes(from: sender) { continue }

@@ -89,30 +89,10 @@ extension Broker {
 
     // MARK: - Sending
 
-    /// Sends a new subscription the last messages of the topics it matches: [MQTT-3.3.1-9],
-    /// [MQTT-3.3.1-10], [MQTT-3.3.1-11].
-    mutating func sendRetained(
-        to session: UInt32, _ filter: UnsafeRawBufferPointer, _ request: SubscribeRequest,
-        isNew: Bool, _ moment: Moment, _ effects: inout Effects
-    ) {
-        guard sessions[session].dialect.isMQTT, !request.options.contains(.withoutRetained),
-            isNew || !request.options.contains(.retainedIfNew), SharedFilter(filter) == nil
-        else { return }
-        if ReservedTopic(filter) == .system {
-            sendSystem(to: session, filter, request, &effects)
-            return
-        }
-        let app = users[sessions[session].user].app
-        guard apps[app].retained.count > 0 else { return }
-        var matched = ContiguousArray<UInt32>()
-        apps[app].retained.match(filter, into: &matched)
-        for index in matched where retained[index].deadline > moment.instant {
-            send(retained: index, to: session, request, moment, &effects)
-        }
-    }
-
-    private mutating func send(
-        retained index: UInt32, to session: UInt32, _ request: SubscribeRequest,
+    /// Sends one retained message to a new subscription: [MQTT-3.3.1-9], [MQTT-3.3.1-10],
+    /// [MQTT-3.3.1-11].
+    mutating func send(
+        retained index: UInt32, to session: UInt32, grade: Grade, subscriptionIdentifier: UInt32,
         _ moment: Moment, _ effects: inout Effects
     ) {
         let block = retained[index].block
@@ -121,10 +101,9 @@ extension Broker {
             retained[index].deadline,
             moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum))
         block.withUnsafeBytes { block in
-            let grade = min(MessageBlock(block).grade, request.grade)
+            let grade = min(MessageBlock(block).grade, grade)
             let state = EntryState(
-                grade: grade, options: .retain,
-                subscriptionIdentifier: request.subscriptionIdentifier)
+                grade: grade, options: .retain, subscriptionIdentifier: subscriptionIdentifier)
             guard grade != .transient else {
                 let connection = liveConnection(of: session)
                 guard connection != .none else { return }

@@ -224,10 +224,4 @@ extension Broker {
         counters.sharesHandedOver += 1
         return true
     }
-
-    private func hasRoomInWindow(_ session: UInt32) -> Bool {
-        let attachment = sessions[session].attachment
-        return attachments[attachment].backlogCount == 0
-            && attachments[attachment].window.count < attachments[attachment].windowMaximum
-    }
 }

@@ -21,22 +21,24 @@ extension Broker {
             return
         }
         let existing = subscription(of: session, filter)
+        let index: UInt32
         if let existing {
             // A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
             let place = subscriptions[existing]
             let position = Int(place.position)
-            audiences[place.audience].subscribers[position].grade = request.grade
-            audiences[place.audience].subscribers[position].options = request.options.stored
-            audiences[place.audience].subscribers[position].subscriptionIdentifier =
-                request.subscriptionIdentifier
-            writeSubscription(existing)
+            var subscriber = audiences[place.audience].subscribers[position]
+            let isChanged = subscriber.change(to: request)
+            audiences[place.audience].subscribers[position] = subscriber
+            // One that says what is stored already, or on its way there, needs no row.
+            if isChanged { writeSubscription(existing) }
+            index = existing
         } else {
             let identifier = sessions[session].isPersistent ? makeIdentifier() : 0
-            writeSubscription(
-                addSubscription(
-                    session, Array(filter), request.grade, identifier: identifier,
-                    options: request.options,
-                    subscriptionIdentifier: request.subscriptionIdentifier))
+            index = addSubscription(
+                session, Array(filter), request.grade, identifier: identifier,
+                options: request.options,
+                subscriptionIdentifier: request.subscriptionIdentifier)
+            writeSubscription(index)
         }
         // To be in a group is the user's, and is stored also where the session is not.
         answersAtCommit = answersAtCommit || isGroupAddress(filter)
@@ -44,7 +46,7 @@ extension Broker {
             session, request.requestIdentifier, .success, body: [request.grade.rawValue],
             followingCount: request.followingCount, &effects)
         sendRetained(
-            to: session, filter, request, isNew: existing == nil, moment, &effects)
+            to: session, index, filter, request, isNew: existing == nil, moment, &effects)
         pump(session, moment, &effects)
     }
 

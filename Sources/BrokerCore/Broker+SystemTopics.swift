@@ -77,26 +77,21 @@ extension Broker {
         }
     }
 
-    /// Sends a new subscription the last values that it matches.
-    mutating func sendSystem(
-        to session: UInt32, _ filter: UnsafeRawBufferPointer, _ request: SubscribeRequest,
+    /// Sends one of the last values to a new subscription.
+    mutating func send(
+        system index: UInt32, to session: UInt32, subscriptionIdentifier: UInt32,
         _ effects: inout Effects
     ) {
         let connection = liveConnection(of: session)
         guard connection != .none else { return }
-        var matched = ContiguousArray<UInt32>()
-        systemTopics.tree.match(filter, into: &matched)
         let state = EntryState(
-            grade: .transient, options: .retain,
-            subscriptionIdentifier: request.subscriptionIdentifier)
-        for index in matched {
-            let stamp = makeStamp()
-            systemTopics.blocks[Int(index)].withUnsafeBytes {
-                effects[connection.lane].deliver(
-                    stamp: stamp, block: $0, deadline: .never, to: connection,
-                    sessions[session].dialect, state: state)
-            }
-            counters.deliveries += 1
+            grade: .transient, options: .retain, subscriptionIdentifier: subscriptionIdentifier)
+        let stamp = makeStamp()
+        systemTopics.blocks[Int(index)].withUnsafeBytes {
+            effects[connection.lane].deliver(
+                stamp: stamp, block: $0, deadline: .never, to: connection,
+                sessions[session].dialect, state: state)
         }
+        counters.deliveries += 1
     }
 }

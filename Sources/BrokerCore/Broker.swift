@@ -105,6 +105,11 @@ public struct Broker: ~Copyable, Sendable {
     var answerCodes: [UInt8] = []
     /// Whether one of them has to wait for a commit, whatever the session is.
     var answersAtCommit = false
+    /// What events have cost so far beside the effects they had, in the unit of
+    /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
+    public internal(set) var work = 0
+    /// What connected sessions are sent of retained messages.
+    var replays = Slab<RetainedReplay>()
 
     /// A broker without any state; let a store read itself out to it, then call
     /// ``finishRestoring(_:newEpochSeed:at:)``.
@@ -125,6 +130,7 @@ public struct Broker: ~Copyable, Sendable {
         _ event: Event, bytes: UnsafeRawBufferPointer, at moment: Moment, effects: inout Effects
     ) {
         precondition(restoration == nil, "an event before the stored state is back")
+        work += 1
         switch event {
         case .connectReceived(let connection, let request):
             connect(connection, request, bytes, moment, &effects)
@@ -162,6 +168,8 @@ public struct Broker: ~Copyable, Sendable {
             disconnect(connection, request, moment, &effects)
         case .deliveryTooLarge(let connection, let number):
             dropOversize(connection, number, moment, &effects)
+        case .outgoingDrained(let connection):
+            outgoingDrained(connection, moment, &effects)
         case .peerFaulted(let connection, let reason):
             peerFaulted(connection, reason, moment, &effects)
         }

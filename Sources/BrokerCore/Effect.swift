@@ -30,6 +30,9 @@ public enum Effect: BitwiseCopyable, Sendable {
     case answerCredential(ConnectionID, ReasonCode)
     /// Confirm the client's own disconnect, then close.
     case confirmDisconnect(ConnectionID)
+    /// Come back with ``Event/outgoingDrained(_:)`` when the connection has taken everything that
+    /// was written before this.
+    case awaitDrain(ConnectionID)
     /// Tell the reason, then close.
     case close(ConnectionID, ReasonCode)
     case note(Note)
@@ -180,7 +183,7 @@ extension Effect {
             .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
             .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
             .answerCredential(let connection, _), .confirmDisconnect(let connection),
-            .close(let connection, _):
+            .awaitDrain(let connection), .close(let connection, _):
             connection
         case .deliver(let delivery): delivery.connection
         case .reportResult(let result): result.connection

@@ -18,11 +18,17 @@ public struct EffectLane: ~Copyable, Sendable {
 
     public var isEmpty: Bool { effects.isEmpty }
 
-    /// Empties the lane and keeps its memory.
+    /// What its effects cost, in the unit of ``CoreLimits/turnWorkMaximum``.
+    @inline(__always)
+    var work: Int { effects.count + bytes.count / CoreLimits.bytesPerWork }
+
+    /// Empties the lane. It keeps the memory that the budget of a turn fills, and gives back what
+    /// one event needed beyond it.
     public mutating func removeAll() {
-        effects.removeAll()
-        publications.removeAll()
-        refusals.removeAll()
+        effects.removeAll(retainingAtMost: CoreLimits.laneEffectsMaximum)
+        publications.removeAll(retainingAtMost: CoreLimits.laneEffectsMaximum)
+        refusals.removeAll(retainingAtMost: CoreLimits.laneEffectsMaximum)
+        if identifierLists.capacity > CoreLimits.laneEffectsMaximum { identifierLists = [] }
         identifierLists.removeAllKeepingCapacity()
         bytes.removeAll()
         lastStamp = 0
@@ -69,6 +75,14 @@ public struct Effects: ~Copyable, @unchecked Sendable {
     func address(_ lane: UInt8) -> UnsafeMutablePointer<EffectLane> {
         precondition(Int(lane) < laneCount, "a connection of a lane that does not exist")
         return lanes + Int(lane)
+    }
+
+    /// What all effects cost that no lane has fetched, in the unit of
+    /// ``CoreLimits/turnWorkMaximum``.
+    public var work: Int {
+        var sum = 0
+        for lane in 0..<laneCount { sum += (lanes + lane).pointee.work }
+        return sum
     }
 
     /// Gives a lane's effects away and takes an empty lane in exchange.

@@ -33,9 +33,41 @@ public enum Event: Sendable {
     case disconnectReceived(ConnectionID, DisconnectRequest)
     /// A delivery cannot be put on the wire: its packet is larger than the client takes.
     case deliveryTooLarge(ConnectionID, number: UInt64)
+    /// What ``Effect/awaitDrain(_:)`` asked for: the connection has taken everything that was
+    /// written.
+    case outgoingDrained(ConnectionID)
     /// The peer broke the protocol, or was silent for too long: the connection ends with this
     /// reason.
     case peerFaulted(ConnectionID, ReasonCode)
+}
+
+extension Event {
+    /// The connection it happened on.
+    public var connection: ConnectionID {
+        switch self {
+        case .connectReceived(let connection, _), .connectionClosed(let connection, _),
+            .sendReceived(let connection, _), .inboxAcknowledged(let connection, _),
+            .resultsSeen(let connection, _), .packetAnswered(let connection, _, _, _),
+            .subscribeReceived(let connection, _), .unsubscribeReceived(let connection, _),
+            .presenceQueried(let connection, _, _), .groupRequested(let connection, _, _),
+            .willSet(let connection, _, _), .willCleared(let connection, _),
+            .requestFaulted(let connection, _, _), .credentialPresented(let connection, _),
+            .credentialRefused(let connection, _), .disconnectReceived(let connection, _),
+            .deliveryTooLarge(let connection, _), .outgoingDrained(let connection),
+            .peerFaulted(let connection, _):
+            connection
+        }
+    }
+
+    /// Whether the next event is a part of the same packet: nothing comes between the two.
+    public var isContinued: Bool {
+        switch self {
+        case .connectReceived(_, let request): request.carriesWill
+        case .subscribeReceived(_, let request): request.followingCount > 0
+        case .unsubscribeReceived(_, let request): request.followingCount > 0
+        default: false
+        }
+    }
 }
 
 /// Why a connection ended, as far as it matters to wills and logs.

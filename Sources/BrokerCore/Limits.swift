@@ -77,6 +77,15 @@ public struct CoreLimits: Sendable {
     public var groupsPerUserMaximum = 1_000
     /// Members of one group.
     public var groupMembersMaximum = 1_000_000
+    /// What one turn of an event loop may cost the core and the loop before the rest of its events
+    /// wait for the next one. The unit is one delivery, 0.1 to 0.3 microseconds with what writing
+    /// it takes, so that a turn stays below 10 ms; its effects stay below 3 MB.
+    public var turnWorkMaximum = 32_768
+    /// What one connection's events may cost before others have their share of the turn: a hundred
+    /// connections that ask for as much as they can have all had theirs after 60 ms.
+    public var shareWorkMaximum = 2_048
+    /// Topics looked at in one piece of what a new subscription is sent: some 20 microseconds.
+    public var replayStepsMaximum = 512
     /// The longest keep-alive granted: a dead connection is noticed within 1.5 times this. An hour
     /// and a half suits devices behind NAT with long timeouts.
     public var keepAliveSecondsMaximum: UInt32 = 5_400
@@ -145,6 +154,17 @@ public struct CoreLimits: Sendable {
     /// Memory of an entry on its way to the store: 40 bytes in the batch that gathers, up to twice
     /// that while its array grows, and 48 in what the writer is handed.
     static let uncommittedEntryBytes = 128
+    /// Bytes of answers or of copied messages that cost as much as one delivery.
+    static let bytesPerWork = 256
+    /// Bytes written to outgoing buffers that cost as much as one delivery.
+    static let writtenBytesPerWork = 1_024
+    /// Subscribers or nodes of a tree that are looked at for the price of one delivery.
+    static let looksPerWork = 16
+    /// Bytes of retained messages sent to a new subscription before its client has to have read
+    /// them: what every connection may hold of outgoing memory, whatever the others do.
+    static let replayBytesMaximum = 16_384
+    /// Effects whose memory a lane keeps when it is emptied: what a turn's budget fills, 3 MB.
+    static let laneEffectsMaximum = 40_960
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

@@ -16,6 +16,8 @@ struct RetainedTree: ~Copyable {
         var firstChild = RetainedTree.none
         var nextSibling = RetainedTree.none
         var previousSibling = RetainedTree.none
+        /// Walks that stand here: it stays while there are any.
+        var walkCount: UInt32 = 0
     }
 
     static let none = UInt32.max
@@ -71,42 +73,82 @@ struct RetainedTree: ~Copyable {
         return old
     }
 
-    /// Appends what the topics lead to that a filter matches. A filter that begins with a wildcard
-    /// matches no topic that begins with `$` [MQTT-4.7.2-1].
-    func match(_ filter: UnsafeRawBufferPointer, into values: inout ContiguousArray<UInt32>) {
-        match(TopicLevels(filter), from: root, into: &values)
+    // MARK: - Walking
+
+    /// Begins a walk over the topics that a filter matches. It holds its place in the tree until
+    /// ``end(_:)``.
+    mutating func begin(_ filter: [UInt8]) -> RetainedWalk {
+        nodes[root].walkCount += 1
+        return RetainedWalk(filter, root: root)
     }
 
-    private func match(
-        _ levels: TopicLevels, from node: UInt32, into values: inout ContiguousArray<UInt32>
+    /// Gives up a walk's place.
+    mutating func end(_ walk: RetainedWalk) { leave(walk.node) }
+
+    /// Goes one step on: one node is looked at. Topics that come while a walk is under way may or
+    /// may not be met; those that stay are met once. A filter that begins with a wildcard matches no
+    /// topic that begins with `$` [MQTT-4.7.2-1].
+    mutating func advance(_ walk: inout RetainedWalk) -> RetainedWalk.Step {
+        guard walk.isEntering else { return leaveNode(&walk) }
+        walk.isEntering = false
+        let value = walk.isMatch ? nodes[walk.node].value : Self.none
+        if let child = firstChild(of: walk) {
+            move(&walk, to: child, depth: walk.depth + 1, isEntering: true)
+        }
+        return value == Self.none ? .nothing : .value(value)
+    }
+
+    private func firstChild(of walk: RetainedWalk) -> UInt32? {
+        switch walk.next {
+        case .nothing: return nil
+        case .all:
+            let first = firstListed(nodes[walk.node].firstChild, under: walk.node)
+            return first == Self.none ? nil : first
+        case .level(let range):
+            return walk.filter.withUnsafeBytes {
+                child(of: walk.node, UnsafeRawBufferPointer(rebasing: $0[range]))
+            }
+        }
+    }
+
+    /// To the next sibling where a wildcard led here, otherwise back to the parent.
+    private mutating func leaveNode(_ walk: inout RetainedWalk) -> RetainedWalk.Step {
+        guard walk.depth > 0 else { return .end }
+        let parent = nodes[walk.node].parent
+        if walk.cameByWildcard {
+            let next = firstListed(nodes[walk.node].nextSibling, under: parent)
+            if next != Self.none {
+                move(&walk, to: next, depth: walk.depth, isEntering: true)
+                return .nothing
+            }
+        }
+        move(&walk, to: parent, depth: walk.depth - 1, isEntering: false)
+        return .nothing
+    }
+
+    /// The first node of a chain that a wildcard matches.
+    private func firstListed(_ start: UInt32, under parent: UInt32) -> UInt32 {
+        var node = start
+        while node != Self.none, parent == root, nodes[node].level.first == UInt8(ascii: "$") {
+            node = nodes[node].nextSibling
+        }
+        return node
+    }
+
+    private mutating func move(
+        _ walk: inout RetainedWalk, to node: UInt32, depth: Int, isEntering: Bool
     ) {
-        var rest = levels
-        guard let level = rest.next() else {
-            if nodes[node].value != Self.none { values.append(nodes[node].value) }
-            return
-        }
-        if level.isHash {
-            collect(node, into: &values)
-        } else if level.isPlus {
-            forEachChild(of: node) { match(rest, from: $0, into: &values) }
-        } else if let child = child(of: node, level.bytes) {
-            match(rest, from: child, into: &values)
-        }
+        nodes[node].walkCount += 1
+        let old = walk.node
+        walk.node = node
+        walk.depth = depth
+        walk.isEntering = isEntering
+        leave(old)
     }
 
-    /// Everything at and below a node: "sport/#" matches "sport" too.
-    private func collect(_ node: UInt32, into values: inout ContiguousArray<UInt32>) {
-        if nodes[node].value != Self.none { values.append(nodes[node].value) }
-        forEachChild(of: node) { collect($0, into: &values) }
-    }
-
-    /// The children that a wildcard matches.
-    private func forEachChild(of node: UInt32, _ body: (UInt32) -> Void) {
-        var child = nodes[node].firstChild
-        while child != Self.none {
-            if node != root || nodes[child].level.first != UInt8(ascii: "$") { body(child) }
-            child = nodes[child].nextSibling
-        }
+    private mutating func leave(_ node: UInt32) {
+        nodes[node].walkCount -= 1
+        if nodes[node].walkCount == 0 { prune(node) }
     }
 
     private func child(of node: UInt32, _ level: UnsafeRawBufferPointer) -> UInt32? {
@@ -141,7 +183,9 @@ struct RetainedTree: ~Copyable {
     /// Removes a node that leads nowhere any more, and its parents likewise.
     private mutating func prune(_ start: UInt32) {
         var index = start
-        while index != root, nodes[index].value == Self.none, nodes[index].firstChild == Self.none {
+        while index != root, nodes[index].value == Self.none,
+            nodes[index].firstChild == Self.none, nodes[index].walkCount == 0
+        {
             let node = nodes.remove(index)
             if node.nextSibling != Self.none {
                 nodes[node.nextSibling].previousSibling = node.previousSibling
@@ -156,5 +200,64 @@ struct RetainedTree: ~Copyable {
             key.withUnsafeBytes { _ = children.remove($0) }
             index = node.parent
         }
+    }
+}
+
+/// A place on the way through the topics that a filter matches: from a node to its first child,
+/// its next sibling, its parent.
+struct RetainedWalk {
+    /// What one step met.
+    enum Step {
+        case nothing
+        case value(UInt32)
+        /// Everything has been met.
+        case end
+    }
+
+    /// Where it goes on from a node.
+    enum Next {
+        case nothing
+        case all
+        case level(Range<Int>)
+    }
+
+    let filter: [UInt8]
+    /// The filter's levels, without the `#` at the end.
+    private var levels: [Range<Int>] = []
+    private var endsWithHash = false
+    fileprivate(set) var node: UInt32
+    fileprivate var depth = 0
+    fileprivate var isEntering = true
+
+    fileprivate init(_ filter: [UInt8], root: UInt32) {
+        self.filter = filter
+        node = root
+        var start = 0
+        while start <= filter.count {
+            var end = start
+            while end < filter.count && filter[end] != UInt8(ascii: "/") { end += 1 }
+            levels.append(start..<end)
+            start = end + 1
+        }
+        if filter.last == UInt8(ascii: "#") {
+            endsWithHash = true
+            levels.removeLast()
+        }
+    }
+
+    /// Whether the filter matches what ends at this node: "sport/#" matches "sport" too.
+    fileprivate var isMatch: Bool {
+        depth == levels.count || (endsWithHash && depth > levels.count)
+    }
+
+    fileprivate var next: Next {
+        if depth >= levels.count { return endsWithHash ? .all : .nothing }
+        return isPlus(levels[depth]) ? .all : .level(levels[depth])
+    }
+
+    fileprivate var cameByWildcard: Bool { depth > levels.count || isPlus(levels[depth - 1]) }
+
+    private func isPlus(_ level: Range<Int>) -> Bool {
+        level.count == 1 && filter[level.lowerBound] == UInt8(ascii: "+")
     }
 }

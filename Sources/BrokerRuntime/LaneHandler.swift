@@ -25,11 +25,19 @@ package struct LaneHandler: LoopHandler, ~Copyable {
     private var limiter = RateLimiter()
     /// Connections that are not read from because they were too fast, by when they are again.
     private var paused: TimerWheel
+    /// Which events the core has this turn, and which wait.
+    private var schedule = EventSchedule()
+    /// Connections that had more to read than one turn takes.
+    private var cut: [ConnectionID] = []
+    /// Connections of which the core wants to know when they have read, and that do not.
+    private var slow: Set<ConnectionID> = []
     /// Whether another thread has left effects for this lane.
     private var isWoken = false
     /// The broker is about to stop: what comes now stays unread, so that the last results can be
     /// told before the goodbye.
     private var isDrained = false
+    /// Everything that had come by then has been taken in, and the broker knows.
+    private var isDrainTold = false
     /// The loop has begun to stop. The core is not told of the connections that end with it, so
     /// that no session ends and no will is sent because the broker is stopped.
     private var isStopping = false
@@ -72,7 +80,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
         _ bytes: ByteRange, from connection: ConnectionID, in loop: inout some LaneLoop & ~Copyable
     ) -> Consumption {
         if isDrained {
-            loop.pauseReading(connection)
+            loop.pauseReading(connection, for: .handler)
             return Consumption(consumed: 0)
         }
         let values = rates.values
@@ -83,8 +91,14 @@ package struct LaneHandler: LoopHandler, ~Copyable {
             bytes, of: loop.arena, from: connection,
             workMaximum: isLimited
                 ? limiter.allowance(of: connection, rates: values, at: loop.now) : .max,
+            packetCountMaximum: schedule.packetCountMaximum,
             host: &loop, doorkeeper: &doorkeeper, notes: &notes)
         if isLimited { charge(connection, outcome, values, &loop) }
+        if outcome.isCut {
+            loop.pauseReading(connection, for: .budget)
+            cut.append(connection)
+        }
+        if desk.events.count >= ScheduleLimits.gatheredEventsMaximum { _ = work(&loop) }
         return Consumption(consumed: outcome.consumed, awaiting: outcome.awaited)
     }
 
@@ -102,7 +116,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
             break
         case .pause(let end):
             rates.countPause()
-            loop.pauseReading(connection)
+            loop.pauseReading(connection, for: .rate)
             _ = paused.insert(deadline: end, payload: connection.rawValue)
         case .flood:
             rates.countFlood()
@@ -114,7 +128,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
     private mutating func resumePaused(_ loop: inout some LaneLoop & ~Copyable) {
         while let payload = paused.popDue(at: loop.now) {
             // Whoever is gone has no name any more, and nothing happens.
-            if !isDrained { loop.resumeReading(ConnectionID(rawValue: payload)) }
+            loop.resumeReading(ConnectionID(rawValue: payload), from: .rate)
         }
         if let next = paused.nextDeadline { loop.nextWake = min(loop.nextWake, next) }
     }
@@ -145,6 +159,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
     ) {
         notes.takeClosed(connection, cause, loop)
         doorkeeper.closed(connection)
+        slow.remove(connection)
         desk.closed(connection, BrokerCore.CloseCause(cause), isTold: !isStopping)
     }
 
@@ -154,44 +169,92 @@ package struct LaneHandler: LoopHandler, ~Copyable {
         isWoken = true
     }
 
+    package mutating func outgoingDrained(
+        _ connection: ConnectionID, in loop: inout some LaneLoop & ~Copyable
+    ) {
+        if slow.remove(connection) != nil { desk.events.append(.outgoingDrained(connection)) }
+    }
+
     package mutating func turnEnded(in loop: inout some LaneLoop & ~Copyable) {
         let isDue = loop.nextWake <= loop.now
         defer {
             writeNotes(loop)
             resumePaused(&loop)
+            resumeCut(&loop)
         }
-        guard isDue || isWoken || !desk.events.isEmpty else { return }
+        tellDrained(&loop)
+        guard isDue || isWoken || !desk.events.isEmpty || !schedule.isEmpty else { return }
         isWoken = false
+        if work(&loop) { isDrained = true }
+        if isDrained, schedule.isEmpty, !isDrainTold {
+            isDrainTold = true
+            shared.laneDrained()
+        }
+    }
+
+    /// Enters the core with what has been gathered, and again with what comes of that. True when
+    /// the broker is about to stop.
+    private mutating func work(_ loop: inout some LaneLoop & ~Copyable) -> Bool {
         var isDraining = false
         repeat {
             isDraining = enterCore(&loop)
             carryOut(&loop)
         } while !desk.events.isEmpty
-        if isDraining, !isDrained {
-            isDrained = true
-            shared.laneDrained()
+        schedule.takeChanges { connection, waits in
+            if waits {
+                loop.pauseReading(connection, for: .budget)
+            } else {
+                loop.resumeReading(connection, from: .budget)
+            }
         }
+        return isDraining
+    }
+
+    /// Reads on from those who had more than one turn takes.
+    private mutating func resumeCut(_ loop: inout some LaneLoop & ~Copyable) {
+        for connection in cut where !schedule.holds(connection) {
+            loop.resumeReading(connection, from: .budget)
+        }
+        cut.removeAll(keepingCapacity: true)
+    }
+
+    /// Tells the core who has taken what was written in an earlier turn.
+    private mutating func tellDrained(_ loop: inout some LaneLoop & ~Copyable) {
+        for connection in carrier.awaitingDrain {
+            if loop.isSendBlocked(connection) {
+                slow.insert(connection)
+            } else {
+                desk.events.append(.outgoingDrained(connection))
+            }
+        }
+        carrier.awaitingDrain.removeAll(keepingCapacity: true)
     }
 
     /// True when the broker is about to stop.
     private mutating func enterCore(_ loop: inout some LaneLoop & ~Copyable) -> Bool {
         let moment = clock.moment(at: loop.now)
         let bytes = loop.arena
+        let turn = loop.turn
         var isDraining = false
-        loop.nextWake = shared.enter(from: lane) { state in
+        var hasMore = false
+        let nextWake = shared.enter(from: lane) { state in
             isDraining = state.isDraining
             for (connection, identity) in doorkeeper.presented {
                 state.broker.present(identity, for: connection)
             }
-            for event in desk.events {
-                state.broker.step(event, bytes: bytes, at: moment, effects: &state.effects)
+            hasMore = schedule.enter(
+                &desk, turn: turn, bytes: bytes, at: moment, &state.broker, &state.effects
+            ) { connection in
+                // Whoever does not read holds up nobody but itself, and not the end of the broker.
+                isDraining
+                    || loop.outgoingByteCount(of: connection) < ScheduleLimits.unsentBytesMaximum
             }
             state.broker.advance(to: moment, effects: &state.effects)
             state.effects.exchange(lane, with: &effects)
             return state.broker.nextDeadline ?? .never
         }
-        desk.events.removeAllKeepingCapacity()
         doorkeeper.forgetPresented()
+        loop.nextWake = hasMore ? loop.now : nextWake
         return isDraining
     }
 
@@ -209,6 +272,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
             effects, at: loop.now, conversations: &desk.conversations, host: &loop, notes: &notes,
             events: &desk.events)
         effects.removeAll()
+        if !carrier.awaitingDrain.isEmpty { loop.nextWake = loop.now }
     }
 
     package mutating func stopping(in loop: inout some LaneLoop & ~Copyable) {

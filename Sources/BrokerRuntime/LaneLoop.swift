@@ -17,8 +17,14 @@ package protocol LaneLoop: ConnectionHost, ~Copyable {
     /// The bytes that `received` told of during this turn.
     var arena: UnsafeRawBufferPointer { get }
 
-    mutating func pauseReading(_ connection: ConnectionID)
-    mutating func resumeReading(_ connection: ConnectionID)
+    /// Tells turns apart.
+    var turn: UInt64 { get }
+
+    mutating func pauseReading(_ connection: ConnectionID, for reason: ReadPause)
+    mutating func resumeReading(_ connection: ConnectionID, from reason: ReadPause)
+    /// Whether bytes wait because the peer does not read.
+    func isSendBlocked(_ connection: ConnectionID) -> Bool
+    func outgoingByteCount(of connection: ConnectionID) -> Int
     mutating func close(_ connection: ConnectionID, afterFlush: Bool)
 
     func peer(of connection: ConnectionID) -> SocketAddress
@@ -29,6 +35,7 @@ package protocol LaneLoop: ConnectionHost, ~Copyable {
 
 extension EventLoop: LaneLoop {
     package var lane: UInt8 { configuration.lane }
+    package var turn: UInt64 { counters.turns }
 }
 
 extension EventLoop: ConnectionHost {
@@ -57,11 +64,11 @@ extension EventLoop: ConnectionHost {
         } else {
             clearDeadline(of: connection)
         }
-        resumeReading(connection)
+        resumeReading(connection, from: .login)
     }
 
     public mutating func holdConnection(_ connection: ConnectionID) {
-        pauseReading(connection)
+        pauseReading(connection, for: .login)
     }
 
     public mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {

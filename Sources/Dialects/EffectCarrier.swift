@@ -15,6 +15,9 @@ public struct EffectCarrier: ~Copyable {
     private var isRaw = false
     private var isPossibleDuplicate = false
     private var mqtt: MQTTCarrier
+    /// Connections of which the core wants to know when they have taken what was written. Whoever
+    /// drives the lane tells it, and takes them off.
+    public var awaitingDrain: [ConnectionID] = []
     private let packetMaximum: UInt32
 
     /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
@@ -45,6 +48,8 @@ public struct EffectCarrier: ~Copyable {
                 }
             case .note(let note):
                 notes.take(note, bytes: lane.bytes.bytes)
+            case .awaitDrain(let connection):
+                awaitingDrain.append(connection)
             case let effect:
                 // Who has left in the very turn in which it asked is told nothing.
                 guard let conversation = conversations[effect.connection] else { continue }
@@ -99,7 +104,7 @@ public struct EffectCarrier: ~Copyable {
             close(connection, &conversations, &host, &events)
         case .close(let connection, let reason):
             end(connection, reason, &conversations, &host, &events)
-        case .answerPacket, .deliver, .note:
+        case .answerPacket, .deliver, .note, .awaitDrain:
             preconditionFailure("an effect of another kind, or of another dialect")
         }
     }

@@ -67,7 +67,7 @@ struct MQTTCarrier: ~Copyable {
             }
         case .answerCredential(let connection, let reason):
             answerCredential(connection, reason, &host, &events)
-        case .deliver, .reportPresence, .reportGroups, .reportGroup, .note:
+        case .deliver, .reportPresence, .reportGroups, .reportGroup, .note, .awaitDrain:
             preconditionFailure("an effect that no MQTT packet asks for")
         }
     }

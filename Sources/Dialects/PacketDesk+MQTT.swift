@@ -122,6 +122,7 @@ extension PacketDesk {
                 }
                 return aliases.place(of: alias)
             }
+            burstEnd = max(burstEnd, place.endOffset)
             return MQTTReader.request(publish, place, name, base, bytes)
         }
         events.append(.sendReceived(connection, request))

@@ -11,6 +11,10 @@ public struct PacketDesk: ~Copyable {
     public var conversations: ConversationTable
     /// Events of this turn, in order; their ranges are in the buffer the bytes came from.
     public var events: ContiguousArray<Event> = []
+    /// Which of them came from one burst, and where its bytes are.
+    var runs: ContiguousArray<EventRun> = []
+    /// Where the bytes of the burst end that is being read, with what was added to them.
+    var burstEnd = 0
     /// By index, as ``ConversationTable/open(_:terms:)`` names them.
     public var terms: [ListenerTerms]
     /// Bytes of the largest packet that is accepted after CONNECT.
@@ -31,8 +35,10 @@ public struct PacketDesk: ~Copyable {
         public var awaited: Int
         /// How much was asked of the core; only counted where there is a maximum.
         public var work = 0
-        /// Whether packets were left because the maximum was reached.
+        /// Whether packets were left because the maximum of work was reached.
         public var leavesRest = false
+        /// Whether packets were left because there were enough for one turn.
+        public var isCut = false
     }
 
     /// Reads as many packets of `range` as are complete.
@@ -41,72 +47,82 @@ public struct PacketDesk: ~Copyable {
     ///   - buffer: what `range`, and the ranges of all events of this turn, point into.
     ///   - workMaximum: how many messages and requests are read, except that a packet with several
     ///     is read whole. Acknowledgements and pings do not count: they make work go away.
+    ///   - packetCountMaximum: how many packets of any kind are read.
     public mutating func receive(
         _ range: ByteRange, of buffer: UnsafeRawBufferPointer, from connection: ConnectionID,
-        workMaximum: Int = .max, host: inout some ConnectionHost & ~Copyable,
+        workMaximum: Int = .max, packetCountMaximum: Int = .max,
+        host: inout some ConnectionHost & ~Copyable,
         doorkeeper: inout some Doorkeeper & ~Copyable,
         notes: inout some NoteTaker & ~Copyable
     ) -> Outcome {
-        if workMaximum == .max {
-            return receive(range, of: buffer, connection, &host, &doorkeeper, &notes)
+        let firstEvent = events.count
+        burstEnd = range.endOffset
+        conversations.beginBurst(of: connection)
+        let outcome = readPackets(
+            range, of: buffer, connection, workMaximum, packetCountMaximum, &host, &doorkeeper,
+            &notes)
+        if events.count > firstEvent {
+            let count = burstEnd - Int(range.offset)
+            runs.append(
+                EventRun(
+                    owner: connection, events: firstEvent..<events.count,
+                    bytes: ByteRange(offset: Int(range.offset), count: count)))
         }
-        var outcome = Outcome(consumed: 0, awaited: 0)
-        repeat {
-            let rest = ByteRange(
-                offset: Int(range.offset) + outcome.consumed,
-                count: Int(range.count) - outcome.consumed)
-            let firstEvent = events.count
-            let step = receive(
-                rest, of: buffer, connection, packetCountMaximum: 1, &host, &doorkeeper, &notes)
-            outcome.consumed += step.consumed
-            outcome.awaited = step.awaited
-            outcome.work += events[firstEvent...].count { $0.asksForWork }
-            if step.consumed == 0 { return outcome }
-        } while outcome.work < workMaximum && outcome.consumed < Int(range.count)
-        outcome.leavesRest = outcome.consumed < Int(range.count)
         return outcome
     }
 
-    private mutating func receive(
+    private mutating func readPackets(
         _ range: ByteRange, of buffer: UnsafeRawBufferPointer, _ connection: ConnectionID,
-        packetCountMaximum: Int = .max, _ host: inout some ConnectionHost & ~Copyable,
+        _ workMaximum: Int, _ packetCountMaximum: Int,
+        _ host: inout some ConnectionHost & ~Copyable,
         _ doorkeeper: inout some Doorkeeper & ~Copyable,
         _ notes: inout some NoteTaker & ~Copyable
     ) -> Outcome {
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<range.endOffset])
-        conversations.beginBurst(of: connection)
-        var offset = Int(range.offset)
-        var packetsLeft = packetCountMaximum
-        while packetsLeft > 0 {
+        let start = Int(range.offset)
+        var offset = start
+        var packetCount = 0
+        var work = 0
+        while true {
             guard let conversation = conversations[connection] else {
-                return Outcome(consumed: Int(range.count), awaited: 0)
+                return Outcome(consumed: Int(range.count), awaited: 0, work: work)
             }
             switch conversation.phase {
             case .closing:
-                return Outcome(consumed: Int(range.count), awaited: 0)
+                return Outcome(consumed: Int(range.count), awaited: 0, work: work)
             case .awaitingAnswer:
-                return Outcome(consumed: offset - Int(range.offset), awaited: 0)
+                return Outcome(consumed: offset - start, awaited: 0, work: work)
             case .awaitingConnect, .established:
                 break
             }
+            if offset < range.endOffset, work >= workMaximum || packetCount >= packetCountMaximum {
+                return Outcome(
+                    consumed: offset - start, awaited: 0, work: work,
+                    leavesRest: work >= workMaximum, isCut: packetCount >= packetCountMaximum)
+            }
+            let firstEvent = events.count
             switch PacketFrame.next(in: bytes, at: offset, packetMaximum: packetMaximum) {
             case .incomplete(let minimum):
-                return Outcome(consumed: offset - Int(range.offset), awaited: minimum)
+                return Outcome(consumed: offset - start, awaited: minimum, work: work)
             case .malformed:
                 fail(connection, .malformedPacket, &host, &notes)
             case .tooLarge:
                 fail(connection, .packetTooLarge, &host, &notes)
             case .packet(let frame):
                 offset = frame.endOffset
-                packetsLeft -= 1
                 if conversation.phase == .awaitingConnect {
                     begin(frame, bytes, connection, &host, &doorkeeper, &notes)
                 } else {
                     read(frame, bytes, connection, &host, &doorkeeper, &notes)
                 }
             }
+            packetCount += 1
+            // To verify a credential costs as much as to read hundreds of packets.
+            if let last = events.last, events.count > firstEvent, last.hasCredential {
+                packetCount += ScheduleLimits.packetsPerCredential
+            }
+            if workMaximum != .max { work += events[firstEvent...].count { $0.asksForWork } }
         }
-        return Outcome(consumed: offset - Int(range.offset), awaited: 0)
     }
 
     /// Ends an established connection for a fault of its peer's, behind what it has sent so far.
@@ -285,7 +301,13 @@ public struct PacketDesk: ~Copyable {
         conversations.closeChannels(of: connection, cause, into: &events)
         conversations.close(connection)
         events.append(.connectionClosed(connection, cause))
-        if !isTold { events.removeSubrange(eventCount...) }
+        if !isTold {
+            events.removeSubrange(eventCount...)
+        } else {
+            runs.append(
+                EventRun(
+                    owner: connection, events: eventCount..<events.count, bytes: .empty))
+        }
     }
 
     /// Ends a connection for a fault of its peer's.
@@ -311,6 +333,14 @@ struct DialectRefusal: Error {
 }
 
 extension Event {
+    /// Whether something was verified for it.
+    fileprivate var hasCredential: Bool {
+        switch self {
+        case .connectReceived, .credentialPresented, .credentialRefused: true
+        default: false
+        }
+    }
+
     /// Whether a client asks for something to be done.
     fileprivate var asksForWork: Bool {
         switch self {
@@ -319,7 +349,7 @@ extension Event {
             .credentialRefused:
             true
         case .connectReceived, .connectionClosed, .inboxAcknowledged, .resultsSeen, .packetAnswered,
-            .disconnectReceived, .deliveryTooLarge, .peerFaulted:
+            .disconnectReceived, .deliveryTooLarge, .outgoingDrained, .peerFaulted:
             false
         }
     }

@@ -41,7 +41,7 @@ struct ConnectionSlot {
         static var sendBlocked: Flags { Flags(rawValue: 2) }
         /// On the list of those to read without asking epoll.
         static var readListed: Flags { Flags(rawValue: 4) }
-        /// The handler wants nothing for now.
+        /// Somebody wants nothing to be read for now: `readPauses` says who.
         static var readPaused: Flags { Flags(rawValue: 8) }
         /// OpenSSL can read on only when it has been able to write.
         static var readWaitsForWrite: Flags { Flags(rawValue: 16) }
@@ -75,6 +75,8 @@ struct ConnectionSlot {
     @usableFromInline var phase: Phase
     @usableFromInline var flags: Flags
     var interest: Interest
+    /// Who wants nothing to be read for now; `readPaused` while that is anybody.
+    var readPauses: ReadPause = []
     /// The size the last outgoing block grew to, as a power of two: the next one begins there.
     var outgoingBits: UInt8
 

@@ -5,19 +5,45 @@ import CLinuxShims
 import Glibc
 import Primitives
 
+/// Why nothing is read from a connection. Reading goes on when the last reason is gone.
+public struct ReadPause: OptionSet, Hashable, Sendable {
+    public let rawValue: UInt8
+
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The handler's own; what a handler with one reason uses.
+    public static var handler: ReadPause { ReadPause(rawValue: 1 << 0) }
+    /// Its login is not answered.
+    public static var login: ReadPause { ReadPause(rawValue: 1 << 1) }
+    /// It is ahead of its rate.
+    public static var rate: ReadPause { ReadPause(rawValue: 1 << 2) }
+    /// What it asked for before waits for its share of the processor.
+    public static var budget: ReadPause { ReadPause(rawValue: 1 << 3) }
+    /// Too much of what it sent has no answer yet.
+    public static var answers: ReadPause { ReadPause(rawValue: 1 << 4) }
+}
+
 extension EventLoop {
-    /// Stops `received` for this connection until ``resumeReading(_:)``; unconsumed bytes are kept,
-    /// and the kernel's buffer fills up and holds the peer back.
-    public mutating func pauseReading(_ connection: ConnectionID) {
+    /// Stops `received` for this connection until ``resumeReading(_:from:)`` with the same reason;
+    /// unconsumed bytes are kept, and the kernel's buffer fills up and holds the peer back.
+    public mutating func pauseReading(
+        _ connection: ConnectionID, for reason: ReadPause = .handler
+    ) {
         guard let slot = slot(of: connection) else { return }
+        slots[slot].readPauses = slots[slot].readPauses.union(reason)
         set(.readPaused, slot)
     }
 
-    /// Goes on where ``pauseReading(_:)`` stopped, with the kept bytes in the next turn.
-    public mutating func resumeReading(_ connection: ConnectionID) {
+    /// Ends a pause. Where it was the last one, reading goes on where ``pauseReading(_:for:)``
+    /// stopped it, with the kept bytes in the next turn.
+    public mutating func resumeReading(
+        _ connection: ConnectionID, from reason: ReadPause = .handler
+    ) {
         guard let slot = slot(of: connection), slots[slot].flags.contains(.readPaused) else {
             return
         }
+        slots[slot].readPauses = slots[slot].readPauses.subtracting(reason)
+        guard slots[slot].readPauses.isEmpty else { return }
         clear(.readPaused, slot)
         guard slots[slot].phase == .open else { return }
         if slots[slot].kept != nil { set(.showKept, slot) }
@@ -81,7 +107,7 @@ extension EventLoop {
         }
         if slots[slot].flags.contains(.writeWaitsForRead) {
             clear(.writeWaitsForRead, slot)
-            send(slot)
+            sendBlocked(slot, &handler)
         }
         guard slots[slot].phase == .open else { return }
         read(slot, &handler)

@@ -75,6 +75,13 @@ extension EventLoop {
         return slots[slot].outgoingByteCount
     }
 
+    /// Whether bytes wait because the peer does not read; ``LoopHandler/outgoingDrained(_:in:)``
+    /// tells when they are gone.
+    public func isSendBlocked(_ connection: ConnectionID) -> Bool {
+        guard let slot = slot(of: connection) else { return false }
+        return slots[slot].flags.contains(.sendBlocked)
+    }
+
     /// Waiting bytes beyond which this connection's droppable traffic is refused from now on; at
     /// most the configured `outgoingHardMaximum`.
     public mutating func setOutgoingMaximum(_ byteCount: Int, for connection: ConnectionID) {
@@ -276,6 +283,13 @@ extension EventLoop {
             updateInterest(slot)
             return
         }
+        sendBlocked(slot, &handler)
+    }
+
+    /// Sends what had to wait, and tells the handler if that was all.
+    mutating func sendBlocked<Handler: LoopHandler & ~Copyable>(
+        _ slot: Int, _ handler: inout Handler
+    ) {
         send(slot)
         if slots[slot].phase == .open, !slots[slot].flags.contains(.sendBlocked) {
             handler.outgoingDrained(name(of: slot), in: &self)

@@ -57,6 +57,15 @@ public struct PlainBuffer<Element: BitwiseCopyable>: ~Copyable {
     @inlinable
     public mutating func removeAll() { used = 0 }
 
+    /// Empties the buffer. One that had to grow past `maximum` elements shrinks back to so many.
+    public mutating func removeAll(retainingAtMost maximum: Int) {
+        used = 0
+        guard capacity > maximum else { return }
+        storage.deallocate()
+        capacity = max(maximum, 1)
+        storage = .allocate(capacity: capacity)
+    }
+
     @usableFromInline
     mutating func grow() {
         let grown = UnsafeMutablePointer<Element>.allocate(capacity: capacity * 2)

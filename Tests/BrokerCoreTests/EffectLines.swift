@@ -40,6 +40,8 @@ extension EffectLane {
             return "\(name(connection)): credential, \(reason)"
         case .confirmDisconnect(let connection):
             return "\(name(connection)): good-bye"
+        case .awaitDrain(let connection):
+            return "\(name(connection)): tell when it has read"
         case .close(let connection, let reason):
             return "\(name(connection)): closed, \(reason)"
         case .note(let note):

@@ -115,9 +115,7 @@ import Testing
             Array(topic.utf8).withUnsafeBytes { _ = tree.set($0, to: UInt32(index)) }
         }
         func matches(_ filter: String) -> [String] {
-            var values: ContiguousArray<UInt32> = []
-            Array(filter.utf8).withUnsafeBytes { tree.match($0, into: &values) }
-            return values.map { topics[Int($0)] }.sorted()
+            tree.matches(Array(filter.utf8)).map { topics[Int($0)] }.sorted()
         }
         #expect(matches("#") == ["/", "a", "a/b", "a/b/c", "a//c"].sorted())
         #expect(matches("a/#") == ["a", "a/b", "a/b/c", "a//c"].sorted())

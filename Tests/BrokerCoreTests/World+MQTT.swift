@@ -86,3 +86,19 @@ extension World {
         lines().filter { $0.hasPrefix("\(name): ") }.map { String($0.dropFirst(name.count + 2)) }
     }
 }
+
+extension RetainedTree {
+    /// Everything that a filter matches, by a walk from one end to the other.
+    mutating func matches(_ filter: [UInt8]) -> [UInt32] {
+        var walk = begin(filter)
+        defer { end(walk) }
+        var values: [UInt32] = []
+        while true {
+            switch advance(&walk) {
+            case .nothing: continue
+            case .value(let value): values.append(value)
+            case .end: return values
+            }
+        }
+    }
+}

@@ -42,6 +42,7 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
     case .disconnectReceived(_, let request):
         let expiry = request.sessionExpirySeconds.map { ", expiry \($0)" } ?? ""
         return "disconnect" + (request.sendsWill ? " with will" : "") + expiry
+    case .outgoingDrained: return "has read"
     case .deliveryTooLarge(_, let number): return "too large \(number)"
     case .peerFaulted(_, let reason): return "fault \(reason)"
     }

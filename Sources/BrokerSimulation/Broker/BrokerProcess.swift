@@ -92,7 +92,7 @@ final class BrokerProcess {
 
     /// The client has read: there is room for more.
     func drained(_ connection: ConnectionID) {
-        lanes[Int(connection.lane)].flush(connection)
+        lanes[Int(connection.lane)].drained(connection)
     }
 
     func closed(_ connection: ConnectionID) {

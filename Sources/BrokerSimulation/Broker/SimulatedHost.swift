@@ -14,6 +14,8 @@ struct HostConnection {
     var outgoing: [UInt8] = []
     /// Nothing is read before the answer to CONNECT.
     var isHeld = false
+    /// What it sent before waits for its share of a turn.
+    var isWaiting = false
     var isAccepted = false
     /// It is closed behind the last byte.
     var isClosing = false

@@ -19,6 +19,8 @@ struct SimulatedLane: ~Copyable {
     private var notes: SimulatedNotes
     /// This lane's effects while they are carried out; empty otherwise.
     var effects = EffectLane()
+    private var schedule: EventSchedule
+    private var turnCount: UInt64 = 0
     var planted = PlantedMemory()
     /// A turn has been entered in the agenda.
     var isTurnComing = false
@@ -34,6 +36,8 @@ struct SimulatedLane: ~Copyable {
         desk = PacketDesk(
             lane: index, terms: [ListenerTerms()], packetMaximum: Self.packetMaximum)
         carrier = EffectCarrier(packetMaximum: Self.packetMaximum)
+        schedule = EventSchedule(
+            limits: surroundings.has(.ignoredBudget) ? CoreLimits() : surroundings.profile.limits)
         host = SimulatedHost(surroundings, network, lane: index)
         doorkeeper = SimulatedDoorkeeper(surroundings: surroundings)
         notes = SimulatedNotes(history: surroundings.history)
@@ -87,10 +91,12 @@ struct SimulatedLane: ~Copyable {
     /// Reads what has arrived, enters the core, carries out what it wants.
     mutating func turn(_ process: BrokerProcess) {
         isTurnComing = false
+        turnCount += 1
+        tellDrained()
         var arena: [UInt8] = []
         var ranges: [(connection: ConnectionID, range: ByteRange)] = []
         for case let connection? in host.slots
-        where !connection.isHeld && !connection.unread.isEmpty {
+        where !connection.isHeld && !connection.isWaiting && !connection.unread.isEmpty {
             ranges.append(
                 (connection.name, ByteRange(offset: arena.count, count: connection.unread.count)))
             arena += connection.unread
@@ -111,26 +117,59 @@ struct SimulatedLane: ~Copyable {
         for slot in host.slots.indices where host.slots[slot] != nil {
             flush(host.slots[slot]!.name)
         }
+        if carrier.awaitingDrain.contains(where: { host[$0]?.outgoing.isEmpty ?? true }) {
+            comeAgain()
+        }
     }
 
     private mutating func read(
         _ range: ByteRange, of arena: UnsafeRawBufferPointer, from connection: ConnectionID
     ) {
         let outcome = desk.receive(
-            range, of: arena, from: connection, host: &host, doorkeeper: &doorkeeper,
-            notes: &notes)
+            range, of: arena, from: connection,
+            packetCountMaximum: surroundings.profile.packetsPerTurnMaximum, host: &host,
+            doorkeeper: &doorkeeper, notes: &notes)
         host[connection]?.unread.removeFirst(outcome.consumed)
+        if outcome.isCut { comeAgain() }
     }
 
     private mutating func enterCore(_ process: BrokerProcess, _ arena: UnsafeRawBufferPointer) {
         let moment = surroundings.moment
-        for event in desk.events {
-            noteEvent(event, arena)
-            process.broker.step(event, bytes: arena, at: moment, effects: &process.effects)
-        }
-        desk.events.removeAll(keepingCapacity: true)
+        for event in desk.events { noteEvent(event, arena) }
+        // Planted bugs add and take away events.
+        desk.spreadRuns(over: arena.count)
+        let start = process.broker.work + process.effects.work
+        let unsentMaximum = surroundings.profile.outgoingMaximum
+        let hasMore = schedule.enter(
+            &desk, turn: turnCount, bytes: arena, at: moment, &process.broker, &process.effects
+        ) { host[$0].map { $0.outgoing.count < unsentMaximum } ?? true }
+        let limits = surroundings.profile.limits
+        surroundings.ledger.entered(
+            cost: process.broker.work + process.effects.work - start,
+            costMaximum: limits.turnWorkMaximum * 5 / 4 + schedule.largestStep)
         process.broker.advance(to: moment, effects: &process.effects)
         process.effects.exchange(index, with: &effects)
+        schedule.takeChanges { connection, waits in
+            host[connection]?.isWaiting = waits
+            if !waits, host[connection] != nil { host.released.append(connection) }
+        }
+        // Time passes: it may be that another lane has to fetch what is left for it.
+        if hasMore { comeAgain(after: 1) }
+    }
+
+    /// The network has taken something: what waits for that goes on.
+    mutating func drained(_ connection: ConnectionID) {
+        flush(connection)
+        if !schedule.isEmpty || !carrier.awaitingDrain.isEmpty { comeAgain() }
+    }
+
+    /// Tells the core who has taken what was written.
+    private mutating func tellDrained() {
+        for connection in carrier.awaitingDrain {
+            guard host[connection].map({ $0.outgoing.isEmpty }) ?? true else { continue }
+            carrier.awaitingDrain.removeAll { $0 == connection }
+            desk.events.append(.outgoingDrained(connection))
+        }
     }
 
     private mutating func carryOut() {
@@ -155,10 +194,10 @@ struct SimulatedLane: ~Copyable {
     }
 
     /// Asks for another turn of this lane.
-    private mutating func comeAgain() {
+    private mutating func comeAgain(after milliseconds: UInt64 = 0) {
         guard !isTurnComing else { return }
         isTurnComing = true
-        surroundings.enter(.laneTurn(lane: Int(index), life: life), after: 0)
+        surroundings.enter(.laneTurn(lane: Int(index), life: life), after: milliseconds)
     }
 
     // MARK: - Sending

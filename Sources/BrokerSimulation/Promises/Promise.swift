@@ -49,6 +49,8 @@ public enum Promise: String, CaseIterable, Sendable {
     case nobodyIsAtFault = "nobody-is-at-fault"
     /// When the troubles are over everything comes to rest, with memory and store empty.
     case allComesToRest = "all-comes-to-rest"
+    /// No turn costs more than its budget and the one packet that passes it.
+    case turnsAreBounded = "turns-are-bounded"
 }
 
 /// A promise that was broken.

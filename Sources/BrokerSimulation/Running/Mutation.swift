@@ -83,6 +83,9 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// The mark of a possible duplicate is lost.
     case unmarkedDuplicate = "unmarked-duplicate"
 
+    /// A turn takes all events, whatever they cost.
+    case ignoredBudget = "ignored-budget"
+
     // On the wire.
     /// Now and then bytes are missing, and the connection stands.
     case lostBytes = "lost-bytes"

@@ -74,6 +74,8 @@ struct Profile {
     var paddingMaximum: Int
     /// Bytes on their way to a client before the broker has to keep the rest.
     var pipeCapacity: Int
+    /// Packets read from one connection in one turn.
+    let packetsPerTurnMaximum = 6
     /// Bytes kept for a client before transient messages are left out.
     var outgoingMaximum: Int
     /// Bytes kept for a client before its connection is given up: more than a whole inbox window,
@@ -118,6 +120,10 @@ struct Profile {
         limits.inboxWindowBytesMaximum = random.pick([300, 4_000, 262_144])
         limits.queueCountMaximum = UInt32(random.pick([3, 40, 10_000, 10_000]))
         limits.memoryQueueCountMaximum = random.pick([4, 1_000])
+        // Mostly so little that a burst does not pass in one turn.
+        limits.turnWorkMaximum = [12, 40, 65_536][Int(limits.sendWindowMaximum) % 3]
+        limits.replayStepsMaximum = 3
+        limits.shareWorkMaximum = max(1, limits.turnWorkMaximum / 8)
     }
 
     private mutating func drawClients(_ random: inout SimulationRandom, _ troubles: Troubles) {

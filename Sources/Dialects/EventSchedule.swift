@@ -1,0 +1,281 @@
+// Which events of a lane enter the core now, and which wait. What one connection asks for may cost
+// a thousand times what it took to send; so each has a share of a turn, and what is beyond it waits
+// in a copy of its own, in order, while others have theirs. Knows nothing of sockets: whoever drives
+// it stops reading from those who wait.
+
+import BrokerCore
+import Primitives
+
+/// Events that came from one burst of a connection.
+struct EventRun {
+    let owner: ConnectionID
+    /// Where they stand among those of the turn.
+    let events: Range<Int>
+    /// All bytes that they point at; empty where they point at none.
+    let bytes: ByteRange
+}
+
+/// Bounds of what is read and kept of those who ask for much.
+public enum ScheduleLimits {
+    /// Packets read from one connection in one turn: a burst of 64 KB with messages of 32 bytes.
+    /// An event takes some 200 bytes, so that a burst is at most 400 KB of them.
+    public static let packetsPerTurnMaximum = 2_048
+    /// The same while more than ``waitingBytesMaximum`` waits.
+    public static let packetsPerCrowdedTurnMaximum = 32
+    /// Memory of events that wait, beyond which little more is taken from anybody.
+    public static let waitingBytesMaximum = 8 << 20
+    /// Events gathered before the core is entered although the turn is not over: 3 MB of them.
+    public static let gatheredEventsMaximum = 16_384
+    /// What a login or a new credential counts for among packets: to verify a signature takes
+    /// 30 to 100 microseconds.
+    static let packetsPerCredential = 255
+    /// Unsent bytes of a connection beyond which what it asked for waits until it reads.
+    public static let unsentBytesMaximum = 256 << 10
+}
+
+/// The events that wait, by who sent them, and whose turn it is.
+public struct EventSchedule: ~Copyable {
+    /// A part of one burst.
+    private struct Piece {
+        var events: ContiguousArray<Event>
+        var next = 0
+        /// A copy of the burst's bytes, which began at `offset` of the buffer they came in.
+        let bytes: UnsafeMutableRawBufferPointer
+        let offset: Int
+
+        /// The bytes where the events' ranges expect them; only what was copied may be touched.
+        var buffer: UnsafeRawBufferPointer {
+            guard let base = bytes.baseAddress else { return UnsafeRawBufferPointer(bytes) }
+            return UnsafeRawBufferPointer(
+                start: UnsafeRawPointer(base) - offset, count: offset + bytes.count)
+        }
+
+        var byteCount: Int { bytes.count + events.count * MemoryLayout<Event>.stride }
+    }
+
+    /// What one turn may cost, and one connection's share of it before others have theirs.
+    private let turnMaximum: Int
+    private let shareMaximum: Int
+    private var turn: UInt64 = 0
+    private var spent = 0
+    private var pieces: [ConnectionID: [Piece]] = [:]
+    /// Those who wait and have had no share of late, each once, in the order in which they came.
+    private var newcomers = Ring<ConnectionID>()
+    /// Those who wait and have had one, each once, in the order of their next.
+    private var others = Ring<ConnectionID>()
+    /// The most that one packet has cost in the last call of
+    /// ``enter(_:turn:bytes:at:_:_:isReading:)``: by so much a turn may pass its budget.
+    public private(set) var largestStep = 0
+    /// Memory of what waits.
+    public private(set) var waitingByteCount = 0
+    /// Who has begun to wait since the last ``takeChanges(_:)``.
+    private var begun: [ConnectionID] = []
+    private var ended: [ConnectionID] = []
+
+    public init(limits: CoreLimits = CoreLimits()) {
+        turnMaximum = limits.turnWorkMaximum
+        shareMaximum = limits.shareWorkMaximum
+    }
+
+    deinit {
+        for list in pieces.values { for piece in list { piece.bytes.deallocate() } }
+    }
+
+    public var isEmpty: Bool { pieces.isEmpty }
+
+    /// Whether something of a connection's waits.
+    public func holds(_ connection: ConnectionID) -> Bool { pieces[connection] != nil }
+
+    /// How many packets to read from a connection.
+    public var packetCountMaximum: Int {
+        waitingByteCount > ScheduleLimits.waitingBytesMaximum
+            ? ScheduleLimits.packetsPerCrowdedTurnMaximum : ScheduleLimits.packetsPerTurnMaximum
+    }
+
+    /// Calls `body` with each connection that waits since the last call, or does not any more.
+    public mutating func takeChanges(_ body: (ConnectionID, _ waits: Bool) -> Void) {
+        for connection in begun { body(connection, true) }
+        for connection in ended { body(connection, false) }
+        begun.removeAll(keepingCapacity: true)
+        ended.removeAll(keepingCapacity: true)
+    }
+
+    // MARK: - Entering the core
+
+    /// Takes the desk's events and steps the core through as many as the turn has room for, and
+    /// through what has waited. True where something is left that could go on at once.
+    ///
+    /// - Parameters:
+    ///   - turn: tells turns apart: a turn may enter the core several times.
+    ///   - bytes: what the events' ranges point into.
+    ///   - isReading: whether a connection takes what it is sent; what it asks for waits otherwise.
+    public mutating func enter(
+        _ desk: inout PacketDesk, turn: UInt64, bytes: UnsafeRawBufferPointer, at moment: Moment,
+        _ broker: inout Broker, _ effects: inout Effects,
+        isReading: (ConnectionID) -> Bool
+    ) -> Bool {
+        if turn != self.turn {
+            self.turn = turn
+            spent = 0
+        }
+        largestStep = 0
+        // What other lanes have not fetched counts too, or a quick lane would drown a slow one.
+        let backlog = effects.work
+        if backlog > turnMaximum { spent = max(spent, backlog) }
+        enterNew(&desk, bytes, moment, &broker, &effects)
+        return enterWaiting(moment, &broker, &effects, isReading)
+    }
+
+    private mutating func enterNew(
+        _ desk: inout PacketDesk, _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
+        _ broker: inout Broker, _ effects: inout Effects
+    ) {
+        var index = 0
+        var runIndex = 0
+        while index < desk.events.count {
+            // What belongs to no run was added by the lane: it has no bytes.
+            let owner: ConnectionID
+            var range = ByteRange.empty
+            var end = index + 1
+            while runIndex < desk.runs.count, desk.runs[runIndex].events.upperBound <= index {
+                runIndex += 1
+            }
+            if runIndex < desk.runs.count, desk.runs[runIndex].events.contains(index) {
+                owner = desk.runs[runIndex].owner
+                range = desk.runs[runIndex].bytes
+                end = desk.runs[runIndex].events.upperBound
+            } else {
+                owner = desk.conversations.carrier(of: desk.events[index].connection)
+            }
+            let first = index
+            if pieces.isEmpty || pieces[owner] == nil {
+                index = step(desk.events, index..<end, bytes, moment, &broker, &effects)
+            }
+            if index < end {
+                wait(
+                    owner, desk.events[index..<end], range.bytes(in: bytes), range,
+                    hasHadShare: index > first)
+            }
+            index = end
+        }
+        desk.removeEvents()
+    }
+
+    /// Steps the core through events until a share is spent; the index of the first that is left.
+    @inline(__always)
+    private mutating func step(
+        _ events: borrowing ContiguousArray<Event>, _ range: Range<Int>,
+        _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
+        _ broker: inout Broker, _ effects: inout Effects
+    ) -> Int {
+        let start = broker.work + effects.work
+        let share = min(shareMaximum, turnMaximum - spent)
+        var index = range.lowerBound
+        var cost = 0
+        var packetStart = 0
+        var isWhole = true
+        while index < range.upperBound {
+            // The parts of one packet are not torn apart.
+            if isWhole {
+                if cost >= share { break }
+                packetStart = cost
+            }
+            isWhole = !events[index].isContinued
+            broker.step(events[index], bytes: bytes, at: moment, effects: &effects)
+            index += 1
+            cost = broker.work + effects.work - start
+            largestStep = max(largestStep, cost - packetStart)
+        }
+        spent += cost
+        return index
+    }
+
+    private mutating func wait(
+        _ owner: ConnectionID, _ events: ContiguousArray<Event>.SubSequence,
+        _ source: UnsafeRawBufferPointer, _ range: ByteRange, hasHadShare: Bool
+    ) {
+        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: source.count, alignment: 8)
+        copy.copyMemory(from: source)
+        let piece = Piece(
+            events: ContiguousArray(events), bytes: copy, offset: Int(range.offset))
+        waitingByteCount += piece.byteCount
+        if pieces[owner] == nil {
+            if hasHadShare { others.append(owner) } else { newcomers.append(owner) }
+            begun.append(owner)
+        }
+        pieces[owner, default: []].append(piece)
+    }
+
+    /// Gives each that waits a share in turn, until the turn's budget is spent. What waits gets a
+    /// quarter of it in any case.
+    private mutating func enterWaiting(
+        _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects,
+        _ isReading: (ConnectionID) -> Bool
+    ) -> Bool {
+        guard !pieces.isEmpty else { return false }
+        if effects.work <= turnMaximum { spent = min(spent, turnMaximum * 3 / 4) }
+        var skippedCount = 0
+        while skippedCount < newcomers.count + others.count {
+            if spent >= turnMaximum { return true }
+            let owner = newcomers.isEmpty ? others.removeFirst() : newcomers.removeFirst()
+            guard isReading(owner) else {
+                others.append(owner)
+                skippedCount += 1
+                continue
+            }
+            skippedCount = 0
+            if stepWaiting(owner, moment, &broker, &effects) {
+                others.append(owner)
+            } else {
+                pieces[owner] = nil
+                ended.append(owner)
+            }
+        }
+        return false
+    }
+
+    /// One share for one that waits. True where it still waits.
+    private mutating func stepWaiting(
+        _ owner: ConnectionID, _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects
+    ) -> Bool {
+        var list: [Piece] = []
+        swap(&list, &pieces[owner]!)
+        let piece = list[0]
+        let next = step(
+            piece.events, piece.next..<piece.events.count, piece.buffer, moment, &broker, &effects)
+        list[0].next = next
+        if next == piece.events.count {
+            waitingByteCount -= piece.byteCount
+            piece.bytes.deallocate()
+            list.removeFirst()
+        }
+        let waits = !list.isEmpty
+        swap(&list, &pieces[owner]!)
+        return waits
+    }
+}
+
+extension PacketDesk {
+    /// For a driver that has changed the events: each may point at any of so many bytes.
+    package mutating func spreadRuns(over byteCount: Int) {
+        runs.removeAllKeepingCapacity()
+        for index in events.indices {
+            let owner = conversations.carrier(of: events[index].connection)
+            if let last = runs.last, last.owner == owner {
+                runs[runs.count - 1] = EventRun(
+                    owner: owner, events: last.events.lowerBound..<index + 1, bytes: last.bytes)
+            } else {
+                runs.append(
+                    EventRun(
+                        owner: owner, events: index..<index + 1,
+                        bytes: ByteRange(offset: 0, count: byteCount)))
+            }
+        }
+    }
+
+    /// The events of the turn are done with.
+    public mutating func removeEvents() {
+        events.removeAllKeepingCapacity()
+        runs.removeAllKeepingCapacity()
+    }
+}
