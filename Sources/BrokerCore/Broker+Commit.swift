@@ -28,6 +28,7 @@ extension Broker {
         isCommitting = true
         batchSequence += 1
         gathering.reset(sequence: batchSequence)
+        takeTurnsLoading()
         writeMessages(to: &batch)
         writeEntries(to: &batch)
         for trim in committing.trims {

@@ -240,13 +240,40 @@ extension Broker {
             byteRoom > 0 || attachments[attachment].window.isEmpty
         else { return }
         attachments[attachment].isLoading = true
-        gathering.loads.append(
-            LoadRequest(
-                queue: sessions[session].inbox.queue,
-                afterNumber: attachments[attachment].loadedThrough,
-                countMaximum: min(room, CoreLimits.loadCountMaximum),
-                byteMaximum: min(max(byteRoom, 1), CoreLimits.loadBytesMaximum)))
-        gathering.loadOwners.append(attachments.handle(attachment))
+        waitingLoads.append(attachments.handle(attachment))
+        takeTurnsLoading()
+    }
+
+    /// Lets those that wait for a load have it with the gathering batch, in their order, until the
+    /// batch has as much as it may: a fleet that wakes at once would have all of it in memory, and
+    /// hold up whoever logs in meanwhile.
+    mutating func takeTurnsLoading() {
+        while !waitingLoads.isEmpty, gathering.loadCount < CoreLimits.loadsCountMaximum,
+            gathering.loadByteCount < CoreLimits.loadsBytesMaximum
+        {
+            let owner = waitingLoads.removeFirst()
+            // An attachment that has ended needs nothing any more.
+            if attachments.contains(owner) { load(owner) }
+        }
+    }
+
+    private mutating func load(_ owner: Handle) {
+        let attachment = owner.index
+        let inbox = sessions[attachments[attachment].session].inbox
+        let room = attachments[attachment].windowCapacity - attachments[attachment].window.count
+        let byteRoom =
+            limits.inboxWindowBytesMaximum - attachments[attachment].windowByteCount
+        let request = LoadRequest(
+            queue: inbox.queue, afterNumber: attachments[attachment].loadedThrough,
+            countMaximum: min(max(room, 1), CoreLimits.loadCountMaximum),
+            byteMaximum: min(max(byteRoom, 1), CoreLimits.loadBytesMaximum))
+        gathering.loads.append(request)
+        gathering.loadOwners.append(owner)
+        let count = min(request.countMaximum, Int(attachments[attachment].backlogCount))
+        gathering.loadCount += count
+        // As far as one can know what they are: as large as what waits is on average.
+        let average = Int(inbox.byteCount / UInt64(max(inbox.count, 1)))
+        gathering.loadByteCount += min(request.byteMaximum, count * average)
     }
 
     // MARK: - Acknowledgement

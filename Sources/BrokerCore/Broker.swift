@@ -108,6 +108,8 @@ public struct Broker: ~Copyable, Sendable {
     /// What events have cost so far beside the effects they had, in the unit of
     /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
     public internal(set) var work = 0
+    /// Attachments that wait for more of their queues, in order.
+    var waitingLoads = Ring<Handle>()
     /// What connected sessions are sent of retained messages.
     var replays = Slab<RetainedReplay>()
 

@@ -62,6 +62,9 @@ struct GatheringBatch: ~Copyable {
     var deletedQueues: [QueueID] = []
     var records: [RecordChange] = []
     var loads: [LoadRequest] = []
+    /// Entries and bytes that the loads bring, at most and as far as that is known.
+    var loadCount = 0
+    var loadByteCount = 0
     /// Deliveries without a number that wait for this batch.
     var lateDeliveries: [(message: UInt32, to: Subscriber, isRetained: Bool)] = []
     /// Repeats of sends whose rows are in this batch, by their numbers.
@@ -117,6 +120,8 @@ struct GatheringBatch: ~Copyable {
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
         loads.removeAllKeepingCapacity()
+        loadCount = 0
+        loadByteCount = 0
         lateDeliveries.removeAllKeepingCapacity()
         repeats.removeAllKeepingCapacity()
         handovers.removeAllKeepingCapacity()

@@ -165,6 +165,10 @@ public struct CoreLimits: Sendable {
     static let replayBytesMaximum = 16_384
     /// Effects whose memory a lane keeps when it is emptied: what a turn's budget fills, 3 MB.
     static let laneEffectsMaximum = 40_960
+    /// Entries and bytes that all loads of one batch bring: some 30 ms of the store's, and 6 ms of
+    /// the core's when they come.
+    static let loadsCountMaximum = 16_384
+    static let loadsBytesMaximum = 4 << 20
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

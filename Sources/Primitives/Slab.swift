@@ -2,7 +2,7 @@
 // was removed is recognised, even when its place has been taken by another object.
 
 /// Names one object of a ``Slab``: its place and how often that place has been used.
-public struct Handle: Hashable, Sendable {
+public struct Handle: Hashable, Sendable, BitwiseCopyable {
     public var index: UInt32
     public var generation: UInt32
 
