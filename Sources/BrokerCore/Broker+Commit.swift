@@ -292,9 +292,9 @@ extension Broker {
         countOut(tally)
         switch owner(of: tally.queue) {
         case .session(let session)?:
-            sessions[session].inbox.droppedCount += UInt32(tally.count)
+            sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
         case .mailbox(let user)?:
-            mailboxes[users[user].mailbox].droppedCount += UInt32(tally.count)
+            mailboxes[users[user].mailbox].droppedCount += UInt32(clamping: tally.count)
         case .inherited, nil: break
         }
         var pending = pendingTrims[tally.queue.raw]!

@@ -183,6 +183,6 @@ extension QueueDescription {
     fileprivate init(_ inbox: Inbox) {
         self.init(
             count: UInt64(inbox.count), byteCount: inbox.byteCount,
-            droppedCount: UInt64(inbox.droppedCount), nextNumber: inbox.nextNumber)
+            droppedCount: UInt64(inbox.droppedCount.value), nextNumber: inbox.nextNumber)
     }
 }

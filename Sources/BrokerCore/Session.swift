@@ -17,7 +17,7 @@ struct Inbox {
     /// Entries waiting, in memory and on disk.
     private(set) var count: UInt32 = 0
     /// Messages that the queue's policy dropped since the broker started.
-    var droppedCount: UInt32 = 0
+    var droppedCount = SaturatingCount()
 
     init(queue: QueueID) { self.queue = queue }
 
