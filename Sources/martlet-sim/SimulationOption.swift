@@ -8,6 +8,7 @@ enum SimulationOption: String, OptionRules {
     case seeds
     case steps
     case without
+    case with
     case mutation
     case mutations
     case verbose
@@ -16,7 +17,7 @@ enum SimulationOption: String, OptionRules {
     var shape: OptionShape {
         switch self {
         case .seed, .seeds, .steps, .mutation: .value
-        case .without: .repeated
+        case .without, .with: .repeated
         case .mutations, .verbose, .help: .flag
         }
     }
@@ -35,6 +36,8 @@ enum SimulationOption: String, OptionRules {
           --steps=N          length of each run in steps (default: 2000)
           --without=TROUBLE  leave out a kind of trouble; may be repeated:
                              \(Troubles.names.map(\.name).joined(separator: ", "))
+          --with=TROUBLE     add a kind that is not there by itself; may be repeated:
+                             \(Troubles.namesOfOthers)
           --mutation=NAME    plant a bug, which must be found
           --mutations        list the bugs that can be planted
           --verbose          print all that happens; the first seed only
@@ -57,6 +60,12 @@ enum SimulationOption: String, OptionRules {
                 throw UsageError("--without knows no trouble named \"\(name)\"")
             }
             options.troubles.remove(trouble.trouble)
+        }
+        for name in parsed.all(.with) {
+            guard let trouble = Troubles.names.first(where: { $0.name == name }) else {
+                throw UsageError("--with knows no trouble named \"\(name)\"")
+            }
+            options.troubles.insert(trouble.trouble)
         }
         if let name = parsed[.mutation] {
             guard let mutation = Mutation(rawValue: name) else {

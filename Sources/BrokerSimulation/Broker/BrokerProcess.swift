@@ -58,19 +58,31 @@ final class BrokerProcess {
                 identifier: Array(Profile.token(user).utf8), digest: SimulatedDoorkeeper.digest,
                 app: Array(Profile.app.utf8), user: Array(Profile.userName(user).utf8),
                 device: nil, expiresUnixSeconds: .max,
-                rights: isGateway ? BrokerProcess.gatewayRights : nil)
+                rights: isGateway ? BrokerProcess.gatewayRights : rights(ofUser: user))
             precondition(broker.addToken(token), "a token that is there already")
         }
         storeGathered(in: store)
     }
 
-    private static let gatewayRights = {
+    private static let gatewayRights = compiled(
+        Rights.everything.texts + [Array("attach:*".utf8)])
+
+    private func rights(ofUser user: Int) -> Rights? {
+        surroundings.profile.restrictions[user].map { restriction in
+            var texts = restriction.texts
+            if surroundings.has(.wideSending) { texts += ["send:*", "publish:#", "broadcast"] }
+            if surroundings.has(.wideSubscribing) { texts.append("subscribe:#") }
+            return BrokerProcess.compiled(texts.map { Array($0.utf8) })
+        }
+    }
+
+    private static func compiled(_ texts: [[UInt8]]) -> Rights {
         do throws(RightsError) {
-            return try Rights(Rights.everything.texts + [Array("attach:*".utf8)])
+            return try Rights(texts)
         } catch {
             preconditionFailure("rights that are none: \(error)")
         }
-    }()
+    }
 
     /// Stores what is gathered, batch by batch, as a process does that is being stopped.
     func storeGathered(in store: FaultyStore) {

@@ -82,6 +82,7 @@ final class FaultyStore {
         measureGrowth(batch)
         store.carryOut(batch, into: &result)
         isToldFull = result.isFull
+        if surroundings.has(.unheededFull), result.refusal == nil { result.isFull = false }
         tamper(&result)
         surroundings.history.note(
             .broker,
@@ -163,6 +164,12 @@ final class FaultyStore {
         case .forgottenOutbox: batch.sendRecords = []
         case .forgottenIdentifier: batch.sendRecords.removeAll(where: isPacket)
         case .forgottenReception: batch.states = []
+        case .keptIdentifier:
+            batch.sendRecords.removeAll { isPacket($0) && $0.value == nil }
+            batch.records.removeAll { isPacket($0) && $0.value == nil }
+        case .lostTransfer:
+            batch.deletedQueues += batch.transfers.map(\.source)
+            batch.transfers = []
         case .forgottenRetained:
             batch.records.removeAll { $0.table == .retained && $0.value != nil }
         case .keptRetained: batch.records.removeAll { $0.table == .retained && $0.value == nil }

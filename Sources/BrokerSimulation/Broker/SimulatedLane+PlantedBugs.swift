@@ -149,6 +149,13 @@ extension SimulatedLane {
                 block[2] &= ~MessageMarks.possibleDuplicate.rawValue
             }
         case .rememberedRefusal: rememberRefusals()
+        case .repeatedResult:
+            for case .reportResult(let result) in effects.effects.elements
+            where result.number > 0
+                && surroundings.misbehaves(.repeatedResult, perTenThousand: 200)
+            {
+                effects.effects.append(.reportResult(result))
+            }
         case .kickLosesMail:
             for case .deliver(let delivery) in effects.effects.elements where delivery.number > 0 {
                 planted.delivered[delivery.connection] = delivery.number

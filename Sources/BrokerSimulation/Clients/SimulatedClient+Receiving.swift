@@ -59,7 +59,11 @@ extension SimulatedClient {
             guard let result = try? MRT.SendResult(flags: frame.flags, body: body),
                 result.number > 0
             else { return }
-            if !answered.insert(result.number).inserted {
+            let message = messages[result.number]
+            let isFromHere = message.map { ledger.sends[$0].issuedAt >= linkOpenedAt } ?? false
+            if !answered.contains(result.number) {
+                if isFromHere { answered.insert(result.number) }
+            } else {
                 ledger.accuse(
                     .everySendIsAnswered, "send #\(result.number) is answered twice",
                     message: messages[result.number], client: index)
@@ -169,12 +173,14 @@ extension SimulatedClient {
         }
         switch request {
         case .subscription(let filter, let grade, let isSubscribing):
-            if response.reason == .quotaExceeded {
-                // The store has no room for another subscription.
+            let mayHave = ledger.maySubscribe(index, to: .topics(filter))
+            if response.reason == .quotaExceeded || response.reason == .notAuthorized && !mayHave {
+                // The store has no room for another subscription, or no right allows it.
                 wishes[filter] = nil
             } else if response.reason.isFailure {
                 checkRefusal(response.reason)
             } else if isSubscribing {
+                ledger.checkSubscribed(index, to: .topics(filter))
                 ledger.subscribed(session, filter: .topics(filter), grade: grade)
             }
         case .groupCreation(let askedAt):

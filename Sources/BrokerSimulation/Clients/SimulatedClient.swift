@@ -41,8 +41,10 @@ final class SimulatedClient: NetworkedClient {
     /// Numbered deliveries that came and were not acknowledged.
     var unacknowledged: [UInt64] = []
     var lastSeenNumber: UInt64 = 0
-    /// Numbers of sends that were answered on this connection.
+    /// Numbers of sends that were made and answered on this connection. What was sent before may be
+    /// answered once by itself and once because it came again.
     var answered: Set<UInt64> = []
+    private(set) var linkOpenedAt = Instant.never
 
     private let identity: UnsafeMutableRawBufferPointer
     private let receiveMemory: UnsafeMutableRawBufferPointer
@@ -74,7 +76,7 @@ final class SimulatedClient: NetworkedClient {
         self.surroundings = surroundings
         self.network = network
         habits = surroundings.profile.clients[index]
-        let device = "device\(habits.device)"
+        let device = surroundings.profile.deviceName(of: habits)
         // A gateway vouches for the user.
         let credential =
             habits.gateways.isEmpty ? Profile.token(habits.user) : Profile.userName(habits.user)
@@ -262,6 +264,7 @@ final class SimulatedClient: NetworkedClient {
     func openLink() {
         precondition(link == nil, "a second connection of one client")
         forgetLink()
+        linkOpenedAt = surroundings.now
         if habits.gateways.isEmpty {
             link = network.open(client: index)
             return

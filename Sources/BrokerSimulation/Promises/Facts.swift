@@ -36,6 +36,8 @@ enum FilterName: Hashable {
     case everybody
     /// Index of a group that the user is in (MQTT).
     case group(Int)
+    /// The broker's own topics (MQTT).
+    case system
 }
 
 /// One send, from the application's call to its result.

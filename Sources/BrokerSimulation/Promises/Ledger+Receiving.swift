@@ -59,6 +59,7 @@ extension Ledger {
             "client \(client) has it, #\(received.number)\(received.isMarked ? ", marked" : "")")
         if sends[message].isWill { willReceived(message, client: client) }
         checkAddress(received, message, session, client)
+        checkRights(message, session: session, client: client)
         checkRepeat(message, client)
         checkCount(received, message, session, client, boot)
         checkOrder(received, message, session, client)

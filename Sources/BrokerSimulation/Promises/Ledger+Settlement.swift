@@ -80,7 +80,8 @@ extension Ledger {
         else { return false }
         switch send.receivers {
         case .users(let users, _):
-            return users.contains(devices[session.device].user)
+            let user = devices[session.device].user
+            return users.contains(user) && !isForbidden(send, to: user)
                 && (!isMQTT(index) || holds(.mail, session, send, outcome))
         case .everybody:
             if isMQTT(index), !holds(.everybody, session, send, outcome) { return false }
@@ -127,7 +128,7 @@ extension Ledger {
     private func hasPlainMail(_ user: Int) -> Bool {
         let clients = profile.clients.filter { $0.user == user }
         if clients.count == 1 { return !clients[0].startsClean }
-        return !profile.hasSmallQueues
+        return profile.siblings != nil && !profile.hasSmallQueues
             && clients.allSatisfy { $0.mqtt == nil && !$0.isRival && !$0.startsClean }
     }
 }

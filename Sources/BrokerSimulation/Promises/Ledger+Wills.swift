@@ -62,6 +62,8 @@ extension Ledger {
             // Kept as little as the one before it is certain to be.
             return
         }
+        // The one before it stays.
+        if reason == .notAuthorized, isForbidden(sends[message]) { return }
         guard !reason.isFailure, let device = wills[message]?.device else {
             accuse(.everySendIsAnswered, "a will is refused: \(reason.name)", client: client)
             return

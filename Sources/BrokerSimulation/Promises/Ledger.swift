@@ -186,7 +186,7 @@ final class Ledger {
             case .sent: true
             case .noMatchingSubscribers: send.receivers.kind != .unicast
             case .topicNameInvalid: !unknown.isEmpty || isOutside(message)
-            case .notAuthorized: isOutside(message)
+            case .notAuthorized: isOutside(message) || isForbidden(send)
             case .quotaExceeded: true
             default: false
             }
@@ -197,9 +197,20 @@ final class Ledger {
         }
         guard outcome.reason == .sent else { return }
         checkMembership(message)
+        if case .users(let users, isList: true) = send.receivers,
+            users.contains(where: { !isForbidden(send, to: $0) })
+        {
+            // Those whom it may not send to are refused one by one.
+        } else if isForbidden(send) {
+            accuse(
+                .rightsAreKept, "accepted, as no right allows", message: message,
+                client: send.client)
+        }
         let isNamed = refused.count == outcome.refusedCount
         for index in unknown
-        where isNamed && !refused.contains(where: { $0 == (index, .topicNameInvalid) }) {
+        where isNamed && !isForbidden(send, to: profile.userCount)
+            && !refused.contains(where: { $0 == (index, .topicNameInvalid) })
+        {
             accuse(
                 .everySendIsAnswered, "sent to receiver \(index) of the list, whom nobody knows",
                 message: message, client: send.client)

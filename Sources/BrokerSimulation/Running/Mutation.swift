@@ -3,6 +3,15 @@
 
 /// A bug that is put into a run on purpose. The names are those of the command line.
 public enum Mutation: String, CaseIterable, Sendable {
+    /// What a run needs for this one to show.
+    public var troubles: Troubles {
+        switch self {
+        case .wideSending, .wideSubscribing: .all.union(.rights)
+        case .unheededFull: .all.union(.rows)
+        default: .all
+        }
+    }
+
     /// Not a bug of the broker's: the book of promises loses a line, and every run has to fail.
     case canary
 
@@ -123,6 +132,20 @@ public enum Mutation: String, CaseIterable, Sendable {
     case leaverLosesShare = "leaver-loses-share"
     /// A client processes a message of QoS 2 before it has written its identifier down.
     case lateIdentifier = "late-identifier"
+
+    // In what clients may do, and in what only some runs have.
+    /// Restricted users may send to everybody, against the word of their tokens.
+    case wideSending = "wide-sending"
+    /// They may subscribe to everything.
+    case wideSubscribing = "wide-subscribing"
+    /// Now and then a result leaves twice.
+    case repeatedResult = "repeated-result"
+    /// Identifiers of QoS 2 stay in the store when they are released.
+    case keptIdentifier = "kept-identifier"
+    /// A store that is full does not say so before it has refused something.
+    case unheededFull = "unheeded-full"
+    /// What moves from one queue into another is lost.
+    case lostTransfer = "lost-transfer"
 
     // In what gateways carry.
     /// Now and then a packet leaves on another channel of its gateway.

@@ -1,6 +1,7 @@
 // What only some runs have: clients that use message ids again, leave shares, change long rows.
 // Drawn apart from the rest of the profile, so that a run without it is what it would be with it.
 
+import BrokerCore
 import Primitives
 import WireFormat
 
@@ -12,6 +13,8 @@ enum Habit: CaseIterable {
     case changesRows
     /// A member of a share leaves it, comes back, or hangs up with what it was given.
     case changesShare
+    /// A client that may not do everything tries to read the broker's own topics.
+    case readsSystem
     /// Devices of one user go away in turn, until their sessions have expired one after the other.
     case goesAway
 
@@ -20,6 +23,7 @@ enum Habit: CaseIterable {
         case .repeatsIdentifier: .repeats
         case .changesRows: .rows
         case .changesShare: .leavers
+        case .readsSystem: .rights
         case .goesAway: .siblings
         }
     }
@@ -77,9 +81,20 @@ extension Profile {
 
     /// Devices of MQTT users that share a filter and whose sessions end with their connections.
     private mutating func drawLeavers(_ random: inout SimulationRandom) {
-        guard let known = clients.last(where: { $0.mqtt != nil && $0.mqtt?.isLate == false }) else {
-            return
-        }
+        guard
+            let anchor = clients.firstIndex(where: {
+                $0.mqtt?.isLate == false && $0.sessionExpirySeconds > 0
+            })
+        else { return }
+        // It stays: whatever the others leave has somebody to go to.
+        shareAnchor = anchor
+        clients[anchor].mqtt!.sharedFilter = sharedFilter
+        clients[anchor].mqtt!.keepsRecord = true
+        clients[anchor].sessionExpirySeconds = .max
+        clients[anchor].startsClean = false
+        limits.queueCountMaximum = CoreLimits().queueCountMaximum
+        limits.sessionExpirySecondsDefault = 604_800
+        let known = clients[anchor]
         for _ in 0..<random.number(in: 1...2) {
             var habits = drawMQTTHabits(&random, user: known.user, isFirst: false)
             habits.sessionExpirySeconds = random.pick([0, 0, 20])
@@ -91,10 +106,11 @@ extension Profile {
             clients.append(habits)
             deviceCount += 1
         }
-        for client in clients.indices where clients[client].mqtt?.isLate == false {
-            if random.happens(perTenThousand: 6_000) {
-                clients[client].mqtt!.sharedFilter = sharedFilter
-            }
+        for client in clients.indices
+        where clients[client].mqtt?.isLate == false && client != anchor {
+            clients[client].mqtt!.sharedFilter = sharedFilter
+            clients[client].inboxWindow = 64
+            clients[client].acknowledgementDelayMilliseconds = random.pick([50, 1_000, 5_000])
         }
     }
 }

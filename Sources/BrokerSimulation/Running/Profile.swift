@@ -47,6 +47,10 @@ struct Profile {
     /// What some clients of this run do beside what all do, and every how many milliseconds.
     var habits: [Habit] = []
     var habitInterval: UInt64 = 0
+    /// The client that shares a filter from beginning to end, where others leave it.
+    var shareAnchor: Int?
+    /// Rights of users who may not do everything.
+    var restrictions: [Int: Restriction] = [:]
     /// The user whose devices go away in turn, where there is one.
     var siblings: Int?
 
@@ -109,6 +113,7 @@ struct Profile {
         drawClients(&random, options.troubles)
         if options.troubles.contains(.mqtt) { drawMQTT(seed: options.seed) }
         if options.troubles.contains(.gateways) { drawGateways(seed: options.seed) }
+        if options.troubles.contains(.rights) { drawRestricted(seed: options.seed) }
         drawHabits(options)
         drawTroubles(&random, options.troubles)
         drawHabitTroubles(options.troubles)
@@ -143,7 +148,7 @@ struct Profile {
     }
 
     /// Every user has a first device with a session that lasts, so that all mail has an end.
-    private func drawHabits(
+    func drawHabits(
         _ random: inout SimulationRandom, user: Int, isFirst: Bool
     ) -> ClientHabits {
         let expiries: [UInt32] = isFirst ? [20, 300, .max, .max] : [0, 20, 300, .max]

@@ -18,6 +18,11 @@ extension Simulation {
         case .changesRows: changeRows()
         case .changesShare: changeShare()
         case .goesAway: goAway()
+        case .readsSystem:
+            guard surroundings.habitRandom.happens(perTenThousand: 500) else { return }
+            let reader = pickMQTT { surroundings.profile.restrictions[$0.habits.user] != nil }
+            reader?.want(.system, .durable)
+            reader?.runOn()
         }
     }
 
@@ -76,10 +81,15 @@ extension Simulation {
 
     private func changeShare() {
         let filter = FilterName.share(surroundings.profile.sharedFilter)
-        guard let client = pickMQTT(where: { !$0.mqtt.isLate }) else { return }
-        switch surroundings.habitRandom.below(8) {
+        let anchor = surroundings.profile.shareAnchor
+        guard let client = pickMQTT(where: { !$0.mqtt.isLate && $0.index != anchor }) else {
+            return
+        }
+        switch surroundings.habitRandom.below(16) {
         case 0: client.wantNoMore(filter)
-        case 1, 2: client.want(filter, surroundings.habitRandom.pick([.durable, .once]))
+        case 1, 2:
+            guard client.wishes[filter] == nil else { return }
+            client.want(filter, surroundings.habitRandom.pick([.durable, .once]))
         case 3: client.hangUp()
         default:
             let topic = surroundings.habitRandom.pick(topicsOfShare)

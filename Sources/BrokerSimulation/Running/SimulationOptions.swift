@@ -27,8 +27,10 @@ public struct SimulationOptions: Hashable, Sendable {
     /// The command that repeats this run.
     public var command: String {
         var words = ["martlet-sim", "--seed", "\(seed)", "--steps", "\(stepMaximum)"]
-        for trouble in Troubles.names where !troubles.contains(trouble.trouble) {
-            words += ["--without", trouble.name]
+        for trouble in Troubles.names {
+            let isUsual = Troubles.all.contains(trouble.trouble)
+            let isThere = troubles.contains(trouble.trouble)
+            if isUsual != isThere { words += [isThere ? "--with" : "--without", trouble.name] }
         }
         if let mutation { words += ["--mutation", mutation.rawValue] }
         return words.joined(separator: " ")
@@ -77,10 +79,13 @@ public struct Troubles: OptionSet, Hashable, Sendable {
     /// A user with two devices that go away in turn, for longer than their sessions last.
     public static let siblings = Troubles(rawValue: 1 << 16)
 
+    /// What a run has where nobody says otherwise.
     public static let all: Troubles = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
-        .clockSteps, .mqtt, .gateways,
+        .clockSteps, .mqtt, .gateways, .repeats,
     ]
+    /// With those that the core does not withstand yet.
+    public static let everything = all.union([.rights, .leavers, .rows, .siblings])
 
     /// The names on the command line.
     public static let names: [(name: String, trouble: Troubles)] = [
@@ -90,4 +95,9 @@ public struct Troubles: OptionSet, Hashable, Sendable {
         ("mqtt", .mqtt), ("gateways", .gateways), ("rights", .rights), ("repeats", .repeats),
         ("leavers", .leavers), ("rows", .rows), ("siblings", .siblings),
     ]
+
+    /// The names of those that no run has by itself.
+    public static var namesOfOthers: String {
+        names.filter { !all.contains($0.trouble) }.map(\.name).joined(separator: ", ")
+    }
 }

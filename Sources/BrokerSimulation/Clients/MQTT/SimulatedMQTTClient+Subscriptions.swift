@@ -89,6 +89,7 @@ extension SimulatedMQTTClient {
         }
         if code == grade.rawValue {
             confirmed.insert(request.filter)
+            ledger.checkSubscribed(index, to: request.filter)
             ledger.subscribed(
                 session, filter: request.filter, grade: grade, askedAt: request.askedAt,
                 fullTimesBefore: request.fullTimesBefore)
@@ -106,7 +107,8 @@ extension SimulatedMQTTClient {
     private func refused(_ filter: FilterName, _ code: UInt8) {
         let isPlausible =
             code == 0x80 || code == ReasonCode.quotaExceeded.rawValue
-            || code == ReasonCode.notAuthorized.rawValue && filter.isGroup
+            || code == ReasonCode.notAuthorized.rawValue
+                && (filter.isGroup || !ledger.maySubscribe(index, to: filter))
         if !isPlausible {
             ledger.accuse(
                 .everySendIsAnswered, "a subscription was refused: \(code)", client: index)
@@ -125,6 +127,7 @@ extension SimulatedMQTTClient {
         case .mail: Array("$u/\(Profile.userName(habits.user))".utf8)
         case .everybody: Array("$b".utf8)
         case .group(let group): Array("$g/".utf8) + ledger.groups[group].name
+        case .system: Array("$SYS/#".utf8)
         }
     }
 }

@@ -282,7 +282,8 @@ final class SimulatedMQTTClient: NetworkedClient {
         packet.isCleanStart =
             asksForCleanStart || version < .v5 && habits.sessionExpirySeconds == 0
         packet.keepAliveSeconds = habits.keepAliveSeconds
-        packet.clientIdentifier = source.append("device\(habits.device)".utf8)
+        packet.clientIdentifier = source.append(
+            surroundings.profile.deviceName(of: habits).utf8)
         packet.userName = source.append("name".utf8)
         packet.password = source.append(Profile.token(habits.user).utf8)
         packet.sessionExpirySeconds = habits.sessionExpirySeconds
@@ -298,6 +299,10 @@ final class SimulatedMQTTClient: NetworkedClient {
                 topic: source.append(publish.topic, of: bytes),
                 payload: source.append(publish.payload, of: bytes), qos: publish.qos)
             will.delaySeconds = delay
+            if version == .v5 {
+                will.properties = MQTT.PropertySection(
+                    carried: source.append(publish.properties.range, of: bytes))
+            }
             packet.will = will
             self.will = message
         }
@@ -309,8 +314,9 @@ final class SimulatedMQTTClient: NetworkedClient {
             surroundings.useRandom.happens(perTenThousand: 6_000)
         else { return nil }
         let user = surroundings.useRandom.below(surroundings.profile.userCount)
+        let isRestricted = surroundings.profile.restrictions[habits.user] != nil
         let receivers = surroundings.useRandom.pick([
-            Receivers.users([user], isList: false), .everybody,
+            Receivers.users([user], isList: isRestricted), .everybody,
             .topic(surroundings.useRandom.below(Profile.topics.count)),
         ])
         return Order(
