@@ -64,7 +64,7 @@ import Testing
     }
 
     private static func stops(in code: String) -> Int {
-        code.matches(of: /\b(?:precondition|preconditionFailure|fatalError)\(/).count
+        code.matches(of: /(?:precondition|preconditionFailure|fatalError)\(/).count
             + code.matches(of: /[A-Za-z0-9_\)\]]!(?!=)/).count
     }
 
@@ -73,6 +73,6 @@ import Testing
             \b(?:UInt8|UInt16|UInt32|Int8|Int16|Int32)\(
             (?!truncatingIfNeeded|clamping|exactly|rawValue|ascii|bitPattern)
             (?!littleEndian|bigEndian)
-        /#
+        /#.wordBoundaryKind(.simple)
     }
 }
