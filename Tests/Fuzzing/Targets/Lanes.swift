@@ -430,6 +430,7 @@ final class FuzzedLane {
     func turn(isWoken: Bool) {
         tellClosed()
         for slot in 0..<FuzzedLoop.peerCount { read(slot) }
+        for connection in loop.takeDrained() { handler.outgoingDrained(connection, in: &loop) }
         for (deadline, connection) in loop.takeDue() {
             handler.deadlineReached(deadline, connection, in: &loop)
         }

@@ -20,7 +20,10 @@ struct FuzzedPeer {
     /// Shown, and not consumed.
     var kept: [UInt8] = []
     var keptAwaited = 0
-    var isPaused = false
+    var pauses: ReadPause = []
+    var isPaused: Bool { !pauses.isEmpty }
+    /// It reads again, and the lane has not been told.
+    var hasDrained = false
     var packetMaximum = FuzzedLoop.firstPacketMaximum
     /// Bytes of the largest packet that it said it takes; 0 for any.
     var takesMaximum = 0
@@ -49,6 +52,7 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     let lane: UInt8
     var now: Instant
     var nextWake = Instant.never
+    private(set) var turn: UInt64 = 0
     private(set) var peers: [FuzzedPeer?]
     private var generations: [UInt32]
     private let arenaMemory: UnsafeMutableRawBufferPointer
@@ -102,7 +106,19 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     /// Stops or begins to take what it is sent.
     mutating func setReading(_ isReading: Bool, of slot: Int) {
         peers[slot]?.isReading = isReading
-        if isReading { peers[slot]?.waitingCount = 0 }
+        guard isReading, let peer = peers[slot], peer.waitingCount > 0 else { return }
+        peers[slot]!.waitingCount = 0
+        peers[slot]!.hasDrained = true
+    }
+
+    /// The connections that read again since the last time.
+    mutating func takeDrained() -> [ConnectionID] {
+        var drained: [ConnectionID] = []
+        for slot in peers.indices where peers[slot]?.hasDrained == true {
+            peers[slot]!.hasDrained = false
+            if peers[slot]!.phase == .open { drained.append(peers[slot]!.connection) }
+        }
+        return drained
     }
 
     mutating func lose(_ slot: Int) { finishClose(slot, .networkFailure) }
@@ -187,6 +203,7 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     /// The end of a turn: what was appended has left, the arena is free.
     mutating func flush() {
         arenaUsed = 0
+        turn += 1
         for slot in peers.indices {
             guard let peer = peers[slot] else { continue }
             if peer.isReading { peers[slot]!.waitingCount = 0 }
@@ -221,15 +238,23 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
         return slot
     }
 
-    mutating func pauseReading(_ connection: ConnectionID) {
+    mutating func pauseReading(_ connection: ConnectionID, for reason: ReadPause) {
         guard let slot = slot(of: connection) else { return }
-        peers[slot]!.isPaused = true
+        peers[slot]!.pauses.insert(reason)
     }
 
-    mutating func resumeReading(_ connection: ConnectionID) {
-        guard let slot = slot(of: connection) else { return }
-        peers[slot]!.isPaused = false
+    mutating func resumeReading(_ connection: ConnectionID, from reason: ReadPause) {
+        guard let slot = slot(of: connection), peers[slot]!.pauses.contains(reason) else { return }
+        peers[slot]!.pauses.remove(reason)
         peers[slot]!.keptAwaited = 0
+    }
+
+    func isSendBlocked(_ connection: ConnectionID) -> Bool {
+        slot(of: connection).map { !peers[$0]!.isReading && peers[$0]!.waitingCount > 0 } ?? false
+    }
+
+    func outgoingByteCount(of connection: ConnectionID) -> Int {
+        slot(of: connection).map { peers[$0]!.waitingCount } ?? 0
     }
 
     mutating func close(_ connection: ConnectionID, afterFlush: Bool) {
@@ -306,8 +331,10 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
         peers[slot]!.packetMaximum = Self.packetMaximum
         peers[slot]!.deadline = silenceMilliseconds > 0 ? .keepAlive : nil
         peers[slot]!.keepAliveMilliseconds = silenceMilliseconds
-        resumeReading(connection)
+        resumeReading(connection, from: .login)
     }
 
-    mutating func holdConnection(_ connection: ConnectionID) { pauseReading(connection) }
+    mutating func holdConnection(_ connection: ConnectionID) {
+        pauseReading(connection, for: .login)
+    }
 }
