@@ -20,7 +20,8 @@ struct FuzzedPeer {
     /// Shown, and not consumed.
     var kept: [UInt8] = []
     var keptAwaited = 0
-    var isPaused = false
+    var pauses: ReadPause = []
+    var isPaused: Bool { !pauses.isEmpty }
     var packetMaximum = FuzzedLoop.firstPacketMaximum
     /// Bytes of the largest packet that it said it takes; 0 for any.
     var takesMaximum = 0
@@ -47,6 +48,8 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     private static let authenticationMilliseconds: UInt64 = 15_000
 
     let lane: UInt8
+    /// Each moment is one turn.
+    var turn: UInt64 { now.milliseconds }
     var now: Instant
     var nextWake = Instant.never
     private(set) var peers: [FuzzedPeer?]
@@ -221,15 +224,23 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
         return slot
     }
 
-    mutating func pauseReading(_ connection: ConnectionID) {
+    mutating func pauseReading(_ connection: ConnectionID, for reason: ReadPause) {
         guard let slot = slot(of: connection) else { return }
-        peers[slot]!.isPaused = true
+        peers[slot]!.pauses.formUnion(reason)
     }
 
-    mutating func resumeReading(_ connection: ConnectionID) {
+    mutating func resumeReading(_ connection: ConnectionID, from reason: ReadPause) {
         guard let slot = slot(of: connection) else { return }
-        peers[slot]!.isPaused = false
+        peers[slot]!.pauses.subtract(reason)
         peers[slot]!.keptAwaited = 0
+    }
+
+    func isSendBlocked(_ connection: ConnectionID) -> Bool {
+        slot(of: connection).map { !peers[$0]!.isReading } ?? false
+    }
+
+    func outgoingByteCount(of connection: ConnectionID) -> Int {
+        slot(of: connection).map { peers[$0]!.waitingCount } ?? 0
     }
 
     mutating func close(_ connection: ConnectionID, afterFlush: Bool) {
@@ -306,8 +317,10 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
         peers[slot]!.packetMaximum = Self.packetMaximum
         peers[slot]!.deadline = silenceMilliseconds > 0 ? .keepAlive : nil
         peers[slot]!.keepAliveMilliseconds = silenceMilliseconds
-        resumeReading(connection)
+        resumeReading(connection, from: .login)
     }
 
-    mutating func holdConnection(_ connection: ConnectionID) { pauseReading(connection) }
+    mutating func holdConnection(_ connection: ConnectionID) {
+        pauseReading(connection, for: .login)
+    }
 }
