@@ -54,15 +54,20 @@ extension Broker {
         }
     }
 
-    /// Publications that may be unanswered at a time [MQTT-3.3.4-7]. A 3.1.1 client cannot be told:
-    /// its identifiers are the limit.
+    /// Publications that may be unanswered, or received in QoS 2 and not released, at a time
+    /// [MQTT-3.3.4-7]. A 3.1.1 client cannot be told.
     private func publicationMaximum(of sender: UInt32) -> Int {
-        sessions[sender].dialect == .mqtt5 ? Int(limits.sendWindowMaximum) : Int(UInt16.max)
+        sessions[sender].dialect == .mqtt5
+            ? Int(limits.sendWindowMaximum) : limits.unreleasedMaximum
     }
 
     /// Place of a QoS 2 publication that has not been released.
-    private func outboxPosition(ofPacket identifier: UInt16, _ sender: UInt32) -> Int? {
-        sessions[sender].outbox.firstIndex {
+    private mutating func outboxPosition(
+        ofPacket identifier: UInt16, _ sender: UInt32
+    ) -> Int? {
+        // It is looked for, and passed over by answers, entry by entry.
+        work += sessions[sender].outbox.count / CoreLimits.looksPerWork
+        return sessions[sender].outbox.firstIndex {
             $0.packetIdentifier == identifier && $0.grade == .once
         }
     }

@@ -20,6 +20,10 @@ public struct CoreLimits: Sendable {
     /// Sends of one session whose results have not been seen: what the broker remembers to
     /// recognise resends.
     public var sendWindowMaximum: UInt16 = 64
+    /// Publications of one 3.1.1 session that are not answered, or received in QoS 2 and not
+    /// released; such a client cannot be told a window. Each is 80 bytes and is looked at for each
+    /// later one; clients in the field have at most some hundred under way.
+    public var unreleasedMaximum = 4_096
     /// Messages that wait for one session; the price of a forgotten device in disk space.
     public var queueCountMaximum: UInt32 = 10_000
     /// Bytes that wait for one session.

@@ -108,6 +108,40 @@ import Testing
         #expect(world.lines() == ["ann/phone: response 1, success"])
     }
 
+    /// Lets the client read until it is sent nothing more; how many deliveries it got in each piece.
+    private func readAll() -> [Int] {
+        var pieces: [Int] = []
+        while true {
+            let lines = world.lines(of: "ann/phone")
+            pieces.append(lines.count { $0.contains("retained") })
+            guard lines.last == "tell when it has read" else { return pieces }
+            world.step(.outgoingDrained(world.connections["ann/phone"]!))
+        }
+    }
+
+    @Test func `is one of many that are sent as fast as their client reads`() {
+        let text = String(repeating: "x", count: 1_000)
+        for number in 1...40 {
+            world.publish("bob/pc", "r/\(number)", text, grade: .transient, isRetained: true)
+        }
+        world.settle()
+        _ = world.lines()
+        world.subscribeMQTT("ann/phone", "r/#", grade: .transient)
+        let pieces = readAll()
+        #expect(pieces.reduce(0, +) == 40)
+        #expect(pieces.allSatisfy { $0 <= 17 })
+        #expect(world.broker.replays.count == 0)
+
+        // However often a filter is repeated meanwhile, it waits once.
+        let filters = Array(repeating: "r/#", count: 200)
+        for filter in filters { world.subscribeMQTT("ann/phone", filter, grade: .transient) }
+        #expect(readAll().reduce(0, +) == 80)
+        // Who leaves in the middle leaves nothing behind.
+        world.subscribeMQTT("ann/phone", "r/#", grade: .transient)
+        world.step(.connectionClosed(world.connections["ann/phone"]!, .lost))
+        #expect(world.broker.replays.count == 0)
+    }
+
     @Test func `is found by exactly the filters that match its topic`() {
         var tree = RetainedTree()
         let topics = ["a", "a/b", "a/b/c", "/", "$x/y", "a//c"]
