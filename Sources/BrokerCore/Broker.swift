@@ -95,8 +95,6 @@ public struct Broker: ~Copyable, Sendable {
     var isHousekeepingDue = false
     /// What is read back before the first event; nil afterwards.
     var restoration: Restoration? = Restoration()
-    /// Whether the store is a backup that was put back: what senders sent since is not in it.
-    var isRestoredBackup = false
 
     // Memory that is used again and again within one event.
     var matchedAudiences: ContiguousArray<UInt32> = []
