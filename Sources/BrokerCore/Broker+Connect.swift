@@ -331,6 +331,7 @@ extension Broker {
             sessions[session].reservationRequested = inbox.nextNumber - 1
             sessions[session].decisiveBatch = gathering.sequence
             reserveNumbers(session)
+            if sessions[session].hearsMail { noteListener(session) }
             markDirty(session, .session, isUrgent: true)
         }
         return session

@@ -40,6 +40,8 @@ extension Broker: StoreVisitor {
         case .mailbox(let user)?:
             mailboxes[users[user].mailbox].restore(
                 outline.tally, lastNumber: outline.lastNumber)
+        case .leftover(let leftover)?:
+            leftovers[leftover].count = outline.tally.count
         case .inherited, nil:
             // A queue without an owner: its deletion was under way. Finish it.
             gathering.deletedQueues.append(queue)
@@ -73,6 +75,9 @@ extension Broker: StoreVisitor {
             resumeExpiry(session, moment)
         }
         for user in 0..<users.endIndex where users.contains(user) { updateWaiting(of: user) }
+        for index in 0..<leftovers.endIndex where leftovers.contains(index) {
+            loadLeftover(index)
+        }
         scheduleRestoredWills(connected: restored.connectedSessions, moment)
         scheduleHousekeeping(moment)
     }
@@ -130,6 +135,8 @@ extension Broker: StoreVisitor {
             try restoreWill(key, value)
         case .retained:
             try restoreRetained(key, value)
+        case .leftovers:
+            try restoreLeftover(key, value)
         }
     }
 

@@ -40,12 +40,19 @@ struct Inbox {
         self.byteCount = self.count == 0 ? 0 : self.byteCount - byteCount
     }
 
-    /// Counts in all entries of a queue that is moved behind this one.
-    mutating func append(_ other: Inbox) {
+    /// Counts in all entries of a queue that is moved behind this one, and leaves numbers for those
+    /// that are on their way into that.
+    mutating func append(_ other: Inbox, expecting expectedCount: UInt64) {
         count += other.count
         byteCount += other.byteCount
-        nextNumber += UInt64(other.count)
+        nextNumber += UInt64(other.count) + expectedCount
         droppedCount += other.droppedCount
+    }
+
+    /// Counts in entries that have their numbers.
+    mutating func countIn(_ tally: QueueTally) {
+        count += UInt32(tally.count)
+        byteCount += tally.byteCount
     }
 
     /// Takes over what the store says is in the queue.
@@ -119,6 +126,9 @@ struct Session: ~Copyable {
     let identifier: UInt64
     let device: Name
     var epoch: UInt64
+    /// The first stored message that its user was sent while it was listening: it was given that and
+    /// all that follow. 0 where it has heard all there is.
+    var hearsSince: UInt64 = 0
     /// The batch that made or changed the session, or its will: no client is told of it before.
     var decisiveBatch: UInt64 = 0
     var expiryToken = TimerWheel.Token.none
@@ -126,9 +136,6 @@ struct Session: ~Copyable {
     var disconnected = Instant.never
     /// The next session of the same user; `Slab.none` for the last.
     var nextOfUser = Slab<Session>.none
-    /// The first stored message that its user was sent while it was listening: it was given that and
-    /// all that follow. 0 where it has heard all there is.
-    var hearsSince: UInt64 = 0
     /// The first of its subscriptions, which are chained; `Slab.none` without any.
     var firstSubscription = Slab<Subscription>.none
     /// Subscriptions that the client asked for.
