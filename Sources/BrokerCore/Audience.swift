@@ -50,6 +50,11 @@ struct Audience {
     var turn: UInt32 = 0
     /// The filter, as clients wrote it, that leads here; empty for an address.
     let filter: [UInt8]
+    /// Of a shared subscription: what its entries are known by; otherwise 0.
+    let share: UInt16
 
-    init(filter: [UInt8] = []) { self.filter = filter }
+    init(filter: [UInt8] = []) {
+        self.filter = filter
+        share = filter.withUnsafeBytes { SharedFilter($0)?.share ?? 0 }
+    }
 }

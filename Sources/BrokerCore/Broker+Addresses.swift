@@ -132,7 +132,10 @@ extension Broker {
         guard filter.withUnsafeBytes({ ReservedTopic($0) == .address }) else { return }
         if filter.withUnsafeBytes({ name(of: .user, in: $0) != nil }) {
             sessions[session].hearsMail = isHeard
-            if isHeard && sessions[session].isPersistent { inherit(session) }
+            if isHeard && sessions[session].isPersistent {
+                noteListener(session)
+                inherit(session)
+            }
         }
         updateWaiting(of: sessions[session].user)
     }
@@ -149,7 +152,7 @@ extension Broker {
         // What the store still has to say of the old queue is about this session.
         queueOwners[mailbox.queue.raw] = .inherited(by: sessions.handle(session))
         gathering.inheritedQueues.append(mailbox.queue)
-        sessions[session].inbox.append(mailbox)
+        sessions[session].inbox.append(mailbox, expecting: expectedCount(of: mailbox.queue))
         let attachment = sessions[session].attachment
         if attachment != Slab<Attachment>.none {
             attachments[attachment].backlogCount += mailbox.count

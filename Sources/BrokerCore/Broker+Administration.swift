@@ -110,6 +110,9 @@ extension Broker {
             queuedMessages += UInt64(mailboxes[index].count)
             queuedBytes += mailboxes[index].byteCount
         }
+        for index in 0..<leftovers.endIndex where leftovers.contains(index) {
+            queuedMessages += leftovers[index].count
+        }
         var sharedSubscriptions = 0
         var retainedBytes = 0
         for app in 0..<apps.endIndex where apps.contains(app) {

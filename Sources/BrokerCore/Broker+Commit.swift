@@ -22,6 +22,7 @@ extension Broker {
         batch.removeAll()
         batch.sequence = gathering.sequence
         batch.moment = moment
+        settleListeners()
         writeDirtySessions()
         gathering.records.append(contentsOf: gathering.lazyRecords)
         swap(&gathering, &committing)
@@ -38,10 +39,11 @@ extension Broker {
                     count: trim.amount.count, byteCount: trim.amount.byteCount))
         }
         // Nothing reads these again on this side: the arrays change places, with their memory.
+        batch.moves = committing.moves
         swap(&batch.acknowledgements, &committing.acknowledgements)
         swap(&batch.removals, &committing.removals)
         swap(&batch.states, &committing.states)
-        swap(&batch.transfers, &committing.transfers)
+        batch.transfers = committing.transfers
         swap(&batch.deletedQueues, &committing.deletedQueues)
         swap(&batch.records, &committing.records)
         swap(&batch.loads, &committing.loads)
@@ -76,6 +78,8 @@ extension Broker {
         }
         confirm(moment, &effects)
         countOut(result)
+        settleMoves(result)
+        settleTransfers(result)
         for queue in committing.inheritedQueues { queueOwners[queue.raw] = nil }
         if result.isUnfinished { gathering.isUrgent = true }
         takeLoads(result, moment, &effects)
@@ -211,9 +215,14 @@ extension Broker {
                     session: session.index, count: 1, byteCount: UInt64(entry.byteCount))
             }
             refuseReceiver(of: entry.message)
-        case nil:
-            // Its session has ended meanwhile: there is no receiver to be refused.
-            messages[entry.message].unsettled -= 1
+        case .leftover?, nil:
+            // Its session has ended meanwhile. What somebody else would have got is refused, of the
+            // rest there is no receiver.
+            if entry.state.options.contains(.shared) || !entry.state.options.contains(.ownOnly) {
+                refuseReceiver(of: entry.message)
+            } else {
+                messages[entry.message].unsettled -= 1
+            }
         }
     }
 
@@ -295,7 +304,7 @@ extension Broker {
             sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
         case .mailbox(let user)?:
             mailboxes[users[user].mailbox].droppedCount += UInt32(clamping: tally.count)
-        case .inherited, nil: break
+        case .inherited, .leftover, nil: break
         }
         var pending = pendingTrims[tally.queue.raw]!
         pending.amount.count -= amount.count
@@ -309,7 +318,7 @@ extension Broker {
         switch owner(of: queue) {
         case .session(let session)?: frontier(of: session)
         case .mailbox(let user)?: mailboxes[users[user].mailbox].acknowledgedThrough
-        case .inherited, nil: 0
+        case .inherited, .leftover, nil: 0
         }
     }
 
@@ -320,11 +329,15 @@ extension Broker {
             result.loads.count == committing.loadOwners.count, "one answer for each load")
         result.blocks.withUnsafeBytes { blocks in
             for index in 0..<result.loads.count {
-                // An answer for a connection that is gone: its successor asks for itself.
-                let owner = committing.loadOwners[index]
-                guard attachments.contains(owner) else { continue }
-                takeLoad(result.loads[index], owner.index, blocks)
-                pump(attachments[owner.index].session, moment, &effects)
+                switch committing.loadOwners[index] {
+                case .attachment(let owner):
+                    // An answer for a connection that is gone: its successor asks for itself.
+                    guard attachments.contains(owner) else { continue }
+                    takeLoad(result.loads[index], owner.index, blocks)
+                    pump(attachments[owner.index].session, moment, &effects)
+                case .leftover(let owner):
+                    handOn(result.loads[index], of: owner.index, blocks, moment, &effects)
+                }
             }
         }
     }
@@ -347,7 +360,7 @@ extension Broker {
     }
 
     /// The message of a loaded entry, shared with other sessions that hold it in memory.
-    private mutating func residentMessage(
+    mutating func residentMessage(
         _ entry: LoadedEntry, _ bytes: UnsafeRawBufferPointer
     ) -> UInt32 {
         if let message = residentMessages[entry.message.raw] { return message }

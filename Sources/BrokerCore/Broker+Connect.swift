@@ -280,13 +280,18 @@ extension Broker {
             sessions[session].doubtfulThrough = position.highestUsed
             // Records of grade *once* survive the broker, but neither their session nor a sender
             // with another numbering.
-            if isNew || hadOther || !isFirst || isRestoredBackup {
+            if isNew || hadOther || !isFirst || sessions[session].isFromBackup {
                 forget(session, through: position.highestUsed)
             } else if !isContinued {
                 forget(session, through: 0)
             }
         }
         sessions[session].hasConnectedSinceStart = true
+        if sessions[session].isFromBackup {
+            // With the number up to which its sends are forgotten, or not at all.
+            sessions[session].isFromBackup = false
+            markDirty(session, .session, isUrgent: true)
+        }
         _ = forgetResults(session, completeThrough(session, position.resultsSeen))
     }
 
@@ -326,6 +331,7 @@ extension Broker {
             sessions[session].reservationRequested = inbox.nextNumber - 1
             sessions[session].decisiveBatch = gathering.sequence
             reserveNumbers(session)
+            if sessions[session].hearsMail { noteListener(session) }
             markDirty(session, .session, isUrgent: true)
         }
         return session

@@ -240,7 +240,7 @@ extension Broker {
             byteRoom > 0 || attachments[attachment].window.isEmpty
         else { return }
         attachments[attachment].isLoading = true
-        waitingLoads.append(attachments.handle(attachment))
+        waitingLoads.append(.attachment(attachments.handle(attachment)))
         takeTurnsLoading()
     }
 
@@ -251,9 +251,11 @@ extension Broker {
         while !waitingLoads.isEmpty, gathering.loadCount < CoreLimits.loadsCountMaximum,
             gathering.loadByteCount < CoreLimits.loadsBytesMaximum
         {
-            let owner = waitingLoads.removeFirst()
+            switch waitingLoads.removeFirst() {
             // An attachment that has ended needs nothing any more.
-            if attachments.contains(owner) { load(owner) }
+            case .attachment(let owner): if attachments.contains(owner) { load(owner) }
+            case .leftover(let owner): load(leftover: owner)
+            }
         }
     }
 
@@ -268,7 +270,7 @@ extension Broker {
             countMaximum: min(max(room, 1), CoreLimits.loadCountMaximum),
             byteMaximum: min(max(byteRoom, 1), CoreLimits.loadBytesMaximum))
         gathering.loads.append(request)
-        gathering.loadOwners.append(owner)
+        gathering.loadOwners.append(.attachment(owner))
         let count = min(request.countMaximum, Int(attachments[attachment].backlogCount))
         gathering.loadCount += count
         // As far as one can know what they are: as large as what waits is on average.
@@ -387,6 +389,9 @@ extension Broker {
             guard sessions.contains(session) else { break }
             countOutBacklog(
                 session: session.index, count: tally.count, byteCount: tally.byteCount)
+        case .leftover(let leftover)?:
+            leftovers[leftover].count -= tally.count
+            queuedCount -= tally.count
         case nil:
             break
         }

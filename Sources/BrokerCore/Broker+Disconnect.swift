@@ -197,13 +197,7 @@ extension Broker {
             deleteSends(of: session)
             let inbox = sessions[session].inbox
             sessionQueues.remove(session, hash: sessionQueues.hash(inbox.queue.raw))
-            if returnsMail && heardMail && inbox.count > 0 && !hasPersistentListener(user) {
-                giveMailbox(inbox, to: user)
-            } else {
-                counters.discarded += UInt64(inbox.count)
-                queuedCount -= UInt64(inbox.count)
-                gathering.deletedQueues.append(inbox.queue)
-            }
+            leave(inbox, of: user, isMail: returnsMail && heardMail)
         }
         // A will outlives its session by no moment; what it says is no longer for the session.
         fireWill(of: session, moment, &effects)

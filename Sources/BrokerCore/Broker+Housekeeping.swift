@@ -8,6 +8,7 @@ extension Broker {
     mutating func scheduleHousekeeping(_ moment: Moment) {
         guard !isHousekeepingDue,
             queuedCount > 0 || isStoreFull || gathering.hasLazyRows || hasAppsOverQuota
+                || leftovers.count > 0
         else { return }
         isHousekeepingDue = true
         _ = deadlines.insert(
@@ -30,6 +31,10 @@ extension Broker {
                 max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum)
         }
         checkAppQuotas()
+        for index in 0..<leftovers.endIndex where leftovers.contains(index) {
+            // Whose queues were full may have room.
+            if !leftovers[index].isUnderWay { loadLeftover(index) }
+        }
         scheduleHousekeeping(moment)
     }
 
@@ -66,7 +71,10 @@ extension Broker {
         if entries.isEmpty { return }
         // What left a window while the store was looking is counted out already, and is still in
         // the store until the next batch.
-        let leaving = Set(gathering.removals)
+        var leaving = Set(gathering.removals)
+        for move in gathering.moves {
+            leaving.insert(EntryRemoval(queue: move.queue, number: move.number))
+        }
         for entry in entries
         where !leaving.contains(EntryRemoval(queue: entry.queue, number: entry.number)) {
             switch owner(of: entry.queue) {
@@ -77,7 +85,7 @@ extension Broker {
                 let mailbox = users[user].mailbox
                 guard entry.number > mailboxes[mailbox].acknowledgedThrough else { continue }
                 countOut(mailbox: mailbox, count: 1, byteCount: UInt64(entry.byteCount))
-            case .inherited, nil:
+            case .inherited, .leftover, nil:
                 // A queue on the move: the next sweep finds it where it has come to.
                 continue
             }

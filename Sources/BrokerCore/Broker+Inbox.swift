@@ -25,7 +25,10 @@ extension Broker {
             }
             var state = subscriber.state(
                 grade: min(messages[message].grade, subscriber.grade), isRetained: isRetained)
-            if subscriber.options.contains(.chosen) { state.options.insert(.shared) }
+            if subscriber.options.contains(.chosen) {
+                state.options.insert(.shared)
+                state.share = audiences[subscriptions[subscriber.subscription].audience].share
+            }
             enqueue(message, session: subscriber.session, state, &tally, moment, &effects)
         }
     }
@@ -98,21 +101,31 @@ extension Broker {
             }
         }
         tally.taken += 1
+        var state = state
+        if MessageBlock(messages[message].block).kind.isOwnOnly { state.options.insert(.ownOnly) }
         let number = sessions[session].inbox.add(byteCount: byteCount)
         queuedCount += 1
         reserveNumbers(session)
-        let place = addPendingEntry(
+        let batchEntry = addPendingEntry(
             message, queue: sessions[session].inbox.queue, number, byteCount, state)
+        place(
+            WindowEntry(
+                number: number, message: message, batchEntry: batchEntry, byteCount: byteCount,
+                state: state), in: session, moment, &effects)
+    }
+
+    /// Puts the newest entry of a session's queue into its window, if it is there and has room.
+    @inline(__always)
+    mutating func place(
+        _ entry: WindowEntry, in session: UInt32, _ moment: Moment, _ effects: inout Effects
+    ) {
         let attachment = sessions[session].attachment
         guard attachment != Slab<Attachment>.none else { return }
         if attachments[attachment].takesNext(
-            byteCount: Int(byteCount), windowBytesMaximum: limits.inboxWindowBytesMaximum)
+            byteCount: Int(entry.byteCount), windowBytesMaximum: limits.inboxWindowBytesMaximum)
         {
-            attachments[attachment].append(
-                WindowEntry(
-                    number: number, message: message, batchEntry: place, byteCount: byteCount,
-                    state: state))
-            messages[message].references += 1
+            attachments[attachment].append(entry)
+            messages[entry.message].references += 1
         } else {
             attachments[attachment].backlogCount += 1
         }
@@ -199,6 +212,17 @@ extension Broker {
         /// The message is not queued, as the operator wants it; the sender is not told.
         case dropped
         case refused
+    }
+
+    /// Whether a session can take one more message, by its limits alone.
+    func hasRoom(_ session: UInt32, for byteCount: UInt32) -> Bool {
+        guard !sessions[session].isPersistent else {
+            return hasRoom(sessions[session].inbox, for: byteCount)
+        }
+        let attachment = sessions[session].attachment
+        return attachment != Slab<Attachment>.none
+            && attachments[attachment].window.count < limits.memoryQueueCountMaximum
+            && sessions[session].inbox.byteCount + UInt64(byteCount) <= limits.queueBytesMaximum
     }
 
     @inline(__always)

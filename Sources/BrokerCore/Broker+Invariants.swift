@@ -237,6 +237,10 @@ extension Broker {
             waiting += UInt64(mailboxes[users[user].mailbox].count)
             owners += 1
         }
+        for leftover in 0..<leftovers.endIndex where leftovers.contains(leftover) {
+            waiting += leftovers[leftover].count
+            owners += 1
+        }
         owners += gathering.inheritedQueues.count + committing.inheritedQueues.count
         precondition(
             owners == queueOwners.count + sessionQueues.count, "a queue has one owner")

@@ -33,7 +33,8 @@ extension Broker {
 
     private func sessionRow(_ session: UInt32) -> RecordChange {
         let user = sessions[session].user
-        var row = RecordWriter(version: 1)
+        let isShort = !sessions[session].isFromBackup && sessions[session].hearsSince == 0
+        var row = RecordWriter(version: isShort ? 1 : 2)
         row.write(apps[users[user].app].name)
         row.write(Array(users[user].name))
         row.write(Array(sessions[session].device))
@@ -44,14 +45,34 @@ extension Broker {
         row.write(sessions[session].expirySeconds)
         row.write(sessions[session].disconnected.milliseconds)
         row.write(sessions[session].sentThrough)
+        if !isShort {
+            row.write(UInt8(sessions[session].isFromBackup ? 1 : 0))
+            row.write(sessions[session].hearsSince)
+        }
         return RecordChange(
             table: .sessions, key: RecordKey.number(sessions[session].identifier), value: row.bytes)
     }
 
-    /// What must be known of a sender's accepted sends after a crash: those of grade *once*. All of
-    /// them are committed, or become so with this row.
+    /// Keeps the results of durable sends too, which a crash forgets: the broker is about to stop
+    /// and takes nothing in any more. A sender that did not see one sends again after the restart,
+    /// and is told it.
+    public mutating func prepareToStop() {
+        for session in 0..<sessions.endIndex
+        where sessions.contains(session) && !sessions[session].dialect.isMQTT {
+            var isNews = false
+            for position in sessions[session].outbox.indices
+            where sessions[session].outbox[position].isComplete {
+                isNews = isNews || !sessions[session].outbox[position].isStored
+                sessions[session].outbox[position].isStored = true
+            }
+            if isNews { markDirty(session, .outbox, isUrgent: true) }
+        }
+    }
+
+    /// What must be known of a sender's accepted sends after a crash: those of grade *once*, and
+    /// what an earlier stop wrote. All of them are committed, or become so with this row.
     private func outboxRow(_ session: UInt32) -> RecordChange {
-        let kept = sessions[session].outbox.filter { $0.grade == .once }
+        let kept = sessions[session].outbox.filter { $0.isStored }
         var row = RecordWriter(version: 2)
         row.write(sessions[session].outboxEpoch)
         row.write(sessions[session].resultsSeenThrough)

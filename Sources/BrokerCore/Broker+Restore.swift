@@ -8,6 +8,8 @@ struct Restoration {
     /// Sessions and groups by their durable names, which other rows point at.
     var sessions: [UInt64: UInt32] = [:]
     var groups: [UInt64: UInt32] = [:]
+    /// Sessions that were connected when the broker ended.
+    var connectedSessions: Set<UInt32> = []
     /// The store that the rows were written for; nil in a new one.
     var identity: StoreIdentity?
     /// The first row that made no sense.
@@ -38,6 +40,8 @@ extension Broker: StoreVisitor {
         case .mailbox(let user)?:
             mailboxes[users[user].mailbox].restore(
                 outline.tally, lastNumber: outline.lastNumber)
+        case .leftover(let leftover)?:
+            leftovers[leftover].count = outline.tally.count
         case .inherited, nil:
             // A queue without an owner: its deletion was under way. Finish it.
             gathering.deletedQueues.append(queue)
@@ -64,19 +68,25 @@ extension Broker: StoreVisitor {
         for tally in state.damaged { counters.damagedEntries += tally.count }
         if restored.identity != state.identity {
             gathering.records.append(Records.identity(state.identity))
-            isRestoredBackup = restored.identity != nil
         }
+        let isBackup = restored.identity != nil && restored.identity != state.identity
         for session in 0..<sessions.endIndex where sessions.contains(session) {
-            if isRestoredBackup { renewEpoch(session, seed: newEpochSeed) }
+            if isBackup { takeForBackup(session, seed: newEpochSeed) }
             resumeExpiry(session, moment)
         }
         for user in 0..<users.endIndex where users.contains(user) { updateWaiting(of: user) }
-        scheduleRestoredWills(moment)
+        for index in 0..<leftovers.endIndex where leftovers.contains(index) {
+            loadLeftover(index)
+        }
+        scheduleRestoredWills(connected: restored.connectedSessions, moment)
         scheduleHousekeeping(moment)
     }
 
-    /// An epoch is never 0.
-    private mutating func renewEpoch(_ session: UInt32, seed: UInt64) {
+    /// The store is a backup that was put back: what was received and sent since is not in it. The
+    /// receiver finds another epoch at once. The sender has to be met once, and until then that it
+    /// is still to come stands in the session's row. An epoch is never 0.
+    private mutating func takeForBackup(_ session: UInt32, seed: UInt64) {
+        sessions[session].isFromBackup = !sessions[session].dialect.isMQTT
         let identifier = sessions[session].identifier
         sessions[session].epoch = max(mixed(seed &+ identifier &* 0x9E37_79B9_7F4A_7C15), 1)
         markDirty(session, .session, isUrgent: true)
@@ -125,6 +135,8 @@ extension Broker: StoreVisitor {
             try restoreWill(key, value)
         case .retained:
             try restoreRetained(key, value)
+        case .leftovers:
+            try restoreLeftover(key, value)
         }
     }
 
@@ -154,7 +166,9 @@ extension Broker: StoreVisitor {
     }
 
     private mutating func restoreSession(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        var row = try RecordReader(value, version: 1, table: .sessions, key: key)
+        // Rows of version 1 say nothing of backups, nor since when the user's messages are heard.
+        let version: UInt8 = value.first == 1 ? 1 : 2
+        var row = try RecordReader(value, version: version, table: .sessions, key: key)
         let appName = try row.readString()
         let userName = try row.readString()
         guard key.count == 8, let app = app(named: appName),
@@ -177,10 +191,15 @@ extension Broker: StoreVisitor {
         sessions[session].disconnected = Instant(milliseconds: try row.read(UInt64.self))
         // Of one that was connected nobody knows what it was sent last.
         let sentThrough = try row.read(UInt64.self)
-        sessions[session].sentThrough =
-            sessions[session].disconnected == .never ? reserved : sentThrough
+        let wasConnected = sessions[session].disconnected == .never
+        if wasConnected { restoration!.connectedSessions.insert(session) }
+        sessions[session].sentThrough = wasConnected ? reserved : sentThrough
         sessions[session].reservationRequested = reserved
         sessions[session].reservedThrough = reserved
+        if version > 1 {
+            sessions[session].isFromBackup = try row.read(UInt8.self) == 1
+            sessions[session].hearsSince = try row.readCounter()
+        }
         restoration!.sessions[identifier] = session
     }
 

@@ -126,7 +126,7 @@ extension Broker {
         for entry in sessions[sender].outbox {
             guard entry.number <= throughNumber else { break }
             guard entry.isComplete else { return false }
-            hadStored = hadStored || entry.grade == .once
+            hadStored = hadStored || entry.isStored
             seen += 1
         }
         sessions[sender].outbox.removeFirst(seen)

@@ -14,6 +14,8 @@ struct ShareSet {
 /// A filter of a shared subscription, taken apart.
 struct SharedFilter {
     let pattern: UnsafeRawBufferPointer
+    /// The name, scattered (FNV-1a, folded), never 0: entries carry it, also over a restart.
+    let share: UInt16
 
     private static let prefix: StaticString = "$share/"
 
@@ -28,6 +30,11 @@ struct SharedFilter {
         while end < filter.count, filter[end] != UInt8(ascii: "/") { end += 1 }
         guard end + 1 < filter.count else { return nil }
         pattern = UnsafeRawBufferPointer(rebasing: filter[(end + 1)...])
+        var hash: UInt32 = 2_166_136_261
+        for byte in filter[prefix.utf8CodeUnitCount..<end] {
+            hash = (hash ^ UInt32(byte)) &* 16_777_619
+        }
+        share = max(UInt16(truncatingIfNeeded: hash ^ hash >> 16), 1)
     }
 }
 
@@ -85,9 +92,7 @@ extension Broker {
 
     /// The next subscriber in turn: one that is there and has room in its window, otherwise one
     /// that is there, otherwise one that will come back.
-    private mutating func choose(
-        from audience: UInt32, grade: Grade, excluding excluded: UInt32 = Slab<Session>.none
-    ) -> Subscriber? {
+    private mutating func choose(from audience: UInt32, grade: Grade) -> Subscriber? {
         let count = audiences[audience].subscribers.count
         let start = Int(audiences[audience].turn) % count
         var second: Int?
@@ -95,7 +100,6 @@ extension Broker {
         for step in 0..<count {
             let position = (start + step) % count
             let subscriber = audiences[audience].subscribers[position]
-            if subscriber.session == excluded { continue }
             if subscriber.connection == .none {
                 if grade != .transient && subscriber.grade != .transient {
                     third = third ?? position
@@ -116,41 +120,59 @@ extension Broker {
     // MARK: - Hand-over
 
     /// A session loses its connection: what it has not acknowledged of its shares in QoS 1 goes to
-    /// others who are there; where the session ends, to those who will come back too. What has not
-    /// been committed goes when it is, so that the promise to its sender holds all the time.
+    /// others. What is stored moves within the store, to a session that is stored and there, and
+    /// stays where there is none; what is on its way there goes when it is. Where a stored session
+    /// ends, the end of its queue sees to it (Broker+Leftovers.swift).
     mutating func handOverShares(
         of session: UInt32, endsSession: Bool, _ moment: Moment, _ effects: inout Effects
     ) {
         guard sessions[session].dialect.isMQTT,
-            apps[users[sessions[session].user].app].shareCount > 0
+            apps[users[sessions[session].user].app].shareCount > 0,
+            !(endsSession && sessions[session].isPersistent)
         else { return }
         let attachment = sessions[session].attachment
         var position = 0
         while position < attachments[attachment].window.count {
             let entry = attachments[attachment].window[position]
-            position += 1
             guard entry.state.grade == .durable, entry.state.options.contains(.shared),
-                !entry.isUnstored, !messages[entry.message].isWithdrawn
-            else { continue }
-            if messages[entry.message].batch != 0 && !endsSession {
-                messages[entry.message].references += 1
-                let handover = (session: sessions.handle(session), entry: entry)
-                if messages[entry.message].batch == gathering.sequence {
-                    gathering.handovers.append(handover)
-                } else {
-                    committing.handovers.append(handover)
-                }
+                !entry.isUnstored, !messages[entry.message].isWithdrawn,
+                handOver(entry, of: session, moment, &effects)
+            else {
+                position += 1
                 continue
             }
-            let isTaken = handOver(
-                entry, of: session, needsConnection: !endsSession, moment, &effects)
-            // A session that ends takes the rest of its queue with it.
-            if endsSession || !isTaken { continue }
-            position -= 1
             _ = attachments[attachment].remove(at: position)
-            giveUp(entry, of: session)
+            countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
             release(entry.message)
         }
+    }
+
+    /// Puts one entry of a window into the queue of another session; false where it stays.
+    private mutating func handOver(
+        _ entry: WindowEntry, of session: UInt32, _ moment: Moment, _ effects: inout Effects
+    ) -> Bool {
+        guard sessions[session].isPersistent else {
+            return copy(entry, of: session, moment, &effects)
+        }
+        let batch = messages[entry.message].batch
+        if batch != 0 && batch != gathering.sequence {
+            // It is just being stored.
+            messages[entry.message].references += 1
+            committing.handovers.append((session: sessions.handle(session), entry: entry))
+            return false
+        }
+        guard
+            case .found(let other) = successor(
+                for: entry.state, of: entry.message,
+                app: users[sessions[session].user].app, excluding: session, entry.byteCount,
+                reaching: .storedAndThere)
+        else { return false }
+        if batch == 0 {
+            move(entry, from: sessions[session].inbox.queue, to: other, moment, &effects)
+        } else {
+            readdress(entry, to: other, moment, &effects)
+        }
+        return true
     }
 
     /// The batch is committed with which entries of leavers were stored.
@@ -160,55 +182,153 @@ extension Broker {
         for (session, entry) in committing.handovers {
             // One that is back keeps what is its own.
             if isStored, sessions.contains(session), !sessions[session.index].isConnected,
-                handOver(entry, of: session.index, needsConnection: true, moment, &effects)
+                case .found(let other) = successor(
+                    for: entry.state, of: entry.message,
+                    app: users[sessions[session.index].user].app, excluding: session.index,
+                    entry.byteCount, reaching: .storedAndThere)
             {
-                giveUp(entry, of: session.index)
+                let queue = sessions[session.index].inbox.queue
+                move(entry, from: queue, to: other, moment, &effects)
+                countOut(session: session.index, count: 1, byteCount: UInt64(entry.byteCount))
             }
             release(entry.message)
         }
     }
 
-    /// Takes an entry that is in the store out of a session's queue.
-    private mutating func giveUp(_ entry: WindowEntry, of session: UInt32) {
-        countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-        gathering.removals.append(
-            EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
+    // MARK: - Successors
+
+    /// Whom a message may go to in place of the session that has it.
+    enum SuccessorReach {
+        /// Sessions that are stored and connected.
+        case storedAndThere
+        /// Those that are stored and will come back too, and where there are none, those in memory.
+        case everybody
     }
 
-    /// Another member of the share that brought an entry to a session.
-    private mutating func successor(
-        of session: UInt32, for entry: WindowEntry, needsConnection: Bool
-    ) -> Subscriber? {
-        let app = users[sessions[session].user].app
-        let topic = Array(MessageBlock(messages[entry.message].block).address)
+    enum Successor {
+        case found(Subscriber)
+        /// All who could take it have full queues.
+        case full
+        case nobody
+    }
+
+    /// Another member of the share that brought an entry to its session. Members take turns.
+    mutating func successor(
+        for state: EntryState, of message: UInt32, app: UInt32, excluding excluded: UInt32,
+        _ byteCount: UInt32, reaching reach: SuccessorReach
+    ) -> Successor {
         var matched = ContiguousArray<UInt32>()
-        topic.withUnsafeBytes { apps[app].shares.match($0, into: &matched) }
+        apps[app].shares.match(MessageBlock(messages[message].block).address, into: &matched)
+        var isFull = false
         for set in matched {
             for audience in shareSets[set].audiences
-            where subscription(of: session, audience: audience) != nil {
-                if let other = choose(from: audience, grade: .durable, excluding: session),
-                    !needsConnection || other.connection != .none
-                {
-                    return other
+            // Entries of earlier versions do not say whose they are.
+            where state.share == 0 || audiences[audience].share == state.share {
+                var best: (rank: Int, position: Int)?
+                let count = audiences[audience].subscribers.count
+                for step in 0..<count {
+                    let position = (Int(audiences[audience].turn) + step) % count
+                    let subscriber = audiences[audience].subscribers[position]
+                    guard subscriber.session != excluded, subscriber.grade != .transient,
+                        let rank = rank(subscriber, reaching: reach)
+                    else { continue }
+                    if !hasRoom(subscriber.session, for: byteCount) {
+                        isFull = true
+                    } else if rank < best?.rank ?? .max {
+                        best = (rank, position)
+                    }
+                }
+                if let best {
+                    audiences[audience].turn = UInt32(best.position + 1)
+                    return .found(audiences[audience].subscribers[best.position])
                 }
             }
         }
-        return nil
+        return isFull ? .full : .nobody
     }
 
-    /// Puts a copy of an entry's message into the inbox of another session of the share; false
-    /// where there is none with room for it.
-    private mutating func handOver(
-        _ entry: WindowEntry, of session: UInt32, needsConnection: Bool, _ moment: Moment,
+    /// The lower, the sooner it is chosen; nil for one that does not come into question.
+    private func rank(_ subscriber: Subscriber, reaching reach: SuccessorReach) -> Int? {
+        let isThere = subscriber.connection != .none
+        if sessions[subscriber.session].isPersistent {
+            if isThere { return hasRoomInWindow(subscriber.session) ? 0 : 1 }
+            return reach == .everybody ? 2 : nil
+        }
+        return reach == .everybody && isThere ? 3 : nil
+    }
+
+    // MARK: - Moves
+
+    /// Moves an entry that is in the store into the queue of a stored session, in one transaction
+    /// that needs no room.
+    mutating func move(
+        _ entry: WindowEntry, from queue: QueueID, to other: Subscriber, _ moment: Moment,
         _ effects: inout Effects
+    ) {
+        counters.sharesHandedOver += 1
+        let session = other.session
+        let state = state(of: entry, for: other)
+        let number = sessions[session].inbox.add(byteCount: entry.byteCount)
+        queuedCount += 1
+        reserveNumbers(session)
+        gathering.moves.append(
+            EntryMove(
+                queue: queue, number: entry.number,
+                destination: sessions[session].inbox.queue, destinationNumber: number,
+                state: state))
+        gathering.moveByteCounts.append(entry.byteCount)
+        place(
+            WindowEntry(
+                number: number, message: entry.message, batchEntry: .max,
+                byteCount: entry.byteCount, state: state), in: session, moment, &effects)
+    }
+
+    /// Gives an entry that is in no store yet to another session before it is handed over.
+    private mutating func readdress(
+        _ entry: WindowEntry, to other: Subscriber, _ moment: Moment, _ effects: inout Effects
+    ) {
+        counters.sharesHandedOver += 1
+        let session = other.session
+        let state = state(of: entry, for: other)
+        let number = sessions[session].inbox.add(byteCount: entry.byteCount)
+        queuedCount += 1
+        reserveNumbers(session)
+        let place = Int(entry.batchEntry)
+        gathering.entries[place].queue = sessions[session].inbox.queue
+        gathering.entries[place].number = number
+        gathering.entries[place].state = state
+        // The one that left may have had it.
+        messages[entry.message].mayHaveArrived = true
+        self.place(
+            WindowEntry(
+                number: number, message: entry.message, batchEntry: entry.batchEntry,
+                byteCount: entry.byteCount, state: state), in: session, moment, &effects)
+    }
+
+    private func state(of entry: WindowEntry, for other: Subscriber) -> EntryState {
+        EntryState(
+            grade: .durable,
+            options: entry.state.options.intersection([.shared, .retain, .ownOnly]),
+            share: entry.state.share, subscriptionIdentifier: other.subscriptionIdentifier)
+    }
+
+    /// Puts a copy of what no store holds, or of what nobody who is stored could take, into the
+    /// queue of another session; false where there is none with room for it.
+    mutating func copy(
+        _ entry: WindowEntry, of session: UInt32, _ moment: Moment, _ effects: inout Effects
     ) -> Bool {
+        let app = users[sessions[session].user].app
         guard
-            let other = successor(of: session, for: entry, needsConnection: needsConnection),
-            other.grade != .transient
+            case .found(let other) = successor(
+                for: entry.state, of: entry.message, app: app, excluding: session,
+                entry.byteCount, reaching: .everybody)
         else { return false }
-        let state = EntryState(
-            grade: .durable, options: entry.state.options.intersection([.shared, .retain]),
-            subscriptionIdentifier: other.subscriptionIdentifier)
+        return copy(entry, to: other, moment, &effects)
+    }
+
+    mutating func copy(
+        _ entry: WindowEntry, to other: Subscriber, _ moment: Moment, _ effects: inout Effects
+    ) -> Bool {
         // A message is stored once: its successor is a copy, of which no sender hears.
         let copy = messages.insert(
             Message(
@@ -217,7 +337,7 @@ extension Broker {
         ).index
         messages[copy].references = 1
         var tally = RoutingTally(stamp: messages[copy].stamp)
-        enqueue(copy, session: other.session, state, &tally, moment, &effects)
+        enqueue(copy, session: other.session, state(of: entry, for: other), &tally, moment, &effects)
         messages[copy].isRouted = true
         release(copy)
         guard tally.taken > 0 else { return false }

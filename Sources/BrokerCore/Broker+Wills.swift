@@ -99,6 +99,8 @@ extension Broker {
             fireWill(of: session, moment, &effects)
         } else {
             scheduleWill(will, afterSeconds: UInt64(wills[will].delaySeconds), moment)
+            // Since when it runs is in the session's row: a restart goes on from there.
+            markDirty(session, .session, isUrgent: true)
         }
     }
 
@@ -258,18 +260,25 @@ extension Broker {
         }
     }
 
-    /// Gives every device that had a will when the broker ended its time to come back: the longest
-    /// of the will's delay, 1.5 times its keep-alive and 60 s from now.
-    mutating func scheduleRestoredWills(_ moment: Moment) {
+    /// Lets wills go on from where the broker ended. Of a device that was connected nobody knows how
+    /// long it has been lost: it is given time to come back, the longest of the will's delay, 1.5
+    /// times its keep-alive and 60 s from now. The delay of one that was lost before has gone on.
+    mutating func scheduleRestoredWills(connected: Set<UInt32>, _ moment: Moment) {
         for index in 0..<wills.endIndex where wills.contains(index) {
-            let silence = UInt64(wills[index].keepAliveSeconds) * 3 / 2
-            let grace = max(
-                UInt64(wills[index].delaySeconds), silence, CoreLimits.restartGraceSeconds)
-            scheduleWill(index, afterSeconds: grace, moment)
-            // Nor does its session end meanwhile, which would send it too.
-            guard let session = session(of: wills[index].user, device: wills[index].device) else {
+            let session = session(of: wills[index].user, device: wills[index].device)
+            let delay = UInt64(wills[index].delaySeconds)
+            if let session, !connected.contains(session) {
+                let lost = sessions[session].disconnected
+                wills[index].token = deadlines.insert(
+                    deadline: max(lost.advanced(bySeconds: delay), moment.instant),
+                    payload: DeadlinePayload.will(index).raw)
                 continue
             }
+            let silence = UInt64(wills[index].keepAliveSeconds) * 3 / 2
+            let grace = max(delay, silence, CoreLimits.restartGraceSeconds)
+            scheduleWill(index, afterSeconds: grace, moment)
+            // Nor does its session end meanwhile, which would send it too.
+            guard let session else { continue }
             cancelExpiry(session)
             startExpiry(session, notBefore: moment.instant.advanced(bySeconds: grace))
         }

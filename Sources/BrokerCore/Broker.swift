@@ -30,6 +30,8 @@ public struct Broker: ~Copyable, Sendable {
     var attachments = Slab<Attachment>(minimumCapacity: 64)
     /// What waits for users without a persistent session.
     var mailboxes = Slab<Inbox>()
+    /// What sessions that ended had of shared subscriptions.
+    var leftovers = Slab<Leftover>()
     /// Sessions by their queues.
     var sessionQueues = IndexTable()
     /// Whose the queues are that belong to no session.
@@ -95,8 +97,6 @@ public struct Broker: ~Copyable, Sendable {
     var isHousekeepingDue = false
     /// What is read back before the first event; nil afterwards.
     var restoration: Restoration? = Restoration()
-    /// Whether the store is a backup that was put back: what senders sent since is not in it.
-    var isRestoredBackup = false
 
     // Memory that is used again and again within one event.
     var matchedAudiences: ContiguousArray<UInt32> = []
@@ -109,7 +109,7 @@ public struct Broker: ~Copyable, Sendable {
     /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
     public internal(set) var work = 0
     /// Attachments that wait for more of their queues, in order.
-    var waitingLoads = Ring<Handle>()
+    var waitingLoads = Ring<LoadOwner>()
     /// What connected sessions are sent of retained messages.
     var replays = Slab<RetainedReplay>()
 
@@ -237,6 +237,8 @@ enum QueueOwner {
     case mailbox(user: UInt32)
     /// It is on its way into a session's inbox.
     case inherited(by: Handle)
+    /// The shares' that brought it to a session which has ended.
+    case leftover(UInt32)
 }
 
 extension ConnectionID {

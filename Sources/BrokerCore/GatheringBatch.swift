@@ -5,12 +5,12 @@ import Primitives
 
 /// One stored delivery in the making.
 struct PendingEntry {
-    let queue: QueueID
-    let number: UInt64
+    var queue: QueueID
+    var number: UInt64
     /// Index of the message in memory.
     let message: UInt32
     let byteCount: UInt32
-    let state: EntryState
+    var state: EntryState
     /// Its receiver is done with it: before the batch is handed over it is not even written.
     var isSettled = false
 }
@@ -43,6 +43,12 @@ enum Confirmation {
     case disconnect(ConnectionID)
 }
 
+/// Whom a load is for.
+enum LoadOwner {
+    case attachment(Handle)
+    case leftover(Handle)
+}
+
 /// One batch, from its first change to its commit.
 struct GatheringBatch: ~Copyable {
     var sequence: UInt64 = 0
@@ -51,6 +57,9 @@ struct GatheringBatch: ~Copyable {
     /// Bytes of their blocks.
     var messageByteCount = 0
     var entries: ContiguousArray<PendingEntry> = []
+    var moves: [EntryMove] = []
+    /// The size of what each of them moves.
+    var moveByteCounts: [UInt32] = []
     var acknowledgements: [QueueAcknowledgement] = []
     var removals: [EntryRemoval] = []
     /// Queues that must lose their oldest entries; where they begin is known at the hand-over.
@@ -59,6 +68,13 @@ struct GatheringBatch: ~Copyable {
     var transfers: [QueueTransfer] = []
     /// Mailboxes that are moved into a session's inbox.
     var inheritedQueues: [QueueID] = []
+    /// Transfers of what the shares of sessions that ended are left with.
+    var leftovers: [(transfer: Int, leftover: Handle)] = []
+    /// Transfers of what a user's other session is left with, and that session.
+    var bequests: [(transfer: Int, heir: Handle)] = []
+    /// Sessions that have begun to hear what their users are sent, and how many messages of this
+    /// batch came before.
+    var listeners: [(session: Handle, messageCount: Int)] = []
     var deletedQueues: [QueueID] = []
     var records: [RecordChange] = []
     var loads: [LoadRequest] = []
@@ -74,8 +90,8 @@ struct GatheringBatch: ~Copyable {
     var handovers: [(session: Handle, entry: WindowEntry)] = []
     /// Wills whose message is stored, and whose row goes, with this batch.
     var firedWills: [UInt32] = []
-    /// The attachment that each load is for.
-    var loadOwners: [Handle] = []
+    /// Whom each load is for.
+    var loadOwners: [LoadOwner] = []
     var confirmations: [Confirmation] = []
     /// Sessions with rows to write. Rows that nobody waits for ride along with a batch, and are no
     /// reason for one.
@@ -91,7 +107,7 @@ struct GatheringBatch: ~Copyable {
 
     /// Whether there is a reason to commit.
     var isDue: Bool {
-        isUrgent || !messages.isEmpty || !acknowledgements.isEmpty
+        isUrgent || !messages.isEmpty || !moves.isEmpty || !acknowledgements.isEmpty
             || !removals.isEmpty || !trims.isEmpty || !states.isEmpty || !transfers.isEmpty
             || !deletedQueues.isEmpty || !records.isEmpty || !loads.isEmpty
             || !confirmations.isEmpty || sweepMaximum > 0
@@ -111,12 +127,17 @@ struct GatheringBatch: ~Copyable {
         messages.removeAllKeepingCapacity()
         messageByteCount = 0
         entries.removeAllKeepingCapacity()
+        moves.removeAllKeepingCapacity()
+        moveByteCounts.removeAllKeepingCapacity()
         acknowledgements.removeAllKeepingCapacity()
         removals.removeAllKeepingCapacity()
         trims.removeAllKeepingCapacity()
         states.removeAllKeepingCapacity()
         transfers.removeAllKeepingCapacity()
         inheritedQueues.removeAllKeepingCapacity()
+        leftovers.removeAllKeepingCapacity()
+        bequests.removeAllKeepingCapacity()
+        listeners.removeAllKeepingCapacity()
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
         loads.removeAllKeepingCapacity()

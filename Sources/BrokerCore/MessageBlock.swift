@@ -26,6 +26,10 @@ public enum MessageKind: UInt8, Hashable, Sendable {
     case groupEvent = 7
     /// Somebody's presence changed.
     case presence = 8
+
+    /// Whether it is for the sessions that there are and ask for it, and not for their users.
+    @inline(__always)
+    var isOwnOnly: Bool { self == .topic || self == .broadcast }
 }
 
 /// Marks of a message, the same for all its receivers.

@@ -18,6 +18,8 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case retained = 10
     /// What a session's sender half must remember: results of grade *once*, MQTT packet ids.
     case outboxes = 11
+    /// Queues of what sessions that ended had of shared subscriptions.
+    case leftovers = 12
 }
 
 /// What a changed record belongs to, and so what becomes of it in a store without room.

@@ -40,12 +40,19 @@ struct Inbox {
         self.byteCount = self.count == 0 ? 0 : self.byteCount - byteCount
     }
 
-    /// Counts in all entries of a queue that is moved behind this one.
-    mutating func append(_ other: Inbox) {
+    /// Counts in all entries of a queue that is moved behind this one, and leaves numbers for those
+    /// that are on their way into that.
+    mutating func append(_ other: Inbox, expecting expectedCount: UInt64) {
         count += other.count
         byteCount += other.byteCount
-        nextNumber += UInt64(other.count)
+        nextNumber += UInt64(other.count) + expectedCount
         droppedCount += other.droppedCount
+    }
+
+    /// Counts in entries that have their numbers.
+    mutating func countIn(_ tally: QueueTally) {
+        count += UInt32(tally.count)
+        byteCount += tally.byteCount
     }
 
     /// Takes over what the store says is in the queue.
@@ -69,6 +76,9 @@ struct OutboxEntry {
     /// where answers keep the order of the sends, it has been told.
     var isToldOnRepeat = false
     var grade: Grade
+    /// Whether it is, or will be, in the store: in MRT that of grade *once* with its message, any
+    /// other only when the broker stops.
+    var isStored: Bool
     var reason = ReasonCode.sent
     var refusedCount: UInt32 = 0
     /// Named refusals; empty in nearly every case, and then without memory of its own.
@@ -77,9 +87,16 @@ struct OutboxEntry {
     var original: UInt64 = 0
     /// Of a repeat: its own row is not committed.
     var awaitsRow = false
+
+    init(number: UInt64, stamp: UInt64, grade: Grade) {
+        self.number = number
+        self.stamp = stamp
+        self.grade = grade
+        isStored = grade == .once
+    }
 }
 
-/// One device of one user: 208 bytes, of which millions may sleep. Fields stand in an order that
+/// One device of one user: 232 bytes, of which millions may sleep. Fields stand in an order that
 /// leaves no gaps.
 struct Session: ~Copyable {
     // Read for every durable delivery.
@@ -94,8 +111,8 @@ struct Session: ~Copyable {
     /// Which table rows must be written with the gathering batch.
     var dirty: DirtyRecords = []
     var dialect: SessionDialect
-    /// Whether the sender has connected since the broker started.
-    var hasConnectedSinceStart = false
+    /// What is known of its sender.
+    private var senderMarks: SenderMarks = []
     /// Whether what is sent to its user comes here: in MRT always, in MQTT while it subscribes to
     /// it.
     var hearsMail: Bool
@@ -109,6 +126,9 @@ struct Session: ~Copyable {
     let identifier: UInt64
     let device: Name
     var epoch: UInt64
+    /// The first stored message that its user was sent while it was listening: it was given that and
+    /// all that follow. 0 where it has heard all there is.
+    var hearsSince: UInt64 = 0
     /// The batch that made or changed the session, or its will: no client is told of it before.
     var decisiveBatch: UInt64 = 0
     var expiryToken = TimerWheel.Token.none
@@ -155,6 +175,19 @@ struct Session: ~Copyable {
         hearsMail = !dialect.isMQTT
     }
 
+    /// Whether the sender has connected since the broker started.
+    var hasConnectedSinceStart: Bool {
+        get { senderMarks.contains(.hasConnected) }
+        set { senderMarks.set(.hasConnected, to: newValue) }
+    }
+
+    /// Whether it came with a restored backup and its sender has not been back since: what that
+    /// sent after the backup was made is not known.
+    var isFromBackup: Bool {
+        get { senderMarks.contains(.isFromBackup) }
+        set { senderMarks.set(.isFromBackup, to: newValue) }
+    }
+
     /// Whether it is in the store.
     @inline(__always)
     var isPersistent: Bool { identifier != 0 }
@@ -167,6 +200,17 @@ struct Session: ~Copyable {
         var position = outbox.count - 1
         while position >= 0 && outbox[position].number > number { position -= 1 }
         return position >= 0 && outbox[position].number == number ? position : nil
+    }
+}
+
+/// What is known of a session's sender.
+private struct SenderMarks: OptionSet {
+    var rawValue: UInt8
+    static let hasConnected = SenderMarks(rawValue: 1 << 0)
+    static let isFromBackup = SenderMarks(rawValue: 1 << 1)
+
+    mutating func set(_ mark: SenderMarks, to isSet: Bool) {
+        if isSet { insert(mark) } else { remove(mark) }
     }
 }
 

@@ -43,6 +43,8 @@ public struct StoreBatch: Sendable {
     public var blocks: [UInt8] = []
     public var messages: [MessagePut] = []
     public var entries: [EntryPut] = []
+    /// Before all that refers to entries under the numbers they have then.
+    public var moves: [EntryMove] = []
     /// Before the acknowledgements, so that what was removed is in none of their tallies.
     public var removals: [EntryRemoval] = []
     public var acknowledgements: [QueueAcknowledgement] = []
@@ -68,7 +70,8 @@ public struct StoreBatch: Sendable {
 
     /// Whether carrying it out needs a write transaction; loads alone do not.
     public var changesStore: Bool {
-        !(messages.isEmpty && entries.isEmpty && acknowledgements.isEmpty && removals.isEmpty
+        !(messages.isEmpty && entries.isEmpty && moves.isEmpty && acknowledgements.isEmpty
+            && removals.isEmpty
             && trims.isEmpty && states.isEmpty && transfers.isEmpty && deletedQueues.isEmpty
             && records.isEmpty)
     }
@@ -92,6 +95,7 @@ public struct StoreBatch: Sendable {
         blocks.removeAllKeepingCapacity()
         messages.removeAllKeepingCapacity()
         entries.removeAllKeepingCapacity()
+        moves.removeAllKeepingCapacity()
         acknowledgements.removeAllKeepingCapacity()
         removals.removeAllKeepingCapacity()
         trims.removeAllKeepingCapacity()
@@ -149,8 +153,9 @@ public struct EntryState: Hashable, Sendable, BitwiseCopyable {
     /// The grade of this delivery: the lower of the send's and the subscription's.
     public var grade: Grade
     public var options: EntryOptions
-    /// 0: MQTT's packet identifiers follow from the numbers of entries.
-    public var packetIdentifier: UInt16
+    /// Which shared subscription brought it here: a hash of the share's name, never 0. 0 where none
+    /// did, or where that is not known.
+    public var share: UInt16
     /// MQTT subscription identifier of the subscription that brought it here; 0 where none is, and
     /// ``severalIdentifiers`` where more than one is.
     public var subscriptionIdentifier: UInt32
@@ -162,12 +167,12 @@ public struct EntryState: Hashable, Sendable, BitwiseCopyable {
 
     @inlinable
     public init(
-        grade: Grade, options: EntryOptions = [], packetIdentifier: UInt16 = 0,
+        grade: Grade, options: EntryOptions = [], share: UInt16 = 0,
         subscriptionIdentifier: UInt32 = 0
     ) {
         self.grade = grade
         self.options = options
-        self.packetIdentifier = packetIdentifier
+        self.share = share
         self.subscriptionIdentifier = subscriptionIdentifier
     }
 }
@@ -201,6 +206,10 @@ public struct EntryOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
     /// It came by a shared subscription: another session may get it in place of this one.
     @inlinable
     public static var shared: EntryOptions { EntryOptions(rawValue: 1 << 3) }
+    /// It came by what this session subscribes to, or to all sessions there were: it is not what
+    /// its user was sent.
+    @inlinable
+    public static var ownOnly: EntryOptions { EntryOptions(rawValue: 1 << 4) }
 }
 
 /// Removes every entry of the queue whose number is at most `throughNumber`.
@@ -260,17 +269,63 @@ public struct EntryStateChange: Hashable, Sendable {
     }
 }
 
-/// Moves all entries of one queue behind those of another: the first gets `firstNumber`, the others
-/// follow in order. The source queue is empty afterwards.
+/// Moves one entry into another queue, under a number that is new there; one that is absent is
+/// reported. Its body stays, so that a store without room has room for it.
+public struct EntryMove: Hashable, Sendable {
+    public var queue: QueueID
+    public var number: UInt64
+    public var destination: QueueID
+    public var destinationNumber: UInt64
+    /// What is remembered of it there.
+    public var state: EntryState
+
+    public init(
+        queue: QueueID, number: UInt64, destination: QueueID, destinationNumber: UInt64,
+        state: EntryState
+    ) {
+        self.queue = queue
+        self.number = number
+        self.destination = destination
+        self.destinationNumber = destinationNumber
+        self.state = state
+    }
+}
+
+/// Which entries of a queue are moved.
+public enum TransferScope: Hashable, Sendable {
+    case all
+    /// What came by shared subscriptions and may go to another of their sessions.
+    case shared
+    /// What its user was sent, up to this message, and has not received.
+    case mail(before: MessageID)
+
+    /// Whether an entry is moved.
+    @inlinable
+    public func contains(_ message: MessageID, _ state: EntryState) -> Bool {
+        switch self {
+        case .all: true
+        case .shared: state.options.contains(.shared) && state.grade == .durable
+        case .mail(let bound):
+            message < bound && state.options.isDisjoint(with: [.ownOnly, .received])
+        }
+    }
+}
+
+/// Moves entries of one queue behind those of another: the first gets `firstNumber`, the others
+/// follow in order. Whatever the scope leaves stays where it is.
 public struct QueueTransfer: Hashable, Sendable {
     public var source: QueueID
     public var destination: QueueID
     public var firstNumber: UInt64
+    public var scope: TransferScope
 
-    public init(source: QueueID, destination: QueueID, firstNumber: UInt64) {
+    public init(
+        source: QueueID, destination: QueueID, firstNumber: UInt64, scope: TransferScope = .all
+    ) {
         self.source = source
         self.destination = destination
         self.firstNumber = firstNumber
+        self.scope = scope
     }
 }
 
@@ -312,6 +367,10 @@ public struct StoreResult: Sendable {
     public var tallies: [QueueTally] = []
     /// What each trim removed, in the order of the trims.
     public var trimmed: [QueueTally] = []
+    /// What each transfer moved, in the order of the transfers, under the queue it went to.
+    public var transferred: [QueueTally] = []
+    /// Moves whose entry was not there, by their place in the batch.
+    public var missedMoves: [Int] = []
     /// What the loads found expired and removed.
     public var expired: [QueueTally] = []
     /// What the sweep found expired, after the loads had removed theirs. It is still there.
@@ -345,6 +404,8 @@ public struct StoreResult: Sendable {
         blocks.removeAllKeepingCapacity()
         tallies.removeAllKeepingCapacity()
         trimmed.removeAllKeepingCapacity()
+        transferred.removeAllKeepingCapacity()
+        missedMoves.removeAllKeepingCapacity()
         expired.removeAllKeepingCapacity()
         swept.removeAllKeepingCapacity()
         damaged.removeAllKeepingCapacity()

@@ -55,6 +55,12 @@ package final class SharedBroker: Sendable {
         let sequence = enter { $0.broker.gatheringSequence }
         waitForCommit(of: sequence - 1)
         waitForCommit(of: sequence)
+        // All results are known by now.
+        let last = enter { state in
+            state.broker.prepareToStop()
+            return state.broker.gatheringSequence
+        }
+        waitForCommit(of: last)
     }
 
     /// A lane has entered the core for the last time with something that it took in.

@@ -122,6 +122,9 @@ public struct InMemoryStore: Sendable {
         } else {
             putSends(batch)
         }
+        for index in batch.moves.indices where !move(batch.moves[index]) {
+            result.missedMoves.append(index)
+        }
         for removal in batch.removals {
             _ = remove(removal.queue) { $0.number == removal.number }
         }
@@ -138,7 +141,7 @@ public struct InMemoryStore: Sendable {
             let index = queues[change.queue]?.firstIndex { $0.number == change.number }
             if let index { queues[change.queue]![index].state = change.state }
         }
-        for transfer in batch.transfers { move(transfer) }
+        for transfer in batch.transfers { result.transferred.append(move(transfer)) }
         for queue in batch.deletedQueues { _ = remove(queue) { _ in true } }
         for change in batch.records where result.refusal == nil || change.part != .send {
             apply(change)
@@ -204,14 +207,35 @@ public struct InMemoryStore: Sendable {
         return tally
     }
 
-    private mutating func move(_ transfer: QueueTransfer) {
-        var number = transfer.firstNumber
-        for var entry in queues.removeValue(forKey: transfer.source) ?? [] {
-            entry.queue = transfer.destination
-            entry.number = number
-            number += 1
-            insert(entry)
+    private mutating func move(_ transfer: QueueTransfer) -> QueueTally {
+        var moved: [EntryPut] = []
+        var kept: [EntryPut] = []
+        for entry in queues.removeValue(forKey: transfer.source) ?? [] {
+            if transfer.scope.contains(entry.message, entry.state) {
+                moved.append(entry)
+            } else {
+                kept.append(entry)
+            }
         }
+        queues[transfer.source] = kept.isEmpty ? nil : kept
+        for index in moved.indices {
+            moved[index].queue = transfer.destination
+            moved[index].number = transfer.firstNumber + UInt64(index)
+            insert(moved[index])
+        }
+        return InMemoryStore.tally(transfer.destination, moved)
+    }
+
+    private mutating func move(_ move: EntryMove) -> Bool {
+        guard let index = queues[move.queue]?.firstIndex(where: { $0.number == move.number })
+        else { return false }
+        var entry = queues[move.queue]!.remove(at: index)
+        if queues[move.queue]!.isEmpty { queues[move.queue] = nil }
+        entry.queue = move.destination
+        entry.number = move.destinationNumber
+        entry.state = move.state
+        insert(entry)
+        return true
     }
 
     // MARK: Loads and sweeps

@@ -203,6 +203,8 @@ public struct LMDBQueueStore: ~Copyable {
         departures.removeAll()
         result.tallies.removeAllKeepingCapacity()
         result.trimmed.removeAllKeepingCapacity()
+        result.transferred.removeAllKeepingCapacity()
+        result.missedMoves.removeAllKeepingCapacity()
         var nextMessage = nextMessage
         var transaction = try WriteTransaction(
             environment: environment, tables: tables, scratch: scratch.bytes)
@@ -245,6 +247,10 @@ public struct LMDBQueueStore: ~Copyable {
         _ batch: StoreBatch, in transaction: inout WriteTransaction, into result: inout StoreResult
     ) throws(StoreError) {
         departures.countsDamage = false
+        for index in batch.moves.indices
+        where !(try transaction.move(batch.moves[index], departures: &departures)) {
+            result.missedMoves.append(index)
+        }
         for removal in batch.removals {
             try transaction.remove(
                 EntryKey(queue: removal.queue.raw, number: removal.number), departures: &departures)
@@ -267,7 +273,8 @@ public struct LMDBQueueStore: ~Copyable {
                 departures: &departures)
         }
         for transfer in batch.transfers {
-            try transaction.transfer(transfer, departures: &departures)
+            result.transferred.append(
+                try transaction.transfer(transfer, departures: &departures))
         }
     }
 
@@ -359,7 +366,7 @@ extension StoreBatch {
     /// Changes that may each touch a page of their own.
     fileprivate var changeCount: Int {
         entries.count + acknowledgements.count + removals.count + states.count + records.count
-            + 2 * trims.count
+            + 2 * trims.count + 2 * moves.count
             + 2 * transfers.count + deletedQueues.count
     }
 }

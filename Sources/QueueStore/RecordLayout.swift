@@ -7,7 +7,7 @@
 //   releases   key: message u64        checksum u64 | released count u32
 //   entries    key: queue u64 | number u64
 //              checksum u64 | message u64 | deadline u64 | byte count u32 | subscription id u32
-//              | packet id u16 | grade u8 | options u8
+//              | share u16 | grade u8 | options u8
 //   records    key: table u8 | key     checksum u64 | value
 //   doomed     key: queue u64          checksum u64
 //   damaged    key: queue u64 | number u64
@@ -85,7 +85,7 @@ struct StoredEntry {
         byteCount = bytes.littleEndian(at: 24)
         state = EntryState(
             grade: grade, options: EntryOptions(rawValue: bytes[35]),
-            packetIdentifier: bytes.littleEndian(at: 32),
+            share: bytes.littleEndian(at: 32),
             subscriptionIdentifier: bytes.littleEndian(at: 28))
         guard bytes.littleEndian(at: 0) == checksum(key) else { return nil }
     }
@@ -98,7 +98,7 @@ struct StoredEntry {
         bytes.storeBytes(of: byteCount.littleEndian, toByteOffset: 24, as: UInt32.self)
         bytes.storeBytes(
             of: state.subscriptionIdentifier.littleEndian, toByteOffset: 28, as: UInt32.self)
-        bytes.storeBytes(of: state.packetIdentifier.littleEndian, toByteOffset: 32, as: UInt16.self)
+        bytes.storeBytes(of: state.share.littleEndian, toByteOffset: 32, as: UInt16.self)
         bytes.storeBytes(of: state.grade.rawValue, toByteOffset: 34, as: UInt8.self)
         bytes.storeBytes(of: state.options.rawValue, toByteOffset: 35, as: UInt8.self)
     }
@@ -112,7 +112,7 @@ struct StoredEntry {
         checksum.mix(deadline)
         checksum.mix(UInt64(byteCount) | UInt64(state.subscriptionIdentifier) << 32)
         checksum.mix(
-            UInt64(state.packetIdentifier) | UInt64(state.grade.rawValue) << 16
+            UInt64(state.share) | UInt64(state.grade.rawValue) << 16
                 | UInt64(state.options.rawValue) << 24)
         return checksum.value
     }

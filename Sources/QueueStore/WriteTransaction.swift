@@ -169,30 +169,54 @@ struct WriteTransaction: ~Copyable {
         return tally
     }
 
-    /// Moves a queue's entries behind those of another.
+    /// Moves entries of a queue behind those of another; gives what was moved.
     ///
     /// The entries are held in memory meanwhile: queues are bounded, and the destination's numbers
     /// may lie on either side of the source's in the table.
     mutating func transfer(
         _ transfer: QueueTransfer, departures: inout Departures
-    ) throws(StoreError) {
+    ) throws(StoreError) -> QueueTally {
         precondition(transfer.source != transfer.destination, "a queue is moved to another")
         var moved: [StoredEntry] = []
         var isThere = try entries.seek(notBefore: EntryKey(queue: transfer.source.raw, number: 0))
         while isThere, let key = EntryKey(entries.key), key.queue == transfer.source.raw {
             if let entry = StoredEntry(entries.value, key: key) {
-                moved.append(entry)
-                try entries.delete()
+                if transfer.scope.contains(MessageID(raw: entry.message), entry.state) {
+                    moved.append(entry)
+                    try entries.delete()
+                }
             } else {
                 try setAside(key, .unreadableEntry, departures: &departures)
             }
             isThere = try entries.next()
         }
-        var number = transfer.firstNumber
+        var tally = QueueTally(queue: transfer.destination, count: 0, byteCount: 0)
         for entry in moved {
-            try put(entry, at: EntryKey(queue: transfer.destination.raw, number: number))
-            number += 1
+            try put(
+                entry,
+                at: EntryKey(
+                    queue: transfer.destination.raw, number: transfer.firstNumber + tally.count))
+            tally.count += 1
+            tally.byteCount += UInt64(entry.byteCount)
         }
+        return tally
+    }
+
+    /// Moves one entry into another queue; false where it is not there, or cannot be read.
+    mutating func move(
+        _ move: EntryMove, departures: inout Departures
+    ) throws(StoreError) -> Bool {
+        let key = EntryKey(queue: move.queue.raw, number: move.number)
+        guard try entries.seek(key) else { return false }
+        guard var entry = StoredEntry(entries.value, key: key) else {
+            try setAside(key, .unreadableEntry, departures: &departures)
+            return false
+        }
+        try entries.delete()
+        entry.state = move.state
+        try put(
+            entry, at: EntryKey(queue: move.destination.raw, number: move.destinationNumber))
+        return true
     }
 
     /// Removes the entry the cursor stands on and lets go of its body; nil, and set aside, where it

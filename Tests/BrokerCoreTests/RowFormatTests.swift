@@ -44,7 +44,10 @@ import Testing
     @Test func `are written as they always were, and of every kind`() throws {
         var rows = RowTexts()
         _ = world().store.restore(into: &rows)
-        #expect(rows.tables == Set(RecordTable.allCases), "the life above leaves some out")
+        // Leftovers are there only while a session's end is under way.
+        #expect(
+            rows.tables == Set(RecordTable.allCases).subtracting([.leftovers]),
+            "the life above leaves some out")
         let head = "# Rows of the store, format 1: table, key, value. RowFormatTests reads them.\n"
         let text = head + rows.lines.map { $0 + "\n" }.joined()
         if ProcessInfo.processInfo.environment["MARTLET_UPDATE_ROWS"] != nil {

@@ -40,11 +40,13 @@ import Testing
         #expect(world.counters.sharesHandedOver == 1)
     }
 
-    @Test func `moves when it is committed, where its receiver is lost before`() {
+    @Test func `moves when it is committed, where its receiver is lost meanwhile`() {
         world.publish("bob/pc", 1, "t", "job")
         let first = receiver(world.lines())
+        world.beginCommit()
         world.lose(first)
         #expect(receiver(world.lines()) == "")
+        world.finishCommit()
         world.settle()
         let lines = world.lines()
         #expect(receiver(lines) != "")
@@ -92,6 +94,193 @@ import Testing
         world.lose("eve/pad")
         world.settle()
         #expect(receiver(world.lines()) == "ann/phone")
+    }
+}
+
+/// Nothing that was acknowledged is lost as long as its session, or another of its share, is there.
+@Suite struct `What waits for a session of a share` {
+    let world = World()
+
+    init() {
+        world.beginMQTT("bob/pc", "ann/phone", "eve/pad")
+        world.subscribeMQTT("ann/phone", "$share/w/t")
+        _ = world.lines()
+    }
+
+    private func publish(_ count: Int, grade: Grade = .durable) {
+        for number in 1...count {
+            world.publish("bob/pc", UInt16(number), "t", "job \(number)", grade: grade)
+            if number % 50 == 0 { world.settle() }
+        }
+        world.settle()
+    }
+
+    /// The jobs that a session was given since the last call, in their order.
+    private func jobs(of name: String) -> [Int] {
+        world.lines().filter { $0.hasPrefix("\(name): ") && $0.contains("\"job ") }.map { line in
+            Int(line.split(separator: "\"")[1].dropFirst(4))!
+        }
+    }
+
+    @Test func `moves in a store without room`() {
+        publish(20)
+        _ = world.lines()
+        world.subscribeMQTT("eve/pad", "$share/w/t")
+        world.store.isFull = true
+        world.fillStore()
+        world.lose("ann/phone")
+        world.settle()
+        #expect(jobs(of: "eve/pad") == Array(1...20))
+        world.crash()
+        world.connect("eve/pad", expiry: 3600, dialect: .mqtt5)
+        world.settle()
+        #expect(jobs(of: "eve/pad") == Array(1...20))
+    }
+
+    @Test func `stays where the others are not stored, and outlives a crash`() {
+        publish(10)
+        _ = world.lines()
+        world.beginMQTT("finn/pad", expiry: 0)
+        world.subscribeMQTT("finn/pad", "$share/w/t")
+        world.lose("ann/phone")
+        world.settle()
+        #expect(jobs(of: "finn/pad") == [])
+        world.crash()
+        world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
+        world.settle()
+        #expect(jobs(of: "ann/phone") == Array(1...10))
+    }
+
+    @Test func `goes to the others when the session expires, what is on disk alone too`() {
+        world.lose("ann/phone")
+        publish(150)
+        world.beginMQTT("eve/pad")
+        world.subscribeMQTT("eve/pad", "$share/w/t")
+        _ = world.lines()
+        world.pass(seconds: 3600)
+        var taken: [Int] = []
+        for number in 1...300 {
+            world.settle()
+            taken += jobs(of: "eve/pad")
+            world.answer("eve/pad", .accepted, UInt16(number))
+        }
+        #expect(taken == Array(1...150))
+        #expect(world.gauges.queuedMessages == 0)
+        #expect(world.counters.discarded == 0)
+        #expect(world.store.heldMessages == [])
+    }
+
+    @Test(arguments: 0..<8)
+    func `goes on to the others after a crash at any commit`(commits: Int) {
+        world.lose("ann/phone")
+        publish(150)
+        world.beginMQTT("eve/pad")
+        world.subscribeMQTT("eve/pad", "$share/w/t")
+        world.lose("eve/pad")
+        world.settle()
+        world.pass(seconds: 3599)
+        world.settle()
+        _ = world.lines()
+        world.pass(seconds: 1)
+        for _ in 0..<commits { world.commit() }
+        world.beginCommit()
+        world.crash(committing: commits % 2 == 0)
+        world.pass(seconds: 0)
+        world.settle()
+        #expect(world.gauges.queuedMessages == 150)
+        world.connect("eve/pad", expiry: 3600, dialect: .mqtt5)
+        var taken: [Int] = []
+        for _ in 1...150 {
+            world.settle()
+            for line in world.lines() where line.contains("\"job ") {
+                taken.append(Int(line.split(separator: "\"")[1].dropFirst(4))!)
+                let number = UInt64(line.split(separator: "#")[1].prefix { $0.isNumber })!
+                world.answer("eve/pad", .accepted, PacketIdentifier.derived(from: number))
+            }
+        }
+        #expect(taken.sorted() == Array(1...150))
+    }
+
+    @Test func `goes to another session of the share that took it, and to no other share`() {
+        world.subscribeMQTT("eve/pad", "$share/other/t")
+        publish(3)
+        for number in 1...3 { world.answer("eve/pad", .accepted, UInt16(number)) }
+        world.settle()
+        _ = world.lines()
+        world.beginMQTT("finn/pad")
+        world.subscribeMQTT("finn/pad", "$share/w/t")
+        _ = world.lines()
+        world.disconnect("ann/phone", expiry: 0)
+        world.settle()
+        #expect(jobs(of: "finn/pad") == [1, 2, 3])
+        #expect(world.gauges.queuedMessages == 3)
+    }
+
+    @Test func `goes to others though the session has unsubscribed`() {
+        publish(2)
+        world.subscribeMQTT("eve/pad", "$share/w/t")
+        world.unsubscribe("ann/phone", "$share/w/t")
+        world.settle()
+        _ = world.lines()
+        world.disconnect("ann/phone", expiry: 0)
+        world.settle()
+        #expect(jobs(of: "eve/pad") == [1, 2])
+    }
+
+    @Test func `is given to those in memory when nobody who is stored is left`() {
+        publish(2)
+        world.beginMQTT("finn/pad", expiry: 0)
+        world.subscribeMQTT("finn/pad", "$share/w/t")
+        _ = world.lines()
+        world.disconnect("ann/phone", expiry: 0)
+        world.settle()
+        #expect(jobs(of: "finn/pad") == [1, 2])
+    }
+
+    @Test func `is discarded, and counted, when the whole share is gone`() {
+        publish(2)
+        world.disconnect("ann/phone", expiry: 0)
+        world.settle()
+        #expect(world.counters.discarded == 2)
+        #expect(world.store.heldMessages == [])
+    }
+
+    @Test func `waits for room in the others' queues`() {
+        world.lose("ann/phone")
+        publish(4)
+        world.beginMQTT("eve/pad", window: 1)
+        world.subscribeMQTT("eve/pad", "$share/w/t")
+        world.limits.queueCountMaximum = 2
+        _ = world.lines()
+        world.pass(seconds: 3600)
+        world.settle()
+        #expect(world.gauges.queuedMessages == 4)
+        var taken = jobs(of: "eve/pad")
+        for number in 1...4 {
+            world.answer("eve/pad", .accepted, UInt16(number))
+            world.settle()
+            world.pass(seconds: 10)
+            world.settle()
+            taken += jobs(of: "eve/pad")
+        }
+        #expect(taken == [1, 2, 3, 4])
+        #expect(world.counters.discarded == 0)
+    }
+
+    @Test func `that a refused commit would have stored is refused, not lost`() {
+        world.subscribeMQTT("eve/pad", "$share/w/t")
+        world.lose("ann/phone", "eve/pad")
+        world.settle()
+        _ = world.lines()
+        world.store.isFull = true
+        world.publish("bob/pc", 1, "t", "job 1")
+        world.beginCommit()
+        for name in ["ann/phone", "eve/pad"] {
+            world.connect(name, clean: true, expiry: 3600, dialect: .mqtt5)
+        }
+        world.finishCommit()
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["accepted 1, quotaExceeded"])
     }
 }
 

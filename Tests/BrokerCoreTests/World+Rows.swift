@@ -6,6 +6,14 @@ import Primitives
 @testable import BrokerCore
 
 extension World {
+    /// The broker is asked to stop, and starts again.
+    func stop() {
+        settle()
+        broker.prepareToStop()
+        settle()
+        crash()
+    }
+
     /// A broker as it would start from the store now.
     func restarted() -> Broker {
         var copy = Broker(limits: limits, laneCount: 2, at: now)

@@ -135,7 +135,7 @@ import Testing
         }
         _ = try store.carryOut(batch)
         let state = EntryState(
-            grade: .once, options: [.received, .retain], packetIdentifier: 65_535,
+            grade: .once, options: [.received, .retain], share: 65_535,
             subscriptionIdentifier: 268_435_455)
         var change = StoreBatch(at: 0)
         change.removals = [2, 9].map { EntryRemoval(queue: QueueID(raw: 1), number: $0) }

@@ -98,7 +98,7 @@ struct BatchDriver {
                     queue: QueueID(raw: anyQueue()), number: random.next(upTo: 60),
                     state: EntryState(
                         grade: .once, options: .received,
-                        packetIdentifier: UInt16(random.next(upTo: 65_535)))))
+                        share: UInt16(random.next(upTo: 65_535)))))
         }
         if random.next(upTo: 4) == 0 {
             batch.trims.append(

@@ -47,6 +47,7 @@ import Testing
         .greedyAcknowledgement: 1,
         .forgottenAcknowledgement: 1,
         .forgottenOutbox: 15,
+        .forgottenResults: 17,
         .forgottenSubscription: 3,
         .forgottenMailbox: 3,
         .oldBackup: 3,

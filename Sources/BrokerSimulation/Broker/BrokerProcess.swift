@@ -90,6 +90,12 @@ final class BrokerProcess {
         while beginCommit(in: store) { finishCommit(in: store) }
     }
 
+    /// What the core writes down when nothing is taken in any more.
+    func prepareToStop() {
+        if surroundings.has(.forgottenResults) { return }
+        broker.prepareToStop()
+    }
+
     // MARK: Lanes
 
     /// Gives a new connection to a lane, in turn.

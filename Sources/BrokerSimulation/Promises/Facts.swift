@@ -56,6 +56,8 @@ struct SendFact {
     let wasReachable: Bool
     /// How often the broker had died, and the store been full.
     let deathsBefore: Int
+    /// Those among them that were orderly.
+    var stopsBefore = 0
     let fullTimesBefore: Int
     /// The broker sends it, for a device that is lost.
     var isWill = false

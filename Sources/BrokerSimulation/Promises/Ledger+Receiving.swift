@@ -197,7 +197,10 @@ extension Ledger {
         // A store that is full refuses what was delivered and not acknowledged when its connection
         // was lost; sent again, it is marked.
         let fillings = max(fullTimes - send.fullTimesBefore, isStoreFull ? 1 : 0)
-        let reasons = deaths - send.deathsBefore + send.forgetfulness + fillings
+        let deaths = deaths - send.deathsBefore
+        // A stop forgets no result, though what came after it may be marked.
+        let crashes = deaths - (stops - send.stopsBefore)
+        let reasons = crashes + send.forgetfulness + fillings
         if fact.count > copyMaximum * (1 + reasons) {
             accuse(
                 .secondIsMarked, "received \(fact.count) times, for \(reasons) reasons",
@@ -209,7 +212,7 @@ extension Ledger {
                 client: client)
         }
         // A send that waited for the broker when it started may be marked for nothing.
-        if received.isMarked && reasons == 0 && send.wasReachable {
+        if received.isMarked && reasons == 0 && deaths == 0 && send.wasReachable {
             accuse(
                 .secondIsMarked, "marked, although nothing was forgotten", message: message,
                 client: client)

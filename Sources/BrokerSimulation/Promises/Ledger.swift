@@ -26,6 +26,8 @@ final class Ledger {
     private var sessionIndices: [SessionKey: Int] = [:]
 
     private(set) var deaths = 0
+    /// Those among them that were orderly.
+    private(set) var stops = 0
     private(set) var fullTimes = 0
     private(set) var isStoreFull = false
     /// When the store last had no room.
@@ -79,6 +81,13 @@ final class Ledger {
         for device in devices.indices { endConnection(device) }
     }
 
+    /// It was asked to stop, and has written down what it knew: of what it had answered, or would
+    /// have, nothing is forgotten.
+    func brokerStopped() {
+        stops += 1
+        brokerDied("stops")
+    }
+
     func storeChanged(isFull: Bool) {
         if isFull && !isStoreFull { fullTimes += 1 }
         if !isFull && isStoreFull { lastFull = now }
@@ -99,6 +108,7 @@ final class Ledger {
     func issue(_ send: SendFact) -> Int {
         sends.append(send)
         let message = sends.count - 1
+        sends[message].stopsBefore = stops
         if send.grade != .transient { openSends[send.client].append(message) }
         history.note(
             .message(message),

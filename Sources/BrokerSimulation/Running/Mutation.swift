@@ -28,6 +28,8 @@ public enum Mutation: String, CaseIterable, Sendable {
     case forgottenAcknowledgement = "forgotten-acknowledgement"
     /// Numbers of accepted sends are not stored.
     case forgottenOutbox = "forgotten-outbox"
+    /// A stop does not write the results of durable sends.
+    case forgottenResults = "forgotten-results"
     case forgottenSubscription = "forgotten-subscription"
     /// The row that says where a user's mail waits is not written.
     case forgottenMailbox = "forgotten-mailbox"

@@ -124,8 +124,10 @@ final class Simulation {
         process = nil
         stopping.sayGoodbye()
         stopping.storeGathered(in: store)
+        stopping.prepareToStop()
+        stopping.storeGathered(in: store)
         store.crash(committing: false)
-        ledger.brokerDied("stops")
+        ledger.brokerStopped()
         surroundings.enter(
             .brokerStarted, after: surroundings.troubleRandom.milliseconds(in: 10...5_000))
     }

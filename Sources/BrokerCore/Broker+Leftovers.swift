@@ -1,0 +1,295 @@
+// What becomes of a queue whose session ends: nothing in it is thrown away that somebody else is to
+// have. What its user was sent goes back to waiting, or to a session of the user's that has not
+// heard it; what came by shared subscriptions goes to other sessions of the share.
+//
+//     queue of the session ──shared, QoS 1──► leftover ──one by one──► queues of the share
+//          └──what the user was sent──► the user's mailbox, or another session's queue
+//
+// Each arrow is one transaction or a part of one, so that every entry is in one place, whatever
+// dies. None of them needs room in the store.
+
+import Primitives
+
+/// A queue of what a session that has ended had of shared subscriptions. It lasts until each entry
+/// has gone to another session of its share, or nobody is left.
+struct Leftover {
+    let queue: QueueID
+    let app: UInt32
+    var count: UInt64 = 0
+    /// Entries up to here have been looked at.
+    var lookedThrough: UInt64 = 0
+    /// Whether the store has been asked for more of it, or to make it.
+    var isUnderWay = true
+}
+
+extension Broker {
+    // MARK: - The end of a queue
+
+    /// A session has ended and leaves its queue.
+    ///
+    /// - Parameter isMail: what its user was sent is not to be lost with it.
+    mutating func leave(_ inbox: Inbox, of user: UInt32, isMail: Bool) {
+        let expectedCount = expectedCount(of: inbox.queue)
+        let app = users[user].app
+        if apps[app].shareCount > 0, UInt64(inbox.count) + expectedCount > 0 {
+            makeLeftover(of: inbox.queue, app)
+        }
+        if isMail, UInt64(inbox.count) + expectedCount > 0 {
+            guard hasPersistentListener(user) else {
+                giveMailbox(inbox, to: user)
+                return
+            }
+            bequeath(inbox, to: oldestListener(of: user), expecting: expectedCount)
+        }
+        counters.discarded += UInt64(inbox.count)
+        queuedCount -= UInt64(inbox.count)
+        gathering.deletedQueues.append(inbox.queue)
+    }
+
+    /// The persistent session that has heard its user's mail for longest.
+    private func oldestListener(of user: UInt32) -> UInt32 {
+        var oldest = Slab<Session>.none
+        forEachSession(of: user) { session in
+            guard sessions[session].isPersistent, sessions[session].hearsMail else { return }
+            if oldest == Slab<Session>.none
+                || sessions[session].hearsSince < sessions[oldest].hearsSince
+            {
+                oldest = session
+            }
+        }
+        return oldest
+    }
+
+    /// Moves what a user was sent before any of the other sessions listened into the queue of one.
+    /// How much that is the store knows.
+    private mutating func bequeath(
+        _ inbox: Inbox, to heir: UInt32, expecting expectedCount: UInt64
+    ) {
+        guard sessions[heir].hearsSince > 0 else { return }
+        gathering.bequests.append((gathering.transfers.count, sessions.handle(heir)))
+        gathering.transfers.append(
+            QueueTransfer(
+                source: inbox.queue, destination: sessions[heir].inbox.queue,
+                firstNumber: sessions[heir].inbox.nextNumber,
+                scope: .mail(before: MessageID(raw: sessions[heir].hearsSince))))
+        sessions[heir].inbox.nextNumber += UInt64(inbox.count) + expectedCount
+        reserveNumbers(heir)
+    }
+
+    /// How many entries may be on their way into a queue that have not been counted there.
+    func expectedCount(of queue: QueueID) -> UInt64 {
+        var count: UInt64 = 0
+        for (index, _) in gathering.bequests where gathering.transfers[index].destination == queue {
+            count += UInt64(limits.queueCountMaximum)
+        }
+        guard isCommitting else { return count }
+        for (index, _) in committing.bequests
+        where committing.transfers[index].destination == queue {
+            count += UInt64(limits.queueCountMaximum)
+        }
+        return count
+    }
+
+    // MARK: - Who has heard what
+
+    /// A stored session has begun to hear what its user is sent.
+    mutating func noteListener(_ session: UInt32) {
+        guard restoration == nil else { return }
+        // The ids of messages are given when the batch is handed over.
+        sessions[session].hearsSince = .max
+        gathering.listeners.append((sessions.handle(session), gathering.messages.count))
+    }
+
+    /// The batch is about to be handed over: its messages will have their ids.
+    mutating func settleListeners() {
+        var next = nextMessageIdentifier
+        var position = 0
+        for (session, messageCount) in gathering.listeners where sessions.contains(session) {
+            while position < messageCount {
+                if messages[gathering.messages[position]].pendingEntries > 0 { next += 1 }
+                position += 1
+            }
+            // Before the first message there is nothing to have missed.
+            sessions[session.index].hearsSince = next == 1 ? 0 : next
+            markDirty(session.index, .session, isUrgent: true)
+        }
+        for (index, heir) in gathering.bequests {
+            let bound = sessions.contains(heir) ? sessions[heir.index].hearsSince : .max
+            gathering.transfers[index].scope = .mail(before: MessageID(raw: bound))
+        }
+    }
+
+    // MARK: - Results
+
+    /// Entries that were to be moved and could not be read.
+    mutating func settleMoves(_ result: borrowing StoreResult) {
+        for index in result.missedMoves {
+            let move = committing.moves[index]
+            let byteCount = UInt64(committing.moveByteCounts[index])
+            guard case .session(let session)? = owner(of: move.destination) else { continue }
+            let attachment = sessions[session].attachment
+            if attachment != Slab<Attachment>.none,
+                let position = attachments[attachment].position(of: move.destinationNumber)
+            {
+                let entry = attachments[attachment].remove(at: position)
+                countOut(session: session, count: 1, byteCount: byteCount)
+                release(entry.message)
+            } else if move.destinationNumber > sessions[session].inbox.acknowledgedThrough {
+                countOutBacklog(session: session, count: 1, byteCount: byteCount)
+            }
+        }
+    }
+
+    /// How much went where is known now.
+    mutating func settleTransfers(_ result: borrowing StoreResult) {
+        for (index, leftover) in committing.leftovers {
+            let tally = result.transferred[index]
+            let source = committing.transfers[index].source
+            if owner(of: source) != nil {
+                countOut(
+                    QueueTally(queue: source, count: tally.count, byteCount: tally.byteCount))
+            } else {
+                counters.discarded -= min(tally.count, counters.discarded)
+            }
+            leftovers[leftover.index].count = tally.count
+            queuedCount += tally.count
+            loadLeftover(leftover.index)
+        }
+        for (index, _) in committing.bequests {
+            let tally = result.transferred[index]
+            counters.discarded -= min(tally.count, counters.discarded)
+            countIn(tally)
+        }
+    }
+
+    /// Entries have come into a queue by the store's own doing.
+    private mutating func countIn(_ tally: QueueTally) {
+        let session: UInt32
+        switch owner(of: tally.queue) {
+        case .session(let owner)?: session = owner
+        case .inherited(let heir)? where sessions.contains(heir): session = heir.index
+        case .mailbox(let user)?:
+            mailboxes[users[user].mailbox].countIn(tally)
+            queuedCount += tally.count
+            return
+        case .inherited, .leftover, nil: return
+        }
+        sessions[session].inbox.countIn(tally)
+        queuedCount += tally.count
+        let attachment = sessions[session].attachment
+        guard attachment != Slab<Attachment>.none else { return }
+        attachments[attachment].backlogCount += UInt32(tally.count)
+        committing.waiting.append(attachments.handle(attachment))
+    }
+
+    // MARK: - Shares
+
+    private mutating func makeLeftover(of queue: QueueID, _ app: UInt32) {
+        let new = insertLeftover(
+            Leftover(queue: QueueID(raw: makeIdentifier()), app: app))
+        gathering.leftovers.append((gathering.transfers.count, leftovers.handle(new)))
+        gathering.transfers.append(
+            QueueTransfer(
+                source: queue, destination: leftovers[new].queue, firstNumber: 1, scope: .shared))
+        gathering.records.append(
+            Records.leftover(leftovers[new].queue, app: apps[app].name))
+    }
+
+    private mutating func insertLeftover(_ new: Leftover) -> UInt32 {
+        let index = leftovers.insert(new).index
+        queueOwners[new.queue.raw] = .leftover(index)
+        return index
+    }
+
+    /// Asks the store for the next entries of a leftover, or ends it where it is empty.
+    mutating func loadLeftover(_ index: UInt32) {
+        guard leftovers[index].count > 0 else { return endLeftover(index) }
+        leftovers[index].isUnderWay = true
+        waitingLoads.append(.leftover(leftovers.handle(index)))
+        takeTurnsLoading()
+    }
+
+    /// It is a leftover's turn.
+    mutating func load(leftover owner: Handle) {
+        gathering.loads.append(
+            LoadRequest(
+                queue: leftovers[owner.index].queue,
+                afterNumber: leftovers[owner.index].lookedThrough,
+                countMaximum: CoreLimits.loadCountMaximum,
+                byteMaximum: CoreLimits.loadBytesMaximum))
+        gathering.loadOwners.append(.leftover(owner))
+        gathering.loadCount += CoreLimits.loadCountMaximum
+        gathering.loadByteCount += CoreLimits.loadBytesMaximum
+    }
+
+    /// Gives each of the loaded entries to a session of its share.
+    mutating func handOn(
+        _ load: LoadedQueue, of index: UInt32, _ blocks: UnsafeRawBufferPointer,
+        _ moment: Moment, _ effects: inout Effects
+    ) {
+        for loaded in load.entries {
+            let message = residentMessage(loaded, blocks)
+            messages[message].references += 1
+            let entry = WindowEntry(
+                number: loaded.number, message: message, batchEntry: .max,
+                byteCount: loaded.byteCount, state: loaded.state)
+            handOn(entry, of: index, moment, &effects)
+            leftovers[index].lookedThrough = loaded.number
+            release(message)
+        }
+        if !load.reachedEnd { return loadLeftover(index) }
+        // What nobody had room for is looked at again from the start, later.
+        leftovers[index].lookedThrough = 0
+        leftovers[index].isUnderWay = false
+        if leftovers[index].count == 0 { endLeftover(index) }
+    }
+
+    private mutating func handOn(
+        _ entry: WindowEntry, of index: UInt32, _ moment: Moment, _ effects: inout Effects
+    ) {
+        let leftover = leftovers[index]
+        var isOver = true
+        switch successor(
+            for: entry.state, of: entry.message, app: leftover.app,
+            excluding: Slab<Session>.none, entry.byteCount, reaching: .everybody)
+        {
+        case .full: return
+        case .nobody: counters.discarded += 1
+        case .found(let other) where sessions[other.session].isPersistent:
+            move(entry, from: leftover.queue, to: other, moment, &effects)
+            isOver = false
+        case .found(let other):
+            guard copy(entry, to: other, moment, &effects) else { return }
+        }
+        if isOver {
+            gathering.removals.append(
+                EntryRemoval(queue: leftover.queue, number: entry.number))
+        }
+        leftovers[index].count -= 1
+        queuedCount -= 1
+    }
+
+    private mutating func endLeftover(_ index: UInt32) {
+        let leftover = leftovers.remove(index)
+        queueOwners[leftover.queue.raw] = nil
+        gathering.records.append(
+            Records.deletion(.leftovers, key: RecordKey.number(leftover.queue.raw)))
+    }
+
+    mutating func restoreLeftover(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .leftovers, key: key)
+        guard key.count == 8, let app = app(named: try row.readString()) else {
+            throw .danglingRecord(.leftovers, key: key)
+        }
+        _ = insertLeftover(Leftover(queue: QueueID(raw: RecordKey.readNumber(key)), app: app))
+    }
+}
+
+extension Records {
+    static func leftover(_ queue: QueueID, app: [UInt8]) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(app)
+        return RecordChange(
+            table: .leftovers, key: RecordKey.number(queue.raw), value: row.bytes)
+    }
+}
