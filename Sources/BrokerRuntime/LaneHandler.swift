@@ -296,3 +296,50 @@ extension BrokerCore.CloseCause {
         }
     }
 }
+
+/// The calls of a real loop. LoopHandler has defaults for them, and the compiler takes a default for
+/// `EventLoop` over a generic function of the same name (Swift 6.3.1): without these the loop would
+/// never wake a lane nor end its turn.
+extension LaneHandler {
+    package mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {
+        passTurnedAway(peer, cause, &loop)
+    }
+
+    package mutating func outgoingDrained(
+        _ connection: ConnectionID, in loop: inout EventLoop
+    ) {
+        passOutgoingDrained(connection, &loop)
+    }
+
+    package mutating func woken(in loop: inout EventLoop) { passWoken(&loop) }
+    package mutating func turnEnded(in loop: inout EventLoop) { passTurnEnded(&loop) }
+    package mutating func stopping(in loop: inout EventLoop) { passStopping(&loop) }
+
+    // In a generic function the name means the generic one.
+
+    private mutating func passTurnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, _ loop: inout some LaneLoop & ~Copyable
+    ) {
+        turnedAway(peer, cause, in: &loop)
+    }
+
+    private mutating func passOutgoingDrained(
+        _ connection: ConnectionID, _ loop: inout some LaneLoop & ~Copyable
+    ) {
+        outgoingDrained(connection, in: &loop)
+    }
+
+    private mutating func passWoken(_ loop: inout some LaneLoop & ~Copyable) {
+        woken(in: &loop)
+    }
+
+    private mutating func passTurnEnded(_ loop: inout some LaneLoop & ~Copyable) {
+        turnEnded(in: &loop)
+    }
+
+    private mutating func passStopping(_ loop: inout some LaneLoop & ~Copyable) {
+        stopping(in: &loop)
+    }
+}
