@@ -31,8 +31,10 @@ PREFIX ?= /usr/local
 LIBRARIES := 'openssl >= 3.0' lmdb
 PACKAGES := libssl-dev liblmdb-dev pkg-config
 
-# Other people's MQTT clients and a broker, which the tests start and compile.
-TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev
+# Other people's MQTT clients and a broker, which the tests start and compile, and the tools for which
+# docs/operating has recipes.
+TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
+    fail2ban systemd-journal-remote nftables jq python3-prometheus-client
 
 # Targets that firmware uses too, each after those it imports, and the machine they are checked for:
 # a Cortex-M4, as in the samples.
@@ -200,7 +202,9 @@ deps: toolchain
 test-deps:
 	@[ -x /usr/sbin/mosquitto ] && [ -x /usr/bin/mosquitto_pub ] && [ -x /usr/bin/gcc ] \
 	    && [ -e /usr/include/MQTTClient.h ] \
-	    && /usr/bin/python3 -c 'import paho.mqtt.client' 2>/dev/null || { \
+	    && [ -x /usr/bin/fail2ban-regex ] && [ -x /usr/bin/jq ] && [ -x /usr/sbin/nft ] \
+	    && [ -x /lib/systemd/systemd-journal-remote ] \
+	    && /usr/bin/python3 -c 'import paho.mqtt.client, prometheus_client' 2>/dev/null || { \
 	    set -e; \
 	    command -v apt-get >/dev/null || { \
 	        echo "Missing for the tests: the counterparts of $(TEST_PACKAGES)." >&2; exit 1; }; \
@@ -208,7 +212,8 @@ test-deps:
 	    root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	    $$root apt-get update -qq; \
 	    had=$$([ -x /usr/sbin/mosquitto ] && echo yes || true); \
-	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(TEST_PACKAGES); \
+	    $$root env DEBIAN_FRONTEND=noninteractive \
+	        apt-get install -y -qq --no-install-recommends $(TEST_PACKAGES); \
 	    if [ -z "$$had" ]; then \
 	        if [ -d /run/systemd/system ]; then $$root systemctl disable --now mosquitto; \
 	        else $$root service mosquitto stop || true; fi; \
@@ -217,5 +222,5 @@ test-deps:
 .PHONY: toolchain
 toolchain:
 	@command -v $(SWIFT) >/dev/null || { \
-	    echo "Swift is not on the path. Install Swift 6.2 or newer (https://www.swift.org/install)" \
+	    echo "Swift is not on the path. Install Swift 6.3 or newer (https://www.swift.org/install)" \
 	        "or say where it is: make SWIFT=/path/to/swift" >&2; exit 1; }

@@ -24,6 +24,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case changeMember(ChangeMember)
     case changeGroup(ChangeGroup)
     case backUpStore(BackUpStore)
+    case showBackup(ShowBackup)
     case readStatistics(ReadStatistics)
 
     /// Reads one line, with or without its line feed.
@@ -65,6 +66,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case ChangeMember.name: self = .changeMember(try Self.body(line))
         case ChangeGroup.name: self = .changeGroup(try Self.body(line))
         case BackUpStore.name: self = .backUpStore(try Self.body(line))
+        case ShowBackup.name: self = .showBackup(try Self.body(line))
         case ReadStatistics.name: self = .readStatistics(try Self.body(line))
         default:
             // 0x83: implementation specific error.

@@ -183,8 +183,9 @@ public struct PurgeQueues: AdministrationRequest {
     }
 }
 
-/// Copies the store, as it is after the last commit, into a directory on the broker's machine that
-/// is new or empty. The broker goes on; what it acknowledges waits until the copy is done.
+/// Starts a copy of the store, as it is after the last commit, into a directory on the broker's
+/// machine that is new or empty. The broker goes on meanwhile. Refused while another one is under
+/// way.
 public struct BackUpStore: AdministrationRequest {
     public static let name = "store.backup"
     /// An absolute path.
@@ -194,11 +195,40 @@ public struct BackUpStore: AdministrationRequest {
         self.directory = directory
     }
 
-    public struct Reply: Codable, Hashable, Sendable {
-        public var byteCount: UInt64
+    public typealias Reply = BackupStatus
+}
 
-        public init(byteCount: UInt64) {
-            self.byteCount = byteCount
-        }
+/// Shows how far the last backup has come, or how it ended.
+public struct ShowBackup: AdministrationRequest {
+    public static let name = "store.backup.show"
+
+    public init() {}
+
+    public typealias Reply = BackupStatus
+}
+
+/// A backup that is under way or has ended.
+public struct BackupStatus: Codable, Hashable, Sendable {
+    /// Counted from the start of the broker.
+    public var number: UInt64
+    public var directory: String
+    public var isFinished = false
+    /// Why there is no copy; nil while it is under way, and where it succeeded.
+    public var failure: String?
+    /// Bytes that were read, of the store and then of the copy, and how many there are at most.
+    public var readByteCount: UInt64 = 0
+    public var totalByteCount: UInt64 = 0
+    /// The size of the copy, when it is finished.
+    public var byteCount: UInt64 = 0
+    /// What is damaged in the store and so in the copy, as far as a broker starts with it. Cut off
+    /// after ``findingsMaximum``.
+    public var findings: [String] = []
+
+    /// Enough to see what sort of damage it is; `--verify-store` tells it all.
+    public static let findingsMaximum = 20
+
+    public init(number: UInt64, directory: String) {
+        self.number = number
+        self.directory = directory
     }
 }

@@ -51,7 +51,7 @@ public struct CoreLimits: Sendable {
     /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for
     /// each.
     public var topicLevelsMaximum = 64
-    /// Sessions of all apps: about 400 bytes of memory each with its user, and more while it is
+    /// Sessions of all apps: about 410 bytes of memory each with its user, and more while it is
     /// connected.
     public var sessionsMaximum = 1_000_000
     /// Sessions of one app, so that no app takes the room of the others.

@@ -10,21 +10,28 @@ import Primitives
 extension BrokerServer {
     /// Takes new settings. Keys that need a restart keep their values, and the log says which.
     ///
+    /// - Parameters:
+    ///   - old: what was read last; nil where that is what the broker was started with.
+    ///   - start: what the broker was started with: keys that need a restart have its values.
     /// - Returns: false when nothing was changed because something new is not good.
-    func reload(_ new: LoadedConfiguration, from old: LoadedConfiguration) -> Bool {
+    func reload(
+        _ new: LoadedConfiguration, from old: LoadedConfiguration? = nil,
+        startedWith start: LoadedConfiguration
+    ) -> Bool {
         do throws(StartError) {
             try apply(Self.reloadable(new.settings, keeping: settings))
         } catch {
             refuse("\(error)")
             return false
         }
-        let changed = new.settingsChanged(from: old)
+        let changed = new.settingsChanged(from: old ?? start)
+        // A key that was changed and changed back is as the broker has it.
+        let waiting = new.settingsChanged(from: start).filter { $0.reload == .restart }
         log.write(
             .info, .configurationReloaded,
             [
                 "changed": .text(changed.map(\.key).joined(separator: " ")),
-                "needs_restart": .text(
-                    changed.filter { $0.reload == .restart }.map(\.key).joined(separator: " ")),
+                "needs_restart": .text(waiting.map(\.key).joined(separator: " ")),
             ])
         return true
     }

@@ -26,7 +26,7 @@ public final class BrokerServer {
     var nextDailyRound = Instant(milliseconds: 0)
     let rates: ClientRates
     let census: AddressCensus
-    private let backups = BackupHandover()
+    private let backups: BackupRunner
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let doorHandle: LoopHandle
@@ -44,6 +44,7 @@ public final class BrokerServer {
     public init(_ settings: BrokerSettings, log: LogWriter) throws(StartError) {
         self.log = log
         self.settings = settings
+        backups = BackupRunner(log: log)
         Self.keepLargeBlocksApart()
         files = FileWatch(settings.files)
         rates = ClientRates(ClientRates.Values(settings))
@@ -106,6 +107,7 @@ public final class BrokerServer {
         until signals: inout Signals, _ configuration: LoadedConfiguration,
         load: () throws(ConfigurationError) -> LoadedConfiguration
     ) {
+        let start = configuration
         var configuration = configuration
         var watch = LaneWatch(shared.laneHandles)
         var conditions = ConditionLog()
@@ -121,7 +123,9 @@ public final class BrokerServer {
                 notifier.reloading()
                 do throws(ConfigurationError) {
                     let new = try load()
-                    if reload(new, from: configuration) { configuration = new }
+                    if reload(new, from: configuration, startedWith: start) {
+                        configuration = new
+                    }
                 } catch {
                     refuse("\(error)")
                 }
@@ -159,6 +163,7 @@ public final class BrokerServer {
         // The door goes first: it waits for commits too, and one thread at a time may.
         doorHandle.requestStop()
         door?.join()
+        backups.stop()
         shared.drain()
         for handle in shared.laneHandles { handle.requestStop() }
         for lane in lanes { lane.join() }
@@ -222,12 +227,14 @@ public final class BrokerServer {
         return Restored(broker: broker, clock: clock)
     }
 
+    static let ticketKeyFile = "ticket-keys"
+
     /// Tickets that the fleet holds stay good over a restart: their keys are kept beside the store.
     func sealTickets() throws(StartError) {
         let keys: [UInt8]
         do throws(CredentialError) {
             keys = try TicketKeyFile.ensure(
-                "\(settings.dataDirectory)/ticket-keys",
+                "\(settings.dataDirectory)/\(Self.ticketKeyFile)",
                 byteCount: ServerTLSContext.ticketKeyByteCount,
                 unixSeconds: Int64(clock.moment().unixMilliseconds / 1000))
         } catch {
@@ -276,7 +283,7 @@ public final class BrokerServer {
         let handler = Box(
             LaneHandler(
                 lane: lane, shared: shared, clock: clock, terms: listenerSet.terms,
-                provesIdentity: listenerSet.provesIdentity, trust: trust, rates: rates,
+                identityProofs: listenerSet.identityProofs, trust: trust, rates: rates,
                 packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
         lanes.append(
             runLoop(

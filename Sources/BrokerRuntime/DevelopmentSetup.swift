@@ -13,28 +13,33 @@ public struct DevelopmentSetup: Sendable {
     static let app = "demo"
     static let users = ["alice", "bob"]
 
+    /// Names in the data directory.
+    static let variablesFile = "dev.env"
+    static let certificateFolder = "certificates"
+
     private let certificates: DevelopmentCertificates
     private let dataDirectory: String
 
     /// Where the server certificate of a data directory is made.
     public static func certificateFile(dataDirectory: String) -> String {
-        DevelopmentCertificates.serverCertificateFile(in: "\(dataDirectory)/certificates")
+        DevelopmentCertificates.serverCertificateFile(in: "\(dataDirectory)/\(certificateFolder)")
     }
 
     /// Where its key is made.
     public static func keyFile(dataDirectory: String) -> String {
-        DevelopmentCertificates.serverKeyFile(in: "\(dataDirectory)/certificates")
+        DevelopmentCertificates.serverKeyFile(in: "\(dataDirectory)/\(certificateFolder)")
     }
 
     /// Makes directory and certificates where they are missing.
     public init(_ settings: BrokerSettings) throws(StartError) {
         dataDirectory = settings.dataDirectory
-        if mkdir(dataDirectory, 0o700) != 0, errno != EEXIST {
-            throw .file(call: "mkdir", path: dataDirectory, errno: errno)
-        }
         do throws(CredentialError) {
+            try PrivateDirectory.ensure(dataDirectory)
+            // Before anything else is made: a file that others may read stays as it is.
+            _ = try PrivateFile.read("\(dataDirectory)/\(Self.variablesFile)")
             certificates = try DevelopmentCertificates.ensure(
-                directory: "\(dataDirectory)/certificates", unixSeconds: Int64(time(nil)))
+                directory: "\(dataDirectory)/\(Self.certificateFolder)",
+                unixSeconds: Int64(time(nil)))
         } catch {
             throw .credentials(error)
         }
@@ -44,15 +49,21 @@ public struct DevelopmentSetup: Sendable {
     ///
     /// - Returns: what to paste into another terminal.
     public func finish(_ server: BrokerServer) throws(StartError) -> String {
-        let file = "\(dataDirectory)/dev.env"
+        let file = "\(dataDirectory)/\(Self.variablesFile)"
         let listener =
             server.listeners.first { $0.transport == .tls } ?? server.listeners.first
-        // The store may be another than the one that the file was written for.
-        if access(file, R_OK) != 0 || !server.hasApp(Self.app) {
-            let secrets = server.makeDevelopmentSecrets(app: Self.app, users: Self.users)
-            try write(variables(secrets, listener), to: file)
-        } else {
-            try write(try keepingSecrets(of: file, listener), to: file)
+        do throws(CredentialError) {
+            // The store may be another than the one that the file was written for.
+            let lines: [String]
+            if let text = try PrivateFile.read(file), server.hasApp(Self.app) {
+                lines = keepingSecrets(String(decoding: text, as: UTF8.self), listener)
+            } else {
+                lines = variables(
+                    server.makeDevelopmentSecrets(app: Self.app, users: Self.users), listener)
+            }
+            try PrivateFile.write(Array((lines.joined(separator: "\n") + "\n").utf8), to: file)
+        } catch {
+            throw .credentials(error)
         }
         return guide(file, listener)
     }
@@ -90,9 +101,9 @@ public struct DevelopmentSetup: Sendable {
     }
 
     private func keepingSecrets(
-        of file: String, _ listener: ListenerSettings?
-    ) throws(StartError) -> [String] {
-        let lines = try read(file).split(separator: "\n").map(String.init)
+        _ text: String, _ listener: ListenerSettings?
+    ) -> [String] {
+        let lines = text.split(separator: "\n").map(String.init)
         let kept = lines.filter {
             $0.hasPrefix("export MARTLET_APP") || $0.hasPrefix("export MARTLET_TOKEN_")
         }
@@ -140,28 +151,6 @@ public struct DevelopmentSetup: Sendable {
         guard let resolved = realpath(path, nil) else { return path }
         defer { free(resolved) }
         return String(cString: resolved)
-    }
-
-    // MARK: - Files
-
-    private func write(_ lines: [String], to path: String) throws(StartError) {
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .file(call: "open", path: path, errno: errno) }
-        defer { close(descriptor) }
-        let bytes = Array((lines.joined(separator: "\n") + "\n").utf8)
-        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else {
-            throw .file(call: "write", path: path, errno: errno)
-        }
-    }
-
-    private func read(_ path: String) throws(StartError) -> String {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .file(call: "open", path: path, errno: errno) }
-        defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: 65_536)
-        let count = Glibc.read(descriptor, &bytes, bytes.count)
-        guard count >= 0 else { throw .file(call: "read", path: path, errno: errno) }
-        return String(decoding: bytes[..<count], as: UTF8.self)
     }
 }
 

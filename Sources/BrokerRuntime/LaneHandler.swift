@@ -15,8 +15,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
     private var desk: PacketDesk
     private var carrier: EffectCarrier
     private var doorkeeper: CredentialDesk
-    /// By tag: whether a listener's clients may prove by TLS who they are.
-    private let provesIdentity: [Bool]
+    private let identityProofs: IdentityProofs
     private var notes: LaneLog
     /// This lane's effects while they are carried out; empty otherwise.
     private var effects = EffectLane()
@@ -44,10 +43,10 @@ package struct LaneHandler: LoopHandler, ~Copyable {
 
     /// - Parameters:
     ///   - terms: what each listener lets its clients do, by tag.
-    ///   - provesIdentity: by tag, whether a listener's clients may prove by TLS who they are.
+    ///   - identityProofs: which listeners' clients may prove by TLS who they are.
     package init(
         lane: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
-        provesIdentity: [Bool], trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
+        identityProofs: IdentityProofs, trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
         numbers: RandomNumbers = .system, notes: consuming LaneLog
     ) {
         self.rates = rates
@@ -59,7 +58,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
         self.notes = notes
         desk = PacketDesk(lane: lane, terms: terms, packetMaximum: packetMaximum)
         doorkeeper = CredentialDesk(trust: trust, clock: clock, numbers: numbers)
-        self.provesIdentity = provesIdentity
+        self.identityProofs = identityProofs
         carrier = EffectCarrier(packetMaximum: packetMaximum)
     }
 
@@ -73,7 +72,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
             preconditionFailure("a broker connects to nobody")
         }
         desk.conversations.open(connection, terms: UInt8(tag))
-        if provesIdentity[Int(tag)] { doorkeeper.opened(connection, in: loop) }
+        if identityProofs.mayProve(tag: tag) { doorkeeper.opened(connection, in: loop) }
     }
 
     package mutating func received(
@@ -294,5 +293,52 @@ extension BrokerCore.CloseCause {
             .packetTooLarge:
             self = .lost
         }
+    }
+}
+
+/// The calls of a real loop. LoopHandler has defaults for them, and the compiler takes a default for
+/// `EventLoop` over a generic function of the same name (Swift 6.3.1): without these the loop would
+/// never wake a lane nor end its turn.
+extension LaneHandler {
+    package mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {
+        passTurnedAway(peer, cause, &loop)
+    }
+
+    package mutating func outgoingDrained(
+        _ connection: ConnectionID, in loop: inout EventLoop
+    ) {
+        passOutgoingDrained(connection, &loop)
+    }
+
+    package mutating func woken(in loop: inout EventLoop) { passWoken(&loop) }
+    package mutating func turnEnded(in loop: inout EventLoop) { passTurnEnded(&loop) }
+    package mutating func stopping(in loop: inout EventLoop) { passStopping(&loop) }
+
+    // In a generic function the name means the generic one.
+
+    private mutating func passTurnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, _ loop: inout some LaneLoop & ~Copyable
+    ) {
+        turnedAway(peer, cause, in: &loop)
+    }
+
+    private mutating func passOutgoingDrained(
+        _ connection: ConnectionID, _ loop: inout some LaneLoop & ~Copyable
+    ) {
+        outgoingDrained(connection, in: &loop)
+    }
+
+    private mutating func passWoken(_ loop: inout some LaneLoop & ~Copyable) {
+        woken(in: &loop)
+    }
+
+    private mutating func passTurnEnded(_ loop: inout some LaneLoop & ~Copyable) {
+        turnEnded(in: &loop)
+    }
+
+    private mutating func passStopping(_ loop: inout some LaneLoop & ~Copyable) {
+        stopping(in: &loop)
     }
 }

@@ -5,6 +5,7 @@ import Configuration
 import Dialects
 import Glibc
 import NetTransport
+import Threads
 
 /// All open listeners of a broker. A listener's tag is the index of its terms.
 struct ListenerSet {
@@ -12,22 +13,20 @@ struct ListenerSet {
     private(set) var terms: [ListenerTerms] = []
     /// What the configuration asks for, with the ports that the system chose.
     private(set) var settings: [ListenerSettings] = []
-    /// By tag: whether clients may prove by TLS who they are.
-    private(set) var provesIdentity: [Bool] = []
+    /// Which listeners' clients may prove by TLS who they are.
+    let identityProofs = IdentityProofs()
     /// By tag: nil for plain text.
     private(set) var contexts: [ServerTLSContext?] = []
 
     /// - Parameter preSharedKeys: asked during handshakes where the settings name a file of them.
     init(_ settings: BrokerSettings, preSharedKeys: PreSharedKeys) throws(StartError) {
+        var proofs: [Bool] = []
         for listener in settings.listeners {
             let tag = UInt32(terms.count)
             let options = try Self.options(listener, settings, preSharedKeys)
             let tls = try options.map(Self.context)
             terms.append(ListenerTerms(allowsAnonymous: listener.anonymous))
-            provesIdentity.append(
-                options.map {
-                    $0.clientCertificates != .notRequested || $0.preSharedKeys != nil
-                } ?? false)
+            proofs.append(options?.provesIdentity ?? false)
             contexts.append(tls)
             let opened: [Listener]
             do throws(TransportError) {
@@ -40,6 +39,7 @@ struct ListenerSet {
             bound.port = opened[0].address.port
             self.settings.append(bound)
         }
+        identityProofs.replace(with: proofs)
     }
 
     /// Opens all addresses of one listener, on the same port.
@@ -86,13 +86,20 @@ struct ListenerSet {
         _ settings: BrokerSettings, preSharedKeys: PreSharedKeys
     ) throws(StartError) {
         var renewed: [(ServerTLSContext, ServerTLSContext.Options)] = []
+        var proofs: [Bool] = []
         for (listener, context) in zip(settings.listeners, contexts) {
             guard let context,
                 let options = try Self.options(listener, settings, preSharedKeys)
-            else { continue }
+            else {
+                proofs.append(false)
+                continue
+            }
             _ = try Self.context(options)
             renewed.append((context, options))
+            proofs.append(options.provesIdentity)
         }
+        // Who is asked for a proof from now on is looked at from now on.
+        identityProofs.replace(with: proofs)
         for (context, options) in renewed {
             do throws(TransportError) {
                 try context.replace(with: options)
@@ -120,6 +127,14 @@ struct ListenerSet {
     }
 
     // MARK: - TLS
+
+    /// Reads and checks the certificates and keys that the settings name, and opens nothing.
+    static func checkFiles(_ settings: BrokerSettings) throws(StartError) {
+        for listener in settings.listeners {
+            guard let options = try options(listener, settings, PreSharedKeys()) else { continue }
+            _ = try context(options)
+        }
+    }
 
     private static func options(
         _ listener: ListenerSettings, _ settings: BrokerSettings, _ preSharedKeys: PreSharedKeys
@@ -152,5 +167,29 @@ struct ListenerSet {
         } catch {
             throw .transport(error)
         }
+    }
+}
+
+/// By tag of a listener: whether its clients may prove by TLS who they are. A reload changes it
+/// while the loops ask.
+package final class IdentityProofs: Sendable {
+    private let proofs: Locked<[Bool]>
+
+    package init(_ proofs: [Bool] = []) {
+        self.proofs = Locked(proofs)
+    }
+
+    func replace(with new: [Bool]) {
+        proofs.withLock { $0 = new }
+    }
+
+    func mayProve(tag: UInt32) -> Bool {
+        proofs.withLock { $0[Int(tag)] }
+    }
+}
+
+extension ServerTLSContext.Options {
+    fileprivate var provesIdentity: Bool {
+        clientCertificates != .notRequested || preSharedKeys != nil
     }
 }

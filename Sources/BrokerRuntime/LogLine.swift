@@ -34,6 +34,10 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case queueFull = "queue_full"
     /// The store has no room for sends, or has it again: `state`.
     case storeFull = "store_full"
+    /// A copy of the store began, ended or failed: `number`, `directory`.
+    case backupStarted = "backup_started"
+    case backupFinished = "backup_finished"
+    case backupFailed = "backup_failed"
     case storeUpgraded = "store_upgraded"
     /// The start removed rows that an earlier version left behind: `rows`.
     case storeRepaired = "store_repaired"

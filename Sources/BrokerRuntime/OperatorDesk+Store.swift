@@ -1,31 +1,32 @@
 // What an operator does with the store: copied while the broker runs.
 
 import Administration
-import Glibc
 import QueueStore
 
 extension OperatorDesk {
-    func backUp(_ request: BackUpStore) throws(AdministrationRefusal) -> BackUpStore.Reply {
+    func backUp(_ request: BackUpStore) throws(AdministrationRefusal) -> BackupStatus {
         guard request.directory.hasPrefix("/") else {
             throw AdministrationRefusal(
                 .payloadFormatInvalid,
                 "\(request.directory) is not an absolute path; the broker has a working directory "
                     + "of its own")
         }
+        let shared = shared
         do throws(StoreError) {
-            try backups.request(request.directory) { shared.writerSignal.raise() }
+            let status = try backups.start(request.directory) { shared.writerSignal.raise() }
+            if let status { return status }
         } catch {
             throw AdministrationRefusal(.unspecifiedError, "\(error)")
         }
-        var information = stat()
-        let isThere = stat("\(request.directory)/\(LMDBQueueStore.dataFileName)", &information) == 0
-        let byteCount = isThere ? UInt64(information.st_size) : 0
-        log.write(
-            .info, .administration,
-            [
-                "request": "store.backup", "directory": .text(request.directory),
-                "bytes": .number(byteCount),
-            ])
-        return BackUpStore.Reply(byteCount: byteCount)
+        let other = backups.status()?.directory ?? "another directory"
+        throw AdministrationRefusal(.unspecifiedError, "a backup into \(other) is under way")
+    }
+
+    func showBackup() throws(AdministrationRefusal) -> BackupStatus {
+        guard let status = backups.status() else {
+            throw AdministrationRefusal(
+                .unspecifiedError, "this broker has made no backup since it started")
+        }
+        return status
     }
 }

@@ -13,7 +13,7 @@ struct OperatorDesk {
     let shared: SharedBroker
     let clock: BrokerClock
     let log: LogWriter
-    let backups: BackupHandover
+    let backups: BackupRunner
     let listeners: ListenerSet
     let trust: ClientTrust
     let rates: ClientRates
@@ -21,7 +21,7 @@ struct OperatorDesk {
     let version: String
 
     init(
-        shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupHandover,
+        shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
         listeners: ListenerSet, trust: ClientTrust, rates: ClientRates, version: String
     ) {
         self.rates = rates
@@ -59,6 +59,8 @@ struct OperatorDesk {
             case .changeMember(let request): return request.line(replying: try change(request))
             case .changeGroup(let request): return request.line(replying: try change(request))
             case .backUpStore(let request): return request.line(replying: try backUp(request))
+            case .showBackup(let request):
+                return request.line(replying: try showBackup())
             case .readStatistics(let request): return request.line(replying: statistics())
             }
         } catch {

@@ -1,5 +1,6 @@
 // `martletd --verify-store` and `--restore`: what is done with a store that no broker has open.
 
+import Administration
 import BrokerCore
 import Configuration
 import Primitives
@@ -31,7 +32,9 @@ public struct StoreVerification: Sendable {
                     stamp: nil, damaged: []),
                 newEpochSeed: 1, at: beginning)
             let count = broker.counters.rowsRepaired
-            if count > 0 { repairs.append("the next start removes \(count) rows of ended sessions") }
+            if count > 0 {
+                repairs.append("the next start removes \(count) rows of ended sessions")
+            }
         } catch {
             refusals.append("a broker would not start: \(error)")
         }
@@ -47,13 +50,37 @@ public struct StoreVerification: Sendable {
 public enum StoreRestoration {
     /// Puts a backup back. Devices find another epoch at their next login and resume at 0, because
     /// what was promised after the backup was made is not in it.
-    public static func run(_ settings: BrokerSettings, from backup: String) throws(StartError) {
+    ///
+    /// - Returns: what is damaged in the backup and keeps no broker from starting.
+    @discardableResult
+    public static func run(
+        _ settings: BrokerSettings, from backup: String
+    ) throws(StartError) -> [String] {
         do throws(StoreError) {
-            try LMDBQueueStore.copy(
-                directory: backup, to: settings.dataDirectory, options: StoreOptions(settings))
+            let report = try LMDBQueueStore.copy(
+                directory: backup, to: settings.dataDirectory, besides: filesBesideStore,
+                options: StoreOptions(settings))
+            return report.verification.findings
         } catch {
             throw .store(error)
         }
+    }
+
+    /// What a broker keeps in its data directory beside the store: a store that was taken away
+    /// leaves it there. LMDB's lock file is made anew.
+    private static let filesBesideStore: Set = [
+        AdministrationLine.socketName, BrokerServer.ticketKeyFile, DevelopmentSetup.variablesFile,
+        DevelopmentSetup.certificateFolder, "lock.mdb",
+    ]
+}
+
+/// `martletd --check-config`: what the start reads beside the configuration.
+public enum ConfigurationCheck {
+    /// Reads and checks certificates, keys and lists as a start does. Nothing is opened to clients,
+    /// and nothing is written.
+    public static func run(_ settings: BrokerSettings) throws(StartError) {
+        _ = try TrustMaterial(settings)
+        try ListenerSet.checkFiles(settings)
     }
 }
 

@@ -10,13 +10,13 @@ struct StoreWriter: ~Copyable {
     private var store: LMDBQueueStore
     private let shared: SharedBroker
     private let clock: BrokerClock
-    private let backups: BackupHandover
+    private let backups: BackupRunner
     private var batch = StoreBatch()
     private var result = StoreResult()
 
     init(
         store: consuming LMDBQueueStore, shared: SharedBroker, clock: BrokerClock,
-        backups: BackupHandover
+        backups: BackupRunner
     ) {
         self.backups = backups
         self.store = store

@@ -11,13 +11,16 @@ extension SettingTable {
             One JSON5 file: JSON with comments, keys without quotes, and trailing commas. Give it
             with `martletd --config FILE`. Every key has a default, so the file may be empty or
             absent. `--set KEY.PATH=VALUE` overrules the file; `--print-config` shows every
-            effective value and where it comes from; `--check-config` only reads the file and says
-            what is wrong. An unknown key, a value of the wrong type or out of range, and wrong
-            syntax stop the start, with file, line and column.
+            effective value and where it comes from; `--check-config` reads the file and the
+            certificates, keys and lists that it names, and says what is wrong. An unknown key,
+            a value of the wrong type or out of range, and wrong syntax stop the start, with
+            file, line and column.
 
             `SIGHUP` reads the file again. What a changed key then does stands in the column
             "Reload": *at once* for sessions that are connected too, for *new connections* from
-            then on, or only at the next *restart*. A file with an error changes nothing.
+            then on, or only at the next *restart*. A file with an error changes nothing. The log
+            line `configuration_reloaded` names in `needs_restart` the keys that differ from
+            those the broker was started with.
 
             ```json5
             {

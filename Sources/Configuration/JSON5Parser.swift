@@ -27,6 +27,14 @@ package struct JSON5Parser {
         return node
     }
 
+    /// Whether a document has nothing but space and comments.
+    package static func isBlank(_ text: [UInt8]) throws(JSON5SyntaxError) -> Bool {
+        var parser = JSON5Parser(text: text)
+        if parser.firstInvalidOffset() != nil { return false }
+        try parser.skipSpace()
+        return parser.offset == text.count
+    }
+
     private init(text: [UInt8]) {
         self.text = text
         // A byte order mark is white space to JSON5, and common in files from Windows.

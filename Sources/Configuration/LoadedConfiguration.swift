@@ -76,6 +76,8 @@ public struct LoadedConfiguration: Sendable {
     private mutating func readFile(_ text: [UInt8], path: String) throws(ConfigurationError) {
         let root: JSON5Node
         do {
+            // Every key has a default: a file with nothing but comments sets none.
+            if try JSON5Parser.isBlank(text) { return }
             root = try JSON5Parser.parse(text)
         } catch {
             let position = TextPosition(offset: error.offset, in: text)

@@ -134,7 +134,8 @@ public enum SettingTable {
         .integer(
             "limits.sessions", \.limits.sessions, in: 1...100_000_000, unit: "sessions",
             reload: .newConnections,
-            "Sessions of all apps, whether connected or not; about 600 bytes of memory each."),
+            "Sessions of all apps, whether connected or not; about 410 bytes of memory each, "
+                + "with its user."),
         .integer(
             "limits.sessionsPerApp", \.limits.sessionsPerApp, in: 1...100_000_000,
             unit: "sessions", reload: .newConnections,

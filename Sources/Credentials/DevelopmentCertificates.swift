@@ -39,7 +39,8 @@ public struct DevelopmentCertificates: Sendable {
     /// are public.
     ///
     /// - Parameters:
-    ///   - directory: is made with 0700 if it is not there; its parent must be.
+    ///   - directory: is made with 0700 if it is not there; its parent must be. It is refused
+    ///     where another user owns it or may write in it.
     ///   - hostName: the name other machines know this one by.
     ///   - addresses: where they reach it, for who has no name for it.
     ///   - unixSeconds: the time now.
@@ -47,9 +48,7 @@ public struct DevelopmentCertificates: Sendable {
         directory: String, hostName: String = localHostName(),
         addresses: [String] = localAddresses(), unixSeconds: Int64
     ) throws(CredentialError) -> DevelopmentCertificates {
-        if mkdir(directory, 0o700) != 0, errno != EEXIST {
-            throw .file(call: "mkdir", path: directory, code: errno)
-        }
+        try PrivateDirectory.ensure(directory)
         let authorityFiles = CertificateFiles(directory: directory, name: "ca")
         let serverFiles = CertificateFiles(directory: directory, name: "server")
         let names =
@@ -167,7 +166,7 @@ private struct CertificateFiles {
         unixSeconds: Int64, signer: OwnedKey?
     ) throws(CredentialError) -> CertifiedKey? {
         guard let certificateText = try PEMFile.read(certificateFile),
-            let keyText = try PEMFile.read(keyFile),
+            let keyText = try PrivateFile.read(keyFile),
             let certificate = PEMFile.reading(
                 certificateText, { PEM_read_bio_X509($0, nil, nil, nil) })
         else { return nil }

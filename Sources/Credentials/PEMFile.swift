@@ -17,6 +17,13 @@ enum PEMFile {
             throw .file(call: "open", path: path, code: errno)
         }
         defer { close(descriptor) }
+        return try read(descriptor: descriptor, path, byteCountMaximum: byteCountMaximum)
+    }
+
+    /// The bytes of an open file.
+    static func read(
+        descriptor: Int32, _ path: String, byteCountMaximum: Int = byteCountMaximum
+    ) throws(CredentialError) -> [UInt8] {
         var content: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 16_384)
         while true {
@@ -37,9 +44,14 @@ enum PEMFile {
     ) throws(CredentialError) {
         let draft = path + ".new"
         unlink(draft)
-        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions)
+        let descriptor = open(
+            draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, permissions)
         if descriptor < 0 { throw .file(call: "open", path: draft, code: errno) }
         defer { close(descriptor) }
+        // Whatever the mask of the process takes away or leaves.
+        if fchmod(descriptor, permissions) != 0 {
+            throw .file(call: "fchmod", path: draft, code: errno)
+        }
         var written = 0
         while written < content.count {
             let count = content[written...].withUnsafeBytes {

@@ -23,7 +23,7 @@ struct DirectoryLock: ~Copyable {
             }
         }
         let path = directory + "/" + DirectoryLock.fileName
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .system(call: "open", path: path, errno: errno) }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let failure = errno

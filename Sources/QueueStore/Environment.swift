@@ -33,6 +33,13 @@ struct Environment: ~Copyable {
             path: draft.folder, lock: nil, mapByteCount: mapByteCount, flags: MDB_NOLOCK)
     }
 
+    /// Opens a draft that is finished, to read it.
+    init(reading draft: Draft, mapByteCount: Int) throws(StoreError) {
+        try self.init(
+            path: draft.folder, lock: nil, mapByteCount: mapByteCount,
+            flags: MDB_NOLOCK | MDB_RDONLY)
+    }
+
     private init(
         path: String, lock: consuming DirectoryLock?, mapByteCount: Int, flags: Int32
     ) throws(StoreError) {

@@ -62,8 +62,12 @@ public struct LMDBQueueStore: ~Copyable {
         let lock = try DirectoryLock(directory: directory, createsDirectory: true)
         try LMDBQueueStore.makeIfMissing(
             directory, mapByteCount: options.mapByteCount, formats: formats)
+        let path = directory + "/" + Environment.dataFile
         if options.checksPages {
-            try PageCheck.run(path: directory + "/" + Environment.dataFile)
+            try PageCheck.run(path: path)
+        } else {
+            // LMDB maps the file and reads both meta pages at once.
+            _ = try PageFile(path: path).meta()
         }
         let environment = try Environment(
             directory: directory, lock: lock, mapByteCount: options.mapByteCount)

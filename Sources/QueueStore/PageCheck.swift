@@ -1,6 +1,7 @@
 // Checks the form of every page of a data file before LMDB follows them: LMDB trusts its pages, and
-// a damaged pointer or length takes it out of the file or over the page of somebody else. It knows
-// the layout of LMDB 0.9 on 64-bit machines (data format 1) and nothing of what the values mean.
+// a damaged pointer or length takes it out of the file or over the page of somebody else. The same
+// walk makes copies: what it hands on is what it has checked. It knows the layout of LMDB 0.9 on
+// 64-bit machines (data format 1) and nothing of what the values mean.
 //
 //   page      number u64 | pad u16 | flags u16 | lower u16 | upper u16 | offsets of nodes, u16 each
 //   node      low u16 | high u16 | flags u16 | key length u16 | key | data
@@ -13,94 +14,79 @@
 
 import Glibc
 
-/// One pass over the pages that the newest commit reaches.
-struct PageCheck {
-    private let file: UnsafeRawBufferPointer
-    private var pageByteCount = 4096
-    private var lastPage = 0
+/// One pass over the pages that a commit reaches.
+struct PageCheck: ~Copyable {
+    private let file: PageFile
+    private let meta: StoreMeta
+    private let progress: CopyProgress?
+    private var copy: PageCopy?
     /// One byte per page: whether something points at it, or it is free.
-    private var isTaken: [Bool] = []
+    private var isTaken: [Bool]
+    /// A page of memory for each level of the walk. The tables' levels follow those of the unnamed
+    /// tree, which names them.
+    private var levels: [UnsafeMutableRawBufferPointer] = []
 
-    private static let headerByteCount = 16
+    private var pageByteCount: Int { meta.pageByteCount }
+
+    private static let headerByteCount = PageFile.headerByteCount
     private static let nodeHeaderByteCount = 8
-    private static let treeByteCount = 48
     /// LMDB's own bound on the height of a tree (CURSOR_STACK).
     private static let depthMaximum = 32
+    /// Pages of a large value that are read at once, while it is copied.
+    private static let chunkPageCount = 16
     /// The flags that tell kinds of pages apart: branch, leaf, overflow, meta, and two kinds of
     /// tables with duplicates, which this store has none of.
     private static let kindMask: UInt16 = 0x6F
     private static let branch: UInt16 = 0x01
     private static let leaf: UInt16 = 0x02
     private static let overflow: UInt16 = 0x04
-    private static let meta: UInt16 = 0x08
 
-    /// Checks the data file at a path; one that is missing or empty has nothing wrong with it.
-    static func run(path: String) throws(StoreError) {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return }
-            throw .system(call: "open", path: path, errno: errno)
-        }
-        defer { Glibc.close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else {
-            throw .system(call: "fstat", path: path, errno: errno)
-        }
-        let byteCount = Int(status.st_size)
-        guard byteCount > 0 else { return }
-        let mapped = mmap(nil, byteCount, PROT_READ, MAP_SHARED, descriptor, 0)
-        guard let mapped, mapped != MAP_FAILED else {
-            throw .system(call: "mmap", path: path, errno: errno)
-        }
-        defer { munmap(mapped, byteCount) }
-        var check = PageCheck(file: UnsafeRawBufferPointer(start: mapped, count: byteCount))
-        try check.checkAll()
+    /// Checks the newest commit of the data file at a path.
+    static func run(path: String, progress: CopyProgress? = nil) throws(StoreError) {
+        let file = try PageFile(path: path)
+        let meta = try file.meta()
+        var check = PageCheck(file, meta, copy: nil, progress: progress)
+        _ = try check.checkAll()
     }
 
-    private init(file: UnsafeRawBufferPointer) {
+    /// Checks what a commit reaches and writes it, without its free pages, into a file that is
+    /// empty. Nobody may reuse the commit's pages meanwhile.
+    static func copy(
+        _ file: PageFile, _ meta: StoreMeta, to descriptor: Int32, path: String,
+        progress: CopyProgress?
+    ) throws(StoreError) {
+        let copy = PageCopy(
+            descriptor: descriptor, path: path, pageByteCount: meta.pageByteCount)
+        var check = PageCheck(file, meta, copy: copy, progress: progress)
+        let trees = try check.checkAll()
+        try check.copy!.finish(meta, trees: trees)
+    }
+
+    private init(
+        _ file: PageFile, _ meta: StoreMeta, copy: PageCopy?, progress: CopyProgress?
+    ) {
         self.file = file
-    }
-
-    private mutating func checkAll() throws(StoreError) {
-        let metaEnd = PageCheck.headerByteCount + 136
-        try require(file.count >= metaEnd, 0, "the file is too short")
-        // The page size is the first field of the tree of free pages.
-        pageByteCount = Int(file.littleEndian(at: PageCheck.headerByteCount + 24) as UInt32)
-        try require(
-            pageByteCount >= 512 && pageByteCount <= 65_536
-                && pageByteCount & (pageByteCount - 1) == 0, 0, "not a page size")
-        try require(file.count >= pageByteCount + metaEnd, 1, "the file is too short")
-        let commits = (try checkMeta(0), try checkMeta(1))
-        // Each commit writes the meta page whose turn it is; both start with the commit 0.
-        let (newer, older) = commits.0 < commits.1 ? (commits.1, commits.0) : commits
-        try require(newer - older <= 1, 0, "the meta pages are not of successive commits")
-        let base = commits.0 < commits.1 ? pageByteCount : 0
-        let fields = base + PageCheck.headerByteCount
-        lastPage = file.littleEndian(at: fields + 24 + 2 * PageCheck.treeByteCount)
-        try require(
-            lastPage >= 1 && lastPage < file.count / pageByteCount + 1, base / pageByteCount,
-            "the last page is outside the file")
-        isTaken = [Bool](repeating: false, count: lastPage + 1)
+        self.meta = meta
+        self.copy = copy
+        self.progress = progress
+        isTaken = [Bool](repeating: false, count: meta.lastPage + 1)
         isTaken[0] = true
         isTaken[1] = true
-        let free = fields + 24
-        try checkTree(at: free + PageCheck.treeByteCount, content: .trees)
-        try checkTree(at: free, content: .freePages)
     }
 
-    /// Checks a meta page and gives the commit it is of.
-    private func checkMeta(_ page: Int) throws(StoreError) -> UInt64 {
-        let base = page * pageByteCount
-        let fields = base + PageCheck.headerByteCount
-        let number: UInt64 = file.littleEndian(at: base)
-        let flags: UInt16 = file.littleEndian(at: base + 10)
-        let magic: UInt32 = file.littleEndian(at: fields)
-        let version: UInt32 = file.littleEndian(at: fields + 4)
-        let pageSize: UInt32 = file.littleEndian(at: fields + 24)
-        try require(number == page && flags == PageCheck.meta, page, "not a meta page")
-        try require(magic == 0xBEEF_C0DE && version == 1, page, "not LMDB's data format 1")
-        try require(pageSize == pageByteCount, page, "the meta pages differ in page size")
-        return file.littleEndian(at: fields + 24 + 2 * PageCheck.treeByteCount + 8)
+    deinit {
+        for level in levels { level.deallocate() }
+    }
+
+    /// Gives the unnamed tree, with the root that it has in the copy.
+    private mutating func checkAll() throws(StoreError) -> TreeRecord {
+        var trees = meta.trees
+        trees.root = try checkTree(trees, foundOn: meta.page, content: .trees, base: 0)
+        let copy = self.copy
+        self.copy = nil
+        _ = try checkTree(meta.freePages, foundOn: meta.page, content: .freePages, base: 0)
+        self.copy = copy
+        return trees
     }
 
     // MARK: Trees
@@ -124,40 +110,47 @@ struct PageCheck {
     private struct Walk {
         var content: Content
         var depth: Int
+        /// Where its levels begin among those of the check.
+        var base: Int
         var counts = Counts()
         /// Keys come in ascending order over the whole tree.
-        var previousKey: UnsafeRawBufferPointer?
+        var previousKey: [UInt8] = []
+        var hasPrevious = false
     }
 
-    private mutating func checkTree(at offset: Int, content: Content) throws(StoreError) {
-        let page = offset / pageByteCount
-        let depth = Int(file.littleEndian(at: offset + 6) as UInt16)
-        let root: UInt64 = file.littleEndian(at: offset + 40)
+    /// Checks a tree; gives the root that it has in the copy, or its own.
+    private mutating func checkTree(
+        _ tree: TreeRecord, foundOn page: Int, content: Content, base: Int
+    ) throws(StoreError) -> UInt64 {
         let stated = Counts(
-            branchPages: file.littleEndian(at: offset + 8),
-            leafPages: file.littleEndian(at: offset + 16),
-            overflowPages: file.littleEndian(at: offset + 24),
-            entries: file.littleEndian(at: offset + 32))
-        let flags: UInt16 = file.littleEndian(at: offset + 4)
+            branchPages: tree.branchPages, leafPages: tree.leafPages,
+            overflowPages: tree.overflowPages, entries: tree.entries)
         try require(
-            flags & 0x7FFF == (content == .freePages ? 0x08 : 0), page, "a tree of another kind")
-        var walk = Walk(content: content, depth: depth)
-        if root == UInt64.max {
-            try require(depth == 0, page, "an empty tree with a depth")
+            tree.flags & 0x7FFF == (content == .freePages ? 0x08 : 0), page,
+            "a tree of another kind")
+        var walk = Walk(content: content, depth: tree.depth, base: base)
+        var root = tree.root
+        if root == TreeRecord.noRoot {
+            try require(tree.depth == 0, page, "an empty tree with a depth")
         } else {
             try require(
-                depth >= 1 && depth <= PageCheck.depthMaximum, page, "a tree of impossible depth")
-            try checkPage(root, level: 1, notBefore: nil, &walk)
+                tree.depth >= 1 && tree.depth <= PageCheck.depthMaximum, page,
+                "a tree of impossible depth")
+            root = try checkPage(root, level: 1, notBefore: nil, &walk)
         }
         try require(walk.counts == stated, page, "a tree does not have what it says it has")
+        return root
     }
 
+    /// Checks a page and what it leads to; gives the number that it has in the copy, or its own.
     private mutating func checkPage(
         _ number: UInt64, level: Int, notBefore: UnsafeRawBufferPointer?, _ walk: inout Walk
-    ) throws(StoreError) {
+    ) throws(StoreError) -> UInt64 {
         let isLeaf = level == walk.depth
-        let page = try take(number, kind: isLeaf ? PageCheck.leaf : PageCheck.branch)
-        let bytes = self.page(page)
+        let page = try take(number)
+        let room = memory(level: walk.base + level - 1)
+        try load(page, into: room, kind: isLeaf ? PageCheck.leaf : PageCheck.branch)
+        let bytes = UnsafeRawBufferPointer(room)
         let lower = Int(bytes.littleEndian(at: 12) as UInt16)
         let upper = Int(bytes.littleEndian(at: 14) as UInt16)
         try require(
@@ -175,35 +168,55 @@ struct PageCheck {
                 offset >= upper && offset + PageCheck.nodeHeaderByteCount <= pageByteCount, page,
                 "a node is outside it")
             let keyByteCount = Int(bytes.littleEndian(at: offset + 6) as UInt16)
-            let dataOffset = offset + PageCheck.nodeHeaderByteCount + keyByteCount
-            try require(dataOffset <= pageByteCount, page, "a key is outside it")
             let keyOffset = offset + PageCheck.nodeHeaderByteCount
+            let dataOffset = keyOffset + keyByteCount
+            try require(dataOffset <= pageByteCount, page, "a key is outside it")
             let key = UnsafeRawBufferPointer(rebasing: bytes[keyOffset..<dataOffset])
+            let bound = index == 0 ? notBefore : key
             if isLeaf {
                 if let notBefore, index == 0 {
                     try require(
                         !isBefore(key, notBefore, walk.content), page, "it is in the wrong place")
                 }
                 try checkOrder(key, page, &walk)
-                let end = try checkLeafNode(page, offset: offset, dataOffset: dataOffset, &walk)
+                let end = try checkLeafNode(
+                    page, room, offset: offset, dataOffset: dataOffset, below: level, &walk)
                 filledByteCount += (end - offset + 1) & ~1
             } else {
                 filledByteCount += (dataOffset - offset + 1) & ~1
+                try require(
+                    index == 0 || walk.content != .freePages || key.count == 8, page,
+                    "a key is not a number")
                 // The first key of a branch is not compared, and may be empty.
-                let bound = index == 0 ? notBefore : key
-                if let bound, let previous = walk.previousKey {
-                    try require(
-                        isBefore(previous, bound, walk.content), page, "its keys are out of order")
-                }
-                let child =
-                    UInt64(bytes.littleEndian(at: offset) as UInt32)
-                    | UInt64(bytes.littleEndian(at: offset + 4) as UInt16) << 32
-                try checkPage(child, level: level + 1, notBefore: bound, &walk)
+                try checkChild(page, room, offset: offset, notBefore: bound, level, &walk)
             }
         }
         try require(
             filledByteCount == pageByteCount - upper, page,
             "its nodes do not fill it as they should")
+        return try copy?.append(room) ?? number
+    }
+
+    /// Checks what a node of a branch leads to, and turns it to the copy's page.
+    private mutating func checkChild(
+        _ page: Int, _ room: UnsafeMutableRawBufferPointer, offset: Int,
+        notBefore bound: UnsafeRawBufferPointer?, _ level: Int, _ walk: inout Walk
+    ) throws(StoreError) {
+        if let bound, walk.hasPrevious {
+            try require(
+                isPreviousKey(of: walk, before: bound), page, "its keys are out of order")
+        }
+        let bytes = UnsafeRawBufferPointer(room)
+        let child =
+            UInt64(bytes.littleEndian(at: offset) as UInt32)
+            | UInt64(bytes.littleEndian(at: offset + 4) as UInt16) << 32
+        let moved = try checkPage(child, level: level + 1, notBefore: bound, &walk)
+        room.storeBytes(
+            of: UInt32(truncatingIfNeeded: moved).littleEndian, toByteOffset: offset,
+            as: UInt32.self)
+        room.storeBytes(
+            of: UInt16(truncatingIfNeeded: moved >> 32).littleEndian, toByteOffset: offset + 4,
+            as: UInt16.self)
     }
 
     private func checkOrder(
@@ -212,98 +225,141 @@ struct PageCheck {
         if walk.content == .freePages {
             try require(key.count == 8, page, "a key is not a number")
         }
-        if let previous = walk.previousKey {
-            try require(isBefore(previous, key, walk.content), page, "its keys are out of order")
+        if walk.hasPrevious {
+            try require(isPreviousKey(of: walk, before: key), page, "its keys are out of order")
         }
-        walk.previousKey = key
+        walk.previousKey.removeAll(keepingCapacity: true)
+        walk.previousKey.append(contentsOf: key)
+        walk.hasPrevious = true
     }
 
     /// Checks a node of a leaf and what it leads to; gives where it ends within the page.
     private mutating func checkLeafNode(
-        _ page: Int, offset: Int, dataOffset: Int, _ walk: inout Walk
+        _ page: Int, _ room: UnsafeMutableRawBufferPointer, offset: Int, dataOffset: Int,
+        below level: Int, _ walk: inout Walk
     ) throws(StoreError) -> Int {
-        let base = page * pageByteCount
-        let dataByteCount = Int(file.littleEndian(at: base + offset) as UInt32)
-        let flags: UInt16 = file.littleEndian(at: base + offset + 4)
+        let bytes = UnsafeRawBufferPointer(room)
+        let dataByteCount = Int(bytes.littleEndian(at: offset) as UInt32)
+        let flags: UInt16 = bytes.littleEndian(at: offset + 4)
         let (isBig, isTree): (Bool, Bool) = (flags == 0x01, flags == 0x02)
         try require(flags == 0 || isBig || isTree, page, "a node of another kind")
         walk.counts.entries += 1
-        var data = base + dataOffset
         let inlineByteCount = isBig ? 8 : dataByteCount
         try require(dataOffset + inlineByteCount <= pageByteCount, page, "a value is outside it")
-        if isBig {
-            let first: UInt64 = file.littleEndian(at: data)
-            let count = try takeOverflow(first, byteCount: dataByteCount)
-            walk.counts.overflowPages += UInt64(count)
-            data = Int(first) * pageByteCount + PageCheck.headerByteCount
-        }
         try require(isTree == false || walk.content == .trees, page, "a tree within a tree")
-        if isTree {
-            try require(dataByteCount == PageCheck.treeByteCount, page, "a tree of wrong size")
-            try checkTree(at: data, content: .values)
+        if isBig {
+            let first: UInt64 = bytes.littleEndian(at: dataOffset)
+            let (count, moved) = try takeOverflow(
+                first, byteCount: dataByteCount, isFreeList: walk.content == .freePages)
+            walk.counts.overflowPages += UInt64(count)
+            room.storeBytes(of: moved.littleEndian, toByteOffset: dataOffset, as: UInt64.self)
+        } else if isTree {
+            try require(
+                dataByteCount == PageFile.treeByteCount, page, "a tree of wrong size")
+            let root = try checkTree(
+                TreeRecord(bytes, at: dataOffset), foundOn: page, content: .values,
+                base: walk.base + level)
+            room.storeBytes(
+                of: root.littleEndian, toByteOffset: dataOffset + TreeRecord.rootOffset,
+                as: UInt64.self)
         } else if walk.content == .freePages {
-            try takeFree(at: data, byteCount: dataByteCount, page)
+            let list = bytes[dataOffset..<dataOffset + dataByteCount]
+            try takeFree(UnsafeRawBufferPointer(rebasing: list), page)
         }
         return dataOffset + inlineByteCount
     }
 
     // MARK: Pages
 
-    /// Takes a page for the tree that points at it: it is there, says its own number and the kind
-    /// that is expected, and nothing else has it.
-    private mutating func take(_ number: UInt64, kind: UInt16) throws(StoreError) -> Int {
-        try require(number <= UInt64(lastPage), nil, "a pointer leads to page \(number), outside")
+    /// The memory of a level; the walk stands on one page of each.
+    private mutating func memory(level: Int) -> UnsafeMutableRawBufferPointer {
+        while levels.count <= level {
+            levels.append(.allocate(byteCount: pageByteCount, alignment: 16))
+        }
+        return levels[level]
+    }
+
+    /// Takes a page that something points at: nothing else has it.
+    private mutating func take(_ number: UInt64) throws(StoreError) -> Int {
+        try require(
+            number <= UInt64(meta.lastPage), 0, "a pointer leads to page \(number), outside")
         let page = Int(number)
-        try require((page + 1) * pageByteCount <= file.count, page, "it is cut off")
-        let bytes = self.page(page)
         try require(!isTaken[page], page, "two pointers lead to it")
-        try require(bytes.littleEndian(at: 0) == number, page, "it has the number of another page")
-        let flags: UInt16 = bytes.littleEndian(at: 10)
-        try require(flags & PageCheck.kindMask == kind, page, "it is of another kind")
         isTaken[page] = true
+        try progress?.advance(byByteCount: pageByteCount)
         return page
     }
 
-    /// Takes the pages of a large value; gives how many they are.
+    /// Reads a page that says its own number and the kind that is expected.
+    private func load(
+        _ page: Int, into room: UnsafeMutableRawBufferPointer, kind: UInt16
+    ) throws(StoreError) {
+        try file.read(into: room, page: page, meta)
+        let bytes = UnsafeRawBufferPointer(room)
+        try require(
+            bytes.littleEndian(at: 0) == UInt64(page), page, "it has the number of another page")
+        let flags: UInt16 = bytes.littleEndian(at: 10)
+        try require(flags & PageCheck.kindMask == kind, page, "it is of another kind")
+    }
+
+    /// Takes the pages of a large value; gives how many they are, and the first one's number in the
+    /// copy, or its own.
     private mutating func takeOverflow(
-        _ number: UInt64, byteCount: Int
-    ) throws(StoreError) -> Int {
-        let first = try take(number, kind: PageCheck.overflow)
+        _ number: UInt64, byteCount: Int, isFreeList: Bool
+    ) throws(StoreError) -> (count: Int, moved: UInt64) {
+        let first = try take(number)
         let count =
             (PageCheck.headerByteCount + byteCount + pageByteCount - 1) / pageByteCount
-        let stated = Int(page(first).littleEndian(at: 12) as UInt32)
-        try require(stated == count, first, "a large value does not have its size")
         try require(
-            first + count - 1 <= lastPage && (first + count) * pageByteCount <= file.count, first,
-            "a large value is cut off")
-        for page in first + 1..<first + count {
-            try require(!isTaken[page], page, "two pointers lead to it")
-            isTaken[page] = true
+            first + count - 1 <= meta.lastPage && (first + count) * pageByteCount <= meta.byteCount,
+            first, "a large value is cut off")
+        let chunk = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: (isFreeList ? count : min(count, PageCheck.chunkPageCount)) * pageByteCount,
+            alignment: 16)
+        defer { chunk.deallocate() }
+        let head = UnsafeMutableRawBufferPointer(rebasing: chunk[..<pageByteCount])
+        try load(first, into: head, kind: PageCheck.overflow)
+        let stated = Int(UnsafeRawBufferPointer(head).littleEndian(at: 12) as UInt32)
+        try require(stated == count, first, "a large value does not have its size")
+        for page in first + 1..<first + count { _ = try take(UInt64(page)) }
+        if isFreeList {
+            try file.read(into: chunk, page: first, meta)
+            let start = PageCheck.headerByteCount
+            let list = UnsafeRawBufferPointer(chunk)[start..<start + byteCount]
+            try takeFree(UnsafeRawBufferPointer(rebasing: list), first)
         }
-        return count
+        guard let moved = try copy?.append(head) else { return (count, number) }
+        var next = first + 1
+        while next < first + count {
+            let pages = min(first + count - next, PageCheck.chunkPageCount)
+            let part = UnsafeMutableRawBufferPointer(rebasing: chunk[..<(pages * pageByteCount)])
+            try file.read(into: part, page: next, meta)
+            try copy?.appendRest(UnsafeRawBufferPointer(part))
+            next += pages
+        }
+        return (count, moved)
     }
 
     /// Takes the pages of one record of the free list: a count, then page numbers, descending.
     private mutating func takeFree(
-        at offset: Int, byteCount: Int, _ page: Int
+        _ list: UnsafeRawBufferPointer, _ page: Int
     ) throws(StoreError) {
-        try require(byteCount >= 8, page, "a free list without its length")
-        let count = Int(truncatingIfNeeded: file.littleEndian(at: offset) as UInt64)
-        try require(count >= 0 && count <= byteCount / 8 - 1, page, "a free list is too long")
+        try require(list.count >= 8, page, "a free list without its length")
+        let count = Int(truncatingIfNeeded: list.littleEndian(at: 0) as UInt64)
+        try require(count >= 0 && count <= list.count / 8 - 1, page, "a free list is too long")
         var previous = UInt64.max
         for index in 0..<count {
-            let free: UInt64 = file.littleEndian(at: offset + 8 + 8 * index)
+            let free: UInt64 = list.littleEndian(at: 8 + 8 * index)
             try require(free < previous, page, "a free list is out of order")
             try require(
-                free <= UInt64(lastPage) && !isTaken[Int(free)], page, "a free page is in use")
+                free <= UInt64(meta.lastPage) && !isTaken[Int(free)], page, "a free page is in use")
             isTaken[Int(free)] = true
             previous = free
         }
     }
 
-    private func page(_ number: Int) -> UnsafeRawBufferPointer {
-        let start = number * pageByteCount
-        return UnsafeRawBufferPointer(rebasing: file[start..<start + pageByteCount])
+    private func isPreviousKey(of walk: Walk, before key: UnsafeRawBufferPointer) -> Bool {
+        walk.previousKey.withUnsafeBytes { isBefore($0, key, walk.content) }
     }
 
     private func isBefore(
@@ -315,12 +371,5 @@ struct PageCheck {
         let common = min(left.count, right.count)
         let order = common == 0 ? 0 : memcmp(left.baseAddress!, right.baseAddress!, common)
         return order != 0 ? order < 0 : left.count < right.count
-    }
-
-    private func require(
-        _ condition: Bool, _ page: Int?, _ finding: @autoclosure () -> String
-    ) throws(StoreError) {
-        guard !condition else { return }
-        throw .damagedPage(number: UInt64(page ?? 0), finding: finding())
     }
 }

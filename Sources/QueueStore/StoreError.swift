@@ -15,6 +15,14 @@ public enum StoreError: Error, Hashable, Sendable {
     case inUse(directory: String, processIdentifier: Int32)
     /// A copy was to go where a store is already.
     case holdsStore(directory: String)
+    /// A copy was to go where other files are.
+    case notEmpty(directory: String, name: String)
+    /// Text that no path can have.
+    case impossiblePath(String)
+    /// Who wanted a copy does not want it any more.
+    case cancelled
+    /// A copy that no broker would start with was thrown away: the original is damaged.
+    case unusableCopy(finding: String, count: Int)
     /// The directory holds an LMDB file that is not a Martlet store.
     case notAStore(directory: String)
     /// The store was written by a newer version of the broker.
@@ -53,6 +61,19 @@ extension StoreError: CustomStringConvertible {
             return "the store in \(directory) is in use by \(holder)"
         case .holdsStore(let directory):
             return "\(directory) holds a store already; a copy goes into a new directory"
+        case .notEmpty(let directory, let name):
+            return
+                "\(directory) is not empty (\(readable(name.utf8))); "
+                + "a copy goes into a new directory"
+        case .impossiblePath(let path):
+            return "\"\(readable(path.utf8))\" is not the path of a directory"
+        case .cancelled:
+            return "the copy was cancelled"
+        case .unusableCopy(let finding, let count):
+            let others = count > 1 ? " and \(count - 1) more findings" : ""
+            return
+                "the store is damaged, and no broker would start with a copy of it: \(finding)"
+                + "\(others); see all damage with --verify-store"
         case .notAStore(let directory):
             return "\(directory) holds an LMDB file that is not a Martlet store"
         case .newerFormat(let found, let known):

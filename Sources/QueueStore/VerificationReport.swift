@@ -12,10 +12,16 @@ public struct VerificationReport: Hashable, Sendable {
     /// A damaged disk damages thousands of records in one way: the first ones tell the story.
     public static let findingsMaximum = 1_000
 
+    /// The first finding that keeps a broker from starting. Damaged messages do not: they are set
+    /// aside.
+    public internal(set) var fatalFinding: String?
+
+    public var preventsStart: Bool { fatalFinding != nil }
     public var isSound: Bool { findingCount == 0 }
 
-    mutating func find(_ finding: @autoclosure () -> String) {
+    mutating func find(_ finding: @autoclosure () -> String, preventsStart: Bool = false) {
         findingCount += 1
+        if preventsStart, fatalFinding == nil { fatalFinding = finding() }
         if findings.count < VerificationReport.findingsMaximum { findings.append(finding()) }
     }
 }

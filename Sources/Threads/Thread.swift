@@ -23,6 +23,15 @@ public final class Thread {
         self.identifier = identifier!
     }
 
+    /// Starts a thread; nil where the system has no more threads to give.
+    public static func attempt(name: String, _ body: sending @escaping () -> Void) -> Thread? {
+        start(Start(name: name, body: body)).map(Thread.init(identifier:))
+    }
+
+    private init(identifier: pthread_t) {
+        self.identifier = identifier
+    }
+
     /// Starts a thread that nobody waits for, and that leaves nothing behind when it ends.
     ///
     /// - Returns: false where the system has no more threads to give.

@@ -1,4 +1,5 @@
-// `martlet backup`: a copy of the store of a running broker.
+// `martlet backup`: a copy of the store of a running broker. The broker makes it; this command
+// waits for its end and shows how far it is.
 
 import Administration
 import CommandLineOptions
@@ -14,6 +15,7 @@ enum BackupCommand {
     private struct Result: Encodable {
         var directory: String
         var byteCount: UInt64
+        var findings: [String]
     }
 
     static func run(_ arguments: ArraySlice<String>) throws {
@@ -23,14 +25,55 @@ enum BackupCommand {
         }
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
         let directory = try absolute(path)
-        let reply = try broker.send(BackUpStore(directory: directory))
-        let result = Result(directory: directory, byteCount: reply.byteCount)
+        let started = try broker.send(BackUpStore(directory: directory))
+        let status: BackupStatus
+        do throws(AdministrationError) {
+            status = try wait(for: started, broker)
+        } catch {
+            throw CommandFailure(
+                "\(error); the backup into \(directory) may go on: the broker's log tells its end "
+                    + "(event=backup_finished or backup_failed)", .failure)
+        }
+        if let failure = status.failure { throw CommandFailure(failure, .failure) }
+        let result = Result(
+            directory: directory, byteCount: status.byteCount, findings: status.findings)
         StandardStream.output.print(
             options.has(.json)
                 ? jsonLine(result)
-                : "\(directory): \(counted(reply.byteCount, "byte")); put back with "
+                : "\(directory): \(counted(status.byteCount, "byte")); put back with "
                     + "martletd --restore \(directory) --data NEW")
+        guard let first = status.findings.first else { return }
+        throw CommandFailure(
+            "the backup is there, and the store is damaged: \(first); see all damage with "
+                + "martletd --verify-store --data \(directory)", .failure)
     }
+
+    /// Asks until the backup has ended, however long it takes.
+    private static func wait(
+        for started: BackupStatus, _ broker: borrowing AdministrationClient
+    ) throws(AdministrationError) -> BackupStatus {
+        var status = started
+        var pause: UInt32 = 10
+        var shown: UInt64 = 0
+        var waited: UInt64 = 0
+        while !status.isFinished {
+            usleep(pause * 1000)
+            waited += UInt64(pause)
+            pause = min(pause * 2, pauseMillisecondsMaximum)
+            status = try broker.send(ShowBackup())
+            guard status.number == started.number else { throw .closed }
+            if waited - shown >= progressMilliseconds {
+                shown = waited
+                StandardStream.error.print(
+                    "\(status.readByteCount >> 20) of at most \(status.totalByteCount >> 20) MiB")
+            }
+        }
+        return status
+    }
+
+    private static let pauseMillisecondsMaximum: UInt32 = 500
+    /// Often enough that nobody takes it for stuck.
+    private static let progressMilliseconds: UInt64 = 5_000
 
     /// The broker has a working directory of its own: a path from here means nothing to it.
     private static func absolute(_ path: String) throws(CommandFailure) -> String {

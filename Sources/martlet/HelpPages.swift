@@ -290,7 +290,9 @@ enum HelpPages {
         martlet backup DIRECTORY
 
         Copies the store of a running broker, as it is after the last commit, into a directory on
-        its machine that is new or empty. Put it back with: martletd --restore DIRECTORY --data NEW
+        its machine that is new or empty, and checks the copy. Waits until it is done; if this
+        command is interrupted, the backup goes on, and the broker's log tells how it ended.
+        Put it back with: martletd --restore DIRECTORY --data NEW
 
           --data DIR           the data directory of a running broker         or MARTLET_DATA
           --json               one JSON object

@@ -48,7 +48,8 @@ enum MartletdOption: String, OptionRules {
                                clients in without credentials, for development
           --dev                make certificates, a demo app and two tokens in the data directory,
                                and write DIR/dev.env for shells
-          --check-config       check the configuration and stop
+          --check-config       check the configuration, and the certificates, keys and lists that
+                               it names, and stop
           --print-config       show the effective values and where each comes from, and stop
           --verify-store       check every record of the store and stop; the broker must not run
           --restore DIR        put a backup of the store into an empty data directory and stop

@@ -30,10 +30,7 @@ enum MartletdProgram {
             StandardStream.error.print("\(error)")
             return .usage
         }
-        if options.has(.checkConfig) {
-            StandardStream.output.print("the configuration is valid")
-            return .success
-        }
+        if options.has(.checkConfig) { return check(configuration.settings, options) }
         if options.has(.printConfig) {
             StandardStream.output.print(configuration.printed)
             return .success
@@ -41,6 +38,21 @@ enum MartletdProgram {
         if options.has(.verifyStore) { return verifyStore(configuration.settings) }
         if let backup = options[.restore] { return restore(backup, configuration.settings) }
         return serve(configuration, options)
+    }
+
+    private static func check(
+        _ settings: BrokerSettings, _ options: ParsedOptions<MartletdOption>
+    ) -> ExitCode {
+        BrokerServer.prepareProcess()
+        do throws(StartError) {
+            // The start makes those of development.
+            if !options.has(.dev) { try ConfigurationCheck.run(settings) }
+        } catch {
+            StandardStream.error.print("martletd: \(error)")
+            return .usage
+        }
+        StandardStream.output.print("the configuration is valid")
+        return .success
     }
 
     private static func verifyStore(_ settings: BrokerSettings) -> ExitCode {
@@ -56,7 +68,10 @@ enum MartletdProgram {
 
     private static func restore(_ backup: String, _ settings: BrokerSettings) -> ExitCode {
         do throws(StartError) {
-            try StoreRestoration.run(settings, from: backup)
+            let findings = try StoreRestoration.run(settings, from: backup)
+            for finding in findings {
+                StandardStream.error.print("martletd: damaged in the backup: \(finding)")
+            }
             StandardStream.output.print("\(settings.dataDirectory) has the store of \(backup)")
             return .success
         } catch {

@@ -209,8 +209,9 @@ import Testing
         #expect(alice.login(token: tokens[0]) == .connected)
         #expect(alice.send("before", to: "bob") == .sent)
         let backup = broker.directory + "/backup"
-        let reply = try broker.administrator().send(BackUpStore(directory: backup))
-        #expect(reply.byteCount > 0)
+        let (ended, line) = try broker.backUp(to: backup)
+        #expect(ended.byteCount > 0 && ended.failure == nil && ended.findings.isEmpty)
+        #expect(LogPipe.value("bytes", in: line) == "\(ended.byteCount)")
         #expect(alice.send("after", to: "bob") == .sent)
         alice.close()
         // Over a store, and with a path of no meaning to the broker, it is refused.
@@ -234,5 +235,55 @@ import Testing
             try broker.administrator().send(
                 ListSessions(SessionSelection(app: "demo", user: "bob"))
             ).sessions[0].queue.messageCount == 1)
+    }
+
+    @Test func `a backup that fails is told, in the answer and the log, and the next one works`()
+        throws
+    {
+        let broker = try RunningBroker()
+        try broker.makeApp()
+        // The leaf with the app, which the broker has read and does not read again.
+        let file = try #require(
+            FileHandle(forUpdatingAtPath: broker.settings.dataDirectory + "/data.mdb"))
+        let bytes = try #require(try file.readToEnd())
+        for page in 2..<bytes.count / 4096 {
+            let content = bytes[page * 4096..<(page + 1) * 4096]
+            guard content.firstRange(of: Data("demo".utf8)) != nil else { continue }
+            try file.seek(toOffset: UInt64(page * 4096))
+            try file.write(contentsOf: Data(count: 4096))
+        }
+        let target = broker.directory + "/backup"
+        let (failed, line) = try broker.backUp(to: target)
+        #expect(failed.failure?.contains("the store is damaged: page ") == true)
+        #expect(!FileManager.default.fileExists(atPath: target))
+        #expect(line.contains("event=backup_failed") && line.contains("the store is damaged"))
+        try file.seek(toOffset: 0)
+        try file.write(contentsOf: bytes)
+        #expect(try broker.backUp(to: target).status.failure == nil)
+    }
+
+    @Test(arguments: ["/", "relative", "/tmp/a\u{0}b", ""])
+    func `a directory that cannot hold a backup is refused at once`(path: String) throws {
+        let broker = try RunningBroker()
+        #expect(throws: AdministrationError.self) { try broker.backUp(to: path) }
+        #expect(throws: AdministrationError.self) {
+            try broker.administrator().send(ShowBackup())
+        }
+    }
+}
+
+extension RunningBroker {
+    /// Makes a backup; gives how it ended and what the log says of that.
+    fileprivate func backUp(to directory: String) throws -> (status: BackupStatus, line: String) {
+        let number = try administrator().send(BackUpStore(directory: directory)).number
+        let line = log.line { line in
+            ["event=backup_finished ", "event=backup_failed "].contains(where: line.contains)
+                && LogPipe.value("number", in: line) == "\(number)"
+        }
+        // It is told first in the log.
+        while true {
+            let status = try administrator().send(ShowBackup())
+            if status.isFinished { return (status, try #require(line)) }
+        }
     }
 }

@@ -109,6 +109,36 @@ import Testing
         #expect(bob.presence("alice") == .success)
     }
 
+    @Test func `pre-shared keys that a reload turns on let their devices in`() throws {
+        let digits = String(repeating: "07", count: 16)
+        authority.write("alice:\(digits)\n", to: "psk")
+        let broker = try broker { settings in
+            settings.listeners[0].clientCertificates = .none
+            settings.tls.clientAuthorityFile = nil
+            settings.tls.crlFile = nil
+        }
+        func load(_ assignments: String...) throws -> LoadedConfiguration {
+            let basis = [
+                "dataDirectory=\"\(broker.directory)\"", "listeners=[\"tls://127.0.0.1:1\"]",
+                "tls.certificateFile=\"\(authority.file("live-server.pem"))\"",
+                "tls.keyFile=\"\(authority.file("live-server.key"))\"", "tls.clientApp=\"demo\"",
+            ]
+            return try LoadedConfiguration(
+                text: nil,
+                overrides: (basis + assignments).map { SettingOverride(assignment: $0) })
+        }
+        let start = try load()
+        let turnedOn = try load("tls.pskFile=\"\(authority.file("psk"))\"")
+        #expect(broker.server.reload(turnedOn, startedWith: start))
+        let told = try line("configuration_reloaded", broker)
+        #expect(LogPipe.value("needs_restart", in: told) == "")
+        let key = [UInt8](repeating: 7, count: 16)
+        let alice = try Peer(port: broker.port, tls: PeerTLS(preSharedKey: ("alice", key)))
+        #expect(alice.login(device: "d1") == .connected)
+        #expect(broker.server.reload(start, from: turnedOn, startedWith: start))
+        #expect(alice.farewell() == .notAuthorized)
+    }
+
     @Test func `a certificate that soon ends is told, in the log and the statistics`() throws {
         let broker = try broker()
         broker.server.keepDaily()
@@ -150,7 +180,7 @@ import Testing
         let old = try load(broker)
         let new = try load(
             broker, "limits.messageMaximum=64", "limits.connections=5", "log.level=warning")
-        #expect(broker.server.reload(new, from: old))
+        #expect(broker.server.reload(new, startedWith: old))
         #expect(alice.send(text, to: "bob") == .packetTooLarge)
         // The level is the new one when the reload is told, so its line is not.
         #expect(!broker.log.writer.writes(.info))
@@ -159,10 +189,28 @@ import Testing
     @Test func `what needs a restart is named and left as it is`() throws {
         let broker = try RunningBroker()
         let new = try load(broker, "limits.connections=5", "queues.messages=7")
-        #expect(broker.server.reload(new, from: try load(broker)))
+        #expect(broker.server.reload(new, startedWith: try load(broker)))
         let line = try #require(broker.log.line { $0.contains("configuration_reloaded") })
         #expect(line.contains(#"changed="limits.connections queues.messages""#))
         #expect(LogPipe.value("needs_restart", in: line) == "limits.connections")
+    }
+
+    @Test func `what was changed and changed back needs no restart`() throws {
+        let broker = try RunningBroker()
+        let start = try load(broker)
+        let changed = try load(broker, "limits.connections=5", "loops=2")
+        #expect(broker.server.reload(changed, startedWith: start))
+        let other = try load(broker, "loops=2", "queues.messages=7")
+        #expect(broker.server.reload(other, from: changed, startedWith: start))
+        #expect(broker.server.reload(try load(broker), from: other, startedWith: start))
+        var lines: [String] = []
+        _ = broker.log.line { line in
+            if line.contains("configuration_reloaded") { lines.append(line) }
+            return lines.count == 3
+        }
+        #expect(lines[0].contains(#"needs_restart="loops limits.connections""#), "\(lines)")
+        #expect(lines[1].contains("needs_restart=loops"), "\(lines)")
+        #expect(lines[2].contains(#"needs_restart="""#), "\(lines)")
     }
 
     @Test func `a key of an account server that is gone ends what it let in`() throws {
@@ -184,7 +232,7 @@ import Testing
         #expect(alice.login(token: token) == .connected)
         #expect(bob.login(token: try broker.makeTokens("bob")[0]) == .connected)
         let old = try load(broker)
-        #expect(broker.server.reload(try load(broker), from: old))
+        #expect(broker.server.reload(try load(broker), startedWith: old))
         #expect(alice.farewell() == .notAuthorized)
         #expect(bob.presence("alice") == .success)
         #expect(try Peer(port: broker.port).login(token: token) == .badUserNameOrPassword)
@@ -195,7 +243,7 @@ import Testing
         let new = try load(
             broker, "queues.messages=7",
             #"jwt.keys=[{app:"demo",kid:"k",algorithm:"ES256",file:"/nowhere.pem"}]"#)
-        #expect(!broker.server.reload(new, from: try load(broker)))
+        #expect(!broker.server.reload(new, startedWith: try load(broker)))
         let line = try #require(broker.log.line { $0.contains("configuration_refused") })
         #expect(line.contains("/nowhere.pem"))
         #expect(broker.server.settings.queues.messages == 10_000)

@@ -124,7 +124,7 @@ final class LogPipe {
                 return String(decoding: text[..<feed], as: UTF8.self)
             }
             var request = pollfd(fd: reader, events: Int16(POLLIN), revents: 0)
-            guard poll(&request, 1, 10_000) == 1 else { return nil }
+            guard poll(&request, 1, 30_000) == 1 else { return nil }
             var chunk = [UInt8](repeating: 0, count: 65_536)
             text += chunk[..<max(0, read(reader, &chunk, chunk.count))]
         }

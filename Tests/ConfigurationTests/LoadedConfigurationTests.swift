@@ -37,6 +37,16 @@ private func complaints(_ text: String?, set: String...) -> [String] {
         #expect(expected.listeners.map(\.description) == ["tls://*:8883", "tcp://localhost:1883"])
     }
 
+    @Test(arguments: ["", "\n", "  // nothing yet\n", "/* nothing */", "\u{FEFF}"])
+    func `a file with nothing in it sets nothing`(text: String) throws {
+        let set = ["tls.certificateFile=/c.pem", "tls.keyFile=/k.pem"].map {
+            SettingOverride(assignment: $0)
+        }
+        let expected = try LoadedConfiguration(text: nil, overrides: set)
+        let found = try LoadedConfiguration(text: Array(text.utf8), overrides: set)
+        #expect(found.settings == expected.settings)
+    }
+
     @Test func `every key can be written and is read back`() throws {
         let printed = try load("{\(certificate)}").printed
         #expect(

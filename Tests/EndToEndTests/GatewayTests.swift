@@ -197,7 +197,8 @@ extension EndToEndTests {
             return child
         }
 
-        @Test func `a device on a serial line is a client like any other`() async throws {
+        @Test(.needsPseudoTerminals)
+        func `a device on a serial line is a client like any other`() async throws {
             let broker = try await TestBroker()
             let bob = try await broker.client("bob")
             let device = try SerialDevice()
@@ -219,7 +220,8 @@ extension EndToEndTests {
             #expect(try await gateway.process.exit() == .code(0))
         }
 
-        @Test func `without the broker a device has no connection, and resumes when it is back`()
+        @Test(.needsPseudoTerminals)
+        func `without the broker a device has no connection, and resumes when it is back`()
             async throws
         {
             let broker = try await TestBroker()
@@ -245,7 +247,8 @@ extension EndToEndTests {
             #expect(try await bob.nextTexts(2) == ["one", "two"])
         }
 
-        @Test func `a gateway that dies loses its devices, and the next one finds them`()
+        @Test(.needsPseudoTerminals)
+        func `a gateway that dies loses its devices, and the next one finds them`()
             async throws
         {
             let broker = try await TestBroker()
@@ -271,7 +274,8 @@ extension EndToEndTests {
             #expect(try await second.process.exit() == .code(0))
         }
 
-        @Test func `a device that comes back after a broken line loses no will`() async throws {
+        @Test(.needsPseudoTerminals)
+        func `a device that comes back after a broken line loses no will`() async throws {
             let broker = try await TestBroker()
             let device = try SerialDevice()
             let gateway = try await gateway(device, broker)
@@ -288,7 +292,8 @@ extension EndToEndTests {
             _ = try await gateway.process.exit()
         }
 
-        @Test func `a device that errs or falls silent is detached, and its mail waits`()
+        @Test(.needsPseudoTerminals)
+        func `a device that errs or falls silent is detached, and its mail waits`()
             async throws
         {
             let broker = try await TestBroker()

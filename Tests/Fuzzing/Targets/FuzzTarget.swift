@@ -19,6 +19,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case records
     /// A store's file, changed at some places.
     case store
+    /// A backup that is cut off and changed, and the copy that a restore makes of it.
+    case backup
     /// The bytes of several connections, through dialects, core and back.
     case connection
     /// The real lane: credentials, rights, rates, several connections and turns, operators,
@@ -39,6 +41,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .configuration: fuzzConfiguration(bytes)
         case .records: fuzzRecords(bytes)
         case .store: fuzzStore(bytes)
+        case .backup: fuzzBackup(bytes)
         case .connection: fuzzConnection(bytes)
         case .lane: fuzzLane(bytes)
         case .bridge: fuzzBridge(bytes)

@@ -139,7 +139,7 @@ final class FuzzedLanes {
                     terms: [
                         ListenerTerms(allowsAnonymous: settings & 0x10 != 0), ListenerTerms(),
                     ],
-                    provesIdentity: [false, true], trust: trust, rates: rates,
+                    identityProofs: IdentityProofs([false, true]), trust: trust, rates: rates,
                     packetMaximum: FuzzedLoop.packetMaximum,
                     numbers: .counted(after: lives << 8), notes: LaneLog(Self.fixtures.log)),
                 FuzzedLoop(lane: UInt8(lane), now: now))

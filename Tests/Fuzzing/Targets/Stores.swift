@@ -57,6 +57,41 @@ func fuzzStore(_ bytes: UnsafeRawBufferPointer) {
         found.rows.allSatisfy { small.rows.contains($0) }, "a row that nobody has written")
 }
 
+/// A backup that was cut off and changed: it is refused, and nothing is left of the copy, or what
+/// is restored from it starts, with nothing but rows that were put in.
+func fuzzBackup(_ bytes: UnsafeRawBufferPointer) {
+    var input = InputReader(bytes)
+    var changed = backup.sound
+    // Cut off every other time: what lies behind the cut is not tried then.
+    let cut = Int(input.readUInt16())
+    if cut & 1 == 1 { changed.removeLast(cut % changed.count) }
+    for _ in 0..<32 where !input.isAtEnd {
+        let offset = Int(input.readUInt16()) % changed.count
+        changed[offset] ^= input.readByte()
+    }
+    backup.write(changed)
+    let target = backup.directory + "/copy"
+    var found = Rows()
+    do throws(StoreError) {
+        try LMDBQueueStore.copy(
+            directory: backup.directory, to: target, options: SmallStore.options)
+    } catch {
+        _ = "\(error)"
+        precondition(access(target, F_OK) != 0, "a copy that failed left something")
+        return
+    }
+    do throws(StoreError) {
+        var store = try LMDBQueueStore(directory: target, options: SmallStore.options)
+        _ = try store.restore(into: &found)
+    } catch {
+        preconditionFailure("no broker starts with a copy that was made: \(error)")
+    }
+    precondition(
+        found.rows.allSatisfy { backup.rows.contains($0) }, "a row that nobody has written")
+    for name in SmallStore.fileNames { unlink(target + "/" + name) }
+    rmdir(target)
+}
+
 private struct Row: Hashable {
     var table: RecordTable
     var key: [UInt8]
@@ -111,6 +146,13 @@ private struct SmallStore {
         }
     }
 
+    static let fileNames = ["data.mdb", "lock.mdb", "martlet.lock"]
+
+    func remove() {
+        for name in Self.fileNames { unlink(directory + "/" + name) }
+        rmdir(directory)
+    }
+
     func write(_ bytes: [UInt8]) {
         let descriptor = open(directory + "/data.mdb", O_WRONLY | O_TRUNC)
         defer { close(descriptor) }
@@ -121,11 +163,13 @@ private struct SmallStore {
 
 private let small: SmallStore = {
     let store = SmallStore()
-    atexit {
-        for name in ["data.mdb", "lock.mdb", "martlet.lock"] {
-            unlink(small.directory + "/" + name)
-        }
-        rmdir(small.directory)
-    }
+    atexit { small.remove() }
+    return store
+}()
+
+/// Another one, for copies.
+private let backup: SmallStore = {
+    let store = SmallStore()
+    atexit { backup.remove() }
     return store
 }()
