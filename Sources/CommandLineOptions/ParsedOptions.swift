@@ -46,6 +46,17 @@ public struct ParsedOptions<Rules: OptionRules>: Sendable {
         return number
     }
 
+    /// As ``seconds(_:)``, but the unit must be there: whoever writes `--expires 10` means days
+    /// more often than seconds. 0 needs none.
+    public func duration(_ option: Rules) throws(UsageError) -> UInt64? {
+        if let text = self[option], text != "0", UInt64(text) != nil {
+            throw UsageError(
+                "--\(option.rawValue) needs a unit: \(text)s, \(text)m, \(text)h, \(text)d or "
+                    + "\(text)y, not \"\(text)\"")
+        }
+        return try seconds(option)
+    }
+
     /// Seconds written as a number with a unit, `90s`, `15m`, `12h`, `30d`, `10y`; a bare number is
     /// seconds. nil where the option was not given. A year is 365 days: tokens that are asked to
     /// live ten years need no calendar.

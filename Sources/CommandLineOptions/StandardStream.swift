@@ -1,31 +1,77 @@
 // Lines to standard output and standard error without Foundation or buffering: each line is handed
-// to the kernel whole, so that lines of several programs on one terminal do not mix.
+// to the kernel whole, so that lines of several programs on one terminal do not mix. A program
+// whose results did not get out must not end with success: what failed is remembered until
+// ``ExitCode/afterOutput(of:)``.
 import Glibc
 
-/// One of the two streams a program speaks on.
+/// One of the two streams a program writes to.
 public enum StandardStream: Int32, Sendable {
     /// Results.
     case output = 1
     /// Complaints and progress.
     case error = 2
 
+    /// Of the first write of a result that failed; 0 where none has. Results are printed by one
+    /// task or thread at a time.
+    nonisolated(unsafe) private static var firstFailure: Int32 = 0
+
     /// Writes a text and a line feed, and returns when the kernel has taken all of it.
     ///
     /// - Returns: false if the other end is gone or the device is full; the program may stop
-    ///   talking.
+    ///   printing.
     @discardableResult
     public func print(_ text: String) -> Bool {
         var line = text
         line.append("\n")
-        return line.withUTF8 { bytes in
-            var rest = UnsafeRawBufferPointer(bytes)
-            while !rest.isEmpty {
-                let count = Glibc.write(rawValue, rest.baseAddress, rest.count)
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { return false }
-                rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
+        let code = line.withUTF8 { Self.write(UnsafeRawBufferPointer($0), to: rawValue) }
+        if code != 0, self == .output, Self.firstFailure == 0 { Self.firstFailure = code }
+        return code == 0
+    }
+
+    /// Writes all bytes.
+    ///
+    /// - Returns: 0, or the number of the error.
+    public static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Int32 {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
+            if count < 0, errno == EINTR { continue }
+            if count < 0, errno == EAGAIN {
+                // Somebody else made the terminal or the pipe non-blocking.
+                var wait = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                poll(&wait, 1, -1)
+                continue
             }
-            return true
+            guard count > 0 else { return count < 0 ? errno : EIO }
+            rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
         }
+        return 0
+    }
+
+    /// Why results did not get out, for people; nil as long as they did.
+    public static var outputFailure: String? {
+        switch firstFailure {
+        case 0: nil
+        case EPIPE: "nobody reads standard output any more"
+        case let code: "cannot write to standard output: \(String(cString: strerror(code)))"
+        }
+    }
+
+    /// Closes standard output: some file systems tell only then that there is no room.
+    fileprivate static func closeOutput() {
+        if Glibc.close(output.rawValue) != 0, errno != EINTR, errno != EBADF, firstFailure == 0 {
+            firstFailure = errno
+        }
+    }
+}
+
+extension ExitCode {
+    /// The code with which a program ends: this one, or ``failure`` and a line on standard error
+    /// where results did not get out. Nothing can be printed afterwards.
+    public func afterOutput(of program: String) -> ExitCode {
+        StandardStream.closeOutput()
+        guard self == .success, let failure = StandardStream.outputFailure else { return self }
+        StandardStream.error.print("\(program): \(failure)")
+        return .failure
     }
 }

@@ -87,6 +87,9 @@ public struct ClientSettings: Sendable {
         guard inboxWindow > 0, packetMaximum >= WireLimits.packetMaximumMinimum,
             outboxByteCount >= WireLimits.packetMaximumMinimum, waitingSendsMaximum > 0
         else { throw .invalid("windows, buffers and packets cannot be that small") }
+        if let inbox, !inbox.isPossible {
+            throw .invalid("the inbox record is none that a session can have")
+        }
         try checkCredential()
     }
 

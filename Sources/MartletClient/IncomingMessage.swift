@@ -14,6 +14,10 @@ public struct InboxRecord: Hashable, Sendable {
         self.epoch = epoch
         self.number = number
     }
+
+    /// Whether a session can have it: an epoch is never 0, and a number has at most 63 bits
+    /// (docs/PROTOCOL.md section 2). A record that was read from a file may be anything.
+    public var isPossible: Bool { epoch != 0 && number <= WireLimits.varIntMaximum }
 }
 
 /// A message to this user.

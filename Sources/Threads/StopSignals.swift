@@ -31,15 +31,17 @@ public struct StopSignals: Sendable {
     /// Blocks the signals in this thread and in every thread that is started afterwards: call it
     /// before the first one.
     ///
-    /// A signal that the parent process had ignored stays ignored: `nohup` does that with SIGHUP,
-    /// and a shell does it with SIGINT for what it runs in the background. (A blocked signal would
-    /// be received although it is ignored.)
+    /// SIGHUP stays ignored where the parent process had it ignored, as `nohup` does. (A blocked
+    /// signal would be received although it is ignored.) SIGINT does not: a shell without job
+    /// control ignores it for everything in the background, and a script that sends it means it.
     ///
     /// - Parameter signals: a program that reloads its files at SIGHUP leaves that one out.
     public init(_ signals: [Int32] = [SIGINT, SIGTERM, SIGHUP]) {
         var waited = sigset_t()
         sigemptyset(&waited)
-        for signal in signals where !Self.isIgnored(signal) { sigaddset(&waited, signal) }
+        for signal in signals where signal != SIGHUP || !Self.isIgnored(signal) {
+            sigaddset(&waited, signal)
+        }
         pthread_sigmask(SIG_BLOCK, &waited, nil)
         self.waited = waited
     }
@@ -47,7 +49,7 @@ public struct StopSignals: Sendable {
     private static func isIgnored(_ signal: Int32) -> Bool {
         var action = sigaction()
         guard sigaction(signal, nil, &action) == 0 else { return false }
-        // SIG_IGN is a macro that Swift does not import: the address 1.
+        // SIG_IGN is the address 1; functions cannot be compared.
         return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
     }
 

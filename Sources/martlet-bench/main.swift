@@ -3,4 +3,5 @@
 import CommandLineOptions
 import Glibc
 
-exit(BenchProgram.run(CommandLine.arguments.dropFirst()).rawValue)
+let exitCode = BenchProgram.run(CommandLine.arguments.dropFirst())
+exit(exitCode.afterOutput(of: "martlet-bench").rawValue)

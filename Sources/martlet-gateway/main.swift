@@ -1,9 +1,10 @@
 // The gateway as a program: reads its options, runs until it is told to stop.
 
+import CommandLineOptions
 import Glibc
 
 let arguments = CommandLine.arguments.dropFirst()
 let exitCode =
     arguments.first == "bridge"
     ? BridgeProgram.run(arguments.dropFirst()) : GatewayProgram.run(arguments)
-exit(exitCode.rawValue)
+exit(exitCode.afterOutput(of: "martlet-gateway").rawValue)

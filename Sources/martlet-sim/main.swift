@@ -1,5 +1,7 @@
 // The simulation as a program: seed after seed, until a promise is broken.
 
+import CommandLineOptions
 import Glibc
 
-exit(SimulationProgram.run(CommandLine.arguments.dropFirst()).rawValue)
+let exitCode = SimulationProgram.run(CommandLine.arguments.dropFirst())
+exit(exitCode.afterOutput(of: "martlet-sim").rawValue)

@@ -20,11 +20,17 @@ enum AppCreateCommand {
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
         let rights = Array(options.positionals.dropFirst())
         let reply = try broker.send(CreateApp(app: app, rights: rights.isEmpty ? nil : rights))
-        if options.has(.json) {
-            StandardStream.output.print(
-                #"{"app":\#(quoted(app)),"key":\#(quoted(reply.key))}"#)
-        } else {
-            StandardStream.output.print("\(app)\t\(reply.key)")
+        let line =
+            options.has(.json)
+            ? #"{"app":\#(quoted(app)),"key":\#(quoted(reply.key))}"# : "\(app)\t\(reply.key)"
+        guard StandardStream.output.print(line) else {
+            // The broker keeps only a hash, and an app stays once it is made.
+            throw CommandFailure(
+                "\(CommandFailure.output.message); the app \(app) is made, and its key is lost: "
+                    + "nobody can log in with it. Its users need tokens (martlet token mint), or "
+                    + "make another app", .failure)
+        }
+        if !options.has(.json) {
             StandardStream.error.print(
                 "martlet: that is the app's key; it is shown only this once")
         }

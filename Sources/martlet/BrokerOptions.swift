@@ -52,7 +52,7 @@ extension ParsedOptions {
 
     /// A time in whole seconds that a message or a session can have.
     func expirySeconds(_ option: Rules) throws(UsageError) -> UInt32? {
-        guard let seconds = try seconds(option) else { return nil }
+        guard let seconds = try duration(option) else { return nil }
         guard seconds > 0 else { throw UsageError("--\(option.rawValue) must be at least 1s") }
         return UInt32(clamping: seconds)
     }

@@ -98,19 +98,11 @@ enum GroupCommand {
         // It leaves nothing behind, and takes no mail that waits for the user.
         settings.sessionExpirySeconds = 0
         settings.inboxWindow = 1
-        let client = try Client(settings)
         let seconds = try options.seconds(.timeout) ?? timeoutSecondsDefault
-        let timer = Timeout(seconds: seconds, closing: client)
-        let lines: [String]
-        do {
+        let lines = try await CommandStop.run(settings, seconds: seconds) { client, _ in
             try await client.connect()
-            lines = try await request.carryOut(client, isJSON: options.has(.json))
-        } catch {
-            await client.close()
-            throw timer.isOver ? CommandFailure(timer.message, .timeout) : error
+            return try await request.carryOut(client, isJSON: options.has(.json))
         }
-        timer.cancel()
-        await client.close()
         for line in lines { StandardStream.output.print(line) }
     }
 

@@ -56,9 +56,12 @@ enum HelpPages {
         programs; docs/operating/commands.md names the members. Times are written 90s, 15m, 12h,
         30d or 10y.
 
+        A signal (Ctrl-C, SIGTERM, SIGHUP) ends a command in order; a second one ends it at once.
+
         Exit codes: 0 well, 1 wrong use, 2 other failures, 5 no connection, 27 the time is over,
-        128...255 the broker's reason, such as 134 (0x86) for a wrong token. A message that some
-        receivers of a list were refused is sent to the others, and ends with the first's reason.
+        130, 143 and 129 SIGINT, SIGTERM and SIGHUP, 128...255 the broker's reason, such as 134
+        (0x86) for a wrong token. A message that some receivers of a list were refused is sent to
+        the others, and ends with the first's reason.
         """
 
     private static let connection = """
@@ -71,7 +74,8 @@ enum HelpPages {
     private static let ownDevice = """
           --device NAME        which of the user's devices this is; without it a name of its own,
                                so that it takes nobody's session over
-          -W, --timeout TIME   give up after this time, such as 10s or 5m; 60s if absent
+          -W, --timeout TIME   give up after this time, such as 10s or 5m; 60s if absent. A bare
+                               number is seconds
         """
 
     private static let administration = """
@@ -84,7 +88,8 @@ enum HelpPages {
 
         Sends a message and ends when the broker has acknowledged it: then it is stored, or with
         its receivers. Without TEXT every line of standard input is a message; all are on their
-        way at once, and the command ends when all are acknowledged.
+        way at once, and the command ends when all are acknowledged. Lines may come as slowly as
+        they like; --timeout ends the command also while it waits for one.
 
           --to USER[,USER...]  to all devices of one user, or of each of a list
           --group GROUP        to the members of a group that you are in
@@ -94,7 +99,8 @@ enum HelpPages {
           --message-id ID      your own id of the message, shown in the broker's log
           --grade GRADE        transient, durable (default) or once
           --expiry TIME        the message is worth nothing after this time
-          --bytes              send the text as plain bytes; only to a topic
+          --bytes              send the text as plain bytes, and lines of standard input exactly as
+                               they are; only to a topic
 
         \(connection)
         \(ownDevice)

@@ -2,7 +2,8 @@
 //
 //     martlet-inbox 1 0123456789abcdef 1742        (version, session epoch, number)
 //
-// replaced as a whole, so that a crash leaves the old line or the new one.
+// replaced as a whole, so that a crash leaves the old line or the new one. Only the line feed makes
+// it complete.
 
 import CommandLineOptions
 import Glibc
@@ -11,42 +12,101 @@ import MartletClient
 struct InboxStateFile {
     let path: String
 
-    /// What was stored; nil where there is no file yet.
+    private static let mark = "martlet-inbox 1 "
+    /// Twice the longest line there is.
+    private static let byteCountMaximum = 128
+
+    /// What was stored; nil where there is no file yet, or one whose only write did not end.
     func read() throws(CommandFailure) -> InboxRecord? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         if descriptor < 0, errno == ENOENT { return nil }
         guard descriptor >= 0 else { throw failure("open") }
         defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: 256)
-        let count = Glibc.read(descriptor, &bytes, bytes.count)
-        guard count >= 0 else { throw failure("read") }
-        let words = String(decoding: bytes[..<count], as: UTF8.self).split { $0.isWhitespace }
-        guard words.count == 4, words[0] == "martlet-inbox", words[1] == "1",
-            let epoch = UInt64(words[2], radix: 16), let number = UInt64(words[3])
-        else {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: Self.byteCountMaximum)
+        while bytes.count <= Self.byteCountMaximum {
+            let count = Glibc.read(descriptor, &chunk, chunk.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw failure("read") }
+            if count == 0 { break }
+            bytes += chunk[..<count]
+        }
+        if isIncomplete(bytes) {
+            StandardStream.error.print(
+                "martlet: \(path) holds a record whose write did not end; it counts as none")
+            return nil
+        }
+        guard let record = Self.record(bytes) else {
             throw CommandFailure(
                 "\(path) is not a file of martlet listen --state; name another, or remove it",
                 .failure)
         }
-        return InboxRecord(epoch: epoch, number: number)
+        return record
+    }
+
+    /// A whole line with numbers that a session can have.
+    private static func record(_ bytes: [UInt8]) -> InboxRecord? {
+        guard bytes.last == UInt8(ascii: "\n"),
+            let text = String(validating: bytes.dropLast(), as: UTF8.self), text.hasPrefix(mark)
+        else { return nil }
+        let words = text.dropFirst(mark.count).split(
+            separator: " ", omittingEmptySubsequences: false)
+        guard words.count == 2, let epoch = UInt64(words[0], radix: 16),
+            let number = UInt64(words[1])
+        else { return nil }
+        let record = InboxRecord(epoch: epoch, number: number)
+        return record.isPossible ? record : nil
+    }
+
+    /// The beginning of a line, or nothing but zeros behind one: what a loss of power can leave of
+    /// the first write.
+    private func isIncomplete(_ bytes: [UInt8]) -> Bool {
+        guard bytes.count <= Self.byteCountMaximum, bytes.last != UInt8(ascii: "\n") else {
+            return false
+        }
+        var written = bytes[...]
+        while written.last == 0 { written = written.dropLast() }
+        let mark = Array(Self.mark.utf8)
+        guard written.prefix(mark.count).elementsEqual(mark.prefix(written.count)) else {
+            return false
+        }
+        return written.dropFirst(mark.count).allSatisfy { byte in
+            byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\n")
+                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+                || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
+        }
     }
 
     /// Stores a record; it is on disk when this returns.
     func write(_ record: InboxRecord) throws(CommandFailure) {
         let temporary = "\(path).new"
+        let line = "\(Self.mark)\(String(record.epoch, radix: 16)) \(record.number)\n"
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw failure("open") }
-        defer { close(descriptor) }
-        let line = "martlet-inbox 1 \(String(record.epoch, radix: 16)) \(record.number)\n"
-        let bytes = Array(line.utf8)
-        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else {
+        let code = Array(line.utf8).withUnsafeBytes {
+            StandardStream.write($0, to: descriptor)
+        }
+        let isSynced = code == 0 && fsync(descriptor) == 0
+        let syncCode = code != 0 ? code : isSynced ? 0 : errno
+        let closeCode = close(descriptor) == 0 ? 0 : errno
+        guard syncCode == 0, closeCode == 0 else {
+            errno = syncCode != 0 ? syncCode : closeCode
             throw failure("write")
         }
-        guard fsync(descriptor) == 0 else { throw failure("fsync") }
         guard rename(temporary, path) == 0 else { throw failure("rename") }
+        try syncDirectory()
+    }
+
+    /// The new name is on disk when the directory is.
+    private func syncDirectory() throws(CommandFailure) {
+        let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure("open the directory of") }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw failure("sync the directory of") }
     }
 
     private func failure(_ call: String) -> CommandFailure {
-        CommandFailure("\(call) \(path): \(String(cString: strerror(errno)))", .failure)
+        CommandFailure("cannot \(call) \(path): \(String(cString: strerror(errno)))", .failure)
     }
 }

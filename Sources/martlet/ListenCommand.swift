@@ -53,10 +53,7 @@ enum ListenCommand {
         let seconds = try options.seconds(.timeout)
         let will = try ListenerWill(options)
 
-        let client = try Client(settings)
-        let timer = Timeout(seconds: seconds, closing: client)
-        defer { timer.cancel() }
-        do {
+        try await CommandStop.run(settings, seconds: seconds) { client, _ in
             try await client.connect()
             if let will {
                 try await client.setWill(
@@ -67,11 +64,7 @@ enum ListenCommand {
             }
             let printer = MessagePrinter(isJSON: options.has(.json), stateFile: stateFile)
             try await follow(client, printer, count: count)
-        } catch  where timer.isOver {
-            throw CommandFailure(timer.message, .timeout)
         }
-        if timer.isOver { throw CommandFailure(timer.message, .timeout) }
-        await client.close()
     }
 
     /// Prints until there were so many, or the client has ended.
@@ -138,6 +131,6 @@ private struct ListenerWill {
         }
         destination = chosen[0]
         self.text = text
-        delaySeconds = UInt32(clamping: try options.seconds(.willDelay) ?? 0)
+        delaySeconds = UInt32(clamping: try options.duration(.willDelay) ?? 0)
     }
 }

@@ -4,6 +4,7 @@
 import Administration
 import CommandLineOptions
 import MartletClient
+import Threads
 
 /// The commands, as typed.
 enum Command: String, CaseIterable {
@@ -50,6 +51,30 @@ struct CommandFailure: Error {
 }
 
 enum MartletProgram {
+    /// Runs the command that the process was started with, and ends its output. The main thread
+    /// waits here: the one that the runtime would make of it ends at the first signal.
+    static func runToEnd() -> ExitCode {
+        CommandStop.receiveSignals()
+        for index in 1..<max(1, Int(CommandLine.argc)) {
+            guard let word = CommandLine.unsafeArgv[index] else { break }
+            if String(validatingCString: word) == nil {
+                StandardStream.error.print(
+                    "martlet: word \(index) of the command line is not UTF-8; bytes can be sent "
+                        + "from standard input with --bytes")
+                return .usage
+            }
+        }
+        let code = Locked(ExitCode.failure)
+        let ended = WakeSignal()
+        Task.detached {
+            let result = await run(CommandLine.arguments.dropFirst())
+            code.withLock { $0 = result }
+            ended.raise()
+        }
+        _ = ended.wait()
+        return code.withLock { $0 }.afterOutput(of: "martlet")
+    }
+
     static func run(_ arguments: ArraySlice<String>) async -> ExitCode {
         do {
             switch arguments.first {
@@ -140,6 +165,12 @@ enum MartletProgram {
 struct HelpRequest: Error {}
 
 extension CommandFailure {
+    /// A result did not get out.
+    static var output: CommandFailure {
+        CommandFailure(
+            StandardStream.outputFailure ?? "cannot write to standard output", .failure)
+    }
+
     init(_ error: MartletError) {
         switch error {
         case .invalid(let text): self.init(text, .usage)

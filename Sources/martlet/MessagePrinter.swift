@@ -14,7 +14,7 @@ struct MessagePrinter {
     func print(_ message: IncomingMessage) throws(CommandFailure) {
         let line = isJSON ? json(message) : text(message)
         guard StandardStream.output.print(line) else {
-            throw CommandFailure("nobody reads standard output any more", .failure)
+            throw CommandFailure.output
         }
         if let record = message.record { try stateFile?.write(record) }
     }

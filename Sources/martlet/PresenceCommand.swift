@@ -22,19 +22,11 @@ enum PresenceCommand {
         var settings = try options.clientSettings(deviceDefault: "presence-\(getpid())")
         settings.sessionExpirySeconds = 0
         settings.inboxWindow = 1
-        let client = try Client(settings)
         let seconds = try options.seconds(.timeout) ?? timeoutSecondsDefault
-        let timer = Timeout(seconds: seconds, closing: client)
-        let presence: Presence
-        do {
+        let presence = try await CommandStop.run(settings, seconds: seconds) { client, _ in
             try await client.connect()
-            presence = try await client.presence(of: user)
-        } catch {
-            await client.close()
-            throw timer.isOver ? CommandFailure(timer.message, .timeout) : error
+            return try await client.presence(of: user)
         }
-        timer.cancel()
-        await client.close()
         StandardStream.output.print(
             options.has(.json) ? json(user, presence) : text(user, presence))
     }

@@ -3,7 +3,6 @@
 import CommandLineOptions
 import Glibc
 import MartletClient
-import Threads
 
 enum SendOption: String, ConnectionRules {
     case server, ca, token, device, timeout
@@ -32,7 +31,7 @@ enum SendCommand {
     /// Long enough for a broker that restarts; a script is not to hang for ever.
     private static let timeoutSecondsDefault: UInt64 = 60
     /// Lines on their way at a time: more than any send window, less than a client queues.
-    private static let linesUnderWayMaximum = 1_000
+    private static let linesUnderWayMaximum: UInt64 = 1_000
 
     static func run(_ arguments: ArraySlice<String>) async throws {
         let options = try OptionParser<SendOption>.options(arguments, positionalMaximum: 1)
@@ -41,33 +40,63 @@ enum SendCommand {
         // It leaves nothing behind, and takes no mail that waits for the user.
         settings.sessionExpirySeconds = 0
         settings.inboxWindow = 1
-        let client = try Client(settings)
-        let seconds = try options.seconds(.timeout) ?? timeoutSecondsDefault
-        let timer = Timeout(seconds: seconds, closing: client)
-        do {
+        let timeout = try options.seconds(.timeout)
+        try await CommandStop.run(settings, seconds: timeout ?? timeoutSecondsDefault) {
+            client, stop in
             try await client.connect()
             if let text = options.positionals.first {
                 try report(await client.send(template.message(text)))
             } else {
-                try await sendLines(template, client)
+                try await sendLines(template, client, stop, hasTimeout: timeout != nil)
             }
-        } catch {
-            await client.close()
-            throw timer.isOver ? CommandFailure(timer.message, .timeout) : error
         }
-        timer.cancel()
-        await client.close()
     }
 
-    /// Every line of standard input is a message; all are on their way at once.
-    private static func sendLines(_ template: Template, _ client: Client) async throws {
-        let progress = LineProgress(maximum: linesUnderWayMaximum)
-        while let line = readLine(), await progress.makeRoom() {
-            client.send(template.message(line)) { progress.ended($0) }
+    /// Every line of standard input is a message; all are on their way at once. The client keeps
+    /// its connection while there is no input, and makes it again where it is lost.
+    ///
+    /// - Parameter hasTimeout: the time of the whole command was given. Otherwise only what the
+    ///   broker has to answer has a limit, and input may take for ever.
+    private static func sendLines(
+        _ template: Template, _ client: Client, _ stop: CommandStop, hasTimeout: Bool
+    ) async throws {
+        if !hasTimeout { stop.limit(seconds: nil) }
+        let reader = LineReader()
+        let progress = LineProgress(maximum: linesUnderWayMaximum) { reader.cancel() }
+        stop.whenEnded { reader.cancel() }
+        var inputFailure: CommandFailure?
+        do throws(CommandFailure) {
+            try reader.start()
+            while await progress.awaitRoom(), let bytes = try await reader.next() {
+                let message = try template.message(line: bytes, progress.sentCount + 1)
+                let line = progress.begin()
+                client.send(message) { progress.ended(line, $0) }
+            }
+        } catch {
+            inputFailure = error
         }
+        if !hasTimeout { stop.limit(seconds: timeoutSecondsDefault) }
         await progress.finish()
-        if let failure = progress.failure { throw failure }
-        for refusal in progress.refusals.prefix(1) { throw CommandFailure(refusal) }
+        try report(progress, stop.failure ?? inputFailure, untakenCount: reader.untakenCount)
+    }
+
+    /// Tells what became of the lines, where not all of them were acknowledged.
+    private static func report(
+        _ progress: LineProgress, _ failure: CommandFailure?, untakenCount: Int
+    ) throws {
+        var failure = failure
+        if failure == nil, let (line, error) = progress.failure {
+            let cause = CommandFailure(error)
+            failure = CommandFailure("line \(line): \(cause.message)", cause.code)
+        }
+        if let failure {
+            let (sent, answered) = (progress.sentCount, progress.answeredCount)
+            var counts = "\(counted(answered, "line")) acknowledged"
+            if sent > answered { counts += ", \(sent - answered) not" }
+            if untakenCount > 0 { counts += ", \(untakenCount) read and not sent" }
+            throw CommandFailure("\(failure.message) (\(counts))", failure.code)
+        }
+        if let refusal = progress.refusal { throw CommandFailure(refusal) }
     }
 
     /// Tells who was refused.
@@ -125,71 +154,27 @@ enum SendCommand {
         }
 
         func message(_ text: String) -> OutgoingMessage {
-            let content: MessageContent =
-                isBytes ? .bytes(Array(text.utf8)) : .text(text, type: type)
+            message(isBytes ? .bytes(Array(text.utf8)) : .text(text, type: type))
+        }
+
+        /// One line of input, exactly as it is with `--bytes`; otherwise text, without the carriage
+        /// return of files from elsewhere.
+        func message(line: [UInt8], _ number: UInt64) throws(CommandFailure) -> OutgoingMessage {
+            if isBytes { return message(.bytes(line)) }
+            let characters = line.last == UInt8(ascii: "\r") ? line.dropLast() : line[...]
+            guard let text = String(validating: characters, as: UTF8.self) else {
+                throw CommandFailure(
+                    "line \(number) is not UTF-8; --bytes with --topic sends bytes as they are",
+                    .failure)
+            }
+            return message(.text(text, type: type))
+        }
+
+        private func message(_ content: MessageContent) -> OutgoingMessage {
             var message = OutgoingMessage(to: destination, content, grade: grade)
             message.messageID = messageID
             message.expirySeconds = expirySeconds
             return message
-        }
-    }
-}
-
-/// Counts the lines that have no result yet. Used by the reader and by the client's thread.
-private final class LineProgress: Sendable {
-    private struct State {
-        var underWay = 0
-        var failure: MartletError?
-        var refusals: [Receipt.Refusal] = []
-        var waiter: (limit: Int, CheckedContinuation<Void, Never>)?
-    }
-
-    private let maximum: Int
-    private let state = Locked(State())
-
-    init(maximum: Int) {
-        self.maximum = maximum
-    }
-
-    var failure: MartletError? { state.withLock { $0.failure } }
-    var refusals: [Receipt.Refusal] { state.withLock { $0.refusals } }
-
-    /// Waits until one more line may be sent, and counts it; false when none shall be, because one
-    /// has failed.
-    func makeRoom() async -> Bool {
-        await wait(below: maximum)
-        return state.withLock { state in
-            guard state.failure == nil else { return false }
-            state.underWay += 1
-            return true
-        }
-    }
-
-    /// Waits until all have their result.
-    func finish() async { await wait(below: 1) }
-
-    func ended(_ result: Result<Receipt, MartletError>) {
-        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            state.underWay -= 1
-            switch result {
-            case .success(let receipt): state.refusals += receipt.refusals
-            case .failure(let error): state.failure = state.failure ?? error
-            }
-            guard let (limit, waiter) = state.waiter, state.underWay < limit else { return nil }
-            state.waiter = nil
-            return waiter
-        }
-        waiter?.resume()
-    }
-
-    private func wait(below limit: Int) async {
-        await withCheckedContinuation { continuation in
-            let isReady = state.withLock { state in
-                if state.underWay < limit { return true }
-                state.waiter = (limit, continuation)
-                return false
-            }
-            if isReady { continuation.resume() }
         }
     }
 }

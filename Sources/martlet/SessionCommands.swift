@@ -26,7 +26,7 @@ extension ParsedOptions<SessionOption> {
             app: try needed(.app, "MARTLET_APP", "which app"),
             user: self[.user] ?? positionals.first, device: self[.device],
             isConnected: has(.connected) ? true : has(.away) ? false : nil,
-            awaySeconds: try seconds(.olderThan))
+            awaySeconds: try duration(.olderThan))
     }
 
     /// The same for what cannot be undone: it must name more than the app.

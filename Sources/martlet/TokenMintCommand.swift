@@ -29,7 +29,7 @@ enum TokenMintCommand {
         guard !(options.has(.expires) && options.has(.expiry)) else {
             throw UsageError("--expiry is another word for --expires: give one of them")
         }
-        let expiry = try options.seconds(options.has(.expires) ? .expires : .expiry)
+        let expiry = try options.duration(options.has(.expires) ? .expires : .expiry)
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
         // Before any token is made: one that cannot be written down is lost.
         let file = try options[.output].map { try TokenFile(path: $0) }
@@ -43,14 +43,14 @@ enum TokenMintCommand {
                     batch: options[.batch],
                     rights: options.has(.right) ? options.all(.right) : nil))
             if let file {
-                try file.append(reply.tokens, app: app, device: options[.device])
+                do throws(CommandFailure) {
+                    try file.append(reply.tokens, app: app, device: options[.device])
+                } catch {
+                    throw lost(reply.tokens[...], app, broker, error)
+                }
             } else {
-                for token in reply.tokens {
-                    let line =
-                        options.has(.json)
-                        ? jsonLine(token)
-                        : users.count == 1 ? token.token : "\(token.user)\t\(token.token)"
-                    StandardStream.output.print(line)
+                try print(reply.tokens, options, isOne: users.count == 1) { lostTokens in
+                    lost(lostTokens, app, broker, .output)
                 }
             }
         }
@@ -62,6 +62,46 @@ enum TokenMintCommand {
                 : "\(counted(users.count, "token")) in \(file.path), shown nowhere else: "
                     + "keep it as you keep keys")
     }
+
+    /// One line each. A token whose line did not get out whole is lost, as are those behind it.
+    private static func print(
+        _ tokens: [MintTokens.Token], _ options: ParsedOptions<TokenMintOption>, isOne: Bool,
+        lost: (ArraySlice<MintTokens.Token>) -> CommandFailure
+    ) throws(CommandFailure) {
+        for (index, token) in tokens.enumerated() {
+            let line =
+                options.has(.json)
+                ? jsonLine(token) : isOne ? token.token : "\(token.user)\t\(token.token)"
+            guard StandardStream.output.print(line) else { throw lost(tokens[index...]) }
+        }
+    }
+
+    /// Takes tokens back that nobody has seen: the broker keeps no copy that could be shown again.
+    private static func lost(
+        _ tokens: ArraySlice<MintTokens.Token>, _ app: String,
+        _ broker: borrowing AdministrationClient, _ failure: CommandFailure
+    ) -> CommandFailure {
+        var left: [String] = []
+        for token in tokens {
+            do throws(AdministrationError) {
+                _ = try broker.send(RevokeTokens(TokenSelection(app: app, id: token.id)))
+            } catch {
+                left.append(token.id)
+            }
+        }
+        var text = "\(failure.message); \(counted(tokens.count, "token")) that nobody has seen "
+        if left.isEmpty {
+            text += tokens.count == 1 ? "is revoked again" : "are revoked again"
+        } else {
+            text += "could not be revoked: do it with martlet token revoke --id, for "
+            text += left.prefix(namedMaximum).joined(separator: ", ")
+            if left.count > namedMaximum { text += " and \(left.count - namedMaximum) more" }
+        }
+        return CommandFailure(text, failure.code)
+    }
+
+    /// Ids that a message names.
+    private static let namedMaximum = 20
 
     /// Whose tokens: named one by one, listed in a file, or numbered.
     private static func users(
@@ -118,11 +158,12 @@ extension String {
 final class TokenFile {
     let path: String
     private let descriptor: Int32
+    private var isFinished = false
 
     /// Makes the file with its line of titles.
     ///
     /// - Throws: where there is a file already: its tokens may stand nowhere else.
-    init(path: String) throws {
+    init(path: String) throws(CommandFailure) {
         self.path = path
         descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -135,9 +176,11 @@ final class TokenFile {
         try write("app,user,device,id,token\n")
     }
 
-    deinit { close(descriptor) }
+    deinit { if !isFinished { close(descriptor) } }
 
-    func append(_ tokens: [MintTokens.Token], app: String, device: String?) throws {
+    func append(
+        _ tokens: [MintTokens.Token], app: String, device: String?
+    ) throws(CommandFailure) {
         var text = ""
         for token in tokens {
             let fields = [app, token.user, device ?? "", token.id, token.token]
@@ -146,9 +189,13 @@ final class TokenFile {
         try write(text)
     }
 
-    /// Returns when it is on disk.
-    func finish() throws {
-        guard fsync(descriptor) == 0 else { throw failure() }
+    /// Returns when it is on disk, and closed: some file systems tell only then that it is not.
+    func finish() throws(CommandFailure) {
+        let isSynced = fsync(descriptor) == 0
+        let code = errno
+        isFinished = true
+        let isClosed = close(descriptor) == 0
+        guard isSynced, isClosed else { throw failure(isSynced ? errno : code, isFinal: true) }
     }
 
     /// A field that could end itself stands in quotes.
@@ -158,22 +205,18 @@ final class TokenFile {
         return "\"\(parts.joined(separator: "\"\""))\""
     }
 
-    private func write(_ text: String) throws {
-        let bytes = Array(text.utf8)
-        var offset = 0
-        while offset < bytes.count {
-            let count = bytes[offset...].withUnsafeBytes {
-                Glibc.write(descriptor, $0.baseAddress, $0.count)
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw failure() }
-            offset += count
-        }
+    private func write(_ text: String) throws(CommandFailure) {
+        let code = Array(text.utf8).withUnsafeBytes { StandardStream.write($0, to: descriptor) }
+        if code != 0 { throw failure(code, isFinal: false) }
     }
 
-    private func failure() -> CommandFailure {
+    /// - Parameter isFinal: the file is written, and may lack any of its tokens.
+    private func failure(_ code: Int32, isFinal: Bool) -> CommandFailure {
         CommandFailure(
-            "cannot write \(path): \(String(cString: strerror(errno))); tokens that are not in it "
-                + "are lost: revoke them with martlet token revoke", .failure)
+            "cannot write \(path): \(String(cString: strerror(code)))"
+                + (isFinal
+                    ? "; tokens that are not in it are lost: revoke them with martlet token revoke"
+                    : ""),
+            .failure)
     }
 }

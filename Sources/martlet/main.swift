@@ -2,4 +2,4 @@
 
 import Glibc
 
-exit(await MartletProgram.run(CommandLine.arguments.dropFirst()).rawValue)
+exit(MartletProgram.runToEnd().rawValue)

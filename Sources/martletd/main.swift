@@ -5,4 +5,5 @@ import CommandLineOptions
 import Configuration
 import Glibc
 
-exit(MartletdProgram.run(CommandLine.arguments.dropFirst()).rawValue)
+let exitCode = MartletdProgram.run(CommandLine.arguments.dropFirst())
+exit(exitCode.afterOutput(of: "martletd").rawValue)

@@ -28,8 +28,42 @@ import Testing
         }
     }
 
+    @Test func `a first write that is torn at any byte is none`() throws {
+        try withPath { path in
+            let line = "martlet-inbox 1 0123456789abcdef 1742\n"
+            for count in 0..<line.utf8.count {
+                for zeros in [0, line.utf8.count - count] {
+                    let bytes = Array(line.utf8.prefix(count)) + Array(repeating: 0, count: zeros)
+                    try Data(bytes).write(to: URL(filePath: path))
+                    #expect(try InboxStateFile(path: path).read() == nil, "\(count), \(zeros)")
+                }
+            }
+            // It is a place to write to again.
+            let record = InboxRecord(epoch: 3, number: 4)
+            try InboxStateFile(path: path).write(record)
+            #expect(try InboxStateFile(path: path).read() == record)
+        }
+    }
+
+    @Test func `a write that fails leaves the old record`() throws {
+        try withPath { path in
+            let record = InboxRecord(epoch: 3, number: 4)
+            try InboxStateFile(path: path).write(record)
+            try FileManager.default.createSymbolicLink(
+                atPath: "\(path).new", withDestinationPath: "/dev/full")
+            defer { try? FileManager.default.removeItem(atPath: "\(path).new") }
+            #expect(throws: CommandFailure.self) {
+                try InboxStateFile(path: path).write(InboxRecord(epoch: 3, number: 5))
+            }
+            #expect(try InboxStateFile(path: path).read() == record)
+        }
+    }
+
     @Test(arguments: [
-        "", "x", "martlet-inbox 2 ab 1", "martlet-inbox 1 zz 1", "martlet-inbox 1 ab",
+        "x", "\n", "martlet-inbox 2 ab 1", "martlet-inbox 1 zz 1", "martlet-inbox 1 ab\n",
+        "martlet-inbox 1 ffffffffffffffff 18446744073709551615\n", "martlet-inbox 1 0 1\n",
+        "martlet-inbox 1 ab 9223372036854775808\n", "martlet-inbox 1 ab 1 1\n",
+        "martlet-inbox 1 123456789abcdef01 1\n",
     ])
     func `a file of somebody else's is refused, not overwritten`(text: String) throws {
         try withPath { path in

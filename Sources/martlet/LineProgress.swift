@@ -1,0 +1,95 @@
+// How far the lines of standard input are: sent, answered, refused. What the command says at its
+// end is counted here.
+
+import CommandLineOptions
+import MartletClient
+import Threads
+
+/// Counts lines. Used by the task that reads and by the client's thread.
+final class LineProgress: Sendable {
+    private struct State {
+        var sentCount: UInt64 = 0
+        var answeredCount: UInt64 = 0
+        var failedCount: UInt64 = 0
+        /// The first line that failed, counted from 1.
+        var failure: (line: UInt64, error: MartletError)?
+        /// The first receiver who was refused, and how many were.
+        var refusal: Receipt.Refusal?
+        var waiter: (limit: UInt64, CheckedContinuation<Void, Never>)?
+
+        /// Lines without a result.
+        var openCount: UInt64 { sentCount - answeredCount - failedCount }
+
+        mutating func takeWaiter() -> CheckedContinuation<Void, Never>? {
+            guard let (limit, waiter) = waiter, openCount < limit else { return nil }
+            self.waiter = nil
+            return waiter
+        }
+    }
+
+    private let maximum: UInt64
+    private let whenFailed: @Sendable () -> Void
+    private let state = Locked(State())
+
+    /// - Parameters:
+    ///   - maximum: lines that may be without an answer.
+    ///   - whenFailed: called with the first failure.
+    init(maximum: UInt64, whenFailed: @escaping @Sendable () -> Void) {
+        self.maximum = maximum
+        self.whenFailed = whenFailed
+    }
+
+    var failure: (line: UInt64, error: MartletError)? { state.withLock { $0.failure } }
+    /// The first receiver of a list that was refused.
+    var refusal: Receipt.Refusal? { state.withLock { $0.refusal } }
+    /// Lines that were handed to the client.
+    var sentCount: UInt64 { state.withLock { $0.sentCount } }
+    /// Lines that the broker has acknowledged.
+    var answeredCount: UInt64 { state.withLock { $0.answeredCount } }
+
+    /// Waits until one more line may be sent; false when none shall be, because one has failed.
+    func awaitRoom() async -> Bool {
+        await wait(below: maximum)
+        return failure == nil
+    }
+
+    /// Waits until all have their result.
+    func finish() async { await wait(below: 1) }
+
+    /// One line is sent; its number, from 1.
+    func begin() -> UInt64 {
+        state.withLock { state in
+            state.sentCount += 1
+            return state.sentCount
+        }
+    }
+
+    func ended(_ line: UInt64, _ result: Result<Receipt, MartletError>) {
+        let (waiter, hasFailed) = state.withLock { state in
+            var hasFailed = false
+            switch result {
+            case .success(let receipt):
+                state.answeredCount += 1
+                state.refusal = state.refusal ?? receipt.refusals.first
+            case .failure(let error):
+                hasFailed = state.failure == nil
+                state.failure = state.failure ?? (line, error)
+                state.failedCount += 1
+            }
+            return (state.takeWaiter(), hasFailed)
+        }
+        if hasFailed { whenFailed() }
+        waiter?.resume()
+    }
+
+    private func wait(below limit: UInt64) async {
+        await withCheckedContinuation { continuation in
+            let isReady = state.withLock { state in
+                if state.openCount < limit { return true }
+                state.waiter = (limit, continuation)
+                return false
+            }
+            if isReady { continuation.resume() }
+        }
+    }
+}
