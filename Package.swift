@@ -147,7 +147,17 @@ let package = Package(
             ]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
-        .testTarget(name: "GatewayTests", dependencies: ["Gateway", "WireFormat", "Primitives"]),
+        .target(
+            name: "GatewayModel",
+            dependencies: [
+                "Gateway", "MartletClient", "PacketMeanings", "WireFormat", "Primitives",
+            ], path: "Tests/GatewayModel"),
+        .testTarget(
+            name: "GatewayTests",
+            dependencies: [
+                "Gateway", "GatewayModel", "MartletClient", "NetTransport", "PacketMeanings",
+                "WireFormat", "Primitives",
+            ]),
         .testTarget(
             name: "BridgeTests",
             dependencies: [
@@ -181,7 +191,8 @@ let package = Package(
             dependencies: [
                 "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation",
                 "Credentials", "Configuration", "QueueStore", "Bridge", "ClientCore",
-                "MartletClient", "BrokerRuntime", "NetTransport", "Threads", "Primitives",
+                "MartletClient", "BrokerRuntime", "NetTransport", "Threads", "Gateway",
+                "GatewayModel", "Primitives",
             ], path: "Tests/Fuzzing/Targets"),
         .target(name: "FuzzingEntry", dependencies: ["Fuzzing"], path: "Tests/Fuzzing/Entry"),
         .testTarget(name: "FuzzingTests", dependencies: ["Fuzzing", "PacketMeanings"]),

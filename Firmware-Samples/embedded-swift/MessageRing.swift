@@ -6,7 +6,12 @@
 //     entry    | u32 check | u32 length | u64 number | payload, padded to the unit |
 //
 // An entry without payload says that results are seen up to its number. An entry that a power cut
-// left half done ends its sector.
+// left half done is passed over, with the blank that it would have taken: what the next entry began
+// with could otherwise be its missing end.
+//
+// A sector is erased when all its messages are settled. Where a power cut then takes the header that
+// says so, the sector is missing at the next start, whole or in part, and so what it held before
+// the messages that are there was settled.
 
 import Board
 
@@ -67,38 +72,64 @@ struct MessageRing {
         }
         // A sector that was being erased leaves a gap; what is before it is older than all others.
         oldest = max(oldest, lap >= Self.sectorCount ? lap - Self.sectorCount + 1 : 1)
-        for each in oldest...lap { load(each) }
+        var last = LoadedRun()
+        for each in oldest...lap { load(each, &last) }
+        // Numbers are given without gaps: what stands before one is gone because it was settled.
+        seen = max(seen, last.end == highest ? last.start - 1 : highest)
         readLap = oldest
         readOffset = Self.headerByteCount
     }
 
-    private mutating func load(_ each: UInt32) {
+    /// The last messages whose numbers follow each other.
+    private struct LoadedRun {
+        var start: UInt64 = 1
+        var end: UInt64 = 0
+    }
+
+    private mutating func load(_ each: UInt32, _ last: inout LoadedRun) {
         let header = Self.header(of: each % Self.sectorCount)
         guard header.lap == each else { return }
         epoch = header.epoch
         highest = max(highest, header.highest)
         seen = max(seen, header.seen)
         var offset = Self.headerByteCount
-        while let entry = entry(each, offset) {
-            if entry.length == 0 {
-                seen = max(seen, entry.number)
+        var used = offset
+        while offset + Self.unit <= Flash.sectorByteCount {
+            if let entry = entry(each, offset) {
+                offset += Self.span(of: entry.length)
+                used = offset
+                if entry.length == 0 {
+                    seen = max(seen, entry.number)
+                } else {
+                    highest = max(highest, entry.number)
+                    highestIn[Int(each % Self.sectorCount)] = entry.number
+                    if entry.number != last.end + 1 { last.start = entry.number }
+                    last.end = entry.number
+                }
             } else {
-                highest = max(highest, entry.number)
-                highestIn[Int(each % Self.sectorCount)] = entry.number
+                let isBlank = Flash.isErased(Self.base(each) + offset, Self.unit)
+                offset += brokenSpan(each, offset)
+                if !isBlank { used = offset }
             }
-            offset += Self.span(of: entry.length)
         }
-        let rest = Flash.sectorByteCount - offset
-        let isClean = Flash.isErased(Self.base(each) + offset, rest)
-        end = isClean ? offset : Flash.sectorByteCount
+        end = used
+    }
+
+    /// What is passed over where no whole entry begins: one that was cut short, or a unit.
+    private func brokenSpan(_ lap: UInt32, _ offset: UInt32) -> UInt32 {
+        guard offset + Self.entryByteCount <= Flash.sectorByteCount else { return Self.unit }
+        let span = Self.span(of: head(lap, offset).length)
+        return offset + span <= Flash.sectorByteCount ? span : Self.unit
     }
 
     private static func base(_ lap: UInt32) -> UInt32 {
         (firstSector + lap % sectorCount) * Flash.sectorByteCount
     }
 
+    /// A unit, where the length is none of an entry.
     private static func span(of length: UInt32) -> UInt32 {
-        entryByteCount + (length + unit - 1) / unit * unit
+        guard length <= UInt32(payloadMaximum) else { return unit }
+        return entryByteCount + (length + unit - 1) / unit * unit
     }
 
     /// The header of a sector; its lap is 0 where it is none.
@@ -114,11 +145,16 @@ struct MessageRing {
         return withUnsafeBytes(of: &copy) { Flash.check($0) }
     }
 
+    private func head(_ lap: UInt32, _ offset: UInt32) -> Entry {
+        var entry = Entry()
+        withUnsafeMutableBytes(of: &entry) { Flash.read(Self.base(lap) + offset, into: $0) }
+        return entry
+    }
+
     /// A whole entry; nil where there is none.
     private func entry(_ lap: UInt32, _ offset: UInt32) -> Entry? {
         guard offset + Self.entryByteCount <= Flash.sectorByteCount else { return nil }
-        var entry = Entry()
-        withUnsafeMutableBytes(of: &entry) { Flash.read(Self.base(lap) + offset, into: $0) }
+        let entry = head(lap, offset)
         guard entry.length <= UInt32(Self.payloadMaximum),
             offset + Self.span(of: entry.length) <= Flash.sectorByteCount
         else { return nil }
@@ -169,12 +205,14 @@ struct MessageRing {
     mutating func settle(through number: UInt64) {
         guard number > seen else { return }
         seen = number
-        if end + Self.entryByteCount > Flash.sectorByteCount {
+        if end + Self.entryByteCount <= Flash.sectorByteCount {
+            write(number, UnsafeRawBufferPointer(start: nil, count: 0))
+        } else if isFree(lap + 1) {
             // Its header says it.
             beginSector()
-        } else {
-            write(number, UnsafeRawBufferPointer(start: nil, count: 0))
         }
+        // Many power cuts in the middle of writes can eat up the free sector of a full ring. Then
+        // the broker is told what one more may take back: else no sector would ever be free again.
     }
 
     private func isFree(_ lap: UInt32) -> Bool {
@@ -217,17 +255,22 @@ struct MessageRing {
     /// The bytes are copied into `payload`. It is read again until it is taken.
     mutating func next(into payload: inout InlineArray<64, UInt8>) -> (number: UInt64, Int)? {
         while true {
-            if let entry = entry(readLap, readOffset), readLap < lap || readOffset < end {
+            if readOffset >= (readLap < lap ? Flash.sectorByteCount : end) {
+                guard readLap < lap else { return nil }
+                readLap += 1
+                readOffset = Self.headerByteCount
+                if Self.header(of: readLap % Self.sectorCount).lap != readLap {
+                    // Nothing of this lap is left there.
+                    readOffset = Flash.sectorByteCount
+                }
+            } else if let entry = entry(readLap, readOffset) {
                 if entry.length > 0, entry.number > seen {
                     read(readLap, readOffset, entry, into: &payload)
                     return (entry.number, Int(entry.length))
                 }
                 readOffset += Self.span(of: entry.length)
-            } else if readLap < lap {
-                readLap += 1
-                readOffset = Self.headerByteCount
             } else {
-                return nil
+                readOffset += brokenSpan(readLap, readOffset)
             }
         }
     }

@@ -1,19 +1,6 @@
 // The gateway as a whole: one loop on one thread until somebody stops it.
 
-import CommandLineOptions
 import NetTransport
-
-/// Says what happens, one line per event.
-struct GatewayLog {
-    func write(_ event: String, _ line: LineSettings, _ detail: String = "") {
-        let place = "user=\(line.user) line=\(line.endpoint)"
-        write(event, detail.isEmpty ? place : "\(place) \(detail)")
-    }
-
-    func write(_ event: String, _ fields: String) {
-        StandardStream.error.print("event=\(event) \(fields)")
-    }
-}
 
 extension LineEndpoint: CustomStringConvertible {
     public var description: String {
@@ -36,7 +23,7 @@ public enum GatewayProcess {
         configuration.connectionsMaximum = settings.lines.count + 2
         configuration.lingerMilliseconds = 1_000
         var loop = try EventLoop(configuration, handle: handle)
-        var handler = GatewayHandler(settings, GatewayLog())
+        var handler = GatewayHandler(settings)
         // Nothing happens by itself before the first turn.
         loop.nextWake = loop.now
         while loop.turn(&handler) {}

@@ -2,6 +2,7 @@
 
 import MartletClient
 import NetTransport
+import WireFormat
 
 /// Where a device is.
 public enum LineEndpoint: Hashable, Sendable {
@@ -13,25 +14,34 @@ public enum LineEndpoint: Hashable, Sendable {
 
 /// One line and who is at its other end.
 public struct LineSettings: Hashable, Sendable {
-    /// The user that a device without a credential is attached as.
+    /// The user that the device is, whatever the device says.
     public var user: String
+    /// Which of the user's devices it is; may be empty.
+    public var device: String
     public var endpoint: LineEndpoint
 
-    public init(user: String, endpoint: LineEndpoint) {
+    public init(user: String, device: String = "", endpoint: LineEndpoint) {
         self.user = user
+        self.device = device
         self.endpoint = endpoint
     }
 
-    /// Reads `USER=tcp://HOST:PORT`, `USER=/dev/ttyUSB0` or `USER=/dev/ttyUSB0@57600`; nil where
-    /// it is none of these.
+    /// Reads `USER=PLACE` or `USER/DEVICE=PLACE`, where PLACE is `tcp://HOST:PORT`, `/dev/ttyUSB0`
+    /// or `/dev/ttyUSB0@57600`; nil where it is none of these.
     public init?(_ text: String) {
         guard let mark = text.firstIndex(of: "=") else { return nil }
-        let user = String(text[..<mark])
+        let names = text[..<mark].split(
+            separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         let rest = String(text[text.index(after: mark)...])
-        guard !user.isEmpty, !rest.isEmpty else { return nil }
+        let user = String(names[0])
+        let device = names.count == 2 ? String(names[1]) : ""
+        guard Array(user.utf8).withUnsafeBytes(TextRules.isIdentifier),
+            Array(device.utf8).withUnsafeBytes(TextRules.isDevice),
+            names.count == 1 || !device.isEmpty, !rest.isEmpty
+        else { return nil }
         if rest.hasPrefix("tcp://") {
             guard let address = try? ServerAddress(rest) else { return nil }
-            self.init(user: user, endpoint: .tcp(address))
+            self.init(user: user, device: device, endpoint: .tcp(address))
             return
         }
         let parts = rest.split(separator: "@", omittingEmptySubsequences: false)
@@ -39,8 +49,12 @@ public struct LineSettings: Hashable, Sendable {
         guard let baud = parts.count == 2 ? UInt32(parts[1]) : Terminal.baudDefault,
             Terminal.speed(baud) != nil
         else { return nil }
-        self.init(user: user, endpoint: .terminal(path: String(parts[0]), baud: baud))
+        self.init(
+            user: user, device: device, endpoint: .terminal(path: String(parts[0]), baud: baud))
     }
+
+    /// Who it is, as it is written in options.
+    public var name: String { device.isEmpty ? user : "\(user)/\(device)" }
 }
 
 /// A gateway's configuration.
@@ -49,6 +63,7 @@ public struct GatewaySettings: Sendable {
     /// Nil for a plain connection.
     public var tls: ClientTLSContext?
     public var token: String
+    /// At most ``GatewayLimits/linesMaximum``, each with an identity of its own.
     public var lines: [LineSettings]
     /// To whom the gateway's own will goes, when the broker loses it; nil for none.
     public var willUser: String?
@@ -61,5 +76,29 @@ public struct GatewaySettings: Sendable {
         self.tls = tls
         self.token = token
         self.lines = lines
+    }
+
+    /// What is wrong with the lines as a whole, or the will; nil where nothing is.
+    public var fault: String? {
+        if let willUser, !Array(willUser.utf8).withUnsafeBytes(TextRules.isIdentifier) {
+            return "the will cannot go to \"\(willUser)\", which is no user"
+        }
+        if willText.utf8.count > GatewayLimits.willTextMaximum {
+            return "the will has at most \(GatewayLimits.willTextMaximum) bytes, not "
+                + "\(willText.utf8.count)"
+        }
+        let tokenMaximum = WireLimits.tokenByteCountMaximum
+        if !(1...tokenMaximum).contains(token.utf8.count) {
+            return "a token has 1 to \(tokenMaximum) bytes, not \(token.utf8.count)"
+        }
+        if lines.count > GatewayLimits.linesMaximum {
+            return "a gateway has at most \(GatewayLimits.linesMaximum) lines, not \(lines.count)"
+        }
+        var names: Set<String> = []
+        for line in lines where !names.insert(line.name).inserted {
+            return "two lines are \(line.name): each would end the other's connection. Name one "
+                + "\(line.user)/DEVICE"
+        }
+        return nil
     }
 }

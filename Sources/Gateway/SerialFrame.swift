@@ -6,8 +6,8 @@
 // COBS (Cheshire and Baker 1999) makes 00 occur only at the end of a frame.
 
 /// One frame that arrived whole.
-struct SerialFrame: Equatable {
-    enum Kind: UInt8 {
+package struct SerialFrame: Equatable {
+    package enum Kind: UInt8 {
         /// The device begins a connection; counters begin with it.
         case open = 0
         /// The gateway has taken it.
@@ -18,16 +18,16 @@ struct SerialFrame: Equatable {
     }
 
     /// Bytes of a payload at most, so that a device's buffers stay small.
-    static let payloadMaximum = 64
+    package static let payloadMaximum = 64
     /// Bytes of a frame at most, as it stands on the line, without the 00.
     static let encodedMaximum = 2 + payloadMaximum + 4 + 1
 
-    var counter: UInt8
-    var kind: Kind
-    var payload: ArraySlice<UInt8>
+    package var counter: UInt8
+    package var kind: Kind
+    package var payload: ArraySlice<UInt8>
 
     /// Decodes what stood between two 00; nil where it is damaged.
-    init?(encoded: [UInt8]) {
+    package init?(encoded: [UInt8]) {
         var frame: [UInt8] = []
         var next = 0
         while next < encoded.count {
@@ -48,7 +48,7 @@ struct SerialFrame: Equatable {
     }
 
     /// Appends a frame with its closing 00.
-    static func append(
+    package static func append(
         _ kind: Kind, counter: UInt8, _ payload: ArraySlice<UInt8> = [], to line: inout [UInt8]
     ) {
         precondition(payload.count <= payloadMaximum, "more than a frame takes")

@@ -8,6 +8,8 @@ import Threads
 /// Opens a terminal and carries its bytes.
 enum Terminal {
     static let baudDefault: UInt32 = 115_200
+    /// Bytes of one read: what a terminal of Linux holds at most (N_TTY_BUF_SIZE).
+    private static let readMaximum = 4096
 
     /// The system's word for a speed; nil for one that it does not have.
     static func speed(_ baud: UInt32) -> speed_t? {
@@ -27,7 +29,7 @@ enum Terminal {
     /// Opens a terminal in raw mode. The descriptor that is given is a non-blocking socket: what is
     /// written to it goes to the terminal, and it ends when the terminal does.
     static func open(_ path: String, baud: UInt32) throws(TransportError) -> Int32 {
-        let terminal = Glibc.open(path, O_RDWR | O_NOCTTY | O_CLOEXEC)
+        let terminal = Glibc.open(path, O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
         guard terminal >= 0 else { throw .system(call: "open", subject: path, errno: errno) }
         var mode = termios()
         var pair: [Int32] = [-1, -1]
@@ -41,7 +43,11 @@ enum Terminal {
         if let speed = speed(baud) { cfsetspeed(&mode, speed) }
         tcsetattr(terminal, TCSANOW, &mode)
         let inner = pair[1]
-        guard fcntl(pair[0], F_SETFL, O_NONBLOCK) == 0,
+        // What the gateway does not read shall not wait here, but hold the device back.
+        var small = Int32(readMaximum)
+        setsockopt(
+            inner, SOL_SOCKET, SO_SNDBUF, &small, socklen_t(MemoryLayout.size(ofValue: small)))
+        guard fcntl(pair[0], F_SETFL, O_NONBLOCK) == 0, fcntl(inner, F_SETFL, O_NONBLOCK) == 0,
             Thread.detach(name: "terminal", { carry(terminal, inner) })
         else {
             for descriptor in [terminal, pair[0], pair[1]] { Glibc.close(descriptor) }
@@ -50,37 +56,71 @@ enum Terminal {
         return pair[0]
     }
 
-    /// Until either end is gone.
+    /// Until either end is gone. Neither direction waits for the other, and each holds at most one
+    /// read's bytes: what the gateway does not take stays in the terminal.
     private static func carry(_ terminal: Int32, _ socket: Int32) {
         var signals = sigset_t()
         sigemptyset(&signals)
         sigaddset(&signals, SIGPIPE)
         pthread_sigmask(SIG_BLOCK, &signals, nil)
-        var ends = [terminal, socket].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+        var directions = [
+            Direction(source: terminal, target: socket),
+            Direction(source: socket, target: terminal),
+        ]
         var isOpen = true
         while isOpen {
-            guard poll(&ends, 2, -1) > 0 || errno == EINTR else { break }
-            for (index, target) in [(0, socket), (1, terminal)] where ends[index].revents != 0 {
-                isOpen = isOpen && copy(ends[index].fd, to: target)
+            let isFull = directions.map { !$0.bytes.isEmpty }
+            var ends = [
+                pollfd(
+                    fd: terminal, events: events(reads: !isFull[0], writes: isFull[1]), revents: 0),
+                pollfd(
+                    fd: socket, events: events(reads: !isFull[1], writes: isFull[0]), revents: 0),
+            ]
+            guard poll(&ends, 2, -1) >= 0 || errno == EINTR else { break }
+            let hasFailed = ends.contains { $0.revents & Int16(POLLERR | POLLNVAL) != 0 }
+            // What is left when one end hangs up is still read.
+            let isReadable = ends.map { $0.revents & Int16(POLLIN | POLLHUP) != 0 }
+            isOpen = !hasFailed
+            for index in directions.indices where isOpen {
+                if !isFull[index], isReadable[index] { isOpen = directions[index].fill() }
+                if isOpen { isOpen = directions[index].empty() }
             }
+            // Nobody is left to take what one side holds.
+            if isFull[0], isReadable[1], ends[1].revents & Int16(POLLHUP) != 0 { isOpen = false }
+            if isFull[1], isReadable[0], ends[0].revents & Int16(POLLHUP) != 0 { isOpen = false }
         }
         Glibc.close(terminal)
         Glibc.close(socket)
     }
 
-    /// Carries what one read gives; false at the end.
-    private static func copy(_ source: Int32, to target: Int32) -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { room in
-            let count = read(source, room.baseAddress, room.count)
+    private static func events(reads: Bool, writes: Bool) -> Int16 {
+        Int16((reads ? POLLIN : 0) | (writes ? POLLOUT : 0))
+    }
+
+    /// Bytes on their way from one descriptor to another, both of which never block.
+    private struct Direction {
+        let source: Int32
+        let target: Int32
+        var bytes: ArraySlice<UInt8> = []
+
+        /// Reads once. False at the end.
+        mutating func fill() -> Bool {
+            var room = [UInt8](repeating: 0, count: Terminal.readMaximum)
+            let count = read(source, &room, room.count)
             if count < 0 { return errno == EINTR || errno == EAGAIN }
-            var written = 0
-            while written < count {
-                let step = write(target, room.baseAddress! + written, count - written)
-                if step < 0, errno == EINTR { continue }
-                guard step > 0 else { return false }
-                written += step
-            }
+            bytes = room[..<count]
             return count > 0
+        }
+
+        /// Writes what it can. False where nobody takes anything any more.
+        mutating func empty() -> Bool {
+            while !bytes.isEmpty {
+                let count = bytes.withUnsafeBytes { write(target, $0.baseAddress, $0.count) }
+                if count < 0, errno == EINTR { continue }
+                if count < 0 { return errno == EAGAIN }
+                bytes = bytes.dropFirst(count)
+            }
+            return true
         }
     }
 }

@@ -24,7 +24,7 @@ struct Uplink: ~Copyable {
     /// Bytes that a device's packet may have.
     private(set) var packetMaximum = 0
 
-    init(_ settings: GatewaySettings) {
+    init(_ settings: GatewaySettings, jitterSeed: UInt64, outboxEpoch: UInt64) {
         func room(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
             .allocate(byteCount: byteCount, alignment: 16)
         }
@@ -43,8 +43,8 @@ struct Uplink: ~Copyable {
         machine = ClientMachine(
             identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(identity)),
             memory: ClientMemory(receive: receive, outbox: outbox),
-            record: ClientRecord(outboxEpoch: .random(in: 1...(.max))),
-            options: ClientOptions(jitterSeed: .random(in: 0...(.max))))
+            record: ClientRecord(outboxEpoch: outboxEpoch),
+            options: ClientOptions(jitterSeed: jitterSeed))
         transmit = room(max(4096, machine.transmitByteCountMinimum))
     }
 
@@ -72,22 +72,30 @@ struct Uplink: ~Copyable {
         return UnsafeRawBufferPointer(rebasing: transmit[..<count])
     }
 
-    /// CHANNEL around a device's packet.
-    static func wrap(_ packet: [UInt8], channel: UInt32) -> [UInt8] {
-        var bytes = [UInt8](
-            repeating: 0,
-            count: MRT.Channel.prefixByteCount(channel: channel, innerByteCount: packet.count)
-        )
-        bytes.withUnsafeMutableBytes { room in
+    /// Appends CHANNEL around a device's packet.
+    static func wrap(_ packet: [UInt8], channel: UInt32, into bytes: inout [UInt8]) {
+        let byteCount = MRT.Channel.prefixByteCount(
+            channel: channel, innerByteCount: packet.count)
+        withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 1) { room in
             var writer = PacketWriter(room)
             MRT.Channel.writePrefix(
                 channel: channel, innerByteCount: packet.count, to: &writer)
+            bytes += room
         }
-        return bytes + packet
+        bytes += packet
     }
 
     /// What ends a channel whose device is lost.
     static let loss: [UInt8] = [
         MRT.PacketType.disconnect.rawValue << 4, 1, ReasonCode.unspecifiedError.rawValue,
     ]
+
+    /// What tells a device that its connection ends, and why.
+    static func refusal(_ reason: ReasonCode, isConnected: Bool) -> [UInt8] {
+        if isConnected {
+            return [MRT.PacketType.disconnect.rawValue << 4, 1, reason.rawValue]
+        }
+        // No advice when to try again, no words.
+        return [MRT.PacketType.connack.rawValue << 4, 2, reason.rawValue, 0]
+    }
 }

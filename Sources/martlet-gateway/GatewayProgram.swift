@@ -11,41 +11,50 @@ enum GatewayOption: String, OptionRules {
     case server
     case ca
     case token
+    case tokenFile = "token-file"
     case line
     case willTo = "will-to"
     case will
+    case version
     case help
 
     var shape: OptionShape {
         switch self {
-        case .server, .ca, .token, .willTo, .will: .value
+        case .server, .ca, .token, .tokenFile, .willTo, .will: .value
         case .line: .repeated
-        case .help: .flag
+        case .version, .help: .flag
         }
     }
 
     static let helpPage = """
         martlet-gateway: many devices on serial lines, one connection to the broker
 
-        Usage: martlet-gateway --line=USER=PLACE [--line=USER=PLACE ...] [options]
+        Usage: martlet-gateway --line=IDENTITY=PLACE [--line=IDENTITY=PLACE ...] [options]
+               martlet-gateway bridge --config=FILE    messages between an MQTT broker and Martlet
 
-          --line=USER=PLACE   a line and the user that the device at its end is attached as. PLACE
-                              is /dev/ttyUSB0, /dev/ttyUSB0@57600 (the default is 115200 baud), or
+          --line=IDENTITY=PLACE
+                              a line and who is at its end. IDENTITY is a user, or USER/DEVICE;
+                              whatever the device says, it is nobody else. PLACE is /dev/ttyUSB0,
+                              /dev/ttyUSB0@57600 (the default is 115200 baud), or
                               tcp://HOST:PORT, an emulator's or a terminal server's UART
           --server=ADDRESS    the broker, tls://HOST:PORT or tcp://HOST:PORT  or MARTLET_SERVER
           --ca=FILE           the authority to believe (default: the system's)    or MARTLET_CA
           --token=TOKEN       the gateway's own token                          or MARTLET_TOKEN
+          --token-file=FILE   a file whose first line is the token; others must not be able to
+                              read it
           --will-to=USER      who is told when the broker loses the gateway
           --will=TEXT         what is said then (default: gateway lost)
-          --help              this page
+          --version           the version
+          --help              this page; martlet-gateway bridge --help for the bridge
 
         The token needs the right to attach its devices, such as attach:plant7-*, and the rights
-        that they shall have. A device that has a token of its own is not attached, but logs in
-        with it.
+        that they shall have. A device that has a token of its own logs in with it, as the user
+        of its line or not at all.
 
         A device is lost, and its will is sent, when its line ends (an emulator that is gone, an
         adapter that is pulled) or when it is silent for one and a half times its keep-alive.
-        SIGTERM stops the gateway; its devices are lost then.
+        SIGTERM, SIGINT or SIGHUP stops the gateway; its devices are lost then. All of it:
+        docs/operating/gateway.md.
         """
 }
 
@@ -56,6 +65,9 @@ enum GatewayProgram {
             switch try OptionParser<GatewayOption>.parse(arguments) {
             case .help:
                 StandardStream.output.print(GatewayOption.helpPage)
+                return .success
+            case .run(let parsed) where parsed.has(.version):
+                StandardStream.output.print("martlet-gateway \(ProgramVersion.text)")
                 return .success
             case .run(let parsed): settings = try self.settings(parsed)
             }
@@ -107,17 +119,30 @@ enum GatewayProgram {
             guard let line = LineSettings(text) else {
                 throw UsageError(
                     "--line must be written like plant7-1=/dev/ttyUSB0@115200 or "
-                        + "plant7-1=tcp://127.0.0.1:7001, not \"\(text)\"")
+                        + "plant7-1/pump=tcp://127.0.0.1:7001, not \"\(text)\"")
             }
             lines.append(line)
         }
         guard !lines.isEmpty else { throw UsageError("say which lines there are: --line") }
         var settings = GatewaySettings(
-            server: server, tls: tls, token: try needed(.token, "MARTLET_TOKEN", parsed),
-            lines: lines)
+            server: server, tls: tls, token: try token(parsed), lines: lines)
         settings.willUser = parsed[.willTo]
         if let text = parsed[.will] { settings.willText = text }
+        if let fault = settings.fault { throw UsageError(fault) }
         return settings
+    }
+
+    /// The file where one is named: what a shell exported for other programs stands back.
+    private static func token(
+        _ parsed: ParsedOptions<GatewayOption>
+    ) throws(UsageError) -> String {
+        guard let path = parsed[.tokenFile] else {
+            return try needed(.token, "MARTLET_TOKEN", parsed)
+        }
+        guard parsed[.token] == nil else {
+            throw UsageError("--token and --token-file: give one of them")
+        }
+        return try TokenFile.read(path)
     }
 
     private static func needed(

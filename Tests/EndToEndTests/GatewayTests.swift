@@ -98,6 +98,24 @@ private final class SerialDevice {
         }
     }
 
+    /// OPEN, and no wait for its answer.
+    func sendOpen() throws {
+        counter = 0
+        stream = []
+        try put(.open)
+    }
+
+    /// A frame that is none.
+    func sendNoise() throws {
+        let noise: [UInt8] = [0x55, 0x55, 0x00]
+        guard write(descriptor, noise, noise.count) == noise.count else {
+            throw TestFailure("the line takes nothing: \(errno)")
+        }
+    }
+
+    /// A ping on channel 1.
+    func sendChannel() throws { try put(.data, [0xA0, 0x04, 0x01, 0xC0, 0x00, 0x00]) }
+
     /// A packet whose length has five bytes.
     func sendNonsense() throws { try put(.data, [0xC0, 0x80, 0x80, 0x80, 0x80, 0x01]) }
 
@@ -362,6 +380,58 @@ extension EndToEndTests {
             #expect(reports.count == 2, "\(reports)")
             child.process.signal(SIGTERM)
             #expect(try await child.process.exit() == .code(0))
+        }
+
+        @Test func `a read full of OPEN, noise and data costs neither the gateway nor a device`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let device = try SerialDevice()
+            let gateway = try await gateway(device, broker)
+            // While the gateway stands still the device goes on, and a line is never only good.
+            gateway.process.signal(SIGSTOP)
+            for _ in 0..<3 {
+                try device.sendOpen()
+                try device.sendNoise()
+                try device.sendOpen()
+                try device.sendNonsense()
+            }
+            gateway.process.signal(SIGCONT)
+            _ = try await gateway.process.line(with: "event=line_broken user=plant7-1")
+            // A CHANNEL is nothing that a device may send; the connection to the broker stays. What
+            // the gateway said meanwhile is still to be read.
+            var isIn = false
+            for _ in 0..<20 where !isIn { isIn = (try? device.login()) != nil }
+            #expect(isIn)
+            try device.sendChannel()
+            _ = try await gateway.process.line(with: "reason=protocol-error")
+            _ = try device.login()
+            try device.tellBob(1, "alive")
+            #expect(!gateway.process.text.contains("event=broker_lost"))
+            // Who reads the log sees when.
+            #expect(gateway.process.lines.allSatisfy { $0.hasPrefix("time=20") })
+            gateway.process.signal(SIGHUP)
+            #expect(try await gateway.process.exit() == .code(0))
+        }
+
+        @Test func `a token in a file is taken from who keeps it to himself`() async throws {
+            let broker = try await TestBroker()
+            let path = "\(broker.directory)/gate.token"
+            let token = try broker.token("gate", rights: ["attach:plant7-*"])
+            try Data("\(token)\n".utf8).write(to: URL(fileURLWithPath: path))
+            chmod(path, 0o644)
+            let arguments = [
+                "--line=plant7-1=/dev/null", "--server=tcp://127.0.0.1:\(broker.plainPort)",
+                "--token-file=\(path)",
+            ]
+            let open = try TestGateway(arguments)
+            #expect(try await open.process.exit() == .code(1))
+            #expect(open.process.text.contains("chmod o= \(path)"))
+            chmod(path, 0o600)
+            let kept = try TestGateway(arguments)
+            _ = try await kept.process.line(with: "event=broker_connected")
+            kept.process.signal(SIGINT)
+            #expect(try await kept.process.exit() == .code(0))
         }
 
         @Test func `a gateway whose token is refused says so and ends`() async throws {

@@ -19,13 +19,20 @@ struct LineTests {
         #expect(waits == [500, 1_000, 2_000, 4_000, 8_000, 8_000])
     }
 
-    @Test func `is not opened while its name is looked up`() {
+    @Test func `is not opened again while it is being opened`() {
         var line = Line(LineSettings("plant7-1=tcp://plc.example:7001")!)
-        guard case .tcp(let server) = line.settings.endpoint else {
-            Issue.record("no TCP line")
-            return
-        }
-        line.soughtServer = server
+        #expect(line.nextDeadline == Instant(milliseconds: 0))
+        line.connection = .opening
         #expect(line.nextDeadline == .never)
+    }
+
+    @Test func `has ten log lines a minute, and counts the others`() {
+        var limiter = LogLimiter()
+        let start = Instant(milliseconds: 1_000)
+        let taken = (0..<100).compactMap { _ in limiter.take(now: start) }
+        #expect(taken == Array(repeating: 0, count: 10))
+        let later = start.advanced(byMilliseconds: 60_000)
+        #expect(limiter.take(now: later) == 90)
+        #expect(limiter.take(now: later) == 0)
     }
 }

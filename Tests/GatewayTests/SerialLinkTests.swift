@@ -61,7 +61,10 @@ import Testing
     }
 
     private mutating func receive(_ bytes: [UInt8]) -> [SerialLink.Event] {
-        bytes.withUnsafeBytes { link.receive($0) }
+        bytes.withUnsafeBytes { link.append($0) }
+        var events: [SerialLink.Event] = []
+        while let event = link.next() { events.append(event) }
+        return events
     }
 
     private mutating func open() {
@@ -128,5 +131,99 @@ import Testing
             let counter = UInt8(truncatingIfNeeded: 1 + index)
             #expect(receive(frame(.data, counter, [7])) == [.received([7])])
         }
+    }
+
+    // MARK: - Every frame in every phase
+
+    /// What may stand between two 00.
+    enum Arrival: CaseIterable {
+        case open, openCounted, opened, data, dataGap, close, damaged
+    }
+
+    private func bytes(_ arrival: Arrival) -> [UInt8] {
+        switch arrival {
+        case .open: frame(.open, 0)
+        case .openCounted: frame(.open, 3)
+        case .opened: frame(.opened, 0)
+        case .data: frame(.data, 1, [7])
+        case .dataGap: frame(.data, 9, [7])
+        case .close: frame(.close, 1)
+        case .damaged: [0x55, 0x55, 0x00]
+        }
+    }
+
+    private static func link(in phase: SerialLink.Phase) -> SerialLink {
+        var suite = SerialLinkTests()
+        if phase != .closed { _ = suite.receive(suite.frame(.open, 0)) }
+        if phase == .open { suite.link.accept() }
+        _ = suite.link.takeOutgoing()
+        return suite.link
+    }
+
+    /// The event, the phase afterwards, and whether the device is told that its connection is over.
+    private static let table:
+        [SerialLink.Phase: [Arrival: (SerialLink.Event?, SerialLink.Phase, Bool)]] = [
+            .closed: [
+                .open: (.asked, .asked, false), .openCounted: (nil, .closed, false),
+                .opened: (nil, .closed, false), .data: (nil, .closed, true),
+                .dataGap: (nil, .closed, true), .close: (nil, .closed, false),
+                .damaged: (nil, .closed, false),
+            ],
+            .asked: [
+                .open: (.asked, .asked, false), .openCounted: (.lost, .closed, false),
+                .opened: (.lost, .closed, false), .data: (.lost, .closed, false),
+                .dataGap: (.lost, .closed, false), .close: (.lost, .closed, false),
+                .damaged: (.lost, .closed, false),
+            ],
+            .open: [
+                .open: (.asked, .asked, false), .openCounted: (.lost, .closed, true),
+                .opened: (.lost, .closed, true), .data: (.received([7]), .open, false),
+                .dataGap: (.lost, .closed, true), .close: (.lost, .closed, true),
+                .damaged: (.lost, .closed, true),
+            ],
+        ]
+
+    @Test(arguments: SerialLink.Phase.allCases, Arrival.allCases)
+    mutating func `every frame has an answer in every phase`(
+        phase: SerialLink.Phase, arrival: Arrival
+    ) throws {
+        link = Self.link(in: phase)
+        let (event, next, isTold) = try #require(Self.table[phase]?[arrival])
+        #expect(receive(bytes(arrival)) == (event.map { [$0] } ?? []))
+        #expect(link.phase == next)
+        let told = link.takeOutgoing()
+        #expect(told.isEmpty != isTold)
+        if isTold { #expect(SerialFrame(encoded: Array(told.dropLast()))?.kind == .close) }
+    }
+
+    @Test(arguments: SerialLink.Phase.allCases)
+    func `every call has a meaning in every phase`(phase: SerialLink.Phase) {
+        var link = Self.link(in: phase)
+        link.accept()
+        #expect(link.phase == (phase == .closed ? .closed : .open))
+        link = Self.link(in: phase)
+        link.send([1, 2, 3])
+        #expect(link.takeOutgoing().isEmpty == (phase != .open))
+        link.close()
+        #expect(link.phase == .closed)
+        link = Self.link(in: phase)
+        link.send([UInt8](repeating: 1, count: 1_000))
+        link.cut()
+        #expect(link.phase == .closed)
+        // The frame that may be half out is ended, and nothing is left of the others.
+        #expect(link.takeOutgoing().count < 20)
+    }
+
+    @Test mutating func `what one frame changes is known to the next of the same read`() {
+        // A gateway that stood still for a moment finds them all at once.
+        let read = frame(.open, 0) + frame(.open, 0) + frame(.data, 1, [5])
+        read.withUnsafeBytes { link.append($0) }
+        #expect(link.next() == .asked)
+        link.accept()
+        #expect(link.next() == .asked)
+        link.accept()
+        #expect(link.next() == .received([5]))
+        #expect(link.next() == nil)
+        #expect(link.takeOutgoing() == frame(.opened, 0) + frame(.opened, 0))
     }
 }

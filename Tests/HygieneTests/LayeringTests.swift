@@ -61,8 +61,12 @@ private let allowedImports: [String: Set<String>] = [
     // Shared by tests, and by the fuzzer.
     "TestSurroundings": ["Foundation"],
     "PacketMeanings": ["WireFormat", "Primitives", "Foundation"],
+    "GatewayModel": [
+        "Gateway", "MartletClient", "PacketMeanings", "WireFormat", "Primitives",
+    ],
     "Fuzzing": [
-        "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation", "Credentials",
+        "Gateway", "GatewayModel", "PacketMeanings", "WireFormat", "BrokerCore", "Dialects",
+        "BrokerSimulation", "Credentials",
         "Configuration", "QueueStore", "Bridge", "ClientCore", "Primitives", "Glibc",
     ],
     "FuzzingEntry": ["Fuzzing", "Glibc"],

@@ -84,6 +84,14 @@ import Testing
         #expect(keys.count > 20)
     }
 
+    @Test func `gateway.md lists every event of the gateway`() throws {
+        let code = try Repository.file("Sources/Gateway/GatewayLog.swift").lines
+        let events = try page("gateway").drop { $0 != "| event | means |" }.prefix { !$0.isEmpty }
+        expectSame(
+            try found(#"^\| `([a-z_]+)` \|"#, in: events),
+            try found(#"case [a-zA-Z]+ = "([a-z_]+)""#, in: code), "gateway.md")
+    }
+
     @Test func `codes.md lists every reason code and every exit code`() throws {
         let reasons = try Repository.file("Sources/Primitives/ReasonCode.swift").lines
         let values = try found(#"^    case \w+ = (0x[0-9A-F]{2}|\d+)$"#, in: reasons).map {

@@ -314,6 +314,85 @@ static void power_may_go_at_any_write(void)
     CHECK(log.highest > 1000);
 }
 
+// Settles one by one and stores whenever there is room: the log is full most of the time. The same
+// scenario as in ../../embedded-swift/test/TornWrites.swift.
+static void live_full(mrt_log *log, model *model)
+{
+    for (int work = 0; work < 14; work++) {
+        mrt_status status = MRT_IDLE;
+        if (work % 5 == 4) {
+            uint64_t number = log->highest + 1;
+            status = store(log);
+            model->is_stored[number] = status == MRT_IDLE;
+        } else if (log->seen < log->highest) {
+            model->is_settled[log->seen + 1] = true;
+            mrt_log_settle(log, log->seen + 1);
+            status = mrt_log_mark(log);
+        }
+        if (status == MRT_ERROR_STORAGE) {
+            return;
+        }
+    }
+}
+
+static void go_on(mrt_log *log, model *model)
+{
+    for (int i = 0; i < 40; i++) {
+        mrt_status status = MRT_IDLE;
+        while (status == MRT_IDLE) {
+            uint64_t number = log->highest + 1;
+            status = store(log);
+            model->is_stored[number] = status == MRT_IDLE;
+        }
+        CHECK(status == MRT_ERROR_FULL && log->seen < log->highest);
+        model->is_settled[log->seen + 1] = true;
+        CHECK(mrt_log_settle(log, log->seen + 1) && mrt_log_mark(log) == MRT_IDLE);
+    }
+}
+
+static void any_two_writes_may_be_torn(void)
+{
+    static model full, once, twice;
+    flash begun = {.power = UINT32_MAX};
+    mrt_storage storage = storage_of(&begun);
+    mrt_log log;
+    uint32_t pairs = 0;
+    memset(begun.bytes, 0xFF, sizeof begun.bytes);
+    memset(&full, 0, sizeof full);
+    CHECK(mrt_log_open(&log, &storage, 7) == MRT_IDLE);
+    go_on(&log, &full);
+    bool is_first_cut = true;
+    for (uint32_t first = 0; is_first_cut; first++) {
+        flash torn = begun;
+        mrt_storage of_torn = storage_of(&torn);
+        once = full;
+        CHECK(mrt_log_open(&log, &of_torn, 9) == MRT_IDLE && log.epoch == 7);
+        torn.power = first;
+        live_full(&log, &once);
+        is_first_cut = torn.power == 0;
+        bool is_second_cut = is_first_cut;
+        for (uint32_t second = 0; is_second_cut; second++) {
+            flash again = torn;
+            mrt_storage of_again = storage_of(&again);
+            twice = once;
+            again.power = UINT32_MAX;
+            CHECK(mrt_log_open(&log, &of_again, 9) == MRT_IDLE && log.epoch == 7);
+            check_found(&log, &twice);
+            mrt_log_rewind(&log);
+            again.power = second;
+            live_full(&log, &twice);
+            is_second_cut = again.power == 0;
+            again.power = UINT32_MAX;
+            CHECK(mrt_log_open(&log, &of_again, 9) == MRT_IDLE && log.epoch == 7);
+            check_found(&log, &twice);
+            mrt_log_rewind(&log);
+            go_on(&log, &twice);
+            pairs++;
+        }
+    }
+    printf("    %u pairs of torn writes\n", pairs);
+}
+
 int main(void)
 {
     RUN(ram_keeps_the_order_and_wraps);
@@ -322,5 +401,6 @@ int main(void)
     RUN(flipped_bits_are_found);
     RUN(what_was_cut_short_is_never_made_whole);
     RUN(power_may_go_at_any_write);
+    RUN(any_two_writes_may_be_torn);
     return 0;
 }

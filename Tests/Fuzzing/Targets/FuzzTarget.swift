@@ -30,6 +30,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case bridge
     /// What a broker says to the SDK.
     case client
+    /// What devices, and a broker, say to a gateway.
+    case gateway
 
     package func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -46,6 +48,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .lane: fuzzLane(bytes)
         case .bridge: fuzzBridge(bytes)
         case .client: fuzzClient(bytes)
+        case .gateway: fuzzGateway(bytes)
         }
     }
 }

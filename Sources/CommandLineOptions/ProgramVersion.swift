@@ -1,0 +1,6 @@
+// The version that programs name when they are asked.
+
+/// The version of this package's programs.
+public enum ProgramVersion {
+    public static let text = "0.1.0"
+}

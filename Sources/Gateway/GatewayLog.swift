@@ -1,0 +1,45 @@
+// What a gateway tells people: one line per event, and not more than people can read about one
+// line, whatever its device does.
+
+import Primitives
+
+/// Counts the lines of one subject, and says which are too many.
+struct LogLimiter {
+    private var periodEnd = Instant(milliseconds: 0)
+    private var count = 0
+    private var suppressedCount = 0
+
+    /// Whether a line may be written now; if so, how many were left out since the last one.
+    mutating func take(now: Instant) -> Int? {
+        if now >= periodEnd {
+            periodEnd = now.advanced(byMilliseconds: GatewayLimits.logPeriodMilliseconds)
+            count = 0
+        }
+        guard count < GatewayLimits.logLinesMaximum else {
+            suppressedCount += 1
+            return nil
+        }
+        count += 1
+        defer { suppressedCount = 0 }
+        return suppressedCount
+    }
+}
+
+/// The events of the log. Their names are what people search for: never change one.
+public enum GatewayEvent: String, CaseIterable, Sendable {
+    case brokerConnected = "broker_connected"
+    case brokerLost = "broker_lost"
+    case brokerUnreachable = "broker_unreachable"
+    case lineOpen = "line_open"
+    case lineClosed = "line_closed"
+    case lineUnavailable = "line_unavailable"
+    /// A frame was damaged or missing, or the device has closed its connection.
+    case lineBroken = "line_broken"
+    /// Too much waits for a device that does not read.
+    case lineOverrun = "line_overrun"
+    /// The device sent what no device may send: `reason`.
+    case deviceFaulty = "device_faulty"
+    case deviceSilent = "device_silent"
+    case willRefused = "will_refused"
+    case gatewayStopping = "gateway_stopping"
+}

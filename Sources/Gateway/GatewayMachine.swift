@@ -1,0 +1,518 @@
+// The gateway as a value: bytes of lines and of the broker and the time come in; bytes for both and
+// effects come out. It opens no socket and reads no clock. A device is taken only while the broker
+// is there, so that it never believes in a connection that nobody has; what is acknowledged, the
+// broker or the device has acknowledged.
+//
+// Lines share one way to the broker. Each has a bounded buffer, and the lines that have something
+// in it take turns: a turn is one frame, or one packet of it. Where too much waits for the broker
+// no line has a turn, the buffers fill, and lines are not read any more. So a device is held back
+// by its own buffer, never by another one's.
+
+import ClientCore
+import Primitives
+import WireFormat
+
+/// What the program around a gateway's machine has to do.
+package enum GatewayEffect: Equatable {
+    /// Connect to the broker; `uplinkOpened` or `uplinkClosed` follows.
+    case dial
+    /// End the connection to the broker. Nothing is told about its end.
+    case hangUp
+    /// Open a line; `lineOpened` or `lineClosed` follows.
+    case open(Int)
+    /// Stop reading a line, until `resume`.
+    case pause(Int)
+    case resume(Int)
+    /// A line for the log.
+    case log(String)
+    /// There is no use in going on, for this reason.
+    case fail(String)
+}
+
+/// Carries devices' conversations between their lines and the broker.
+package struct GatewayMachine: ~Copyable {
+    let settings: GatewaySettings
+    var uplink: Uplink
+    var lines: [Line]
+    /// Who has a channel at the broker.
+    var channels: [UInt32: Int] = [:]
+    private var lastChannel: UInt32 = 0
+    /// Lines that may have something to look at, in the order of their turns.
+    private var ready = Ring<Int>()
+    /// Lines whose devices' CONNECT waits until a channel is free.
+    private var awaitingChannel: Set<Int> = []
+    /// Lines that have something to be written.
+    private(set) var speaking: [Int] = []
+    /// Bytes that wait for lines.
+    var backlogByteCount = 0
+    /// Bytes for the broker.
+    private(set) var outgoing: [UInt8] = []
+    private(set) var effects: [GatewayEffect] = []
+    private var isStopping = false
+
+    package init(_ settings: GatewaySettings, jitterSeed: UInt64, outboxEpoch: UInt64) {
+        self.settings = settings
+        uplink = Uplink(settings, jitterSeed: jitterSeed, outboxEpoch: outboxEpoch)
+        lines = settings.lines.map(Line.init)
+    }
+
+    package mutating func takeEffects() -> [GatewayEffect] {
+        defer { effects = [] }
+        return effects
+    }
+
+    // MARK: - The broker
+
+    package mutating func start(now: Instant) { uplink.machine.start(now: now) }
+
+    package mutating func uplinkOpened(now: Instant) { uplink.machine.opened(now: now) }
+
+    package mutating func uplinkClosed(now: Instant) {
+        uplink.machine.closed(now: now)
+        drain(now)
+    }
+
+    /// The broker cannot be reached.
+    package mutating func uplinkUnavailable(_ detail: String, now: Instant) {
+        write(.brokerUnreachable, "detail=\"\(detail)\"")
+        uplinkClosed(now: now)
+    }
+
+    package mutating func uplinkReceived(_ bytes: UnsafeRawBufferPointer, now: Instant) {
+        var offset = 0
+        while offset < bytes.count {
+            let space = uplink.machine.receiveSpace()
+            let count = min(space.count, bytes.count - offset)
+            guard count > 0 else { return }
+            space.copyMemory(
+                from: UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + count]))
+            uplink.machine.received(byteCount: count, now: now)
+            offset += count
+            drain(now)
+        }
+    }
+
+    private mutating func drain(_ now: Instant) {
+        while let event = uplink.machine.nextEvent(now: now) {
+            switch event {
+            case .connectionWanted: effects.append(.dial)
+            case .connected(let connected):
+                write(.brokerConnected, "server=\(settings.server)")
+                uplink.connected(connected.accepted)
+                for index in lines.indices {
+                    lines[index].link.accept()
+                    hasOutgoing(index)
+                    markReady(index)
+                }
+            case .carried(let channel):
+                // The packet is copied: it goes on while the machine reads the next one.
+                carry(Array(uplink.machine.bytes(channel.inner)), channel.channel, now)
+            case .disconnected(let end): brokerLost(end, now)
+            case .answered(let response) where response.reason.isFailure:
+                // The will is all that the gateway asks for.
+                write(.willRefused, "reason=\(response.reason.name)")
+            case .delivered, .groupChanged, .resolved, .answered, .credentialAnswered:
+                // Mail for the gateway itself stays where it is: nobody would read it.
+                break
+            }
+        }
+    }
+
+    /// Without the broker no device has a connection: each is told, and begins anew.
+    private mutating func brokerLost(_ end: ClientDisconnection, _ now: Instant) {
+        let reason = end.reason.map { "\($0.name)" } ?? "connection-lost"
+        write(.brokerLost, "reason=\(reason)")
+        effects.append(.hangUp)
+        outgoing.removeAll()
+        endConnections()
+        if end.retryAt == nil, !isStopping {
+            effects.append(.fail("the broker does not want this gateway: \(reason)"))
+        }
+    }
+
+    /// The channels are gone: each device is told that its connection is over.
+    private mutating func endConnections() {
+        channels.removeAll()
+        awaitingChannel.removeAll()
+        for index in lines.indices {
+            lines[index].channel = nil
+            lines[index].formers = []
+            lines[index].conversation = NodeConversation()
+            if lines[index].link.phase == .open { closeLink(index) }
+            markReady(index)
+        }
+    }
+
+    /// A packet of the broker's for a device.
+    private mutating func carry(_ packet: [UInt8], _ channel: UInt32, _ now: Instant) {
+        guard let index = channels[channel] else { return }
+        guard lines[index].channel == channel else {
+            carryToFormer(packet, channel, index)
+            return
+        }
+        if isOverrun(index, by: packet) {
+            guard !Self.isTransient(packet) else {
+                write(.lineOverrun, index, now, "lost=delivery")
+                return
+            }
+            write(.lineOverrun, index, now, "lost=connection")
+            cutLink(index)
+            detach(index)
+            return
+        }
+        let identity = lines[index].identity
+        let verdict = packet.withUnsafeBytes {
+            lines[index].conversation.passed($0, as: identity)
+        }
+        switch verdict {
+        case .goesOn:
+            lines[index].silenceMillisecondsMaximum =
+                lines[index].conversation.silenceMillisecondsMaximum
+            sendToDevice(packet, index)
+        case .isLast:
+            sendToDevice(packet, index)
+            lines[index].channel = nil
+            release(channel)
+        case .isSomebodyElse: refuse(.notAuthorized, index, now, isConnected: false)
+        }
+        markReady(index)
+    }
+
+    /// A channel that no device uses any more: what the broker thinks of it is of interest, and
+    /// nothing else.
+    private mutating func carryToFormer(_ packet: [UInt8], _ channel: UInt32, _ index: Int) {
+        guard let place = lines[index].formers.firstIndex(where: { $0.channel == channel })
+        else { return }
+        switch packet.withUnsafeBytes({ NodeConversation.answer($0) }) {
+        case .end:
+            lines[index].formers.remove(at: place)
+            release(channel)
+        case .accepted:
+            // It was let in, and has lost its device meanwhile.
+            guard lines[index].formers[place].state == .abandoned else { return }
+            lines[index].formers[place].state = .ending
+            send(Uplink.loss, channel)
+        case .other: break
+        }
+        markReady(index)
+    }
+
+    /// Whether more would wait for a line than it may hold.
+    private func isOverrun(_ index: Int, by packet: [UInt8]) -> Bool {
+        let isCrowded = backlogByteCount > GatewayLimits.backlogTotalMaximum
+        let maximum =
+            isCrowded ? GatewayLimits.lineBacklogShare : GatewayLimits.lineBacklogMaximum
+        return lines[index].link.outgoingByteCount + packet.count > maximum
+    }
+
+    private static func isTransient(_ packet: [UInt8]) -> Bool {
+        packet[0] >> 4 == MRT.PacketType.deliver.rawValue
+            && packet[0] & 0x03 == MRT.Grade.transient.rawValue
+    }
+
+    // MARK: - Bytes for the broker
+
+    package mutating func takeOutgoing() -> [UInt8] {
+        defer { outgoing.removeAll(keepingCapacity: true) }
+        return outgoing
+    }
+
+    /// What the client machine wants to send, up to its last byte: no other packet may stand within
+    /// one of its own.
+    private mutating func gatherOwnBytes(_ now: Instant) {
+        while case let bytes = uplink.nextBytes(now: now), !bytes.isEmpty { outgoing += bytes }
+    }
+
+    private mutating func send(_ packet: [UInt8], _ channel: UInt32) {
+        Uplink.wrap(packet, channel: channel, into: &outgoing)
+    }
+
+    // MARK: - Turns
+
+    /// One turn: what time brings, and the lines' turns as far as the broker takes more.
+    ///
+    /// - Parameter uplinkByteCount: bytes that wait for the broker already.
+    package mutating func work(uplinkByteCount: Int, now: Instant) {
+        uplink.machine.timePassed(now: now)
+        drain(now)
+        gatherOwnBytes(now)
+        watchLines(now)
+        var steps = 0
+        while steps < GatewayLimits.stepsPerTurnMaximum,
+            uplinkByteCount + outgoing.count < GatewayLimits.uplinkBacklogMaximum,
+            !ready.isEmpty
+        {
+            let index = ready.removeFirst()
+            steps += 1
+            lines[index].isReady = false
+            if step(index, now) { markReady(index) }
+            unpause(index, now)
+        }
+        drain(now)
+        gatherOwnBytes(now)
+    }
+
+    /// Whether a turn at once would find something to do.
+    package func hasWork(uplinkByteCount: Int) -> Bool {
+        !ready.isEmpty && uplinkByteCount < GatewayLimits.uplinkBacklogMaximum
+    }
+
+    package var nextDeadline: Instant {
+        var next = uplink.machine.nextDeadline
+        for line in lines { next = min(next, line.nextDeadline) }
+        return next
+    }
+
+    private mutating func markReady(_ index: Int) {
+        guard !lines[index].isReady else { return }
+        lines[index].isReady = true
+        ready.append(index)
+    }
+
+    /// One packet or one event of a line. False where there is none that could be looked at.
+    private mutating func step(_ index: Int, _ now: Instant) -> Bool {
+        let isHeld =
+            lines[index].isConnectHeld || channels.count >= GatewayLimits.channelsMaximum
+        let identity = lines[index].identity
+        let packetMaximum = min(uplink.packetMaximum, GatewayLimits.devicePacketMaximum)
+        // Without a connection nothing of the device's stream is left.
+        if lines[index].link.phase == .open {
+            switch lines[index].conversation.next(
+                as: identity, packetMaximum: packetMaximum, holdsConnect: isHeld)
+            {
+            case .packet(let packet):
+                pass(packet, index)
+                return true
+            case .refused(let reason):
+                let isConnected = lines[index].conversation.phase == .open
+                refuse(reason, index, now, isConnected: isConnected)
+                return true
+            case .waiting:
+                if !lines[index].isConnectHeld { awaitingChannel.insert(index) }
+            case nil: break
+            }
+            guard lines[index].conversation.takesMore(isConnectHeld: isHeld) else { return false }
+        }
+        guard let event = lines[index].link.next() else {
+            // A close may have been answered.
+            hasOutgoing(index)
+            return false
+        }
+        handle(event, index, now)
+        return true
+    }
+
+    private mutating func pass(_ packet: [UInt8], _ index: Int) {
+        if let channel = lines[index].channel {
+            send(packet, channel)
+            return
+        }
+        repeat { lastChannel &+= 1 } while channels[lastChannel] != nil
+        lines[index].channel = lastChannel
+        channels[lastChannel] = index
+        send(packet, lastChannel)
+    }
+
+    /// A channel is free again.
+    private mutating func release(_ channel: UInt32) {
+        channels[channel] = nil
+        guard channels.count < GatewayLimits.channelsMaximum else { return }
+        // The first that finds it has it, the others wait on.
+        for index in awaitingChannel { markReady(index) }
+        awaitingChannel.removeAll()
+    }
+
+    private mutating func handle(_ event: SerialLink.Event, _ index: Int, _ now: Instant) {
+        switch event {
+        case .asked:
+            leaveGhost(index)
+            if uplink.machine.isConnected { lines[index].link.accept() }
+        case .received(let bytes): lines[index].conversation.append(bytes)
+        case .lost:
+            write(.lineBroken, index, now)
+            leaveGhost(index)
+        }
+        hasOutgoing(index)
+    }
+
+    // MARK: - Devices
+
+    /// The device's connection is over, and the device may be back in a moment: its CONNECT then
+    /// proves by its cookie that it is the same one, or shows that it has lost its memory.
+    private mutating func leaveGhost(_ index: Int) {
+        let phase = lines[index].conversation.phase
+        lines[index].conversation = NodeConversation()
+        guard let channel = lines[index].channel else { return }
+        lines[index].channel = nil
+        if phase == .asked {
+            lines[index].formers.append(Line.FormerChannel(channel: channel, state: .abandoned))
+        } else {
+            // What the last one left behind nobody comes back to.
+            loseGhost(index)
+            lines[index].formers.append(Line.FormerChannel(channel: channel, state: .ghost))
+        }
+    }
+
+    /// The broker is told that the device of a half-open connection is lost.
+    private mutating func loseGhost(_ index: Int) {
+        for place in lines[index].formers.indices
+        where lines[index].formers[place].state == .ghost {
+            lines[index].formers[place].state = .ending
+            send(Uplink.loss, lines[index].formers[place].channel)
+        }
+    }
+
+    /// The device is lost, and the broker is told: its will is sent.
+    private mutating func detach(_ index: Int) {
+        leaveGhost(index)
+        loseGhost(index)
+    }
+
+    /// The device has sent what no device may send: it is told why, and its connection ends.
+    ///
+    /// - Parameter isConnected: the device has had its CONNACK.
+    private mutating func refuse(
+        _ reason: ReasonCode, _ index: Int, _ now: Instant, isConnected: Bool
+    ) {
+        write(.deviceFaulty, index, now, "reason=\(reason.name)")
+        sendToDevice(Uplink.refusal(reason, isConnected: isConnected), index)
+        closeLink(index)
+        detach(index)
+    }
+
+    // MARK: - Lines
+
+    package mutating func lineOpened(_ index: Int, now: Instant) {
+        lines[index].connection = .open
+        lines[index].isReported = false
+        write(.lineOpen, index, now)
+    }
+
+    package mutating func lineReceived(
+        _ bytes: UnsafeRawBufferPointer, _ index: Int, now: Instant
+    ) {
+        lines[index].heard(now: now)
+        lines[index].link.append(bytes)
+        markReady(index)
+        guard lines[index].link.incomingByteCount > GatewayLimits.lineInputMaximum,
+            !lines[index].isPaused
+        else { return }
+        lines[index].isPaused = true
+        effects.append(.pause(index))
+    }
+
+    private mutating func unpause(_ index: Int, _ now: Instant) {
+        guard lines[index].isPaused, lines[index].connection == .open,
+            lines[index].link.incomingByteCount <= GatewayLimits.lineInputMaximum / 2
+        else { return }
+        lines[index].isPaused = false
+        // Nothing could be heard meanwhile.
+        lines[index].lastHeard = now
+        effects.append(.resume(index))
+    }
+
+    /// - Parameter detail: why it could not be opened, or ended.
+    package mutating func lineClosed(_ index: Int, _ detail: String, now: Instant) {
+        if lines[index].connection == .open {
+            write(.lineClosed, index, now)
+        } else if !lines[index].isReported {
+            // Once, until the line was open again.
+            write(.lineUnavailable, index, now, "detail=\"\(detail)\"")
+            lines[index].isReported = true
+        }
+        backlogByteCount -= lines[index].backlogNoted
+        lines[index].backlogNoted = 0
+        lines[index].closed(now: now)
+        // Whoever pulled the plug: the device is not there any more.
+        detach(index)
+    }
+
+    /// Opens lines and finds silent devices.
+    private mutating func watchLines(_ now: Instant) {
+        // Opening a line now would keep the loop running.
+        guard !isStopping else { return }
+        for index in lines.indices where lines[index].nextDeadline <= now {
+            if lines[index].connection == .closed {
+                lines[index].connection = .opening
+                effects.append(.open(index))
+            } else {
+                write(.deviceSilent, index, now)
+                closeLink(index)
+                detach(index)
+            }
+        }
+    }
+
+    private mutating func sendToDevice(_ packet: [UInt8], _ index: Int) {
+        lines[index].link.send(packet)
+        hasOutgoing(index)
+    }
+
+    private mutating func closeLink(_ index: Int) {
+        lines[index].link.close()
+        hasOutgoing(index)
+    }
+
+    private mutating func cutLink(_ index: Int) {
+        lines[index].link.cut()
+        hasOutgoing(index)
+    }
+
+    /// Notes what a line's backlog has become, and that it is to be written.
+    private mutating func hasOutgoing(_ index: Int) {
+        let count = lines[index].link.outgoingByteCount
+        backlogByteCount += count - lines[index].backlogNoted
+        lines[index].backlogNoted = count
+        guard count > 0, !lines[index].isSpeaking else { return }
+        lines[index].isSpeaking = true
+        speaking.append(index)
+    }
+
+    /// A line still has something to be written.
+    package mutating func speaks(_ index: Int) { hasOutgoing(index) }
+
+    /// Lines that have something to be written, each once; ``takeOutgoing(of:atMost:)`` gives it.
+    package mutating func takeSpeaking() -> [Int] {
+        defer { speaking.removeAll(keepingCapacity: true) }
+        for index in speaking { lines[index].isSpeaking = false }
+        return speaking
+    }
+
+    /// The next bytes for a line. Where some are left the line speaks on.
+    package mutating func takeOutgoing(of index: Int, atMost maximum: Int) -> [UInt8] {
+        let bytes = lines[index].link.takeOutgoing(atMost: maximum)
+        hasOutgoing(index)
+        return bytes
+    }
+
+    // MARK: - The end
+
+    /// The gateway's own will is not sent; those of its devices are.
+    package mutating func stop(now: Instant) {
+        isStopping = true
+        write(.gatewayStopping, "lines=\(lines.count)")
+        uplink.machine.leave(now: now)
+        drain(now)
+        gatherOwnBytes(now)
+        endConnections()
+    }
+
+    // MARK: - The log
+
+    private mutating func write(
+        _ event: GatewayEvent, _ index: Int, _ now: Instant, _ detail: String = ""
+    ) {
+        guard let suppressed = lines[index].log.take(now: now) else { return }
+        let settings = lines[index].settings
+        var fields = "user=\(settings.user)"
+        if !settings.device.isEmpty { fields += " device=\(settings.device)" }
+        fields += " line=\(settings.endpoint)"
+        if !detail.isEmpty { fields += " \(detail)" }
+        if suppressed > 0 { fields += " suppressed=\(suppressed)" }
+        write(event, fields)
+    }
+
+    private mutating func write(_ event: GatewayEvent, _ fields: String) {
+        effects.append(.log("event=\(event.rawValue) \(fields)"))
+    }
+}

@@ -1,0 +1,143 @@
+// A gateway's machine with a broker that keeps the rules of channels, and devices of which the test
+// decides every byte: all in one process, with a clock that the test moves. Whatever the devices
+// send, the broker checks that it is told only what a gateway may say.
+
+import Gateway
+import MartletClient
+import PacketMeanings
+import Primitives
+import WireFormat
+
+/// A gateway, its broker and its lines.
+package final class GatewaySite {
+    package var machine: GatewayMachine
+    package var broker = ModelBroker()
+    package private(set) var now = Instant(milliseconds: 1_000_000)
+    /// What each line has brought its device since the test last took it.
+    package private(set) var written: [[UInt8]]
+    package private(set) var isLineWanted: [Bool]
+    package private(set) var log: [String] = []
+    package private(set) var failure: String?
+    package private(set) var isDialWanted = false
+    package private(set) var isUplinkOpen = false
+    /// Bytes that the network to the broker holds; set by a test that lets the broker stall.
+    package var stalledByteCount = 0
+    /// Looking at every line in every turn is slow where there are a thousand.
+    package var checksInvariants = true
+    package let identities: [ModelBroker.Identity]
+
+    package init(_ names: [String]) {
+        var lines: [LineSettings] = []
+        for name in names { lines.append(LineSettings("\(name)=tcp://127.0.0.1:1")!) }
+        identities = lines.map { ModelBroker.Identity(user: $0.user, device: $0.device) }
+        broker.identities = Set(identities)
+        let server = ServerAddress(transport: .tcp, host: "127.0.0.1", port: 2)
+        let settings = GatewaySettings(
+            server: server, tls: nil, token: "t", lines: lines)
+        machine = GatewayMachine(settings, jitterSeed: 7, outboxEpoch: 9)
+        written = Array(repeating: [], count: names.count)
+        isLineWanted = Array(repeating: false, count: names.count)
+        machine.start(now: now)
+        turn()
+    }
+
+    /// Everything open, the broker there.
+    package static func ready(_ names: [String]) -> GatewaySite {
+        let site = GatewaySite(names)
+        for index in names.indices { site.openLine(index) }
+        site.openUplink()
+        return site
+    }
+
+    // MARK: - Steps
+
+    package func openLine(_ index: Int) {
+        guard isLineWanted[index] else { return }
+        isLineWanted[index] = false
+        machine.lineOpened(index, now: now)
+        turn()
+    }
+
+    package func loseLine(_ index: Int) {
+        machine.lineClosed(index, "lost", now: now)
+        written[index] = []
+        turn()
+    }
+
+    package func openUplink() {
+        guard isDialWanted else { return }
+        isDialWanted = false
+        isUplinkOpen = true
+        broker.connectionBegan()
+        machine.uplinkOpened(now: now)
+        turn()
+    }
+
+    package func loseUplink() {
+        guard isUplinkOpen else { return }
+        isUplinkOpen = false
+        machine.uplinkClosed(now: now)
+        turn()
+    }
+
+    /// Bytes of a line, as one read brings them.
+    package func receive(_ bytes: [UInt8], on index: Int) {
+        guard machine.summary(of: index).isOpen, !machine.summary(of: index).isPaused else {
+            return
+        }
+        bytes.withUnsafeBytes { machine.lineReceived($0, index, now: now) }
+        turn()
+    }
+
+    /// Bytes of the broker's, whatever they are.
+    package func receiveFromBroker(_ bytes: [UInt8]) {
+        guard isUplinkOpen else { return }
+        bytes.withUnsafeBytes { machine.uplinkReceived($0, now: now) }
+        turn()
+    }
+
+    package func pass(milliseconds: UInt64) {
+        now = now.advanced(byMilliseconds: milliseconds)
+        turn()
+    }
+
+    package func takeWritten(_ index: Int) -> [UInt8] {
+        defer { written[index] = [] }
+        return written[index]
+    }
+
+    /// Turns until nothing is left to do.
+    package func turn() {
+        repeat {
+            machine.work(uplinkByteCount: stalledByteCount, now: now)
+            if checksInvariants { machine.checkInvariants() }
+            carryOut()
+            for index in machine.takeSpeaking() {
+                written[index] += machine.takeOutgoing(of: index, atMost: .max)
+            }
+            let bytes = machine.takeOutgoing()
+            guard isUplinkOpen else { continue }
+            broker.receive(bytes)
+            let answer = broker.takeAnswers()
+            if !answer.isEmpty {
+                answer.withUnsafeBytes { machine.uplinkReceived($0, now: now) }
+            }
+        } while machine.hasWork(uplinkByteCount: stalledByteCount)
+            || machine.hasOutput
+    }
+
+    private func carryOut() {
+        for effect in machine.takeEffects() {
+            switch effect {
+            case .dial: isDialWanted = true
+            case .hangUp: isUplinkOpen = false
+            case .open(let index): isLineWanted[index] = true
+            case .pause, .resume: break
+            case .log(let line):
+                precondition(line.utf8.allSatisfy { $0 >= 0x20 }, "a line that is two")
+                log.append(line)
+            case .fail(let reason): failure = reason
+            }
+        }
+    }
+}
