@@ -20,6 +20,13 @@ public struct CoreLimits: Sendable {
     /// Sends of one session whose results have not been seen: what the broker remembers to
     /// recognise resends.
     public var sendWindowMaximum: UInt16 = 64
+    /// Publications of QoS 1 and 2 that an MQTT client may have unanswered. 1,024 of them in a
+    /// commit of 100 ms are 10,000 a second from one client, and their entries are 80 KiB; their
+    /// messages come under ``uncommittedBytesMaximum``.
+    public var publishWindowMaximum: UInt16 = 1_024
+    /// Whether an MQTT 5 client that has more of them unanswered, or not released, is closed
+    /// [MQTT-3.3.4-7]; otherwise it is not read from until answers have left.
+    public var enforcesPublishWindow = false
     /// Messages that wait for one session; the price of a forgotten device in disk space.
     public var queueCountMaximum: UInt32 = 10_000
     /// Bytes that wait for one session.

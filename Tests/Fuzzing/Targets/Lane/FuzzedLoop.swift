@@ -310,4 +310,6 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     }
 
     mutating func holdConnection(_ connection: ConnectionID) { pauseReading(connection) }
+    mutating func holdForAnswers(_ connection: ConnectionID) { pauseReading(connection) }
+    mutating func releaseAfterAnswers(_ connection: ConnectionID) { resumeReading(connection) }
 }
