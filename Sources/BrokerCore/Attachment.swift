@@ -26,10 +26,12 @@ struct WindowEntry: BitwiseCopyable {
 struct Attachment: ~Copyable {
     let connection: ConnectionID
     let session: UInt32
-    /// Entries from the front of the window that have been delivered.
-    var sentCount: UInt32 = 0
-    /// Unacknowledged deliveries that the client takes at a time.
-    let windowMaximum: UInt32
+    private var narrowSentCount: UInt16 = 0
+    private let narrowWindowMaximum: UInt16
+    /// Publications of QoS 1 and 2 that the client may have unanswered, as it was told, and that it
+    /// has (MQTT): all of them have identifiers.
+    let publishWindow: UInt16
+    var unansweredCount: UInt16 = 0
     /// Entries of the queue behind the window.
     var backlogCount: UInt32
     var window = Ring<WindowEntry>()
@@ -64,6 +66,8 @@ struct Attachment: ~Copyable {
     /// Whether the client has been told that it is accepted; nothing is delivered before.
     var isConfirmed = false
     var isLoading = false
+    /// Whether its lane was told not to read from it, because it has too many answers to come.
+    var isHeld = false
     /// Whether the session was there before this connection.
     let wasPresent: Bool
     /// Whether the client is to be told what it is called.
@@ -73,14 +77,15 @@ struct Attachment: ~Copyable {
     ///   - start: the last number the receiver holds.
     ///   - backlogCount: entries in its queue.
     init(
-        connection: ConnectionID, session: UInt32, wasPresent: Bool, windowMaximum: UInt32,
+        connection: ConnectionID, session: UInt32, wasPresent: Bool, windowMaximum: UInt16,
         start: UInt64, backlogCount: UInt32, cookie: UInt64, presentedCookie: UInt64?,
-        keepAliveSeconds: UInt32, hasAssignedDevice: Bool, takeovers: TakeoverCount
+        keepAliveSeconds: UInt32, publishWindow: UInt16, hasAssignedDevice: Bool,
+        takeovers: TakeoverCount
     ) {
         self.connection = connection
         self.session = session
         self.wasPresent = wasPresent
-        self.windowMaximum = windowMaximum
+        narrowWindowMaximum = windowMaximum
         self.backlogCount = backlogCount
         sentThrough = start
         loadedThrough = start
@@ -89,6 +94,7 @@ struct Attachment: ~Copyable {
         hasPresentedCookie = presentedCookie != nil
         // No more fits into a CONNECT or CONNACK.
         narrowKeepAliveSeconds = UInt16(keepAliveSeconds)
+        self.publishWindow = publishWindow
         self.hasAssignedDevice = hasAssignedDevice
         self.takeovers = takeovers
     }
@@ -101,6 +107,15 @@ struct Attachment: ~Copyable {
     }
 
     var keepAliveSeconds: UInt32 { UInt32(narrowKeepAliveSeconds) }
+
+    /// Entries from the front of the window that have been delivered.
+    var sentCount: UInt32 {
+        get { UInt32(narrowSentCount) }
+        set { narrowSentCount = UInt16(newValue) }
+    }
+
+    /// Unacknowledged deliveries that the client takes at a time.
+    var windowMaximum: UInt32 { UInt32(narrowWindowMaximum) }
 
     /// Messages held in memory: twice what may be under way, so that there is something to send
     /// while the next ones are loaded.

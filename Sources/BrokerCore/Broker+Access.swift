@@ -67,16 +67,10 @@ struct Identity {
 extension Broker {
     // MARK: - Credentials
 
-    /// Hands over what the edge has verified, right before the event whose claim is
-    /// ``Claim/verified``.
-    public mutating func present(_ identity: VerifiedIdentity, for connection: ConnectionID) {
-        presented[connection] = identity
-    }
-
     /// Judges a claim by the tables as they are now.
     mutating func authenticate(
-        _ claim: Claim, from connection: ConnectionID, device: [UInt8],
-        _ bytes: UnsafeRawBufferPointer, _ moment: Moment
+        _ claim: Claim, device: [UInt8], _ bytes: UnsafeRawBufferPointer,
+        _ identities: TurnIdentities, _ moment: Moment
     ) throws(ConnectRefusal) -> Identity {
         let now = moment.unixMilliseconds / 1000
         switch claim {
@@ -104,9 +98,10 @@ extension Broker {
                 throw ConnectRefusal(reason: .notAuthorized)
             }
             return unlimitedIdentity(app, Self.userName(user.bytes(in: bytes)), .anonymous)
-        case .verified:
-            guard let identity = presented.removeValue(forKey: connection) else {
-                preconditionFailure("a verified claim of which nothing was handed over")
+        case .verified(let reference):
+            // Nobody is let in as somebody of another turn, and nobody ends the broker with it.
+            guard let identity = identities[reference] else {
+                throw ConnectRefusal(reason: .unspecifiedError)
             }
             return try authenticate(identity, device: device, now)
         case .attached(let gateway, let user):
@@ -196,15 +191,12 @@ extension Broker {
     /// device; otherwise the old one stays in force. Everything else about the session goes on.
     mutating func exchangeCredential(
         _ connection: ConnectionID, _ claim: Claim, _ bytes: UnsafeRawBufferPointer,
-        _ moment: Moment, _ effects: inout Effects
+        _ identities: TurnIdentities, _ moment: Moment, _ effects: inout Effects
     ) {
-        guard let session = session(of: connection) else {
-            presented[connection] = nil
-            return
-        }
+        guard let session = session(of: connection) else { return }
         do throws(ConnectRefusal) {
             let identity = try authenticate(
-                claim, from: connection, device: Array(sessions[session].device), bytes, moment)
+                claim, device: Array(sessions[session].device), bytes, identities, moment)
             let user = sessions[session].user
             guard identity.app == users[user].app, users[user].name == identity.user else {
                 throw ConnectRefusal(reason: .notAuthorized)

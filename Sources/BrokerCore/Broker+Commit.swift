@@ -266,6 +266,8 @@ extension Broker {
                 guard let session = session(of: connection) else { continue }
                 accept(session, moment, &effects)
             case .respond(let connection, let identifier, let reason, let body):
+                openRequests.remove(
+                    RequestName(connection: connection, identifier: identifier))
                 guard session(of: connection) != nil else { continue }
                 effects[connection.lane].respond(connection, identifier, reason, body: body)
             case .answerPacket(let answer):

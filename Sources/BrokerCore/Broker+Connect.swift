@@ -12,14 +12,15 @@ extension Broker {
     /// - Parameter isInTurn: it has waited long enough to take a session over.
     mutating func connect(
         _ connection: ConnectionID, _ request: ConnectRequest, _ bytes: UnsafeRawBufferPointer,
-        isInTurn: Bool = false, _ moment: Moment, _ effects: inout Effects
+        _ identities: TurnIdentities, isInTurn: Bool = false, _ moment: Moment,
+        _ effects: inout Effects
     ) {
         do throws(ConnectRefusal) {
             let deviceName =
                 request.assignsDevice
                 ? assignedName(request.newEpoch) : Array(request.device.bytes(in: bytes))
             var identity = try authenticate(
-                request.claim, from: connection, device: deviceName, bytes, moment)
+                request.claim, device: deviceName, bytes, identities, moment)
             if identity.user.isEmpty {
                 // The listener vouches for a client without a name: it is known by the broker's.
                 identity.user = deviceName
@@ -225,10 +226,11 @@ extension Broker {
         return attachments.insert(
             Attachment(
                 connection: connection, session: session, wasPresent: wasPresent,
-                windowMaximum: UInt32(max(1, min(request.inboxWindow, limits.inboxWindowMaximum))),
+                windowMaximum: max(1, min(request.inboxWindow, limits.inboxWindowMaximum)),
                 start: sessions[session].inbox.acknowledgedThrough,
                 backlogCount: sessions[session].inbox.count, cookie: request.newCookie,
                 presentedCookie: request.cookie, keepAliveSeconds: keepAlive,
+                publishWindow: limits.publishWindowMaximum,
                 hasAssignedDevice: request.assignsDevice, takeovers: takeovers)
         ).index
     }
@@ -420,7 +422,8 @@ extension Broker {
                     unixMilliseconds: moment.unixMilliseconds,
                     keepAliveSeconds: attachments[attachment].keepAliveSeconds,
                     sessionExpirySeconds: sessions[session].expirySeconds,
-                    sendWindow: limits.sendWindowMaximum,
+                    sendWindow: sessions[session].dialect.isMQTT
+                        ? attachments[attachment].publishWindow : limits.sendWindowMaximum,
                     inboxWindow: UInt16(attachments[attachment].windowMaximum),
                     messageMaximum: limits.messageMaximum,
                     payloadMaximum: limits.payloadMaximum,

@@ -51,8 +51,7 @@ extension Broker {
         }
         switch outcome {
         case .done(let reason, let body):
-            gathering.confirmations.append(
-                .respond(connection, requestIdentifier: requestIdentifier, reason, body: body))
+            respondAtCommit(connection, requestIdentifier, reason, body: body)
         case .refused(let reason):
             counters.requestsRefused += 1
             if reason == .quotaExceeded { counters.requestsOverQuota += 1 }

@@ -9,14 +9,20 @@ import Primitives
 struct HeldLogin {
     let connection: ConnectionID
     private(set) var request: ConnectRequest
+    /// What the edge has verified of it, if its claim is that.
+    let identity: VerifiedIdentity?
     /// The will that came with it.
     private(set) var will: WillRequest?
     /// What the ranges of both point into.
     private(set) var bytes: [UInt8] = []
     fileprivate(set) var token = TimerWheel.Token.none
 
-    init(_ connection: ConnectionID, _ request: ConnectRequest, _ source: UnsafeRawBufferPointer) {
+    init(
+        _ connection: ConnectionID, _ request: ConnectRequest, _ source: UnsafeRawBufferPointer,
+        _ identity: VerifiedIdentity?
+    ) {
         self.connection = connection
+        self.identity = identity
         self.request = request
         self.request.device = bytes.take(request.device, of: source)
         switch request.claim {
@@ -79,9 +85,9 @@ extension Broker {
         _ access: Access, _ bytes: UnsafeRawBufferPointer
     ) {
         counters.connectsHeld += 1
-        // It is asked for again when the login is heard.
-        if case .verified(let identity) = access.source { presented[connection] = identity }
-        let index = heldLogins.insert(HeldLogin(connection, request, bytes)).index
+        var identity: VerifiedIdentity?
+        if case .verified(let verified) = access.source { identity = verified }
+        let index = heldLogins.insert(HeldLogin(connection, request, bytes, identity)).index
         heldLogins[index].token = deadlines.insert(
             deadline: turn, payload: DeadlinePayload.login(index).raw)
     }
@@ -99,14 +105,17 @@ extension Broker {
         guard let index = heldLogin(of: connection) else { return }
         deadlines.cancel(heldLogins[index].token)
         heldLogins.remove(index)
-        presented[connection] = nil
     }
 
     /// A login has waited long enough.
     mutating func hear(login index: UInt32, _ moment: Moment, _ effects: inout Effects) {
         let login = heldLogins.remove(index)
+        var identities = TurnIdentities()
+        var request = login.request
+        if let identity = login.identity { request.claim = .verified(identities.append(identity)) }
         login.bytes.withUnsafeBytes { bytes in
-            connect(login.connection, login.request, bytes, isInTurn: true, moment, &effects)
+            connect(
+                login.connection, request, bytes, identities, isInTurn: true, moment, &effects)
             if let will = login.will {
                 setWill(login.connection, 0, will, bytes, moment, &effects)
             }

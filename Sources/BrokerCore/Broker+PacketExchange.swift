@@ -32,15 +32,15 @@ extension Broker {
         case (.accepted, .durable):
             settleDelivery(session, position, &effects)
             pump(session, moment, &effects)
-        case (.received, .once) where reason.isFailure, (.complete, .once) where isReceived:
+        case (.received, .once) where reason.isFailure && !isReceived,
+            (.complete, .once) where isReceived:
             settleDelivery(session, position, &effects)
             pump(session, moment, &effects)
-        case (.received, .once):
+        case (.received, .once) where !reason.isFailure:
             receiveDelivery(session, position, connection, &effects)
-        case (.complete, .once):
-            // Nothing was released: an answer from before a reconnect.
-            break
         case (.accepted, _), (.received, _), (.complete, _), (.release, _):
+            // Another step than the exchange is at. What was released is on disk as received, so
+            // that a PUBCOMP cannot come from before a reconnect or a crash.
             close(session, .protocolError, moment, &effects)
         }
     }

@@ -18,6 +18,10 @@ extension Broker {
             let position = outboxPosition(ofPacket: request.packetIdentifier, sender)
         {
             counters.sendsRepeated += 1
+            // Where it is not told on repeat, an answer to it is on its way already.
+            if sessions[sender].outbox[position].isToldOnRepeat {
+                countUnanswered(sender, &effects)
+            }
             guard sessions[sender].outbox[position].isComplete else {
                 sessions[sender].outbox[position].isToldOnRepeat = false
                 return
@@ -35,6 +39,7 @@ extension Broker {
             close(sender, .receiveMaximumExceeded, moment, &effects)
             return
         }
+        countUnanswered(sender, &effects)
         sessions[sender].lastSendNumber += 1
         var request = request
         request.number = sessions[sender].lastSendNumber
@@ -54,11 +59,44 @@ extension Broker {
         }
     }
 
-    /// Publications that may be unanswered, or received in QoS 2 and not released, at a time
-    /// [MQTT-3.3.4-7]. A 3.1.1 client cannot be told.
+    /// Publications that may be unanswered, or received in QoS 2 and not released, at a time. A
+    /// 3.1.1 client cannot be told a window, and common clients of 5.0 send all they have after an
+    /// outage, whatever they were told. Where the rule is not enforced [MQTT-3.3.4-7] such a client
+    /// is held instead, see ``countUnanswered(_:_:)``.
     private func publicationMaximum(of sender: UInt32) -> Int {
-        sessions[sender].dialect == .mqtt5
-            ? Int(limits.sendWindowMaximum) : limits.unreleasedMaximum
+        guard sessions[sender].dialect == .mqtt5 && limits.enforcesPublishWindow else {
+            return limits.unreleasedMaximum
+        }
+        return Int(attachments[sessions[sender].attachment].publishWindow)
+    }
+
+    /// One more publication has to be answered. A client with too many is not read from until half
+    /// of the answers have left.
+    ///
+    /// What it sent to free its window (PUBREL, PUBACK) may stand behind its own publications. That
+    /// is no deadlock: only publications without an answer count, and an answer waits for the store
+    /// and for nothing that the client sends.
+    private mutating func countUnanswered(_ sender: UInt32, _ effects: inout Effects) {
+        let attachment = sessions[sender].attachment
+        attachments[attachment].unansweredCount += 1
+        guard attachments[attachment].unansweredCount > attachments[attachment].publishWindow,
+            !attachments[attachment].isHeld
+        else { return }
+        attachments[attachment].isHeld = true
+        counters.sendersHeld += 1
+        let connection = attachments[attachment].connection
+        effects[connection.lane].effects.append(.holdReading(connection))
+    }
+
+    private mutating func countAnswered(_ sender: UInt32, _ effects: inout Effects) {
+        let attachment = sessions[sender].attachment
+        attachments[attachment].unansweredCount -= 1
+        guard attachments[attachment].isHeld,
+            attachments[attachment].unansweredCount <= attachments[attachment].publishWindow / 2
+        else { return }
+        attachments[attachment].isHeld = false
+        let connection = attachments[attachment].connection
+        effects[connection.lane].effects.append(.resumeReading(connection))
     }
 
     /// Place of a QoS 2 publication that has not been released.
@@ -126,6 +164,7 @@ extension Broker {
             effects[connection.lane].refusals.append(contentsOf: entry.refusals)
         }
         effects[connection.lane].effects.append(.answerPacket(answer))
+        countAnswered(sender, &effects)
     }
 
     /// The sender has seen the answer to a QoS 2 publication: its identifier is forgotten, and that
@@ -142,8 +181,11 @@ extension Broker {
                 &effects)
             return
         }
-        guard sessions[sender].outbox[position].isComplete else {
-            // It releases what has not been received.
+        // In the outbox what has been answered is told again only on repeat.
+        guard sessions[sender].outbox[position].isComplete,
+            sessions[sender].outbox[position].isToldOnRepeat
+        else {
+            // It releases what it has not been told that it was received.
             close(sender, .protocolError, moment, &effects)
             return
         }

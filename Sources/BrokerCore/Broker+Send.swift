@@ -163,8 +163,9 @@ extension Broker {
         }
         if case .topic(let topic) = request.target {
             let name = topic.bytes(in: bytes)
-            // Addresses are not plain topics: they are reached as what they are.
-            if ReservedTopic(name) != nil { return .topicNameInvalid }
+            // Addresses are not plain topics: they are reached as what they are. What else begins
+            // with `$` is kept for what the broker may come to tell.
+            if name.first == UInt8(ascii: "$") { return .topicNameInvalid }
             if levelCount(of: name) > limits.topicLevelsMaximum { return .topicNameInvalid }
         }
         return nil

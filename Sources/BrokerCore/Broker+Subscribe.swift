@@ -84,8 +84,7 @@ extension Broker {
         let isStored = sessions[session].isPersistent || answersAtCommit
         answersAtCommit = false
         if isStored && isConfirmation {
-            gathering.confirmations.append(
-                .respond(connection, requestIdentifier: requestIdentifier, reason, body: body))
+            respondAtCommit(connection, requestIdentifier, reason, body: body)
         } else {
             effects[connection.lane].respond(connection, requestIdentifier, reason, body: body)
         }
@@ -98,6 +97,10 @@ extension Broker {
         var levels = 1
         for byte in filter where byte == UInt8(ascii: "/") { levels += 1 }
         if levels > limits.topicLevelsMaximum || filter.count > limits.filterBytesMaximum {
+            return .topicFilterInvalid
+        }
+        // Nothing is ever told there.
+        if filter.first == UInt8(ascii: "$"), ReservedTopic(filter) == nil {
             return .topicFilterInvalid
         }
         let isAllowed = maySubscribe(session, to: filter)

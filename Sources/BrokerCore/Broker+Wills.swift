@@ -44,8 +44,7 @@ extension Broker {
         sessions[session].decisiveBatch = gathering.sequence
         writeWill(will)
         if isPartOfLogin { return }
-        gathering.confirmations.append(
-            .respond(connection, requestIdentifier: requestIdentifier, .success, body: []))
+        respondAtCommit(connection, requestIdentifier, .success, body: [])
     }
 
     /// Forgets the will. Where there is none the answer waits for a commit all the same: the one
@@ -53,8 +52,7 @@ extension Broker {
     mutating func clearWill(_ connection: ConnectionID, _ requestIdentifier: UInt64) {
         guard let session = session(of: connection) else { return }
         removeWill(of: session)
-        gathering.confirmations.append(
-            .respond(connection, requestIdentifier: requestIdentifier, .success, body: []))
+        respondAtCommit(connection, requestIdentifier, .success, body: [])
     }
 
     /// Why a will cannot be kept. Whom it is for is asked now, so that a will for nobody is refused

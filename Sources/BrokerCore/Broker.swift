@@ -39,8 +39,6 @@ public struct Broker: ~Copyable, Sendable {
     var tokens = TokenTable()
     /// What live connections were let in with.
     var accesses = Slab<Access>()
-    /// What the edge has verified for claims that come next.
-    var presented: [ConnectionID: VerifiedIdentity] = [:]
     /// MQTT logins that wait for their turn.
     var heldLogins = Slab<HeldLogin>()
     var groups = Slab<Group>()
@@ -101,6 +99,8 @@ public struct Broker: ~Copyable, Sendable {
     // Memory that is used again and again within one event.
     var matchedAudiences: ContiguousArray<UInt32> = []
     var scratch = ByteArena(capacity: 1024)
+    /// Requests whose answers wait for a commit.
+    var openRequests: Set<RequestName> = []
     /// The answers to those filters of a SUBSCRIBE or UNSUBSCRIBE that have been looked at.
     var answerCodes: [UInt8] = []
     /// Whether one of them has to wait for a commit, whatever the session is.
@@ -127,15 +127,17 @@ public struct Broker: ~Copyable, Sendable {
         batchSequence = 1
     }
 
-    /// Takes one event. Ranges in it point into `bytes`, which is needed no longer than this call.
+    /// Takes one event. Ranges in it point into `bytes`, and a verified claim into `identities`;
+    /// both are needed no longer than this call.
     public mutating func step(
-        _ event: Event, bytes: UnsafeRawBufferPointer, at moment: Moment, effects: inout Effects
+        _ event: Event, bytes: UnsafeRawBufferPointer,
+        identities: TurnIdentities = TurnIdentities(), at moment: Moment, effects: inout Effects
     ) {
         precondition(restoration == nil, "an event before the stored state is back")
         work += 1
         switch event {
         case .connectReceived(let connection, let request):
-            connect(connection, request, bytes, moment, &effects)
+            connect(connection, request, bytes, identities, moment, &effects)
         case .connectionClosed(let connection, let cause):
             connectionClosed(connection, cause, moment, &effects)
         case .sendReceived(let connection, let request):
@@ -147,23 +149,35 @@ public struct Broker: ~Copyable, Sendable {
         case .packetAnswered(let connection, let identifier, let step, let reason):
             packetAnswered(connection, identifier, step, reason, moment, &effects)
         case .subscribeReceived(let connection, let request):
+            guard admits(connection, request: request.requestIdentifier, moment, &effects) else {
+                return
+            }
             subscribe(connection, request, bytes, moment, &effects)
         case .unsubscribeReceived(let connection, let request):
+            guard admits(connection, request: request.requestIdentifier, moment, &effects) else {
+                return
+            }
             unsubscribe(connection, request, bytes, &effects)
         case .presenceQueried(let connection, let identifier, let user):
+            guard admits(connection, request: identifier, moment, &effects) else { return }
             reportPresence(connection, identifier, user.bytes(in: bytes), &effects)
         case .groupRequested(let connection, let identifier, let request):
+            guard admits(connection, request: identifier, moment, &effects) else { return }
             groupRequested(connection, identifier, request, bytes, moment, &effects)
         case .willSet(let connection, let identifier, let request):
+            guard admits(connection, request: identifier, moment, &effects) else { return }
             setWill(connection, identifier, request, bytes, moment, &effects)
         case .willCleared(let connection, let identifier):
+            guard admits(connection, request: identifier, moment, &effects) else { return }
             clearWill(connection, identifier)
         case .requestFaulted(let connection, let identifier, let reason):
-            guard session(of: connection) != nil else { return }
+            guard admits(connection, request: identifier, moment, &effects),
+                session(of: connection) != nil
+            else { return }
             counters.requestsRefused += 1
             effects[connection.lane].respond(connection, identifier, reason)
         case .credentialPresented(let connection, let claim):
-            exchangeCredential(connection, claim, bytes, moment, &effects)
+            exchangeCredential(connection, claim, bytes, identities, moment, &effects)
         case .credentialRefused(let connection, let reason):
             refuseCredential(connection, reason, &effects)
         case .disconnectReceived(let connection, let request):

@@ -14,6 +14,10 @@ public enum Effect: BitwiseCopyable, Sendable {
     case reportResult(SendResult)
     /// A step of the exchange about one publication, of either direction (MQTT).
     case answerPacket(PacketAnswer)
+    /// Nothing is read from a connection, until ``resumeReading(_:)``, because its client has too
+    /// many answers to come.
+    case holdReading(ConnectionID)
+    case resumeReading(ConnectionID)
     /// Answer a request. `body` is the operation's result.
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
     /// Tell whether a user is online, since when in Unix milliseconds, and on which devices:
@@ -183,7 +187,8 @@ extension Effect {
             .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
             .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
             .answerCredential(let connection, _), .confirmDisconnect(let connection),
-            .awaitDrain(let connection), .close(let connection, _):
+            .awaitDrain(let connection), .close(let connection, _),
+            .holdReading(let connection), .resumeReading(let connection):
             connection
         case .deliver(let delivery): delivery.connection
         case .reportResult(let result): result.connection

@@ -1,6 +1,6 @@
 // What happens to the broker, in the past tense and as plain data. Byte ranges point into the
 // buffer that is handed to `Broker.step` together with the event, so that a batch of events and its
-// buffer can be recorded and replayed.
+// buffer can be recorded and replayed. Verified identities stand in a list beside that buffer.
 
 import Primitives
 
@@ -91,8 +91,9 @@ public enum Claim: Hashable, Sendable {
     /// The listener vouches for the client and the client names its user, of the broker's anonymous
     /// app (development and conformance suites).
     case anonymous(user: ByteRange)
-    /// What was handed over with ``Broker/present(_:for:)`` for the same connection.
-    case verified
+    /// What the edge has verified: in the list of identities that is handed to `Broker.step`
+    /// together with the event.
+    case verified(TurnIdentities.Reference)
     /// A gateway vouches for the user, on one of the channels of its connection.
     case attached(gateway: ConnectionID, user: ByteRange)
 }

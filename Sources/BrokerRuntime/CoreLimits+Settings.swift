@@ -30,6 +30,8 @@ extension CoreLimits {
         inboxWindowMaximum = UInt16(settings.limits.inboxWindow)
         inboxWindowBytesMaximum = settings.limits.inboxWindowBytes
         sendWindowMaximum = UInt16(settings.limits.sendWindow)
+        publishWindowMaximum = UInt16(settings.mqtt.receiveMaximum)
+        enforcesPublishWindow = settings.mqtt.enforcesReceiveMaximum
         messageMaximum = UInt32(settings.limits.messageMaximum)
         payloadMaximum = UInt32(settings.limits.payloadMaximum)
         queueCountMaximum = UInt32(settings.queues.messages)

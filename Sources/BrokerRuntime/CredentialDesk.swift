@@ -14,8 +14,8 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
     private var numbers: RandomNumbers
     /// Whom TLS has proved the peer of a connection to be, until it says CONNECT.
     private var proofs: [ConnectionID: Result<VerifiedIdentity, TrustRefusal>] = [:]
-    /// What the core has to be told before it hears of this turn's claims.
-    private(set) var presented: [(ConnectionID, VerifiedIdentity)] = []
+    /// What the verified claims of this turn's events refer to.
+    private(set) var identities = TurnIdentities()
     /// Why credentials of this turn were refused here.
     private(set) var refusals: [(ConnectionID, TrustRefusal)] = []
 
@@ -45,8 +45,8 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
         proofs[connection] = nil
     }
 
-    /// The core knows what was verified.
-    mutating func forgetPresented() { presented.removeAllKeepingCapacity() }
+    /// The core has taken this turn's events.
+    mutating func endTurn() { identities.endTurn() }
 
     /// The log knows what was refused.
     mutating func forgetRefusals() { refusals.removeAllKeepingCapacity() }
@@ -70,8 +70,8 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
     private mutating func claim(webToken: RawSpan, from connection: ConnectionID) -> Claim? {
         do throws(TrustRefusal) {
             let now = Int64(clock.moment().unixMilliseconds / 1000)
-            presented.append((connection, try trust.identity(webToken: webToken, unixSeconds: now)))
-            return .verified
+            return .verified(
+                identities.append(try trust.identity(webToken: webToken, unixSeconds: now)))
         } catch {
             refusals.append((connection, error))
             return nil
@@ -93,8 +93,7 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
             refusals.append((connection, refusal))
             return nil
         case .success(let identity)?:
-            presented.append((connection, identity))
-            return .verified
+            return .verified(identities.append(identity))
         }
     }
 

@@ -238,11 +238,9 @@ package struct LaneHandler: LoopHandler, ~Copyable {
         var hasMore = false
         let nextWake = shared.enter(from: lane) { state in
             isDraining = state.isDraining
-            for (connection, identity) in doorkeeper.presented {
-                state.broker.present(identity, for: connection)
-            }
             hasMore = schedule.enter(
-                &desk, turn: turn, bytes: bytes, at: moment, &state.broker, &state.effects
+                &desk, turn: turn, bytes: bytes, identities: doorkeeper.identities, at: moment,
+                &state.broker, &state.effects
             ) { connection in
                 // Whoever does not read holds up nobody but itself, and not the end of the broker.
                 isDraining
@@ -252,7 +250,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
             state.effects.exchange(lane, with: &effects)
             return state.broker.nextDeadline ?? .never
         }
-        doorkeeper.forgetPresented()
+        doorkeeper.endTurn()
         loop.nextWake = hasMore ? loop.now : nextWake
         return isDraining
     }

@@ -71,6 +71,14 @@ extension EventLoop: ConnectionHost {
         pauseReading(connection, for: .login)
     }
 
+    public mutating func holdForAnswers(_ connection: ConnectionID) {
+        pauseReading(connection, for: .answers)
+    }
+
+    public mutating func releaseAfterAnswers(_ connection: ConnectionID) {
+        resumeReading(connection, from: .answers)
+    }
+
     public mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
         appendToArena(bytes)
     }

@@ -24,6 +24,7 @@ enum StatisticsNames {
             "connects/refused/damped": counters.connectsDamped,
             "connects/takeovers": counters.takeovers,
             "connects/held": counters.connectsHeld,
+            "messages/held": counters.sendersHeld,
             "credentials/refused": counters.credentialsRefused,
             "rights/refused": counters.rightsRefusals,
             "messages/received": counters.sendsAccepted,

@@ -84,6 +84,8 @@ public struct BrokerSettings: Hashable, Sendable {
 
     public struct MQTT: Hashable, Sendable {
         public var refusedPublish = RefusedPublish.close
+        public var receiveMaximum = 1_024
+        public var enforcesReceiveMaximum = false
         public var joinsGroups = true
         public var sysIntervalSeconds = 10
     }

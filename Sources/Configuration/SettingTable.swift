@@ -282,6 +282,17 @@ public enum SettingTable {
             "A publication that is refused and has no negative answer, which is any of MQTT 3.1 "
                 + "and 3.1.1, and QoS 0 of 5.0: `close` ends the connection, `count` acknowledges "
                 + "it as if it had been taken. Either is counted and logged."),
+        .integer(
+            "mqtt.receiveMaximum", \.mqtt.receiveMaximum, in: 1...65_535, unit: "messages",
+            reload: .newConnections,
+            "Publications of QoS 1 and 2 that a client may have unanswered; 5.0 clients are told. "
+                + "A client with more is not read from until answers have left, so that nothing is "
+                + "lost and TCP holds it back. 1024 are 10000 a second at a commit of 100 ms."),
+        .boolean(
+            "mqtt.enforcesReceiveMaximum", \.mqtt.enforcesReceiveMaximum, reload: .atOnce,
+            "Whether a 5.0 client with more than `receiveMaximum` unanswered or not released is "
+                + "closed with 0x93 instead, as the specification has it. Common clients exceed it "
+                + "after an outage, come back, and exceed it again."),
         .boolean(
             "mqtt.joinsGroups", \.mqtt.joinsGroups, reload: .atOnce,
             "Whether a client joins a group by subscribing to `$g/GROUP`, where the group's owner "

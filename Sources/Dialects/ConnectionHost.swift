@@ -35,6 +35,11 @@ public protocol ConnectionHost: ~Copyable {
     /// Keeps what comes from a connection unread until it is accepted.
     mutating func holdConnection(_ connection: ConnectionID)
 
+    /// Keeps what comes from a connection unread until ``releaseAfterAnswers(_:)``: too much of
+    /// what it sent has no answer yet. Its silence meanwhile is not its own.
+    mutating func holdForAnswers(_ connection: ConnectionID)
+    mutating func releaseAfterAnswers(_ connection: ConnectionID)
+
     /// Copies bytes to the end of the turn's incoming buffer, where events can point at them; at
     /// most ``TopicAliasLimits/burstByteCountMaximum`` for each burst that is read.
     mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange
@@ -67,31 +72,4 @@ public protocol NoteTaker: ~Copyable {
 
     /// A client was sent away before the core heard of it.
     mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode)
-}
-
-extension ConnectionHost where Self: ~Copyable {
-    /// Writes one packet through `body`, which fills exactly `byteCount` bytes. False when it could
-    /// not be written.
-    @inline(__always)
-    mutating func write(
-        _ byteCount: Int, to connection: ConnectionID, _ priority: PacketPriority = .required,
-        _ body: (inout PacketWriter) -> Void
-    ) -> Bool {
-        guard let room = reservePacket(byteCount, for: connection, priority) else { return false }
-        var writer = PacketWriter(UnsafeMutableRawBufferPointer(start: room, count: byteCount))
-        body(&writer)
-        assert(writer.byteCount == byteCount, "a packet of another size than announced")
-        commitPacket(byteCount, for: connection)
-        return true
-    }
-
-    /// Writes a packet whose ranges are in `source`.
-    mutating func write(
-        _ packet: some WirePacket, to connection: ConnectionID,
-        from source: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
-    ) {
-        _ = write(packet.encodedByteCount, to: connection) { writer in
-            packet.write(to: &writer, from: source)
-        }
-    }
 }

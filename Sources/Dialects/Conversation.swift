@@ -26,16 +26,34 @@ public struct Conversation: Sendable {
     /// Which use of the connection's slot this is.
     let generation: UInt32
     public internal(set) var phase = Phase.awaitingConnect
-    /// The version of MQTT that is spoken; nil for MRT.
-    var version: MQTT.Version?
+    /// What the client speaks, as far as it has said so.
+    var dialect = Dialect.unknown
     /// What an MQTT client asked for, until it is told what it was granted.
     var keepAliveRequested: UInt16 = 0
     var sessionExpiryRequested: UInt32 = 0
     /// The listener the connection came from.
     let terms: UInt8
-    /// The largest packet the client takes; 0 for any.
-    var clientPacketMaximum: UInt32 = 0
+    /// The largest packet the client takes; 0 for any. Until it has said so, only the shortest
+    /// CONNACK is certain to be taken.
+    var clientPacketMaximum = unreadPacketMaximum
     var traits: Traits = []
+
+    /// Who has not said what it speaks cannot be answered: whatever it was sent would be read in
+    /// another dialect.
+    enum Dialect: Hashable {
+        case unknown
+        case mrt
+        case mqtt(MQTT.Version)
+    }
+
+    /// The version of MQTT that is spoken; nil for MRT, and before CONNECT.
+    var version: MQTT.Version? {
+        guard case .mqtt(let version) = dialect else { return nil }
+        return version
+    }
+
+    /// Bytes of a CONNACK of MQTT 5 without properties; those of other dialects are shorter.
+    private static let unreadPacketMaximum: UInt32 = 5
 
     /// What an MQTT client asked for, or was granted, beside numbers.
     struct Traits: OptionSet {
@@ -212,10 +230,15 @@ public struct ConversationTable: ~Copyable {
         }
     }
 
+    /// Bytes of the largest packet that a client takes.
+    func packetMaximum(of connection: ConnectionID) -> Int {
+        guard let maximum = self[connection]?.clientPacketMaximum, maximum > 0 else { return .max }
+        return Int(maximum)
+    }
+
     /// Whether a packet is larger than its client takes.
     func isTooLarge(_ byteCount: Int, for connection: ConnectionID) -> Bool {
-        guard let maximum = self[connection]?.clientPacketMaximum, maximum > 0 else { return false }
-        return byteCount > Int(maximum)
+        byteCount > packetMaximum(of: connection)
     }
 
     /// The conversation of a connection; nil when the connection is gone or its slot is another's.
@@ -258,6 +281,7 @@ public struct ConversationTable: ~Copyable {
         while channelConversations.count <= channel.place { channelConversations.append(nil) }
         channelConversations[channel.place] = Conversation(
             generation: channel.generation, terms: self[gateway]!.terms)
+        channelConversations[channel.place]!.dialect = .mrt
         return channel
     }
 
@@ -273,36 +297,74 @@ public struct ConversationTable: ~Copyable {
 
     // MARK: - Writing
 
-    /// Writes one packet through `body`, which fills exactly `byteCount` bytes, to a connection or
-    /// into its gateway's. False when it could not be written.
-    @inline(__always)
-    func write(
-        _ byteCount: Int, to connection: ConnectionID, _ priority: PacketPriority = .required,
-        _ host: inout some ConnectionHost & ~Copyable, _ body: (inout PacketWriter) -> Void
-    ) -> Bool {
-        guard connection.isChannel else {
-            return host.write(byteCount, to: connection, priority, body)
-        }
-        guard self[connection] != nil, let origin = channels.origin(of: connection) else {
-            return false
-        }
-        let prefix = MRT.Channel.prefixByteCount(
-            channel: origin.number, innerByteCount: byteCount)
-        return host.write(prefix + byteCount, to: origin.gateway, priority) { writer in
-            MRT.Channel.writePrefix(
-                channel: origin.number, innerByteCount: byteCount, to: &writer)
-            body(&writer)
-        }
+    /// What became of a packet.
+    enum WriteOutcome {
+        case written
+        /// Its client takes no packet of that size.
+        case tooLarge
+        /// The connection is gone, or has no room for it.
+        case noRoom
     }
 
-    /// Writes a packet whose ranges are in `source`.
+    /// Writes one packet through `body`, which fills exactly `byteCount` bytes, to a connection or
+    /// into its gateway's. Every packet to a client passes here, and none that is larger than its
+    /// client takes.
+    @inline(__always)
     func write(
-        _ packet: some WirePacket, to connection: ConnectionID,
+        _ byteCount: Int, to connection: ConnectionID, _ priority: PacketPriority,
+        _ host: inout some ConnectionHost & ~Copyable, _ body: (inout PacketWriter) -> Void
+    ) -> WriteOutcome {
+        if byteCount > clientPacketMaximumFloor, isTooLarge(byteCount, for: connection) {
+            return .tooLarge
+        }
+        let isWritten: Bool
+        if connection.isChannel {
+            guard self[connection] != nil, let origin = channels.origin(of: connection) else {
+                return .noRoom
+            }
+            let prefix = MRT.Channel.prefixByteCount(
+                channel: origin.number, innerByteCount: byteCount)
+            isWritten = host.write(prefix + byteCount, to: origin.gateway, priority) { writer in
+                MRT.Channel.writePrefix(
+                    channel: origin.number, innerByteCount: byteCount, to: &writer)
+                body(&writer)
+            }
+        } else {
+            isWritten = host.write(byteCount, to: connection, priority, body)
+        }
+        return isWritten ? .written : .noRoom
+    }
+
+    /// Writes a packet whose ranges are in `source`, in a shorter form where its client takes no
+    /// larger one. False where even that is larger than the client takes.
+    @discardableResult
+    func write(
+        _ packet: some ShortenablePacket, to connection: ConnectionID,
         from source: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         _ host: inout some ConnectionHost & ~Copyable
-    ) {
+    ) -> Bool {
+        var packet = packet
+        let maximum = packetMaximum(of: connection)
+        if packet.encodedByteCount > maximum, !packet.shorten(to: maximum, source) { return false }
         _ = write(packet.encodedByteCount, to: connection, .required, &host) { writer in
             packet.write(to: &writer, from: source)
         }
+        return true
+    }
+}
+
+extension ConnectionHost where Self: ~Copyable {
+    /// Writes one packet through `body`. False when it could not be written.
+    @inline(__always)
+    fileprivate mutating func write(
+        _ byteCount: Int, to connection: ConnectionID, _ priority: PacketPriority,
+        _ body: (inout PacketWriter) -> Void
+    ) -> Bool {
+        guard let room = reservePacket(byteCount, for: connection, priority) else { return false }
+        var writer = PacketWriter(UnsafeMutableRawBufferPointer(start: room, count: byteCount))
+        body(&writer)
+        assert(writer.byteCount == byteCount, "a packet of another size than announced")
+        commitPacket(byteCount, for: connection)
+        return true
     }
 }

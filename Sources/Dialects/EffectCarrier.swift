@@ -50,6 +50,10 @@ public struct EffectCarrier: ~Copyable {
                 notes.take(note, bytes: lane.bytes.bytes)
             case .awaitDrain(let connection):
                 awaitingDrain.append(connection)
+            case .holdReading(let connection):
+                host.holdForAnswers(connection)
+            case .resumeReading(let connection):
+                host.releaseAfterAnswers(connection)
             case let effect:
                 // Who has left in the very turn in which it asked is told nothing.
                 guard let conversation = conversations[effect.connection] else { continue }
@@ -72,15 +76,15 @@ public struct EffectCarrier: ~Copyable {
         case .reportResult(let result):
             report(result, lane, conversations, &host)
         case .accept(let connection, let acceptance):
-            accept(connection, acceptance, lane, &conversations, &host)
+            accept(connection, acceptance, lane, &conversations, &host, &events)
         case .refuse(let connection, let reason, let retryAfterSeconds):
             refuse(
                 connection, reason, retryAfterSeconds: retryAfterSeconds, conversations, &host)
             close(connection, &conversations, &host, &events)
         case .respond(let connection, let identifier, let reason, let body):
-            respond(
+            conversations.write(
                 MRT.Response(identifier: identifier, reason: reason, content: body),
-                connection, lane.bytes.bytes, conversations, &host)
+                to: connection, from: lane.bytes.bytes, &host)
         case .reportPresence(
             let connection, let identifier, let isOnline, let since, let devices, let count):
             let answer = MRT.PresenceAnswer(
@@ -104,7 +108,7 @@ public struct EffectCarrier: ~Copyable {
             close(connection, &conversations, &host, &events)
         case .close(let connection, let reason):
             end(connection, reason, &conversations, &host, &events)
-        case .answerPacket, .deliver, .note, .awaitDrain:
+        case .answerPacket, .deliver, .note, .awaitDrain, .holdReading, .resumeReading:
             preconditionFailure("an effect of another kind, or of another dialect")
         }
     }
@@ -117,7 +121,8 @@ public struct EffectCarrier: ~Copyable {
             if let version {
                 MQTTCarrier.sayGoodbye(to: connection, version, conversations, &host)
             } else {
-                host.write(MRT.BrokerDisconnect(reason: .serverShuttingDown), to: connection)
+                conversations.write(
+                    MRT.BrokerDisconnect(reason: .serverShuttingDown), to: connection, &host)
             }
         }
     }
@@ -173,21 +178,17 @@ public struct EffectCarrier: ~Copyable {
         _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>,
         tail: (inout PacketWriter) -> Void
     ) {
-        let byteCount = head.packetByteCount(number: delivery.number)
-        if byteCount > conversations.clientPacketMaximumFloor,
-            conversations.isTooLarge(byteCount, for: delivery.connection)
-        {
-            events.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
-            return
-        }
-        _ = conversations.write(
-            byteCount, to: delivery.connection,
+        let outcome = conversations.write(
+            head.packetByteCount(number: delivery.number), to: delivery.connection,
             delivery.grade == .transient ? .droppable : .required, &host
         ) { writer in
             head.write(
                 grade: MRT.Grade(rawValue: delivery.grade.rawValue)!, number: delivery.number,
                 to: &writer)
             tail(&writer)
+        }
+        if outcome == .tooLarge {
+            events.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
         }
     }
 
@@ -241,7 +242,7 @@ public struct EffectCarrier: ~Copyable {
         }
         packet.refusals = ByteRange(offset: start, count: written)
         source.withUnsafeBytes {
-            conversations.write(packet, to: result.connection, from: $0, &host)
+            _ = conversations.write(packet, to: result.connection, from: $0, &host)
         }
     }
 
@@ -258,28 +259,17 @@ public struct EffectCarrier: ~Copyable {
         let response = MRT.Response(
             identifier: identifier, reason: .success,
             content: ByteRange(offset: 0, count: content.count))
-        content.withUnsafeBytes { respond(response, connection, $0, conversations, &host) }
-    }
-
-    /// Answers a request; with a refusal where the answer is larger than the client takes, which it
-    /// would take for a fault of the broker's and ask again for ever.
-    private func respond(
-        _ response: MRT.Response, _ connection: ConnectionID, _ source: UnsafeRawBufferPointer,
-        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
-    ) {
-        var response = response
-        if conversations.isTooLarge(response.encodedByteCount, for: connection) {
-            response = MRT.Response(identifier: response.identifier, reason: .packetTooLarge)
+        content.withUnsafeBytes {
+            _ = conversations.write(response, to: connection, from: $0, &host)
         }
-        conversations.write(response, to: connection, from: source, &host)
     }
 
     private func accept(
         _ connection: ConnectionID, _ acceptance: Acceptance, _ lane: borrowing EffectLane,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
+        _ events: inout ContiguousArray<Event>
     ) {
         guard conversations[connection] != nil else { return }
-        conversations[connection]!.phase = .established
         var packet = MRT.ConnectAccepted()
         packet.isSessionPresent = acceptance.isSessionPresent
         packet.hasWill = acceptance.hasWill
@@ -296,7 +286,14 @@ public struct EffectCarrier: ~Copyable {
         packet.messageMaximum = acceptance.messageMaximum
         packet.payloadMaximum = acceptance.payloadMaximum
         packet.user = acceptance.user
-        conversations.write(packet, to: connection, from: lane.bytes.bytes, &host)
+        guard conversations.write(packet, to: connection, from: lane.bytes.bytes, &host) else {
+            // Only on a channel, whose gateway takes less than a client of its own has to.
+            refuse(connection, .packetTooLarge, retryAfterSeconds: 0, conversations, &host)
+            events.append(.peerFaulted(connection, .packetTooLarge))
+            close(connection, &conversations, &host, &events)
+            return
+        }
+        conversations[connection]!.phase = .established
         // Whether a sensor is silent is seen by its gateway.
         if connection.isChannel { return }
         // One and a half times the keep-alive, as MQTT counts it [MQTT-3.1.2-22].

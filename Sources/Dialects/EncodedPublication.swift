@@ -224,19 +224,16 @@ struct EncodedPublication: ~Copyable {
         _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
     ) -> Bool {
         let template = template!
-        let byteCount = template.byteCount(receipt)
-        if byteCount > conversations.clientPacketMaximumFloor,
-            conversations.isTooLarge(byteCount, for: delivery.connection)
-        {
-            events.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
-            return false
-        }
-        return host.write(
-            byteCount, to: delivery.connection,
-            delivery.number == 0 ? .droppable : .required
+        let outcome = conversations.write(
+            template.byteCount(receipt), to: delivery.connection,
+            delivery.number == 0 ? .droppable : .required, &host
         ) { writer in
             template.write(receipt, to: &writer)
         }
+        if outcome == .tooLarge {
+            events.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
+        }
+        return outcome == .written
     }
 }
 

@@ -42,6 +42,8 @@ public struct EventSchedule: ~Copyable {
         /// A copy of the burst's bytes, which began at `offset` of the buffer they came in.
         let bytes: UnsafeMutableRawBufferPointer
         let offset: Int
+        /// What verified claims among the events refer to.
+        let identities: TurnIdentities
 
         /// The bytes where the events' ranges expect them; only what was copied may be touched.
         var buffer: UnsafeRawBufferPointer {
@@ -108,9 +110,11 @@ public struct EventSchedule: ~Copyable {
     /// - Parameters:
     ///   - turn: tells turns apart: a turn may enter the core several times.
     ///   - bytes: what the events' ranges point into.
+    ///   - identities: what verified claims among the events refer to.
     ///   - isReading: whether a connection takes what it is sent; what it asks for waits otherwise.
     public mutating func enter(
-        _ desk: inout PacketDesk, turn: UInt64, bytes: UnsafeRawBufferPointer, at moment: Moment,
+        _ desk: inout PacketDesk, turn: UInt64, bytes: UnsafeRawBufferPointer,
+        identities: TurnIdentities = TurnIdentities(), at moment: Moment,
         _ broker: inout Broker, _ effects: inout Effects,
         isReading: (ConnectionID) -> Bool
     ) -> Bool {
@@ -122,13 +126,13 @@ public struct EventSchedule: ~Copyable {
         // What other lanes have not fetched counts too, or a quick lane would drown a slow one.
         let backlog = effects.work
         if backlog > turnMaximum { spent = max(spent, backlog) }
-        enterNew(&desk, bytes, moment, &broker, &effects)
+        enterNew(&desk, bytes, identities, moment, &broker, &effects)
         return enterWaiting(moment, &broker, &effects, isReading)
     }
 
     private mutating func enterNew(
-        _ desk: inout PacketDesk, _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
-        _ broker: inout Broker, _ effects: inout Effects
+        _ desk: inout PacketDesk, _ bytes: UnsafeRawBufferPointer,
+        _ identities: TurnIdentities, _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects
     ) {
         var index = 0
         var runIndex = 0
@@ -149,12 +153,13 @@ public struct EventSchedule: ~Copyable {
             }
             let first = index
             if pieces.isEmpty || pieces[owner] == nil {
-                index = step(desk.events, index..<end, bytes, moment, &broker, &effects)
+                index = step(
+                    desk.events, index..<end, bytes, identities, moment, &broker, &effects)
             }
             if index < end {
                 wait(
                     owner, desk.events[index..<end], range.bytes(in: bytes), range,
-                    hasHadShare: index > first)
+                    identities, hasHadShare: index > first)
             }
             index = end
         }
@@ -165,7 +170,7 @@ public struct EventSchedule: ~Copyable {
     @inline(__always)
     private mutating func step(
         _ events: borrowing ContiguousArray<Event>, _ range: Range<Int>,
-        _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
+        _ bytes: UnsafeRawBufferPointer, _ identities: TurnIdentities, _ moment: Moment,
         _ broker: inout Broker, _ effects: inout Effects
     ) -> Int {
         let start = broker.work + effects.work
@@ -181,7 +186,9 @@ public struct EventSchedule: ~Copyable {
                 packetStart = cost
             }
             isWhole = !events[index].isContinued
-            broker.step(events[index], bytes: bytes, at: moment, effects: &effects)
+            broker.step(
+                events[index], bytes: bytes, identities: identities, at: moment,
+                effects: &effects)
             index += 1
             cost = broker.work + effects.work - start
             largestStep = max(largestStep, cost - packetStart)
@@ -192,12 +199,14 @@ public struct EventSchedule: ~Copyable {
 
     private mutating func wait(
         _ owner: ConnectionID, _ events: ContiguousArray<Event>.SubSequence,
-        _ source: UnsafeRawBufferPointer, _ range: ByteRange, hasHadShare: Bool
+        _ source: UnsafeRawBufferPointer, _ range: ByteRange, _ identities: TurnIdentities,
+        hasHadShare: Bool
     ) {
         let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: source.count, alignment: 8)
         copy.copyMemory(from: source)
         let piece = Piece(
-            events: ContiguousArray(events), bytes: copy, offset: Int(range.offset))
+            events: ContiguousArray(events), bytes: copy, offset: Int(range.offset),
+            identities: identities)
         waitingByteCount += piece.byteCount
         if pieces[owner] == nil {
             if hasHadShare { others.append(owner) } else { newcomers.append(owner) }
@@ -242,7 +251,8 @@ public struct EventSchedule: ~Copyable {
         swap(&list, &pieces[owner]!)
         let piece = list[0]
         let next = step(
-            piece.events, piece.next..<piece.events.count, piece.buffer, moment, &broker, &effects)
+            piece.events, piece.next..<piece.events.count, piece.buffer, piece.identities, moment,
+            &broker, &effects)
         list[0].next = next
         if next == piece.events.count {
             waitingByteCount -= piece.byteCount

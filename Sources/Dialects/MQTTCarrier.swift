@@ -48,14 +48,14 @@ struct MQTTCarrier: ~Copyable {
     ) {
         switch effect {
         case .accept(let connection, let acceptance):
-            accept(connection, acceptance, version, lane, &conversations, &host)
+            accept(connection, acceptance, version, lane, &conversations, &host, &events)
         case .refuse(let connection, let reason, _):
             MQTTCarrier.refuse(connection, reason.inConnack, version, conversations, &host)
             close(connection, &conversations, &host)
         case .answerPacket(let answer):
             self.answer(answer, version, lane, conversations, &host, &events)
         case .respond(let connection, let identifier, _, let body):
-            respond(connection, identifier, body, version, lane, conversations, &host)
+            respond(connection, identifier, body, version, lane, conversations, &host, &events)
         case .close(let connection, let reason):
             end(connection, reason, version, &conversations, &host)
         case .confirmDisconnect(let connection):
@@ -66,8 +66,9 @@ struct MQTTCarrier: ~Copyable {
                 events.append(.peerFaulted(result.connection, result.reason))
             }
         case .answerCredential(let connection, let reason):
-            answerCredential(connection, reason, &host, &events)
-        case .deliver, .reportPresence, .reportGroups, .reportGroup, .note, .awaitDrain:
+            answerCredential(connection, reason, conversations, &host, &events)
+        case .deliver, .reportPresence, .reportGroups, .reportGroup, .note, .awaitDrain,
+            .holdReading, .resumeReading:
             preconditionFailure("an effect that no MQTT packet asks for")
         }
     }
@@ -91,12 +92,9 @@ struct MQTTCarrier: ~Copyable {
         let text = reason.text.utf8Bytes
         if version == .v5 {
             packet.reasonString = ByteRange(offset: 0, count: text.count)
-            // [MQTT-3.2.2-19]
-            if conversations.isTooLarge(packet.encodedByteCount, for: connection) {
-                packet.reasonString = nil
-            }
         }
-        host.write(packet, to: connection, from: text)
+        // A client that takes not even this much is sent nothing [MQTT-3.1.2-24].
+        conversations.write(packet, to: connection, from: text, &host)
     }
 
     /// The last packet of a 5.0 connection.
@@ -107,20 +105,28 @@ struct MQTTCarrier: ~Copyable {
         var packet = MQTT.Disconnect(.v5, reason)
         let text = reason.text.utf8Bytes
         packet.reasonString = ByteRange(offset: 0, count: text.count)
-        // [MQTT-3.14.2-3]
-        if conversations.isTooLarge(packet.encodedByteCount, for: connection) {
-            packet.reasonString = nil
+        // A client that takes not even this much is sent nothing [MQTT-3.1.2-24].
+        conversations.write(packet, to: connection, from: text, &host)
+    }
+
+    /// Writes a packet that the client waits for. Where it takes none of that size it cannot be
+    /// served.
+    private func write(
+        _ packet: some ShortenablePacket, to connection: ConnectionID,
+        from source: UnsafeRawBufferPointer, _ conversations: borrowing ConversationTable,
+        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+    ) {
+        if !conversations.write(packet, to: connection, from: source, &host) {
+            events.append(.peerFaulted(connection, .packetTooLarge))
         }
-        host.write(packet, to: connection, from: text)
     }
 
     private func accept(
         _ connection: ConnectionID, _ acceptance: Acceptance, _ version: MQTT.Version,
         _ lane: borrowing EffectLane, _ conversations: inout ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable
+        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
     ) {
         guard let conversation = conversations[connection] else { return }
-        conversations[connection]!.phase = .established
         if acceptance.acknowledgesRefused {
             conversations[connection]!.traits.insert(.acknowledgesRefused)
         }
@@ -147,7 +153,17 @@ struct MQTTCarrier: ~Copyable {
             // [MQTT-4.12.0-5]
             packet.authenticationMethod = source.appendRange(MQTTReader.tokenMethod.utf8Bytes)
         }
-        source.withUnsafeBytes { host.write(packet, to: connection, from: $0) }
+        let isWritten = source.withUnsafeBytes {
+            conversations.write(packet, to: connection, from: $0, &host)
+        }
+        guard isWritten else {
+            // It cannot be told what it is granted.
+            MQTTCarrier.refuse(connection, .packetTooLarge, version, conversations, &host)
+            events.append(.peerFaulted(connection, .packetTooLarge))
+            close(connection, &conversations, &host)
+            return
+        }
+        conversations[connection]!.phase = .established
         // One and a half times the keep-alive [MQTT-3.1.2-22].
         host.acceptConnection(
             connection, silenceMilliseconds: UInt64(acceptance.keepAliveSeconds) * 1500)
@@ -177,7 +193,9 @@ struct MQTTCarrier: ~Copyable {
         guard version == .v5, isTold,
             conversations[answer.connection]?.traits.contains(.wantsProblemInformation) == true
         else {
-            host.write(packet, to: answer.connection)
+            write(
+                packet, to: answer.connection, from: lane.bytes.bytes, conversations, &host,
+                &events)
             return
         }
         var source: [UInt8] = []
@@ -186,12 +204,9 @@ struct MQTTCarrier: ~Copyable {
         }
         packet.properties = MQTT.PropertySection(
             carried: source.appendProperties(of: answer, lane))
-        if conversations.isTooLarge(packet.encodedByteCount, for: answer.connection) {
-            // [MQTT-3.4.2-2], [MQTT-3.4.2-3]
-            packet.reasonString = nil
-            packet.properties = .empty
+        source.withUnsafeBytes {
+            write(packet, to: answer.connection, from: $0, conversations, &host, &events)
         }
-        source.withUnsafeBytes { host.write(packet, to: answer.connection, from: $0) }
     }
 
     /// What becomes of a publication that is refused and that MQTT has no negative answer for: any
@@ -205,6 +220,7 @@ struct MQTTCarrier: ~Copyable {
     /// What became of a fresh token [MQTT-4.12.1-2].
     private func answerCredential(
         _ connection: ConnectionID, _ reason: ReasonCode,
+        _ conversations: borrowing ConversationTable,
         _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
     ) {
         guard !reason.isFailure else {
@@ -212,10 +228,10 @@ struct MQTTCarrier: ~Copyable {
             return
         }
         let method = MQTTReader.tokenMethod.utf8Bytes
-        host.write(
+        write(
             MQTT.Auth(
                 .success, authenticationMethod: ByteRange(offset: 0, count: method.count)),
-            to: connection, from: method)
+            to: connection, from: method, conversations, &host, &events)
     }
 
     /// The answer to a SUBSCRIBE or an UNSUBSCRIBE: a code for each filter, and the first refusal
@@ -223,7 +239,8 @@ struct MQTTCarrier: ~Copyable {
     private func respond(
         _ connection: ConnectionID, _ identifier: UInt64, _ body: ByteRange,
         _ version: MQTT.Version, _ lane: borrowing EffectLane,
-        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+        _ conversations: borrowing ConversationTable,
+        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
     ) {
         let packetIdentifier = UInt16(truncatingIfNeeded: identifier)
         let whole = ByteRange(offset: 0, count: Int(body.count))
@@ -239,11 +256,9 @@ struct MQTTCarrier: ~Copyable {
         if identifier & MQTTReader.unsubscribeMark != 0 {
             var packet = MQTT.Unsuback(version, packetIdentifier, codes: whole)
             packet.reasonString = text
-            // [MQTT-3.11.2-1]
-            if conversations.isTooLarge(packet.encodedByteCount, for: connection) {
-                packet.reasonString = nil
+            source.withUnsafeBytes {
+                write(packet, to: connection, from: $0, conversations, &host, &events)
             }
-            source.withUnsafeBytes { host.write(packet, to: connection, from: $0) }
             return
         }
         var packet = MQTT.Suback(version, packetIdentifier, codes: whole)
@@ -252,11 +267,10 @@ struct MQTTCarrier: ~Copyable {
             for index in source.indices where source[index] > MQTT.Suback.failureCode {
                 source[index] = MQTT.Suback.failureCode
             }
-        } else if conversations.isTooLarge(packet.encodedByteCount, for: connection) {
-            // [MQTT-3.9.2-1]
-            packet.reasonString = nil
         }
-        source.withUnsafeBytes { host.write(packet, to: connection, from: $0) }
+        source.withUnsafeBytes {
+            write(packet, to: connection, from: $0, conversations, &host, &events)
+        }
     }
 
     /// Ends a connection with a reason. One that waits for its answer has not heard CONNACK, and

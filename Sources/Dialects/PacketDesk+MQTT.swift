@@ -18,6 +18,7 @@ extension PacketDesk {
             _ = try MQTT.PacketType(frame, version, from: .client)
             let connect = try MQTT.Connect(body: frame.body.bytes(in: bytes))
             let listener = terms[Int(conversations[connection]!.terms)]
+            conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
             do throws(DialectRefusal) {
                 try MQTTReader.read(
                     connect, Int(frame.body.offset), bytes, connection, listener, &doorkeeper,
@@ -36,7 +37,6 @@ extension PacketDesk {
                 conversations[connection]!.traits.insert(.authenticates)
             }
             conversations.setAliasMaximum(connect.topicAliasMaximum, for: connection)
-            conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
             host.holdConnection(connection)
         } catch {
             // What 3.1.1 has no return code for gets no answer [MQTT-3.1.4-1 of 3.1.1].
@@ -61,7 +61,7 @@ extension PacketDesk {
         switch type {
         case .pingreq:
             _ = try MQTT.Ping(isResponse: false, body: body)
-            host.write(MQTT.Ping(isResponse: true), to: connection)
+            conversations.write(MQTT.Ping(isResponse: true), to: connection, &host)
         case .publish:
             let publish = try MQTT.Publish(version, flags: frame.flags, body: body, from: .client)
             guard publish.topicAlias == 0 else {

@@ -101,13 +101,25 @@ public struct PacketDesk: ~Copyable {
                     leavesRest: work >= workMaximum, isCut: packetCount >= packetCountMaximum)
             }
             let firstEvent = events.count
-            switch PacketFrame.next(in: bytes, at: offset, packetMaximum: packetMaximum) {
+            let isFirst = conversation.phase == .awaitingConnect
+            let maximum = isFirst ? firstPacketMaximum : packetMaximum
+            switch PacketFrame.next(in: bytes, at: offset, packetMaximum: maximum) {
             case .incomplete(let minimum):
-                return Outcome(consumed: offset - start, awaited: minimum, work: work)
+                // What cannot be a packet is not waited for.
+                guard let fault = startFault(bytes, offset, conversation) else {
+                    return Outcome(consumed: offset - start, awaited: minimum, work: work)
+                }
+                fail(connection, fault.reason, &host, &notes)
             case .malformed:
                 fail(connection, .malformedPacket, &host, &notes)
             case .tooLarge:
-                fail(connection, .packetTooLarge, &host, &notes)
+                if let fault = startFault(bytes, offset, conversation) {
+                    fail(connection, fault.reason, &host, &notes)
+                } else if !isFirst {
+                    fail(connection, .packetTooLarge, &host, &notes)
+                } else if let minimum = refuseLarge(connection, bytes, offset, &host, &notes) {
+                    return Outcome(consumed: offset - start, awaited: minimum, work: work)
+                }
             case .packet(let frame):
                 offset = frame.endOffset
                 if conversation.phase == .awaitingConnect {
@@ -122,6 +134,33 @@ public struct PacketDesk: ~Copyable {
                 packetCount += ScheduleLimits.packetsPerCredential
             }
             if workMaximum != .max { work += events[firstEvent...].count { $0.asksForWork } }
+        }
+    }
+
+    /// Bytes of the largest CONNECT that is accepted.
+    private var firstPacketMaximum: Int {
+        min(packetMaximum, WireLimits.connectByteCountMaximum)
+    }
+
+    /// What is wrong with a packet whose first byte is all that need have arrived; nil for nothing,
+    /// or where not even that is there.
+    private func startFault(
+        _ bytes: UnsafeRawBufferPointer, _ offset: Int, _ conversation: Conversation
+    ) -> WireError? {
+        guard offset < bytes.count else { return nil }
+        do throws(WireError) {
+            if conversation.phase == .awaitingConnect {
+                guard bytes[offset] >> 4 == MRT.PacketType.connect.rawValue else {
+                    throw .protocolError
+                }
+            } else if let version = conversation.version {
+                _ = try MQTT.PacketType(firstByte: bytes[offset], version, from: .client)
+            } else {
+                _ = try MRT.PacketType(firstByte: bytes[offset], from: .client)
+            }
+            return nil
+        } catch {
+            return error
         }
     }
 
@@ -158,18 +197,19 @@ public struct PacketDesk: ~Copyable {
         }
         switch name {
         case .mrt:
+            conversations[connection]!.dialect = .mrt
             do throws(WireError) {
                 guard frame.flags == 0, frame.hasMinimalLength else { throw .malformed }
                 let connect = try MRT.Connect(body: body)
                 let base = Int(frame.body.offset)
                 let listener = terms[Int(conversations[connection]!.terms)]
+                conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
                 switch MRTReader.event(
                     connect, bodyOffset: base, bytes, connection,
                     gateway: conversations.gateway(of: connection), listener, &doorkeeper)
                 {
                 case .success(let event):
                     conversations[connection]!.phase = .awaitingAnswer
-                    conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
                     // A channel waits by itself: its gateway has others to be read.
                     if !connection.isChannel { host.holdConnection(connection) }
                     events.append(event)
@@ -183,26 +223,56 @@ public struct PacketDesk: ~Copyable {
             guard let version = MQTT.Version(name) else {
                 // A level that does not exist here is answered as the oldest one that has an
                 // answer for it [MQTT-3.1.2-2].
-                conversations[connection]!.version = .v311
+                conversations[connection]!.dialect = .mqtt(.v311)
                 refuse(connection, .unsupportedProtocolVersion, &host, &notes)
                 return
             }
-            conversations[connection]!.version = version
+            conversations[connection]!.dialect = .mqtt(version)
             beginMQTT(frame, version, bytes, connection, &host, &doorkeeper, &notes)
         case .unknown:
             leave(connection, .unsupportedProtocolVersion, &host, &notes)
         }
     }
 
-    /// Sends a client away in its dialect, before the core has heard of it.
+    /// Refuses a CONNECT that is too large in the dialect that it names, whether or not all of it
+    /// has arrived.
+    ///
+    /// - Returns: the bytes of the packet that have to be there first; nil where it is refused.
+    private mutating func refuseLarge(
+        _ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer, _ offset: Int,
+        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+    ) -> Int? {
+        // Behind the last byte of the remaining length.
+        var start = offset + 2
+        while bytes[start - 1] & 0x80 != 0 { start += 1 }
+        let body = UnsafeRawBufferPointer(rebasing: bytes[start...])
+        guard body.count >= ProtocolName.byteCountMaximum else {
+            return start - offset + ProtocolName.byteCountMaximum
+        }
+        switch try? ProtocolName.read(body) {
+        case .mrt: conversations[connection]!.dialect = .mrt
+        case .mqtt(let level) where level >= MQTT.Version.v5.rawValue:
+            conversations[connection]!.dialect = .mqtt(.v5)
+        case .mqtt, .mqisdp, .unknown, nil:
+            // There is no return code for it before 5.0, and no dialect in which to answer others.
+            leave(connection, .packetTooLarge, &host, &notes)
+            return nil
+        }
+        refuse(connection, .packetTooLarge, &host, &notes)
+        return nil
+    }
+
+    /// Sends a client away in its dialect, before the core has heard of it; without an answer where
+    /// it has not said which one that is.
     mutating func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode,
         _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
     ) {
-        if let version = conversations[connection]!.version {
+        switch conversations[connection]!.dialect {
+        case .unknown: break
+        case .mrt: conversations.write(MRT.ConnectRefused(reason: reason), to: connection, &host)
+        case .mqtt(let version):
             MQTTCarrier.refuse(connection, reason, version, conversations, &host)
-        } else {
-            conversations.write(MRT.ConnectRefused(reason: reason), to: connection, &host)
         }
         leave(connection, reason, &host, &notes)
     }
@@ -285,6 +355,8 @@ public struct PacketDesk: ~Copyable {
         let channel = conversations.openChannel(number, of: gateway)
         if conversations.channels.count(of: gateway) > ChannelLimits.countMaximum {
             refuse(channel, .quotaExceeded, &host, &notes)
+        } else if frame.byteCount > firstPacketMaximum {
+            refuse(channel, .packetTooLarge, &host, &notes)
         } else {
             begin(frame, bytes, channel, &host, &doorkeeper, &notes)
         }

@@ -21,6 +21,9 @@ public enum WireLimits {
     public static let appKeyByteCountMaximum = 255
     /// Bytes of a token. JWTs in the field are 300 to 2,000; MQTT's password field ends here too.
     public static let tokenByteCountMaximum = 65_535
+    /// Bytes of a whole CONNECT, in every dialect and on channels: what a stranger may make the
+    /// broker keep. Tokens in the field leave most of it to a will and to properties.
+    public static let connectByteCountMaximum = 16_384
     /// Bytes of a topic name or filter (MQTT 5.0 section 1.5.4).
     public static let topicByteCountMaximum = 65_535
     /// Users in the list of one send: with ids of 64 bytes still below 16 KiB.

@@ -42,6 +42,10 @@ extension EffectLane {
             return "\(name(connection)): good-bye"
         case .awaitDrain(let connection):
             return "\(name(connection)): tell when it has read"
+        case .holdReading(let connection):
+            return "\(name(connection)): held"
+        case .resumeReading(let connection):
+            return "\(name(connection)): read again"
         case .close(let connection, let reason):
             return "\(name(connection)): closed, \(reason)"
         case .note(let note):

@@ -21,19 +21,19 @@ import Testing
         lines().filter { $0.contains("response") }
     }
 
-    private func join(_ name: String, _ group: String, id: UInt64 = 1) {
+    private func join(_ name: String, _ group: String, id: UInt64? = nil) {
         world.groups(name, id: id) { .join($0.appendRange(group)) }
     }
 
-    private func leave(_ name: String, _ group: String, id: UInt64 = 1) {
+    private func leave(_ name: String, _ group: String, id: UInt64? = nil) {
         world.groups(name, id: id) { .leave($0.appendRange(group)) }
     }
 
-    private func kick(_ name: String, _ group: String, _ user: String, id: UInt64 = 1) {
+    private func kick(_ name: String, _ group: String, _ user: String, id: UInt64? = nil) {
         world.groups(name, id: id) { .kick($0.appendRange(group), user: $0.appendRange(user)) }
     }
 
-    private func ban(_ name: String, _ group: String, _ user: String, id: UInt64 = 1) {
+    private func ban(_ name: String, _ group: String, _ user: String, id: UInt64? = nil) {
         world.groups(name, id: id) { .ban($0.appendRange(group), user: $0.appendRange(user)) }
     }
 

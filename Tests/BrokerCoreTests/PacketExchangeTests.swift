@@ -130,6 +130,26 @@ import Testing
         #expect(world.lines() == ["ann/phone: closed, protocolError"])
     }
 
+    @Test func `of QoS 2 that is answered out of step ends the connection`() {
+        var number: UInt64 = 0
+        for dialect in [SessionDialect.mqtt3, .mqtt5] {
+            // PUBCOMP in place of PUBREC; a refusal of what was received.
+            for steps in [
+                [(PacketStep.complete, ReasonCode.success)],
+                [(.received, .success), (.received, .quotaExceeded)],
+            ] {
+                world.beginMQTT("ann/phone", dialect: dialect, clean: true)
+                world.subscribeMQTT("ann/phone", "t")
+                number += 1
+                send(number...number, .once)
+                _ = world.lines()
+                for (step, reason) in steps { world.answer("ann/phone", step, 1, reason) }
+                #expect(world.lines() == ["ann/phone: closed, protocolError"])
+                world.settle()
+            }
+        }
+    }
+
     @Test func `that nobody knows is released with a reason`() {
         world.answer("ann/phone", .received, 9)
         world.answer("ann/phone", .accepted, 9)

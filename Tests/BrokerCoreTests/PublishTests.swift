@@ -154,14 +154,77 @@ import Testing
         #expect(world.gauges.queuedMessages == 1)
     }
 
+    @Test func `released before its PUBREC has left ends the connection`() {
+        world.publish("bob/pc", 4, "t", "w", grade: .durable)
+        world.limits.payloadMaximum = 0
+        // Refused at once, and answered behind the one before it.
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.answer("bob/pc", .release, 5)
+        #expect(world.lines(of: "bob/pc") == ["closed, protocolError"])
+    }
+
+    @Test func `on a topic of the broker's that means nothing is refused in every grade`() {
+        for topic in ["$x", "$x/y", "$", "$SYSTEM/a", "$SYS/a", "$share/a/b", "$presence/ann"] {
+            world.publish("bob/pc", topic, "x", grade: .transient)
+            #expect(world.lines() == ["bob/pc: result 0, topicNameInvalid"], "\(topic)")
+        }
+        world.publish("bob/pc", 5, "$x/y", "x", grade: .durable)
+        world.publish("bob/pc", 6, "$x/y", "x", grade: .once)
+        world.settle()
+        #expect(
+            world.lines(of: "bob/pc")
+                == ["accepted 5, topicNameInvalid", "received 6, topicNameInvalid"])
+    }
+
     @Test func `released before it was received ends the connection`() {
         world.publish("bob/pc", 5, "t", "x", grade: .once)
         world.answer("bob/pc", .release, 5)
         #expect(world.lines() == ["bob/pc: closed, protocolError"])
     }
 
-    @Test func `above the receive maximum ends the connection`() {
-        world.limits.sendWindowMaximum = 2
+    @Test(arguments: [Grade.durable, .once])
+    func `above the receive maximum holds the client until half is answered`(grade: Grade) {
+        world.limits.publishWindowMaximum = 4
+        for dialect in [SessionDialect.mqtt3, .mqtt5] {
+            world.beginMQTT("bob/pc", dialect: dialect, clean: true)
+            for identifier in 1...4 as ClosedRange<UInt16> {
+                world.publish("bob/pc", identifier, "t", "x", grade: grade)
+            }
+            #expect(world.lines(of: "bob/pc") == [])
+            // What has been read with it is taken all the same.
+            for identifier in 5...7 as ClosedRange<UInt16> {
+                world.publish("bob/pc", identifier, "t", "x", grade: grade)
+            }
+            #expect(world.lines(of: "bob/pc") == ["held"])
+            world.settle()
+            let step = grade == .once ? "received" : "accepted"
+            var lines = (1...7).map { "\(step) \($0)" }
+            lines.insert("read again", at: 5)
+            #expect(world.lines(of: "bob/pc") == lines)
+            // Unreleased publications are answered: their releases need not be read for more.
+            for identifier in 8...11 as ClosedRange<UInt16> {
+                world.publish("bob/pc", identifier, "t", "x", grade: grade)
+            }
+            #expect(world.lines(of: "bob/pc") == [])
+            world.settle()
+        }
+    }
+
+    @Test func `above the receive maximum counts a repetition once`() {
+        world.limits.publishWindowMaximum = 2
+        world.beginMQTT("bob/pc")
+        for _ in 0..<5 { world.publish("bob/pc", 1, "t", "x", grade: .once) }
+        #expect(world.lines(of: "bob/pc") == [])
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["received 1"])
+        for _ in 0..<5 { world.publish("bob/pc", 1, "t", "x", grade: .once) }
+        #expect(world.lines(of: "bob/pc") == Array(repeating: "received 1", count: 5))
+    }
+
+    @Test func `above the receive maximum ends the connection where the rule is enforced`() {
+        world.limits.publishWindowMaximum = 2
+        world.limits.enforcesPublishWindow = true
+        world.beginMQTT("bob/pc")
         for identifier in 1...3 as ClosedRange<UInt16> {
             world.publish("bob/pc", identifier, "t", "x", grade: .once)
         }

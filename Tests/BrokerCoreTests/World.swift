@@ -142,18 +142,30 @@ final class World {
         step(.resultsSeen(connections[name]!, throughNumber: number))
     }
 
-    func subscribe(_ name: String, _ filter: String, grade: Grade = .once, id: UInt64 = 1) {
+    func subscribe(_ name: String, _ filter: String, grade: Grade = .once, id: UInt64? = nil) {
         var bytes: [UInt8] = []
         let request = SubscribeRequest(
-            requestIdentifier: id, filter: bytes.appendRange(filter), grade: grade)
+            requestIdentifier: id ?? freeRequest(name), filter: bytes.appendRange(filter),
+            grade: grade)
         step(.subscribeReceived(connections[name]!, request), bytes: bytes)
     }
 
-    func unsubscribe(_ name: String, _ filter: String, id: UInt64 = 1) {
+    func unsubscribe(_ name: String, _ filter: String, id: UInt64? = nil) {
         var bytes: [UInt8] = []
         let request = UnsubscribeRequest(
-            requestIdentifier: id, filter: bytes.appendRange(filter))
+            requestIdentifier: id ?? freeRequest(name), filter: bytes.appendRange(filter))
         step(.unsubscribeReceived(connections[name]!, request), bytes: bytes)
+    }
+
+    /// The lowest number that no open request of a client bears.
+    private func freeRequest(_ name: String) -> UInt64 {
+        var identifier: UInt64 = 1
+        while broker.openRequests.contains(
+            RequestName(connection: connections[name]!, identifier: identifier))
+        {
+            identifier += 1
+        }
+        return identifier
     }
 
     func disconnect(_ name: String, expiry: UInt32? = nil, sendsWill: Bool = false) {
@@ -162,7 +174,7 @@ final class World {
     }
 
     func setWill(
-        _ name: String, to target: Target, _ text: String, delay: UInt32 = 0, id: UInt64 = 1
+        _ name: String, to target: Target, _ text: String, delay: UInt32 = 0, id: UInt64? = nil
     ) {
         var bytes: [UInt8] = []
         let message = SendRequest(
@@ -170,25 +182,28 @@ final class World {
             payload: bytes.appendRange("\0" + text), messageByteCount: 20)
         let request = WillRequest(delaySeconds: delay, message: message)
         step(
-            .willSet(connections[name]!, requestIdentifier: id, request), bytes: bytes)
+            .willSet(connections[name]!, requestIdentifier: id ?? freeRequest(name), request),
+            bytes: bytes)
     }
 
-    func clearWill(_ name: String, id: UInt64 = 1) {
-        step(.willCleared(connections[name]!, requestIdentifier: id))
+    func clearWill(_ name: String, id: UInt64? = nil) {
+        step(.willCleared(connections[name]!, requestIdentifier: id ?? freeRequest(name)))
     }
 
     /// A request about groups, made of ranges in the bytes it appends to.
-    func groups(_ name: String, id: UInt64 = 1, _ make: (inout [UInt8]) -> GroupRequest) {
+    func groups(_ name: String, id: UInt64? = nil, _ make: (inout [UInt8]) -> GroupRequest) {
         var bytes: [UInt8] = []
         let request = make(&bytes)
         step(
-            .groupRequested(connections[name]!, requestIdentifier: id, request), bytes: bytes)
+            .groupRequested(
+                connections[name]!, requestIdentifier: id ?? freeRequest(name), request),
+            bytes: bytes)
     }
 
     /// Asks for a group; the key tells one request from another.
     func createGroup(
         _ name: String, key: UInt64, title: String = "title", meta: String = "",
-        allowed: [String]? = nil, id: UInt64 = 1
+        allowed: [String]? = nil, id: UInt64? = nil
     ) {
         groups(name, id: id) { bytes in
             .create(

@@ -4,7 +4,9 @@ import Administration
 import COpenSSL
 import Configuration
 import Foundation
+import Primitives
 import Testing
+import WireFormat
 
 @testable import BrokerRuntime
 
@@ -61,6 +63,38 @@ import Testing
             #expect(try login(token).1 == 0x86)
             let line = try #require(broker.log.line { $0.contains("event=auth_failed") })
             #expect(line.contains(detail), "\(line)")
+        }
+    }
+
+    @Test func `two fresh web tokens in one segment are judged one after the other`() throws {
+        _ = try broker.makeTokens("bob")
+        let (peer, reason) = try login(makeWebToken(claims(), secret: secret))
+        #expect(reason == 5)
+        let tokens = [["rights": ["send:bob"]], ["sub": "bob"], ["rights": ["presence:bob"]]].map {
+            makeWebToken(claims($0), secret: secret)
+        }
+        peer.write(
+            tokens.flatMap { token in
+                var source = Source()
+                let range = source.add(token)
+                return Peer.bytes(of: MRT.ClientAuth(credential: .token(range)), source.bytes)
+            })
+        #expect(peer.read(.auth)?.body == [ReasonCode.success.rawValue])
+        #expect(peer.read(.auth)?.body == [ReasonCode.notAuthorized.rawValue])
+        #expect(peer.read(.auth)?.body == [ReasonCode.success.rawValue])
+        #expect(peer.presence("bob") == .success)
+        #expect(peer.send("x", to: "bob") == .notAuthorized)
+    }
+
+    @Test func `two fresh web tokens of an MQTT client in one segment are both taken`() throws {
+        let peer = try Peer(port: broker.port)
+        let token = makeWebToken(claims(), secret: secret)
+        peer.write(Peer.mqttConnectWithMethod(token: token))
+        #expect(peer.readFrame()?.body[1] == 0)
+        peer.write(Peer.mqttAuth(token: token) + Peer.mqttAuth(token: token))
+        for _ in 0..<2 {
+            let answer = try #require(peer.readFrame())
+            #expect(answer.type == 15 && answer.body[0] == 0)
         }
     }
 

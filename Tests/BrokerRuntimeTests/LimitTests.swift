@@ -104,7 +104,11 @@ import WireFormat
     }
 
     @Test func `more in flight than was granted ends the connection`() throws {
-        let broker = try broker { $0.limits.sendWindow = 2 }
+        let broker = try broker {
+            $0.limits.sendWindow = 2
+            $0.mqtt.receiveMaximum = 2
+            $0.mqtt.enforcesReceiveMaximum = true
+        }
         let token = try broker.makeTokens("alice")[0]
         let peer = try Peer(port: broker.port)
         #expect(peer.login(token: token) == .connected)

@@ -341,6 +341,23 @@ extension Peer {
         return packet(0x10, body + string(client) + string("token") + string(token))
     }
 
+    /// A CONNECT of an MQTT 5 client whose authentication method brings a token.
+    static func mqttConnectWithMethod(token: String) -> [UInt8] {
+        let properties = tokenProperties(token)
+        return packet(
+            0x10, string("MQTT") + [5, 2, 0, 60] + length(properties.count) + properties + [0, 0])
+    }
+
+    /// An AUTH with which an MQTT 5 client shows a fresh token.
+    static func mqttAuth(token: String) -> [UInt8] {
+        let properties = tokenProperties(token)
+        return packet(0xF0, [0x19] + length(properties.count) + properties)
+    }
+
+    private static func tokenProperties(_ token: String) -> [UInt8] {
+        [0x15] + string("token") + [0x16] + string(token)
+    }
+
     /// The code of the CONNACK that answers; nil where the connection was closed without one.
     func mqttLogin(
         level: UInt8, client: String = "", token: String, keepAliveSeconds: UInt16 = 60
@@ -383,12 +400,16 @@ extension Peer {
     }
 
     private static func packet(_ first: UInt8, _ body: [UInt8]) -> [UInt8] {
-        var length = body.count
-        var header = [first]
+        [first] + length(body.count) + body
+    }
+
+    private static func length(_ count: Int) -> [UInt8] {
+        var rest = count
+        var bytes: [UInt8] = []
         repeat {
-            header.append(UInt8(length & 0x7F) | (length > 0x7F ? 0x80 : 0))
-            length >>= 7
-        } while length > 0
-        return header + body
+            bytes.append(UInt8(rest & 0x7F) | (rest > 0x7F ? 0x80 : 0))
+            rest >>= 7
+        } while rest > 0
+        return bytes
     }
 }

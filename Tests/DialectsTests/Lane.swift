@@ -152,11 +152,14 @@ func acceptance(user: ByteRange, hasWill: Bool = false) -> Acceptance {
 
 /// A packet's bytes; its ranges are within `source`.
 func encode(_ packet: some MRT.Packet, _ source: String = "") -> [UInt8] {
+    encode(packet, Array(source.utf8))
+}
+
+func encode(_ packet: some MRT.Packet, _ source: [UInt8]) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
     bytes.withUnsafeMutableBytes { buffer in
         var writer = PacketWriter(buffer)
-        var source = source
-        source.withUTF8 { packet.write(to: &writer, from: UnsafeRawBufferPointer($0)) }
+        source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
     }
     return bytes
 }
@@ -208,6 +211,9 @@ struct RecordingHost: ConnectionHost {
     }
 
     mutating func holdConnection(_ connection: ConnectionID) { isHeld = true }
+
+    mutating func holdForAnswers(_ connection: ConnectionID) { isHeld = true }
+    mutating func releaseAfterAnswers(_ connection: ConnectionID) { isHeld = false }
 }
 
 /// Believes everything but the token `bad`; its random numbers are 1, 2, 3 and so on.

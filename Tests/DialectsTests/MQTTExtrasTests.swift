@@ -163,7 +163,7 @@ struct ReasonTextTests {
     }
 
     @Test func `is told without them where its packet would be too large`() {
-        let lane = mqttLane(packetMaximum: 20) { $0.requestsProblemInformation = true }
+        let lane = mqttLane(packetMaximum: 22) { $0.requestsProblemInformation = true }
         lane.carryOut {
             $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .accepted, .notAuthorized)))
         }

@@ -31,6 +31,8 @@ extension EndToEndTests {
                 .protocolError
             ),
             ("a channel within a channel", [0xA0, 0x03, 0x01, 0xA0, 0x00], .malformedPacket),
+            ("a type that cannot be, by its first byte", [0x00], .malformedPacket),
+            ("a packet of the broker's, by its first byte", [0x50], .protocolError),
             ("more than the broker takes", [0x30, 0xFF, 0xFF, 0xFF, 0x7F], .packetTooLarge),
         ]
 
@@ -89,7 +91,13 @@ extension EndToEndTests {
                 "an extension that must be known",
                 [0x10, 0x0D, 0, 3, 0x4D, 0x52, 0x54, 1, 0x80, 0, 1, 0, 0, 3, 0], .protocolError
             ),
-            ("more than a stranger may send", [0x10, 0xFF, 0xFF, 0xFF, 0x7F], .packetTooLarge),
+            (
+                "more than a stranger may send",
+                [0x10, 0xFF, 0xFF, 0xFF, 0x7F, 0, 3, 0x4D, 0x52, 0x54, 1, 0, 0, 0],
+                .packetTooLarge
+            ),
+            ("a length of five bytes", [0x10, 0xFF, 0xFF, 0xFF, 0xFF, 0x01], nil),
+            ("a type that cannot be", [0x00], nil),
         ]
 
         @Test func `a bad beginning is refused or closed, and told`() async throws {

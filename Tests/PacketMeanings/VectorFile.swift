@@ -29,7 +29,9 @@ package struct Vector: CustomStringConvertible, Sendable {
     }
 
     /// Every vector of MRT.
-    package static let all = load(["mrt-connect", "mrt-messages", "mrt-requests", "mrt-invalid"])
+    package static let all = load([
+        "mrt-connect", "mrt-messages", "mrt-requests", "mrt-session", "mrt-invalid",
+    ])
 
     package static func load(_ names: [String]) -> [Vector] {
         names.flatMap { name in

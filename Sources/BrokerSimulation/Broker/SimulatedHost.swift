@@ -14,6 +14,8 @@ struct HostConnection {
     var outgoing: [UInt8] = []
     /// Nothing is read before the answer to CONNECT.
     var isHeld = false
+    /// Nothing is read before some of what it sent is answered.
+    var awaitsAnswers = false
     /// What it sent before waits for its share of a turn.
     var isWaiting = false
     var isAccepted = false
@@ -120,6 +122,17 @@ struct SimulatedHost: ConnectionHost {
 
     mutating func holdConnection(_ connection: ConnectionID) {
         self[connection]?.isHeld = true
+    }
+
+    mutating func holdForAnswers(_ connection: ConnectionID) {
+        self[connection]?.awaitsAnswers = true
+    }
+
+    mutating func releaseAfterAnswers(_ connection: ConnectionID) {
+        guard self[connection] != nil else { return }
+        self[connection]!.awaitsAnswers = false
+        self[connection]!.lastHeard = surroundings.now
+        released.append(connection)
     }
 
     mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {

@@ -75,6 +75,8 @@ struct SimulatedLane: ~Copyable {
         guard let quiet = host[connection], quiet.name == connection, !quiet.isClosing else {
             return nil
         }
+        // The broker does not listen, as in the loop.
+        if quiet.awaitsAnswers { return quiet.silenceMilliseconds }
         let silence = surroundings.now.milliseconds(since: quiet.lastHeard)
         if silence < quiet.silenceMilliseconds { return quiet.silenceMilliseconds - silence }
         if quiet.isAccepted {
@@ -96,7 +98,9 @@ struct SimulatedLane: ~Copyable {
         var arena: [UInt8] = []
         var ranges: [(connection: ConnectionID, range: ByteRange)] = []
         for case let connection? in host.slots
-        where !connection.isHeld && !connection.isWaiting && !connection.unread.isEmpty {
+        where !connection.isHeld && !connection.awaitsAnswers && !connection.isWaiting
+            && !connection.unread.isEmpty
+        {
             ranges.append(
                 (connection.name, ByteRange(offset: arena.count, count: connection.unread.count)))
             arena += connection.unread

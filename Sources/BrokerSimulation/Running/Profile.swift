@@ -121,6 +121,7 @@ struct Profile {
 
     private mutating func drawLimits(_ random: inout SimulationRandom) {
         limits.sendWindowMaximum = UInt16(random.pick([1, 2, 8, 64]))
+        limits.publishWindowMaximum = limits.sendWindowMaximum
         limits.inboxWindowMaximum = UInt16(random.pick([1, 2, 8, 64]))
         limits.inboxWindowBytesMaximum = random.pick([300, 4_000, 262_144])
         limits.queueCountMaximum = UInt32(random.pick([3, 40, 10_000, 10_000]))

@@ -14,6 +14,9 @@ public enum ProtocolName: Hashable, Sendable {
     /// Anything else. MQTT lets a server close without a word, and so does MRT.
     case unknown
 
+    /// Bytes in which each of the names can be told: a length, the longest name and its level.
+    public static let byteCountMaximum = 2 + 6 + 1
+
     /// Reads the start of a CONNECT's body.
     public static func read(_ body: UnsafeRawBufferPointer) throws(WireError) -> ProtocolName {
         var reader = PacketReader(body)

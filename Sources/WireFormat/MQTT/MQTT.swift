@@ -67,12 +67,20 @@ public enum MQTT {
         /// send is a protocol error.
         @inlinable
         public init(_ frame: PacketFrame, _ version: Version, from peer: Peer) throws(WireError) {
-            guard let type = PacketType(rawValue: frame.type), type != .auth || version == .v5
-            else { throw .malformed }
             // [MQTT-1.5.5-1]. 3.1.1 has no such rule.
             guard frame.hasMinimalLength || version < .v5 else { throw .malformed }
+            try self.init(firstByte: frame.typeAndFlags, version, from: peer)
+        }
+
+        /// What the first byte of a packet says, before the rest has arrived.
+        @inlinable
+        public init(firstByte: UInt8, _ version: Version, from peer: Peer) throws(WireError) {
+            guard let type = PacketType(rawValue: firstByte >> 4), type != .auth || version == .v5
+            else { throw .malformed }
             // [MQTT-2.1.3-1], [MQTT-2.2.2-1] and [MQTT-2.2.2-2] of 3.1.1.
-            guard type == .publish || type.allows(frame.flags, version) else { throw .malformed }
+            guard type == .publish || type.allows(firstByte & 0x0F, version) else {
+                throw .malformed
+            }
             guard type.isSent(by: peer, version) else { throw .protocolError }
             self = type
         }

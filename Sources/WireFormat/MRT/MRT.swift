@@ -31,8 +31,15 @@ public enum MRT {
         /// send is a protocol error.
         @inlinable
         public init(_ frame: PacketFrame, from peer: Peer) throws(WireError) {
-            guard let type = PacketType(rawValue: frame.type), frame.hasMinimalLength,
-                frame.flags & ~type.flagMask == 0
+            guard frame.hasMinimalLength else { throw .malformed }
+            try self.init(firstByte: frame.typeAndFlags, from: peer)
+        }
+
+        /// What the first byte of a packet says, before the rest has arrived.
+        @inlinable
+        public init(firstByte: UInt8, from peer: Peer) throws(WireError) {
+            guard let type = PacketType(rawValue: firstByte >> 4),
+                firstByte & 0x0F & ~type.flagMask == 0
             else { throw .malformed }
             guard type.isSent(by: peer) else { throw .protocolError }
             self = type

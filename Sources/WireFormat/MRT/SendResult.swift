@@ -101,6 +101,10 @@ extension MRT {
         /// Bytes that one refusal takes at most: a list has at most 256 places.
         public static let byteCountMaximum = 3
 
+        /// Bytes of this refusal in a list.
+        @inlinable
+        public var byteCount: Int { VariableInteger.byteCount(index) + 1 }
+
         /// Appends this refusal to a list that becomes ``SendResult/refusals``. Indices rise.
         @inlinable
         public func write(to writer: inout PacketWriter) {

@@ -32,8 +32,11 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.3.4-7]
-        @Test func `who sends more than the broker's receive maximum is sent away`() throws {
-            let peer = try MQTTPeer(.v5)
+        @Test func `who sends more than the broker's receive maximum is sent away`() async throws {
+            // As an option: by default such a client is not read from.
+            let broker = try await TestBroker(
+                "mqtt.enforcesReceiveMaximum=true", "mqtt.receiveMaximum=20")
+            let peer = try MQTTPeer(.v5, port: broker.plainPort)
             let connack = try peer.connect("too-many")
             guard
                 case .number(_, let maximum)? = connack.properties.first(where: {
@@ -46,6 +49,57 @@ extension EndToEndTests.MQTTConformance {
             }
             try peer.sendPublish("too-many", "x", qos: 2, identifier: UInt16(maximum) + 1)
             #expect(try peer.expectClose() == 0x93)
+        }
+
+        @Test(arguments: [(.v311, 1), (.v311, 2), (.v5, 1), (.v5, 2)] as [(MQTT.Version, UInt8)])
+        func `who sends a thousand at once is held back, and loses nothing`(
+            version: MQTT.Version, qos: UInt8
+        ) async throws {
+            let broker = try await TestBroker("mqtt.receiveMaximum=20")
+            let peer = try MQTTPeer(version, port: broker.plainPort)
+            _ = try peer.connect("eager", .init(keepAlive: 1))
+            let listener = try MQTTPeer(.v5, port: broker.plainPort)
+            _ = try listener.connect("eager-listener")
+            try listener.subscribe(("eager", 2))
+            // More than one read of the broker's, so that releases stand behind publications.
+            let text = String(repeating: "x", count: 500)
+            let count: UInt16 = 1_000
+            for identifier in 1...count {
+                try peer.sendPublish("eager", text, qos: qos, identifier: identifier)
+            }
+            var (answered, completed) = (0, 0)
+            while completed < Int(count) {
+                let packet = try peer.next()
+                let identifier = UInt16(packet.body[0]) << 8 | UInt16(packet.body[1])
+                if packet.firstByte == 0x70 {
+                    completed += 1
+                    continue
+                }
+                // Answers keep the order of the publications.
+                answered += 1
+                #expect(identifier == UInt16(answered))
+                #expect(packet.firstByte == (qos == 1 ? 0x40 : 0x50))
+                if qos == 1 {
+                    completed += 1
+                } else {
+                    try peer.answer(0x62, identifier)
+                }
+            }
+            for _ in 0..<count { #expect(try listener.takeMessage().payload.utf8.count == 500) }
+            try listener.expectSilence()
+            try peer.expectSilence()
+            while try broker.counter("messages/held") == 0 { await Task.yield() }
+        }
+
+        // [MQTT-3.1.2-24]
+        @Test func `a client that takes no packets at all is sent none`() throws {
+            for maximum in [1, 2, 4] as [UInt32] {
+                let peer = try MQTTPeer(.v5)
+                try peer.wire.send(
+                    MQTTPeer.connectBytes(
+                        .v5, "tiny", .init(properties: [.packetMaximum(maximum)])))
+                #expect(try peer.expectClose() == nil)
+            }
         }
 
         // [MQTT-3.1.2-24] [MQTT-3.1.2-25]

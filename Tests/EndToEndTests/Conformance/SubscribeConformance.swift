@@ -85,7 +85,6 @@ extension EndToEndTests.MQTTConformance {
                 ("m/+", ["m/", "m/a"], ["m", "m/a/b"]), ("m/+/+", ["m//", "m/a/b"], ["m/a"]),
                 ("+/match", ["/match", "m/match"], ["match", "$m/match"]),
                 ("m/+/x/#", ["m/a/x", "m/a/x/y/z"], ["m/x", "m/a/b/x"]),
-                ("$m/#", ["$m/a", "$m"], ["m/a"]),
             ] as [(String, [String], [String])])
         func `filters match what the specification says`(
             filter: String, matching: [String], others: [String]
@@ -106,8 +105,13 @@ extension EndToEndTests.MQTTConformance {
         @Test func `wildcards in front do not hear what begins with a dollar`() throws {
             let listener = try MQTTPeer(.v311, "dollar")
             try listener.sendSubscribe([("#", 0), ("+/dollar", 0)], identifier: 1)
-            try listener.sendPublish("$x/dollar", "hidden", qos: 0)
-            try listener.sendPublish("x/dollar", "seen", qos: 0)
+            let sender = try MQTTPeer(.v5, "dollar-sender")
+            // Nobody but the broker has topics there.
+            for qos in [1, 2] as [UInt8] {
+                #expect(try sender.publish("$x/dollar", "hidden", qos: qos) == 0x90)
+            }
+            #expect(try sender.subscribe(("$x/#", 0), ("$", 0), ("x/$", 0)) == [0x8F, 0x8F, 0])
+            try sender.sendPublish("x/dollar", "seen", qos: 0)
             while true {
                 // Other tests' retained messages may come too, before SUBACK or after it.
                 let packet = try listener.next()

@@ -228,6 +228,12 @@ private struct PeerTable: ConnectionHost {
     }
 
     mutating func holdConnection(_ connection: ConnectionID) {}
+
+    mutating func holdForAnswers(_ connection: ConnectionID) {}
+
+    mutating func releaseAfterAnswers(_ connection: ConnectionID) {
+        if has(connection) { peers[connection.slot].isReleased = true }
+    }
 }
 
 /// Believes what is presented; its random numbers are 1, 2, 3 and so on.

@@ -337,4 +337,12 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     mutating func holdConnection(_ connection: ConnectionID) {
         pauseReading(connection, for: .login)
     }
+
+    mutating func holdForAnswers(_ connection: ConnectionID) {
+        pauseReading(connection, for: .answers)
+    }
+
+    mutating func releaseAfterAnswers(_ connection: ConnectionID) {
+        resumeReading(connection, from: .answers)
+    }
 }

@@ -1,0 +1,36 @@
+// Requests whose answers wait for a commit. MRT clients name their requests by numbers, and no two
+// that are open have one number.
+
+import Primitives
+
+/// One client's request.
+struct RequestName: Hashable {
+    let connection: ConnectionID
+    let identifier: UInt64
+}
+
+extension Broker {
+    /// Answers a request with the batch that is gathering.
+    mutating func respondAtCommit(
+        _ connection: ConnectionID, _ identifier: UInt64, _ reason: ReasonCode, body: [UInt8]
+    ) {
+        openRequests.insert(RequestName(connection: connection, identifier: identifier))
+        gathering.confirmations.append(
+            .respond(connection, requestIdentifier: identifier, reason, body: body))
+    }
+
+    /// Whether a request may be looked at. One under the number of another that is open ends its
+    /// connection: of their two answers its client could not tell which is which. MQTT clients are
+    /// not held to it: some name all their subscriptions alike, and the answers keep their order.
+    mutating func admits(
+        _ connection: ConnectionID, request identifier: UInt64, _ moment: Moment,
+        _ effects: inout Effects
+    ) -> Bool {
+        let name = RequestName(connection: connection, identifier: identifier)
+        guard !openRequests.isEmpty, openRequests.contains(name),
+            let session = session(of: connection), !sessions[session].dialect.isMQTT
+        else { return true }
+        peerFaulted(connection, .protocolError, moment, &effects)
+        return false
+    }
+}

@@ -1,0 +1,146 @@
+// The first bytes of packets, however they are cut: what cannot be a packet is not waited for, and
+// nobody is answered in a dialect that nobody has spoken.
+
+import Primitives
+import Testing
+import WireFormat
+
+@testable import BrokerCore
+@testable import Dialects
+
+@Suite struct `The first bytes of a connection` {
+    private static let mrt: [UInt8] = [0, 3, 0x4D, 0x52, 0x54, 1]
+    private static let mqtt5: [UInt8] = [0, 4, 0x4D, 0x51, 0x54, 0x54, 5]
+    private static let mqtt311: [UInt8] = [0, 4, 0x4D, 0x51, 0x54, 0x54, 4]
+
+    /// Feeds bytes in pieces as a loop would, keeping what is not taken.
+    @discardableResult
+    private func feed(_ lane: Lane, _ bytes: [UInt8], pieces: Int) -> [String] {
+        var kept: [UInt8] = []
+        var lines: [String] = []
+        let length = max(1, (bytes.count + pieces - 1) / pieces)
+        for start in stride(from: 0, to: bytes.count, by: length) {
+            kept += bytes[start..<min(start + length, bytes.count)]
+            var consumed = 0
+            lines += lane.receive(kept, consumed: &consumed)
+            kept.removeFirst(consumed)
+        }
+        return lines
+    }
+
+    @Test func `in a length of five bytes are not answered`() {
+        for first in [0x10, 0x00, 0x30, 0xFF] as [UInt8] {
+            let lane = Lane()
+            lane.receive([first, 0xFF, 0xFF, 0xFF, 0xFF, 0x01])
+            #expect(lane.written() == [])
+            #expect(lane.host.isClosed)
+            #expect(lane.notes.refusals.count == 1)
+        }
+    }
+
+    @Test func `that are no CONNECT are refused with the first of them`() {
+        for first in 0...255 as ClosedRange<UInt8> where first >> 4 != 1 {
+            let lane = Lane()
+            lane.receive([first])
+            #expect(lane.host.isClosed, "\(first)")
+            #expect(lane.written() == [])
+        }
+    }
+
+    /// A token login of so many bytes in all.
+    private func connect(byteCount: Int) -> [UInt8] {
+        var connect = MRT.Connect()
+        connect.inboxWindow = 1
+        // The lengths of packet and token take two bytes each.
+        connect.credential = .token(ByteRange(offset: 0, count: 16_000))
+        let count = 16_000 + byteCount - connect.encodedByteCount
+        connect.credential = .token(ByteRange(offset: 0, count: count))
+        return encode(connect, String(repeating: "t", count: count))
+    }
+
+    @Test(arguments: [1, 2, 3, 20_000])
+    func `of a CONNECT of 16,384 bytes are taken, of one more refused`(pieces: Int) {
+        let lane = Lane()
+        let whole = connect(byteCount: 16_384)
+        #expect(whole.count == 16_384)
+        #expect(feed(lane, whole, pieces: pieces).count == 1)
+        let refused = Lane()
+        let large = connect(byteCount: 16_385)
+        #expect(large.count == 16_385)
+        #expect(feed(refused, large, pieces: pieces) == [])
+        #expect(refused.written() == [0x20, 2, 0x95, 0])
+        #expect(refused.host.isClosed)
+        #expect(refused.notes.refusals == [.packetTooLarge])
+    }
+
+    @Test(arguments: [1, 2, 30])
+    func `of a CONNECT that is too large are answered in the dialect they name`(pieces: Int) {
+        let header: [UInt8] = [0x10, 0x80, 0x80, 0x02]
+        let rest = [UInt8](repeating: 0, count: 20)
+        let expected: [([UInt8], [UInt8])] = [
+            (Self.mrt, [0x20, 2, 0x95, 0]),
+            (Self.mqtt5, [0x20, 3, 0, 0x95, 0]),
+            // 3.1.1 has no return code for it, and nobody knows the others.
+            (Self.mqtt311, []),
+            ([0, 6] + Array("MQIsdp".utf8) + [3], []),
+            ([0, 3, 0x58, 0x59, 0x5A, 1], []),
+            ([0xFF, 0xFF, 0x58, 0x59, 0x5A, 1], []),
+        ]
+        for (name, answer) in expected {
+            let lane = Lane()
+            feed(lane, header + name + rest, pieces: pieces)
+            #expect(lane.written() == answer, "\(name)")
+            #expect(lane.host.isClosed)
+            #expect(lane.notes.refusals == [.packetTooLarge])
+        }
+    }
+
+    @Test func `of a CONNECT on a channel have the same limit`() {
+        let inner = connect(byteCount: 16_385)
+        let lane = Lane()
+        lane.establish()
+        lane.receive(
+            encode(
+                MRT.Channel(channel: 7, inner: ByteRange(offset: 0, count: inner.count)), inner))
+        #expect(lane.written() == [0xA0, 5, 7, 0x20, 2, 0x95, 0])
+        #expect(lane.notes.refusals == [.packetTooLarge])
+        #expect(lane.phase == .established)
+    }
+}
+
+@Suite struct `The first byte of a packet` {
+    /// Whether a first byte of a client's packet means something in MRT.
+    private func isKnown(_ first: UInt8) -> ReasonCode? {
+        do throws(WireError) {
+            _ = try MRT.PacketType(firstByte: first, from: .client)
+            return nil
+        } catch {
+            return error.reason
+        }
+    }
+
+    @Test func `is enough to refuse it`() {
+        for first in 0...255 as ClosedRange<UInt8> {
+            let lane = Lane()
+            lane.establish()
+            var consumed = 0
+            let lines = lane.receive([first], consumed: &consumed)
+            let expected = isKnown(first).map { ["fault \($0)"] } ?? []
+            #expect(lines == expected, "\(first)")
+        }
+        for (first, reason) in [
+            (0x00, ReasonCode.malformedPacket), (0x90, .malformedPacket), (0xB0, .malformedPacket),
+            (0x71, .malformedPacket), (0x20, .protocolError), (0x40, .protocolError),
+        ] as [(UInt8, ReasonCode)] {
+            #expect(isKnown(first) == reason, "\(first)")
+        }
+    }
+
+    @Test func `comes before its length, however large that is`() {
+        let lane = Lane()
+        lane.establish()
+        #expect(
+            lane.receive([0x00, 0xFF, 0xFF, 0xFF, 0x7F])
+                == ["fault malformedPacket"])
+    }
+}

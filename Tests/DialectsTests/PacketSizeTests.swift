@@ -1,0 +1,206 @@
+// No packet is larger than its receiver takes: every kind of packet, to receivers that take little.
+
+import Primitives
+import Testing
+import WireFormat
+
+@testable import BrokerCore
+@testable import Dialects
+
+@Suite struct `A packet to an MRT client` {
+    /// Every effect that becomes a packet, as large as it can be.
+    private func effects(_ lane: Lane) -> [Effect] {
+        let connection = lane.connection
+        let long = lane.text(String(repeating: "x", count: 2_000))
+        let identifier = lane.text(String(repeating: "m", count: 64))
+        for index in 0..<256 as Range<UInt32> {
+            lane.effects.refusals.append(Refusal(index: index, reason: .topicNameInvalid))
+        }
+        let result = BrokerCore.SendResult(
+            connection: connection, number: 1 << 62, reason: .sent, messageIdentifier: identifier,
+            refusedCount: 256, firstRefusal: 0, namedRefusalCount: 256)
+        return [
+            .reportResult(result),
+            .respond(connection, requestIdentifier: 1 << 62, .success, body: long),
+            .respond(connection, requestIdentifier: 1 << 62, .quotaExceeded, body: long),
+            .reportGroups(connection, requestIdentifier: 1, hasMore: true, entries: long),
+            .reportPresence(
+                connection, requestIdentifier: 1, isOnline: true, sinceUnixMilliseconds: 1,
+                devices: long, count: 1),
+            .answerCredential(connection, .success),
+            .close(connection, .sessionTakenOver),
+        ]
+    }
+
+    @Test(arguments: [128, 129, 200, 600, 1_000] as [UInt32])
+    func `is no larger than its client takes`(maximum: UInt32) throws {
+        for index in 0..<7 {
+            let lane = Lane()
+            lane.establish(packetMaximum: maximum)
+            let effect = effects(lane)[index]
+            #expect(lane.carryOut { $0.append(effect) } == [])
+            let bytes = lane.written()
+            #expect(!bytes.isEmpty && bytes.count <= Int(maximum), "\(effect)")
+        }
+    }
+
+    @Test func `names as many refused receivers as there is room for, and counts all`() throws {
+        let lane = Lane()
+        lane.establish(packetMaximum: 128)
+        let effect = effects(lane)[0]
+        lane.carryOut { $0.append(effect) }
+        let bytes = lane.written()
+        // Two bytes of header, nine of number, 65 of message id, two of the count: 50 are left for
+        // pairs of two bytes.
+        #expect(bytes.count == 128)
+        try bytes.withUnsafeBytes { bytes in
+            guard case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: 128)
+            else { return #expect(Bool(false), "no packet") }
+            let body = frame.body.bytes(in: bytes)
+            let result = try MRT.SendResult(flags: frame.flags, body: body)
+            #expect(result.refusedCount == 256)
+            var list = MRT.RefusalList(result.refusals, in: body)
+            var indices: [UInt32] = []
+            while let refusal = list.next() { indices.append(refusal.index) }
+            #expect(indices == Array(0..<25))
+        }
+    }
+
+    @Test func `says that it is too large where a result does not fit`() {
+        let lane = Lane()
+        lane.establish(packetMaximum: 128)
+        let effect = effects(lane)[3]
+        lane.carryOut { $0.append(effect) }
+        #expect(lane.written() == [0x80, 2, 1, 0x95])
+    }
+
+    @Test(arguments: [128, 200, 300] as [UInt32])
+    func `on a channel fits into what its gateway takes`(maximum: UInt32) throws {
+        var connect = MRT.Connect()
+        connect.inboxWindow = 1
+        connect.credential = .token(ByteRange(offset: 0, count: 6))
+        let inner = encode(connect, "s3cr3t")
+        for index in 0..<7 {
+            let lane = Lane()
+            lane.establish(packetMaximum: maximum)
+            lane.receive(
+                encode(
+                    MRT.Channel(channel: .max, inner: ByteRange(offset: 0, count: inner.count)),
+                    inner))
+            let found = lane.desk.conversations.channels.channel(.max, of: lane.connection)
+            let channel = try #require(found)
+            lane.carryOut { $0.append(.accept(channel, acceptance(user: .empty))) }
+            #expect(lane.written().count <= Int(maximum))
+            let effect = moved(effects(lane)[index], to: channel)
+            lane.carryOut { $0.append(effect) }
+            #expect(lane.written().count <= Int(maximum), "\(effect)")
+        }
+    }
+
+    private func moved(_ effect: Effect, to channel: ConnectionID) -> Effect {
+        switch effect {
+        case .reportResult(var result):
+            result.connection = channel
+            return .reportResult(result)
+        case .respond(_, let number, let reason, let body):
+            return .respond(channel, requestIdentifier: number, reason, body: body)
+        case .close(_, let reason): return .close(channel, reason)
+        default: return .answerCredential(channel, .success)
+        }
+    }
+
+    @Test func `that accepts a channel and fits not even so refuses it`() throws {
+        let lane = Lane()
+        lane.establish(packetMaximum: 128)
+        let inner: [UInt8] = [
+            0x10, 0x0E, 0, 3, 0x4D, 0x52, 0x54, 1, 0x40, 0, 1, 0, 0, 3, 1, 0x61,
+        ]
+        lane.receive([0xA0, UInt8(1 + inner.count), 7] + inner)
+        let found = lane.desk.conversations.channels.channel(7, of: lane.connection)
+        let channel = try #require(found)
+        let acceptance = Acceptance(
+            isSessionPresent: true, hasWill: true, epoch: 1, cookie: 1,
+            unixMilliseconds: 1 << 62, keepAliveSeconds: 65_535, sessionExpirySeconds: .max,
+            sendWindow: .max, inboxWindow: .max, messageMaximum: .max, payloadMaximum: .max,
+            user: lane.text(String(repeating: "u", count: 64)))
+        #expect(
+            lane.carryOut { $0.append(.accept(channel, acceptance)) }
+                == ["fault packetTooLarge"])
+        let bytes = lane.written()
+        #expect(bytes.starts(with: [0xA0, UInt8(bytes.count - 2), 7, 0x20]))
+        #expect(bytes[5] == 0x95 && bytes.count <= 128)
+        #expect(lane.desk.conversations[channel] == nil)
+    }
+}
+
+@Suite struct `A packet to an MQTT client` {
+    /// A 5.0 CONNECT that takes packets of so many bytes.
+    private func connect(_ maximum: UInt32) -> [UInt8] {
+        let properties: [UInt8] =
+            [0x27] + (0..<4).reversed().map { UInt8(truncatingIfNeeded: maximum >> ($0 * 8)) }
+        let body: [UInt8] =
+            [0, 4] + Array("MQTT".utf8) + [5, 0xC2, 0, 60, UInt8(properties.count)] + properties
+            + [0, 1, 0x63, 0, 1, 0x75, 0, 1, 0x70]
+        return [0x10, UInt8(body.count)] + body
+    }
+
+    private func refused(_ lane: Lane) -> Bool {
+        lane.phase == .closing && lane.host.isClosed
+    }
+
+    @Test(arguments: 1...200 as ClosedRange<UInt32>)
+    func `is no larger than its client takes`(maximum: UInt32) {
+        for index in 0..<9 {
+            let lane = Lane()
+            lane.receive(connect(maximum))
+            let events = lane.carryOut {
+                $0.append(.accept(lane.connection, acceptance(user: .empty)))
+            }
+            let connack = lane.written()
+            #expect(connack.count <= Int(maximum))
+            if refused(lane) {
+                // Without topic aliases its CONNACK is 21 bytes.
+                #expect(maximum < 21)
+                #expect(events.count == 1)
+                #expect(connack == (maximum >= 5 ? [0x20, 3, 0, 0x95, 0] : []))
+                // What the core has sent meanwhile is not written.
+                lane.carryOut { $0.append(.close(lane.connection, .packetTooLarge)) }
+                #expect(lane.written() == [])
+                continue
+            }
+            #expect(connack[3] == 0)
+            let long = lane.text(String(repeating: "x", count: 100))
+            var answer = PacketAnswer(lane.connection, 7, .received, .quotaExceeded)
+            answer.messageIdentifier = long
+            let effects: [Effect] = [
+                .answerPacket(answer),
+                .answerPacket(
+                    PacketAnswer(lane.connection, 7, .release, .packetIdentifierNotFound)),
+                .answerPacket(PacketAnswer(lane.connection, 7, .complete)),
+                .respond(lane.connection, requestIdentifier: 1, .success, body: long),
+                .respond(
+                    lane.connection, requestIdentifier: 1 | MQTTReader.unsubscribeMark, .success,
+                    body: long),
+                .answerCredential(lane.connection, .success),
+                .close(lane.connection, .sessionTakenOver),
+                .refuse(lane.connection, .serverBusy, retryAfterSeconds: 1),
+                .answerPacket(PacketAnswer(lane.connection, 7, .accepted)),
+            ]
+            let faults = lane.carryOut { $0.append(effects[index]) }
+            let bytes = lane.written()
+            #expect(bytes.count <= Int(maximum))
+            // Either it is told, or its connection ends with a reason.
+            #expect(bytes.isEmpty == !faults.isEmpty, "\(effects[index]) to \(maximum)")
+        }
+    }
+
+    @Test func `that refuses it is not sent to a client that takes less`() {
+        let lane = Lane()
+        lane.receive(connect(2))
+        lane.carryOut {
+            $0.append(.refuse(lane.connection, .badUserNameOrPassword, retryAfterSeconds: 0))
+        }
+        #expect(lane.written() == [])
+        #expect(refused(lane))
+    }
+}
