@@ -83,7 +83,8 @@ extension Broker {
     ) {
         let byteCount = UInt32(messages[message].blockByteCount)
         guard sessions[session].isPersistent else {
-            enqueueInMemory(message, session: session, state, byteCount, &tally)
+            enqueueInMemory(
+                message, session: session, state, byteCount, &tally, moment, &effects)
             pump(session, moment, &effects)
             return
         }
@@ -94,7 +95,13 @@ extension Broker {
                 sessions[session].inbox.droppedCount += 1
                 tally.taken += 1
                 return
-            case .refused: return tally.refuse(.quotaExceeded)
+            case .refused:
+                sessions[session].inbox.droppedCount += 1
+                let limit = limitReached(by: sessions[session].inbox)
+                noteRefused(
+                    user: sessions[session].user, device: sessions[session].device, limit, moment,
+                    &effects)
+                return tally.refuse(.quotaExceeded, limit)
             }
         }
         tally.taken += 1
@@ -122,7 +129,7 @@ extension Broker {
     /// A session that is not persistent keeps its messages in memory only, while it is connected.
     private mutating func enqueueInMemory(
         _ message: UInt32, session: UInt32, _ state: EntryState, _ byteCount: UInt32,
-        _ tally: inout RoutingTally
+        _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
     ) {
         let attachment = sessions[session].attachment
         if attachments[attachment].window.count >= limits.memoryQueueCountMaximum
@@ -130,7 +137,13 @@ extension Broker {
         {
             counters.memoryQueueDropped += 1
             sessions[session].inbox.droppedCount += 1
-            return tally.refuse(.quotaExceeded)
+            let isLong =
+                attachments[attachment].window.count >= limits.memoryQueueCountMaximum
+            let limit: LimitName = isLong ? .memoryQueue : .queueBytes
+            noteRefused(
+                user: sessions[session].user, device: sessions[session].device, limit, moment,
+                &effects)
+            return tally.refuse(.quotaExceeded, limit)
         }
         tally.taken += 1
         let number = sessions[session].inbox.add(byteCount: byteCount)
@@ -143,7 +156,10 @@ extension Broker {
     }
 
     /// What waits for a user whom no session receives.
-    mutating func enqueue(_ message: UInt32, mailboxOf user: UInt32, _ tally: inout RoutingTally) {
+    mutating func enqueue(
+        _ message: UInt32, mailboxOf user: UInt32, _ tally: inout RoutingTally, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
         let mailbox = mailbox(of: user)
         let byteCount = UInt32(messages[message].blockByteCount)
         if !hasRoom(mailboxes[mailbox], for: byteCount) {
@@ -153,7 +169,11 @@ extension Broker {
                 mailboxes[mailbox].droppedCount += 1
                 tally.taken += 1
                 return
-            case .refused: return tally.refuse(.quotaExceeded)
+            case .refused:
+                mailboxes[mailbox].droppedCount += 1
+                let limit = limitReached(by: mailboxes[mailbox])
+                noteRefused(user: user, device: nil, limit, moment, &effects)
+                return tally.refuse(.quotaExceeded, limit)
             }
         }
         tally.taken += 1
@@ -199,6 +219,10 @@ extension Broker {
         /// The message is not queued, as the operator wants it; the sender is not told.
         case dropped
         case refused
+    }
+
+    private func limitReached(by inbox: Inbox) -> LimitName {
+        inbox.count >= limits.queueCountMaximum ? .queueMessages : .queueBytes
     }
 
     @inline(__always)

@@ -47,13 +47,20 @@ enum SendCommand {
         do {
             try await client.connect()
             if let text = options.positionals.first {
-                try report(await client.send(template.message(text)))
+                let receipt = try await client.send(template.message(text))
+                try report(receipt.refusals, count: receipt.refusedCount)
             } else {
                 try await sendLines(template, client)
             }
         } catch {
             await client.close()
-            throw timer.isOver ? CommandFailure(timer.message, .timeout) : error
+            if timer.isOver { throw CommandFailure(timer.message, .timeout) }
+            if case MartletError.refused(.topicNameInvalid, _) = error {
+                throw CommandFailure(
+                    "\(error)\(template.adviceOnName)",
+                    .refused(reason: ReasonCode.topicNameInvalid.rawValue))
+            }
+            throw error
         }
         timer.cancel()
         await client.close()
@@ -67,19 +74,26 @@ enum SendCommand {
         }
         await progress.finish()
         if let failure = progress.failure { throw failure }
-        for refusal in progress.refusals.prefix(1) { throw CommandFailure(refusal) }
+        try report(progress.refusals, count: progress.refusedCount)
     }
 
-    /// Tells who was refused.
-    private static func report(_ receipt: Receipt) throws {
-        for refusal in receipt.refusals.dropFirst() {
-            StandardStream.error.print("martlet: \(CommandFailure(refusal).message)")
-        }
-        if let first = receipt.refusals.first { throw CommandFailure(first) }
-        if receipt.refusedCount > 0 {
+    /// Tells who was refused of what others got.
+    private static func report(_ refusals: [Receipt.Refusal], count: UInt64) throws {
+        guard count > 0 || !refusals.isEmpty else { return }
+        for refusal in refusals {
             StandardStream.error.print(
-                "martlet: sent, but refused for \(receipt.refusedCount) receivers")
+                "martlet: not sent to \(printable(refusal.user)): "
+                    + "\(refusal.reason.explanation)\(advice(refusal.reason))")
         }
+        throw CommandFailure(
+            "sent, but \(counted(max(count, UInt64(refusals.count)), "receiver")) refused it",
+            .someRefused)
+    }
+
+    /// What a person can do about one refused receiver of a list.
+    private static func advice(_ reason: ReasonCode) -> String {
+        reason == .topicNameInvalid
+            ? "; make a user known with martlet user add" : CommandFailure.advice(reason)
     }
 
     /// What all messages of one command have in common.
@@ -124,6 +138,16 @@ enum SendCommand {
             expirySeconds = try options.expirySeconds(.expiry)
         }
 
+        /// What a person can do about a name that the broker does not know.
+        var adviceOnName: String {
+            switch destination {
+            case .user, .users: "; make a user known with martlet user add"
+            case .group: "; there is no such group: see martlet group list"
+            case .topic: "; a topic has neither + nor #, and does not begin with $"
+            case .everybody: ""
+            }
+        }
+
         func message(_ text: String) -> OutgoingMessage {
             let content: MessageContent =
                 isBytes ? .bytes(Array(text.utf8)) : .text(text, type: type)
@@ -141,8 +165,12 @@ private final class LineProgress: Sendable {
         var underWay = 0
         var failure: MartletError?
         var refusals: [Receipt.Refusal] = []
+        var refusedCount: UInt64 = 0
         var waiter: (limit: Int, CheckedContinuation<Void, Never>)?
     }
+
+    /// Refusals that are named when many lines were sent: enough for a person to see whose they are.
+    private static let namedMaximum = 100
 
     private let maximum: Int
     private let state = Locked(State())
@@ -152,7 +180,9 @@ private final class LineProgress: Sendable {
     }
 
     var failure: MartletError? { state.withLock { $0.failure } }
+    /// The first of those that are named, and how many there were.
     var refusals: [Receipt.Refusal] { state.withLock { $0.refusals } }
+    var refusedCount: UInt64 { state.withLock { $0.refusedCount } }
 
     /// Waits until one more line may be sent, and counts it; false when none shall be, because one
     /// has failed.
@@ -172,7 +202,10 @@ private final class LineProgress: Sendable {
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
             state.underWay -= 1
             switch result {
-            case .success(let receipt): state.refusals += receipt.refusals
+            case .success(let receipt):
+                let room = Self.namedMaximum - state.refusals.count
+                state.refusals += receipt.refusals.prefix(max(0, room))
+                state.refusedCount += max(receipt.refusedCount, UInt64(receipt.refusals.count))
             case .failure(let error): state.failure = state.failure ?? error
             }
             guard let (limit, waiter) = state.waiter, state.underWay < limit else { return nil }
@@ -191,14 +224,5 @@ private final class LineProgress: Sendable {
             }
             if isReady { continuation.resume() }
         }
-    }
-}
-
-extension CommandFailure {
-    fileprivate init(_ refusal: Receipt.Refusal) {
-        self.init(
-            "not sent to \(printable(refusal.user)): \(refusal.reason.explanation)"
-                + Self.advice(refusal.reason),
-            .refused(reason: refusal.reason.rawValue))
     }
 }
