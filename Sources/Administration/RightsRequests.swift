@@ -79,8 +79,27 @@ public struct ExplainRights: AdministrationRequest {
     }
 
     public struct Reply: Codable, Hashable, Sendable {
-        /// The right that allows it; nil where none does.
+        /// What the answer rests on.
+        public enum Grounds: String, Codable, Hashable, Sendable {
+            /// The right in ``right``.
+            case right
+            /// It is the user's own address.
+            case own
+            /// Everybody of the app hears broadcasts.
+            case everybody
+            /// The user is a member of the group.
+            case member
+            /// The user becomes a member by subscribing.
+            case joins
+            /// It is refused, with ``reason``.
+            case refused
+        }
+
+        public var grounds: Grounds
+        /// The right that allows it; nil where none has to, or none does.
         public var right: String?
+        /// The reason code of a refusal.
+        public var reason: UInt8?
         /// Where the rights are written, for people: `app demo`, `token k3v9qx2mfh7a`.
         public var origin: String
         /// Whether the device is connected; otherwise the answer is for its next login.
@@ -88,8 +107,13 @@ public struct ExplainRights: AdministrationRequest {
         /// All of its rights.
         public var rights: [String]
 
-        public init(right: String?, origin: String, isConnected: Bool, rights: [String]) {
+        public init(
+            grounds: Grounds, right: String?, reason: UInt8?, origin: String, isConnected: Bool,
+            rights: [String]
+        ) {
+            self.grounds = grounds
             self.right = right
+            self.reason = reason
             self.origin = origin
             self.isConnected = isConnected
             self.rights = rights

@@ -119,9 +119,13 @@ public struct KickSessions: AdministrationRequest {
     public static let name = "session.kick"
     /// Must name more than the app.
     public var selection: SessionSelection
+    /// Whether their wills are sent, as for any connection that is lost; nil for yes. Otherwise they
+    /// are forgotten.
+    public var sendsWills: Bool?
 
-    public init(_ selection: SessionSelection) {
+    public init(_ selection: SessionSelection, sendsWills: Bool? = nil) {
         self.selection = selection
+        self.sendsWills = sendsWills
     }
 
     public typealias Reply = SessionCount
@@ -132,9 +136,12 @@ public struct DeleteSessions: AdministrationRequest {
     public static let name = "session.delete"
     /// Must name more than the app.
     public var selection: SessionSelection
+    /// As for ``KickSessions/sendsWills``.
+    public var sendsWills: Bool?
 
-    public init(_ selection: SessionSelection) {
+    public init(_ selection: SessionSelection, sendsWills: Bool? = nil) {
         self.selection = selection
+        self.sendsWills = sendsWills
     }
 
     public typealias Reply = SessionCount

@@ -1,5 +1,5 @@
-// What clients are let in with and what it allows them: credentials become an access that lives as
-// long as its connection, and every check of a right ends here.
+// What clients are let in with: credentials become an access that lives as long as its connection.
+// What it allows is judged in `Broker+Judgement.swift`.
 
 import Primitives
 
@@ -34,6 +34,58 @@ public struct VerifiedIdentity: Hashable, Sendable {
         self.rights = rights
         self.expiresUnixSeconds = expiresUnixSeconds
         self.voucher = voucher
+    }
+}
+
+/// What vouches for identities that the edge verifies, as the configuration has it now. The core
+/// asks it at every login, so that nobody is let in by what was believed a moment ago.
+public struct VoucherTrust: Sendable {
+    /// A key of an account server.
+    public struct WebTokenKey: Hashable, Sendable {
+        public var app: [UInt8]
+        public var voucher: [UInt8]
+
+        public init(app: [UInt8], voucher: [UInt8]) {
+            self.app = app
+            self.voucher = voucher
+        }
+    }
+
+    private var believesAll = false
+    private var webTokenKeys: Set<WebTokenKey> = []
+    private var preSharedIdentities: Set<[UInt8]> = []
+    private var revokedCertificates: Set<[UInt8]> = []
+
+    /// For whoever withdraws nothing: whatever was verified is believed.
+    public static var everything: VoucherTrust {
+        var trust = VoucherTrust()
+        trust.believesAll = true
+        return trust
+    }
+
+    private init() {}
+
+    /// - Parameters:
+    ///   - preSharedIdentities: those that have a key.
+    ///   - revokedCertificates: the vouchers of those that nobody believes.
+    public init(
+        webTokenKeys: Set<WebTokenKey>, preSharedIdentities: Set<[UInt8]>,
+        revokedCertificates: Set<[UInt8]>
+    ) {
+        self.webTokenKeys = webTokenKeys
+        self.preSharedIdentities = preSharedIdentities
+        self.revokedCertificates = revokedCertificates
+    }
+
+    public func believes(_ identity: VerifiedIdentity) -> Bool {
+        if believesAll { return true }
+        switch identity.proof {
+        case .webToken:
+            return webTokenKeys.contains(
+                WebTokenKey(app: identity.app, voucher: identity.voucher))
+        case .preSharedKey: return preSharedIdentities.contains(identity.voucher)
+        case .certificate: return !revokedCertificates.contains(identity.voucher)
+        }
     }
 }
 
@@ -112,9 +164,10 @@ extension Broker {
     private func authenticate(
         _ identity: VerifiedIdentity, device: [UInt8], _ now: UInt64
     ) throws(ConnectRefusal) -> Identity {
-        guard let app = app(named: identity.app), identity.expiresUnixSeconds > now else {
-            throw ConnectRefusal(reason: .badUserNameOrPassword)
-        }
+        // Whatever was verified, and whenever that was, is believed now or not at all.
+        guard let app = app(named: identity.app), identity.expiresUnixSeconds > now,
+            trust.believes(identity)
+        else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
         if let bound = identity.device, bound != device {
             throw ConnectRefusal(reason: .clientIdentifierNotValid)
         }
@@ -170,11 +223,13 @@ extension Broker {
         accesses[index].session = session
         attachments[attachment].access = index
         countSensor(of: access.source, 1)
+        renewAuthority(of: session)
         guard access.expiresUnixSeconds != .max else { return }
         // Counted from here by the monotonic clock: a clock that is set moves nobody's end.
-        let seconds = access.expiresUnixSeconds - moment.unixMilliseconds / 1000
+        let end = access.expiresUnixSeconds.multipliedReportingOverflow(by: 1000)
+        let rest = end.overflow ? .max : end.partialValue - moment.unixMilliseconds
         accesses[index].timer = deadlines.insert(
-            deadline: moment.instant.advanced(bySeconds: seconds),
+            deadline: moment.instant.advanced(byMilliseconds: rest),
             payload: DeadlinePayload.access(index).raw)
     }
 
@@ -220,16 +275,20 @@ extension Broker {
         effects[connection.lane].effects.append(.answerCredential(connection, reason))
     }
 
-    /// Ends the connections whose credential is not believed any more: `isBelieved` is asked for
-    /// everything that the edge has verified. Their number.
-    public mutating func endDisbelieved(
-        at moment: Moment, effects: inout Effects, _ isBelieved: (VerifiedIdentity) -> Bool
+    /// From now on what these vouch for is believed and nothing else. Connections that were let in
+    /// by others end, and their wills are not sent; logins on their way are judged when they are
+    /// heard. The number of connections.
+    public mutating func replaceTrust(
+        _ new: VoucherTrust, at moment: Moment, effects: inout Effects
     ) -> Int {
+        trust = new
         var count = 0
         for access in 0..<accesses.endIndex where accesses.contains(access) {
-            guard case .verified(let identity) = accesses[access].source, !isBelieved(identity)
+            guard case .verified(let identity) = accesses[access].source,
+                !trust.believes(identity)
             else { continue }
-            close(accesses[access].session, .notAuthorized, moment, &effects)
+            close(
+                accesses[access].session, .notAuthorized, willFate: .removed, moment, &effects)
             count += 1
         }
         return count
@@ -254,78 +313,13 @@ extension Broker {
             user: users[sessions[session].user].name, device: sessions[session].device)
     }
 
-    /// Whether a connected session may do something; a refusal is counted.
-    @inline(__always)
-    mutating func allows(_ action: RightsAction, _ session: UInt32) -> Bool {
-        if accesses[access(of: session)].rights.allowsAll(action.kind) { return true }
-        return allowsByList(action, session)
-    }
-
-    @inline(never)
-    private mutating func allowsByList(_ action: RightsAction, _ session: UInt32) -> Bool {
-        if accesses[access(of: session)].rights.allows(action, bearer(session)) { return true }
-        counters.rightsRefusals += 1
-        return false
-    }
-
-    /// Whether a connected session may subscribe to a filter that begins with `$`, which no right
-    /// covers that begins with a wildcard; a refusal is counted.
-    mutating func allowsByName(
-        subscribe filter: UnsafeRawBufferPointer, _ session: UInt32
-    ) -> Bool {
-        let rights = accesses[access(of: session)].rights
-        if rights.allowsByName(.subscribe(filter: filter), bearer(session)) { return true }
-        counters.rightsRefusals += 1
-        return false
-    }
-
-    /// Why a send's target as a whole is not allowed. Each receiver of a list is asked for by
-    /// itself, and members of a group by their membership.
-    @inline(__always)
-    mutating func forbids(
-        _ target: SendTarget, from session: UInt32, _ bytes: UnsafeRawBufferPointer
-    ) -> Bool {
-        switch target {
-        case .user(let name): !allows(.send(user: name.bytes(in: bytes)), session)
-        case .topic(let name): !allows(.publish(topic: name.bytes(in: bytes)), session)
-        case .everybody: !allows(.broadcast, session)
-        case .users, .group: false
-        }
-    }
-
-    /// Whether a list names somebody whom the sender may not send to: where there will be nobody to
-    /// tell which receivers were refused, as for a will, that refuses the whole.
-    mutating func listRefusal(
-        of request: SendRequest, from session: UInt32, _ bytes: UnsafeRawBufferPointer
-    ) -> ReasonCode? {
-        guard case .users(let ids, let count) = request.target else { return nil }
-        var list = ListReader(ids.bytes(in: bytes))
-        for _ in 0..<count where !allows(.send(user: list.next()), session) {
-            return .notAuthorized
-        }
-        return nil
-    }
-
     /// Tells the log which receivers of a list the sender was not allowed; the sender itself is
     /// told with the result.
     func noteForbidden(
-        _ tally: RoutingTally, of request: SendRequest, from session: UInt32,
-        _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+        _ target: JudgedTarget, from session: UInt32, _ effects: inout Effects
     ) {
-        guard case .users(let ids, let count) = request.target,
-            tally.refusals.contains(where: { $0.reason == .notAuthorized })
-        else { return }
-        var list = ListReader(ids.bytes(in: bytes))
-        var names: [UInt8] = []
-        for index in 0..<UInt32(count) {
-            let name = list.next()
-            guard tally.refusals.contains(Refusal(index: index, reason: .notAuthorized)) else {
-                continue
-            }
-            if !names.isEmpty { names.append(UInt8(ascii: ",")) }
-            names.append(contentsOf: name)
-        }
-        names.withUnsafeBytes {
+        guard target.hasRefusals else { return }
+        target.refusedNames.withUnsafeBytes {
             note(.sendRefused, session, .notAuthorized, subject: $0, &effects)
         }
     }
@@ -347,7 +341,9 @@ extension Broker {
             let filter = audiences[subscriptions[index].audience].filter
             if filter.isEmpty { continue }
             filter.withUnsafeBytes { bytes in
-                guard !maySubscribe(session, to: bytes) else { return }
+                let verdict = self.verdict(.subscribe(filter: bytes), asker(session))
+                guard case .refused = verdict else { return }
+                counters.rightsRefusals += 1
                 note(.subscribeRefused, session, .notAuthorized, subject: bytes, &effects)
                 forgetSubscription(index)
             }

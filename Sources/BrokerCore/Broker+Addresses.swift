@@ -22,6 +22,39 @@ enum AddressKind {
     }
 }
 
+/// A topic or filter that is an address, taken apart. Whether users and groups can have that name is
+/// another question.
+public enum AddressedTopic {
+    /// `$u/` and a user.
+    case user(UnsafeRawBufferPointer)
+    /// `$u`: users who are named elsewhere.
+    case list
+    /// `$g/` and a group.
+    case group(UnsafeRawBufferPointer)
+    /// `$b`.
+    case everybody
+
+    /// Nil for whatever is no address.
+    public init?(_ topic: UnsafeRawBufferPointer) {
+        guard topic.count >= 2, topic[0] == UInt8(ascii: "$") else { return nil }
+        if topic.count == 2 {
+            switch topic[1] {
+            case UInt8(ascii: "b"): self = .everybody
+            case UInt8(ascii: "u"): self = .list
+            default: return nil
+            }
+            return
+        }
+        guard topic[2] == UInt8(ascii: "/") else { return nil }
+        let name = UnsafeRawBufferPointer(rebasing: topic[3...])
+        switch topic[1] {
+        case UInt8(ascii: "u"): self = .user(name)
+        case UInt8(ascii: "g"): self = .group(name)
+        default: return nil
+        }
+    }
+}
+
 /// Topics and filters that begin with `$` and have a meaning of their own: nobody publishes on
 /// them.
 enum ReservedTopic {
@@ -68,48 +101,16 @@ extension Broker {
         }
     }
 
-    /// The name in a filter that is an address of this kind.
-    private func name(
-        of kind: AddressKind, in filter: UnsafeRawBufferPointer
-    ) -> UnsafeRawBufferPointer? {
-        let prefix = kind.prefix
-        guard filter.count >= prefix.utf8CodeUnitCount else { return nil }
-        for index in 0..<prefix.utf8CodeUnitCount where filter[index] != prefix.utf8Start[index] {
-            return nil
-        }
-        return UnsafeRawBufferPointer(rebasing: filter[prefix.utf8CodeUnitCount...])
-    }
-
-    /// Whether a session may subscribe to a filter that begins with `$`: its own user's mail, the
-    /// groups that the user is in, and everybody's.
-    func mayHear(_ session: UInt32, address filter: UnsafeRawBufferPointer) -> Bool {
-        guard sessions[session].dialect.isMQTT else { return false }
-        let user = sessions[session].user
-        if let name = name(of: .user, in: filter) { return name.elementsEqual(users[user].name) }
-        if let name = name(of: .group, in: filter) {
-            guard let group = apps[users[user].app].groups.value(for: name) else { return false }
-            return membership(of: user, in: group) != nil
-        }
-        return name(of: .everybody, in: filter)?.isEmpty == true
-    }
-
     func isGroupAddress(_ filter: UnsafeRawBufferPointer) -> Bool {
-        name(of: .group, in: filter) != nil
+        if case .group? = AddressedTopic(filter) { return true }
+        return false
     }
 
     /// The group that a filter is the address of.
     private func group(_ session: UInt32, of filter: UnsafeRawBufferPointer) -> UInt32? {
-        guard sessions[session].dialect.isMQTT, let name = name(of: .group, in: filter) else {
-            return nil
-        }
+        guard sessions[session].dialect.isMQTT, case .group(let name)? = AddressedTopic(filter)
+        else { return nil }
         return apps[users[sessions[session].user].app].groups.value(for: name)
-    }
-
-    /// Whether to subscribe to a filter is to ask for being let into its group.
-    func mayJoin(_ session: UInt32, by filter: UnsafeRawBufferPointer) -> Bool {
-        let app = users[sessions[session].user].app
-        return limits.policy(ofApp: apps[app].name).joinsGroupsBySubscribing
-            && group(session, of: filter) != nil
     }
 
     /// Joins a group for a subscription to it; why not, where its owner or a limit does not allow
@@ -123,14 +124,18 @@ extension Broker {
         guard mayJoin(group, actor.user) else { return .notAuthorized }
         switch joinGroup(group, actor, moment, &effects) {
         case .done: return nil
-        case .refused(let reason): return reason
+        case .refused(let reason, _): return reason
         }
     }
 
     /// A session has begun, or ceased, to subscribe to an address.
     mutating func addressChanged(_ session: UInt32, filter: [UInt8], isHeard: Bool) {
         guard filter.withUnsafeBytes({ ReservedTopic($0) == .address }) else { return }
-        if filter.withUnsafeBytes({ name(of: .user, in: $0) != nil }) {
+        let isUser = filter.withUnsafeBytes { filter in
+            if case .user? = AddressedTopic(filter) { return true }
+            return false
+        }
+        if isUser {
             sessions[session].hearsMail = isHeard
             if isHeard && sessions[session].isPersistent {
                 noteListener(session)

@@ -6,6 +6,7 @@ import Primitives
 struct ConnectRefusal: Error {
     let reason: ReasonCode
     var retryAfterSeconds: UInt32 = 0
+    var limit = LimitName.none
 }
 
 extension Broker {
@@ -63,13 +64,19 @@ extension Broker {
         if let user { forEachSession(of: user) { _ in count += 1 } }
         // What is left of a full store is for what makes room.
         let isStored = user == nil || request.sessionExpirySeconds != 0
-        if sessions.count >= limits.sessionsMaximum
-            || apps[app].sessionCount >= limits.sessionsPerAppMaximum
-            || count >= limits.sessionsPerUserMaximum
-            || (user == nil && users.count >= limits.usersMaximum) || (isStored && isStoreFull)
-        {
-            throw ConnectRefusal(reason: .quotaExceeded)
-        }
+        let limit: LimitName =
+            if sessions.count >= limits.sessionsMaximum {
+                .sessions
+            } else if apps[app].sessionCount >= limits.sessionsPerAppMaximum {
+                .sessionsOfApp
+            } else if count >= limits.sessionsPerUserMaximum {
+                .sessionsOfUser
+            } else if user == nil && users.count >= limits.usersMaximum {
+                .users
+            } else {
+                isStored && isStoreFull ? .store : .none
+            }
+        if limit != .none { throw ConnectRefusal(reason: .quotaExceeded, limit: limit) }
     }
 
     /// Refuses a device that holds a number which was never given: it is not this session's, or its
@@ -151,7 +158,7 @@ extension Broker {
                     kind: .connectRefused, connection: connection, reason: refusal.reason,
                     user: effects[lane].bytes.append(claimed),
                     device: effects[lane].bytes.append(request.device.bytes(in: bytes)),
-                    subject: .empty, other: .none)))
+                    subject: .empty, other: .none, limit: refusal.limit)))
         effects[lane].effects.append(
             .refuse(
                 connection, refusal.reason, retryAfterSeconds: refusal.retryAfterSeconds))

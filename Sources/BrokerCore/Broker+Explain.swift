@@ -15,8 +15,8 @@ public struct RightsExplanation: Hashable, Sendable {
         case verified(VerifiedIdentity.Proof, voucher: [UInt8])
     }
 
-    /// The right that allows it; nil where none does and it is refused.
-    public var right: [UInt8]?
+    /// What it rests on, or why it is refused.
+    public var verdict: Verdict
     public var origin: Origin
     /// Whether the device is connected; otherwise the answer is for its next login.
     public var isConnected: Bool
@@ -25,33 +25,64 @@ public struct RightsExplanation: Hashable, Sendable {
 }
 
 extension Broker {
-    /// Which right allows a user's device to do something. For a device that is not connected the
-    /// token it would log in with is taken: one bound to the device before one for any; of
-    /// several, the one used last.
+    /// Whether a user's device may do something, and by what: the verdict that the same request
+    /// gets, by the same function. A topic or filter that is an address is judged as what it
+    /// means. For a device that is not connected the token it would log in with is taken: one
+    /// bound to the device before one for any; of several, the one used last. Who has never
+    /// connected is taken to speak MQTT.
     ///
     /// - Returns: nil when there is no such app.
     public func explain(
         app name: [UInt8], user: [UInt8], device: [UInt8], _ action: RightsAction
     ) -> RightsExplanation? {
         guard let app = app(named: name) else { return nil }
-        let (rights, origin, isConnected) = rights(app: app, user: user, device: device)
+        let (rights, origin, session) = rights(app: app, user: user, device: device)
+        let asker = Asker(
+            app: app, user: self.user(named: user, app: app),
+            bearer: RightsBearer(user: Name(user), device: Name(device)), rights: rights,
+            isMQTT: session.map { sessions[$0].dialect.isMQTT } ?? true)
         return RightsExplanation(
-            right: rights.deciding(action, RightsBearer(user: Name(user), device: Name(device))),
-            origin: origin, isConnected: isConnected, rights: rights)
+            verdict: explain(action, asker), origin: origin,
+            isConnected: session.map { sessions[$0].isConnected } ?? false, rights: rights)
     }
 
-    private func rights(
+    /// The verdict on what a client spells.
+    private func explain(_ action: RightsAction, _ asker: Asker) -> Verdict {
+        switch action {
+        case .publish(let topic):
+            switch AddressedTopic(topic) {
+            case .user(let user)?: return explain(.send(user: user), asker)
+            case .group(let group)?: return verdict(.sendGroup(group), asker)
+            case .everybody?: return verdict(.broadcast, asker)
+            // Nobody is named yet.
+            case .list?: return .refused(.topicNameInvalid)
+            case nil: break
+            }
+            let verdict = verdict(action, asker)
+            guard verdict.isAllowed else { return verdict }
+            return topicRefusal(topic).map { .refused($0) } ?? verdict
+        case .send(let user), .presence(let user):
+            guard RightsBearer.isSpellable(user), user.count <= CoreLimits.userNameBytesMaximum
+            else { return .refused(.topicNameInvalid) }
+            return verdict(action, asker)
+        case .sendGroup, .broadcast, .subscribe, .attach, .createGroup:
+            return verdict(action, asker)
+        }
+    }
+
+    /// The rights that a device has, or would have at its login; its session, if there is one.
+    func rights(
         app: UInt32, user name: [UInt8], device: [UInt8]
-    ) -> (Rights, RightsExplanation.Origin, isConnected: Bool) {
+    ) -> (rights: Rights, origin: RightsExplanation.Origin, session: UInt32?) {
         let user = self.user(named: name, app: app)
         let session = user.flatMap { self.session(of: $0, device: Name(device)) }
         if let session, sessions[session].isConnected {
             let access = access(of: session)
-            return (accesses[access].rights, origin(of: accesses[access].source), true)
+            return (accesses[access].rights, origin(of: accesses[access].source), session)
         }
         let token = tokens.candidates(app: apps[app].name, user: name, device: device).first
-        guard let token, let rights = token.rights else { return (apps[app].rights, .app, false) }
-        return (rights, .token(token.identifier), false)
+        guard let token, let rights = token.rights else { return (apps[app].rights, .app, session) }
+        return (rights, .token(token.identifier), session)
     }
 
     private func origin(of source: Access.Source) -> RightsExplanation.Origin {

@@ -84,7 +84,7 @@ extension Broker {
         }
     }
 
-    /// Makes a group for an owner, who becomes known.
+    /// Makes a group for an owner, who has to be known.
     ///
     /// - Parameters:
     ///   - key: a fresh random number, by which its owner's client could ask for it again.
@@ -94,8 +94,11 @@ extension Broker {
         allowed: [[UInt8]]?, key: UInt64, seed: UInt64
     ) -> GroupResult {
         guard let app = app(named: appName) else { return GroupResult(reason: .notAuthorized) }
+        guard let owner = user(named: owner, app: app) else {
+            return GroupResult(reason: .topicNameInvalid)
+        }
         let outcome = createGroup(
-            owner: knownUser(owner, app: app), key: key, seed: seed, title: title, meta: meta,
+            owner: owner, key: key, seed: seed, title: title, meta: meta,
             allowed: allowed)
         return GroupResult(outcome)
     }
@@ -146,7 +149,7 @@ extension GroupResult {
     fileprivate init(_ outcome: GroupOutcome) {
         switch outcome {
         case .done(let reason, let body): self.init(reason: reason, group: body)
-        case .refused(let reason): self.init(reason: reason)
+        case .refused(let reason, _): self.init(reason: reason)
         }
     }
 }

@@ -8,7 +8,7 @@ import Primitives
 enum GroupOutcome {
     /// It is so, now or already: answered when everything up to here is committed.
     case done(ReasonCode, body: [UInt8] = [])
-    case refused(ReasonCode)
+    case refused(ReasonCode, LimitName = .none)
 }
 
 /// Who does something to a group.
@@ -52,8 +52,11 @@ extension Broker {
         switch outcome {
         case .done(let reason, let body):
             respondAtCommit(connection, requestIdentifier, reason, body: body)
-        case .refused(let reason):
+        case .refused(let reason, let limit):
             counters.requestsRefused += 1
+            if limit != .none {
+                note(.requestRefused, session, reason, limit: limit, &effects)
+            }
             if reason == .quotaExceeded { counters.requestsOverQuota += 1 }
             effects[connection.lane].respond(connection, requestIdentifier, reason)
         }
@@ -131,11 +134,16 @@ extension Broker {
         guard meta.count <= CoreLimits.groupMetaMaximum,
             title.count <= CoreLimits.groupTitleMaximum
         else { return .refused(.packetTooLarge) }
-        guard !isStoreFull,
-            apps[app].groups.count < limits.groupsPerAppMaximum,
-            users[owner].memberships.count < limits.groupsPerUserMaximum,
-            (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum
-        else { return .refused(.quotaExceeded) }
+        if isStoreFull { return .refused(.quotaExceeded, .store) }
+        if apps[app].groups.count >= limits.groupsPerAppMaximum {
+            return .refused(.quotaExceeded, .groupsOfApp)
+        }
+        if users[owner].memberships.count >= limits.groupsPerUserMaximum {
+            return .refused(.quotaExceeded, .groupsOfUser)
+        }
+        if allowed?.count ?? 0 > CoreLimits.groupAllowedMaximum {
+            return .refused(.quotaExceeded, .groupAllowed)
+        }
         var seed = seed
         var name = unpredictableName(seed)
         while name.withUnsafeBytes({ apps[app].groups.value(for: $0) }) != nil {
@@ -171,8 +179,15 @@ extension Broker {
 
     /// Whether the group's policy lets a user in, who may be in it already.
     func mayJoin(_ group: UInt32, _ user: UInt32) -> Bool {
-        guard let allowed = groups[group].allowed, groups[group].owner != user else { return true }
-        return allowed.contains { users[user].name == $0 } || membership(of: user, in: group) != nil
+        mayJoin(group, named: users[user].name) || membership(of: user, in: group) != nil
+    }
+
+    /// Whether the group's policy lets in whoever has a name.
+    func mayJoin(_ group: UInt32, named name: Name) -> Bool {
+        guard let allowed = groups[group].allowed, users[groups[group].owner].name != name else {
+            return true
+        }
+        return allowed.contains { name == $0 }
     }
 
     mutating func joinGroup(
@@ -180,9 +195,13 @@ extension Broker {
     ) -> GroupOutcome {
         let user = actor.user
         if membership(of: user, in: group) != nil { return .done(.success) }
-        guard !isStoreFull, groups[group].memberships.count < limits.groupMembersMaximum,
-            users[user].memberships.count < limits.groupsPerUserMaximum
-        else { return .refused(.quotaExceeded) }
+        if isStoreFull { return .refused(.quotaExceeded, .store) }
+        if groups[group].memberships.count >= limits.groupMembersMaximum {
+            return .refused(.quotaExceeded, .groupMembers)
+        }
+        if users[user].memberships.count >= limits.groupsPerUserMaximum {
+            return .refused(.quotaExceeded, .groupsOfUser)
+        }
         addMember(user, to: group)
         writeMember(user, group, isMember: true)
         tell(group, .joined, Array(users[user].name), by: actor, moment, &effects)
@@ -235,7 +254,7 @@ extension Broker {
             .kicked, about: groupName, payload: [], from: Array(users[actor.user].name), moment
         ) { broker, message, tally in
             if !broker.hasListener(user) {
-                broker.enqueue(message, mailboxOf: user, &tally)
+                broker.enqueue(message, mailboxOf: user, &tally, moment, &effects)
             } else {
                 broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
                 if let audience = broker.audience(ofAddress: .user, name, app: app) {
@@ -261,7 +280,7 @@ extension Broker {
             allowed = list
         } else {
             guard groups[group].memberships.count <= CoreLimits.groupAllowedMaximum else {
-                return .refused(.quotaExceeded)
+                return .refused(.quotaExceeded, .groupAllowed)
             }
             allowed = groups[group].memberships.map {
                 Array(users[memberships[$0].user].name)
@@ -293,7 +312,7 @@ extension Broker {
         _ effects: inout Effects
     ) -> GroupOutcome {
         guard (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum else {
-            return .refused(.quotaExceeded)
+            return .refused(.quotaExceeded, .groupAllowed)
         }
         replaceAllowed(group, allowed, actor, moment, &effects)
         return .done(.success)

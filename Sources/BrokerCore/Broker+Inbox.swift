@@ -86,7 +86,8 @@ extension Broker {
     ) {
         let byteCount = UInt32(messages[message].blockByteCount)
         guard sessions[session].isPersistent else {
-            enqueueInMemory(message, session: session, state, byteCount, &tally)
+            enqueueInMemory(
+                message, session: session, state, byteCount, &tally, moment, &effects)
             pump(session, moment, &effects)
             return
         }
@@ -97,7 +98,13 @@ extension Broker {
                 sessions[session].inbox.droppedCount += 1
                 tally.taken += 1
                 return
-            case .refused: return tally.refuse(.quotaExceeded)
+            case .refused:
+                sessions[session].inbox.droppedCount += 1
+                let limit = limitReached(by: sessions[session].inbox)
+                noteRefused(
+                    user: sessions[session].user, device: sessions[session].device, limit, moment,
+                    &effects)
+                return tally.refuse(.quotaExceeded, limit)
             }
         }
         tally.taken += 1
@@ -135,7 +142,7 @@ extension Broker {
     /// A session that is not persistent keeps its messages in memory only, while it is connected.
     private mutating func enqueueInMemory(
         _ message: UInt32, session: UInt32, _ state: EntryState, _ byteCount: UInt32,
-        _ tally: inout RoutingTally
+        _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
     ) {
         let attachment = sessions[session].attachment
         if attachments[attachment].window.count >= limits.memoryQueueCountMaximum
@@ -143,7 +150,13 @@ extension Broker {
         {
             counters.memoryQueueDropped += 1
             sessions[session].inbox.droppedCount += 1
-            return tally.refuse(.quotaExceeded)
+            let isLong =
+                attachments[attachment].window.count >= limits.memoryQueueCountMaximum
+            let limit: LimitName = isLong ? .memoryQueue : .queueBytes
+            noteRefused(
+                user: sessions[session].user, device: sessions[session].device, limit, moment,
+                &effects)
+            return tally.refuse(.quotaExceeded, limit)
         }
         tally.taken += 1
         let number = sessions[session].inbox.add(byteCount: byteCount)
@@ -156,7 +169,10 @@ extension Broker {
     }
 
     /// What waits for a user whom no session receives.
-    mutating func enqueue(_ message: UInt32, mailboxOf user: UInt32, _ tally: inout RoutingTally) {
+    mutating func enqueue(
+        _ message: UInt32, mailboxOf user: UInt32, _ tally: inout RoutingTally, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
         let mailbox = mailbox(of: user)
         let byteCount = UInt32(messages[message].blockByteCount)
         if !hasRoom(mailboxes[mailbox], for: byteCount) {
@@ -166,7 +182,11 @@ extension Broker {
                 mailboxes[mailbox].droppedCount += 1
                 tally.taken += 1
                 return
-            case .refused: return tally.refuse(.quotaExceeded)
+            case .refused:
+                mailboxes[mailbox].droppedCount += 1
+                let limit = limitReached(by: mailboxes[mailbox])
+                noteRefused(user: user, device: nil, limit, moment, &effects)
+                return tally.refuse(.quotaExceeded, limit)
             }
         }
         tally.taken += 1
@@ -223,6 +243,10 @@ extension Broker {
         return attachment != Slab<Attachment>.none
             && attachments[attachment].window.count < limits.memoryQueueCountMaximum
             && sessions[session].inbox.byteCount + UInt64(byteCount) <= limits.queueBytesMaximum
+    }
+
+    private func limitReached(by inbox: Inbox) -> LimitName {
+        inbox.count >= limits.queueCountMaximum ? .queueMessages : .queueBytes
     }
 
     @inline(__always)

@@ -161,7 +161,8 @@ extension Broker {
             &effects)
         for position in 0..<groups[group].waiting.count {
             let membership = groups[group].waiting[position]
-            enqueue(message, mailboxOf: memberships[membership].user, &tally)
+            enqueue(
+                message, mailboxOf: memberships[membership].user, &tally, moment, &effects)
         }
     }
 

@@ -7,7 +7,7 @@ extension Broker {
     func note(
         _ kind: Note.Kind, _ session: UInt32, _ reason: ReasonCode,
         subject: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        other: ConnectionID = .none, _ effects: inout Effects
+        other: ConnectionID = .none, limit: LimitName = .none, _ effects: inout Effects
     ) {
         let attachment = sessions[session].attachment
         let connection =
@@ -19,6 +19,23 @@ extension Broker {
                     kind: kind, connection: connection, reason: reason,
                     user: effects[lane].bytes.append(users[sessions[session].user].name),
                     device: effects[lane].bytes.append(sessions[session].device),
-                    subject: effects[lane].bytes.append(subject), other: other)))
+                    subject: effects[lane].bytes.append(subject), other: other, limit: limit)))
+    }
+
+    /// Tells the log of a receiver whose queue takes no more, by its user and device; of many, a few
+    /// each second.
+    mutating func noteRefused(
+        user: UInt32, device: Name?, _ limit: LimitName, _ moment: Moment,
+        _ effects: inout Effects
+    ) {
+        counters.queueRefused += 1
+        guard receiverNotes.takes(at: moment) else { return }
+        effects[0].effects.append(
+            .note(
+                Note(
+                    kind: .receiverRefused, connection: .none, reason: .quotaExceeded,
+                    user: effects[0].bytes.append(users[user].name),
+                    device: device.map { effects[0].bytes.append($0) } ?? .empty,
+                    subject: .empty, other: .none, limit: limit)))
     }
 }

@@ -45,22 +45,6 @@ extension Broker {
                 count: count))
     }
 
-    /// Whether a session may hear of the presence that a filter names: of one user, or with `+` of
-    /// all.
-    mutating func mayHearPresence(
-        _ session: UInt32, _ filter: UnsafeRawBufferPointer
-    ) -> Bool {
-        let prefixCount = Self.presencePrefix.utf8CodeUnitCount
-        guard filter.count > prefixCount else { return false }
-        let name = UnsafeRawBufferPointer(rebasing: filter[prefixCount...])
-        if name.count == 1, name[0] == UInt8(ascii: "+") {
-            return accesses[access(of: session)].rights.allowsAll(.presence)
-        }
-        let special = Array("/+#".utf8)
-        guard !name.contains(where: special.contains) else { return false }
-        return allows(.presence(user: name), session)
-    }
-
     /// Tells whoever subscribes to it that a device has come or gone. Costs one comparison in an
     /// app where nobody does.
     mutating func announcePresence(
@@ -90,7 +74,8 @@ extension Broker {
                     sender: name.bytes(in: scratch.bytes), address: topic,
                     properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload)
                 _ = sendTransient(
-                    request, parts, from: session, ofUser: user, topic, moment, &effects)
+                    request, parts, to: .presence(topic: topic), from: session, ofUser: user,
+                    moment, &effects)
             }
         }
     }

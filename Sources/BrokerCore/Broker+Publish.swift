@@ -52,11 +52,7 @@ extension Broker {
                 return
             }
         }
-        if let reason = refusal(of: request, from: sender, bytes) {
-            refuse(request, from: sender, reason, bytes, &effects)
-        } else {
-            accept(request, from: sender, bytes, moment, &effects)
-        }
+        acceptOrRefuse(request, from: sender, bytes, moment, &effects)
     }
 
     /// Publications that may be unanswered, or received in QoS 2 and not released, at a time. A
@@ -154,6 +150,7 @@ extension Broker {
             connection, entry.packetIdentifier, entry.grade == .once ? .received : .accepted,
             reason)
         answer.result = entry.reason
+        answer.refusedCount = entry.refusedCount
         if let tag = sessions[sender].sendTags.firstIndex(where: { $0.number == entry.number }) {
             let identifier = sessions[sender].sendTags.remove(at: tag).identifier
             answer.messageIdentifier = effects[connection.lane].bytes.append(identifier)
@@ -235,11 +232,14 @@ extension Broker {
     }
 
     func sendRow(_ entry: OutboxEntry, of sender: UInt32) -> RecordChange {
-        // Version 2 tells what is told of receivers, which few sends have refused.
-        var row = RecordWriter(version: entry.refusals.isEmpty ? 1 : 2)
+        // Version 2 tells what is told of receivers, which few sends have refused; version 3 also how
+        // many there were, named or not.
+        let version: UInt8 = entry.refusedCount > 0 ? 3 : entry.refusals.isEmpty ? 1 : 2
+        var row = RecordWriter(version: version)
         row.write(entry.number)
         row.write(entry.reason.rawValue)
-        if !entry.refusals.isEmpty { row.write(UInt16(entry.refusals.count)) }
+        if version > 2 { row.write(entry.refusedCount) }
+        if version > 1 { row.write(UInt16(entry.refusals.count)) }
         for refusal in entry.refusals {
             row.write(UInt16(refusal.index))
             row.write(refusal.reason.rawValue)
@@ -253,13 +253,14 @@ extension Broker {
     mutating func restoreSend(
         _ session: UInt32, _ key: [UInt8], _ value: [UInt8]
     ) throws(RestoreError) {
-        let version: UInt8 = value.first == 2 ? 2 : 1
+        let version = value.first.map { (2...3).contains($0) ? $0 : 1 } ?? 1
         var row = try RecordReader(value, version: version, table: .outboxes, key: key)
         var entry = OutboxEntry(number: try row.read(UInt64.self), stamp: 0, grade: .once)
         guard let reason = ReasonCode(rawValue: try row.read(UInt8.self)) else {
             throw .unreadableRecord(.outboxes, key: key)
         }
         entry.reason = reason
+        if version > 2 { entry.refusedCount = try row.read(UInt32.self) }
         for _ in 0..<(version > 1 ? try row.read(UInt16.self) : 0) {
             let index = UInt32(try row.read(UInt16.self))
             guard let reason = ReasonCode(rawValue: try row.read(UInt8.self)) else {

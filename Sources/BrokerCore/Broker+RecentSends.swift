@@ -13,6 +13,8 @@ struct RecentSend {
     var reason = ReasonCode.sent
     /// Receivers of a list that were refused; empty in nearly every case.
     var refusals: [Refusal] = []
+    /// Receivers that were refused, named or only counted.
+    var refusedCount: UInt32 = 0
 }
 
 /// The id of a send, for its answer.
@@ -30,7 +32,7 @@ extension Broker {
     /// Notes an accepted send that has an id. The window is as long as that of unanswered sends; one
     /// whose fate is not known yet stays in it, since repeats may share it.
     mutating func noteRecentSend(
-        _ request: SendRequest, refusals: [Refusal], from sender: UInt32
+        _ request: SendRequest, _ tally: RoutingTally, from sender: UInt32
     ) {
         guard
             let tag = sessions[sender].sendTags.last(where: { $0.number == request.number })
@@ -42,7 +44,8 @@ extension Broker {
         }
         sessions[sender].recentSends.append(
             RecentSend(
-                identifier: tag.identifier, number: request.number, refusals: refusals))
+                identifier: tag.identifier, number: request.number, refusals: tally.refusals,
+                refusedCount: tally.refusedCount))
     }
 
     /// Answers a repeat: as soon as the first one's fate is known and what has to be stored of the
@@ -57,6 +60,7 @@ extension Broker {
         entry.reason = known.reason
         entry.refusals = known.refusals
         if !known.isComplete { entry.original = known.number }
+        entry.refusedCount = known.refusedCount
         if request.grade == .once && sessions[sender].isPersistent {
             // Its identifier names nothing else until it is released, after a crash too.
             entry.awaitsRow = true

@@ -213,7 +213,8 @@ extension Broker: StoreVisitor {
         else { throw .danglingRecord(.subscriptions, key: key) }
         let options = SubscriptionOptions(rawValue: try row.read(UInt8.self))
         addSubscription(
-            session, filter, grade, identifier: RecordKey.readNumber(key, at: 8),
+            session, JudgedFilter(restored: filter), grade,
+            identifier: RecordKey.readNumber(key, at: 8),
             options: options, subscriptionIdentifier: try row.read(UInt32.self))
     }
 

@@ -77,14 +77,13 @@ extension Broker {
         forgetRetained(index)
     }
 
-    /// Why a retained message cannot be kept.
-    func retainRefusal(_ request: SendRequest, app: UInt32) -> ReasonCode? {
-        guard request.isRetained, !request.payload.isEmpty else { return nil }
-        let isFull =
-            apps[app].retained.count >= limits.retainedPerAppMaximum
-            || apps[app].retainedByteCount + Int(request.payload.count)
-                > limits.retainedBytesPerAppMaximum
-        return isStoreFull || isFull ? .quotaExceeded : nil
+    /// The limit for which a retained message cannot be kept.
+    func retainLimit(_ request: SendRequest, app: UInt32) -> LimitName {
+        guard request.isRetained, !request.payload.isEmpty else { return .none }
+        if isStoreFull { return .store }
+        if apps[app].retained.count >= limits.retainedPerAppMaximum { return .retainedCount }
+        let byteCount = apps[app].retainedByteCount + Int(request.payload.count)
+        return byteCount > limits.retainedBytesPerAppMaximum ? .retainedBytes : .none
     }
 
     // MARK: - Sending

@@ -11,20 +11,17 @@ struct RoutingTally {
     var refusedCount: UInt32 = 0
     /// The first refusal's reason, for a send that nobody took.
     var reason = ReasonCode.noMatchingSubscribers
+    /// The limit that it met.
+    var limit = LimitName.none
     /// Refusals of a list, by name.
     var refusals: [Refusal] = []
     /// The send, as ``User/routedStamp`` remembers it.
     let stamp: UInt64
-    /// Whose rights bound the receivers of a list; nil for what was judged before, as a will.
-    let bearer: UInt32?
 
-    init(stamp: UInt64, bearer: UInt32? = nil) {
-        self.stamp = stamp
-        self.bearer = bearer
-    }
+    init(stamp: UInt64) { self.stamp = stamp }
 
-    mutating func refuse(_ reason: ReasonCode) {
-        if refusedCount == 0 { self.reason = reason }
+    mutating func refuse(_ reason: ReasonCode, _ limit: LimitName = .none) {
+        if refusedCount == 0 { (self.reason, self.limit) = (reason, limit) }
         refusedCount += 1
         if let listIndex, refusals.last?.index != listIndex {
             refusals.append(Refusal(index: listIndex, reason: reason))
@@ -56,23 +53,24 @@ extension Broker {
         {
             return
         }
-        if let reason = refusal(of: request, from: sender, bytes) {
-            refuse(request, from: sender, reason, bytes, &effects)
-            return
-        }
-        accept(request, from: sender, bytes, moment, &effects)
+        acceptOrRefuse(request, from: sender, bytes, moment, &effects)
     }
 
-    /// Routes a send that nothing speaks against.
-    mutating func accept(
+    /// Judges a send; routes it if nothing speaks against it.
+    mutating func acceptOrRefuse(
         _ request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
     ) {
-        let parts = self.parts(of: request, from: sender, bytes, moment)
-        if request.grade == .transient {
-            routeTransient(request, parts, from: sender, bytes, moment, &effects)
-        } else {
-            routeDurable(request, parts, from: sender, bytes, moment, &effects)
+        switch judge(request, from: sender, bytes) {
+        case .refused(let reason, let limit):
+            refuse(request, from: sender, reason, limit: limit, bytes, &effects)
+        case .allowed(let target):
+            let parts = self.parts(of: request, from: sender, bytes, moment)
+            if request.grade == .transient {
+                routeTransient(request, parts, to: target, from: sender, bytes, moment, &effects)
+            } else {
+                routeDurable(request, parts, to: target, from: sender, bytes, moment, &effects)
+            }
         }
     }
 
@@ -137,51 +135,45 @@ extension Broker {
 
     // MARK: - What may be sent
 
-    /// Why a send cannot be accepted, whoever its receivers are.
-    mutating func refusal(
-        of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer
-    ) -> ReasonCode? {
-        if let fault = request.fault { return fault }
+    /// Whom a send may go to, or why it cannot be accepted, whoever its receivers are.
+    mutating func judge(
+        _ request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer
+    ) -> Judgement {
+        if let fault = request.fault { return .refused(fault) }
         if request.isRaw {
-            if request.payload.count > limits.payloadMaximum { return .packetTooLarge }
+            if request.payload.count > limits.payloadMaximum { return .refused(.packetTooLarge) }
         } else if request.messageByteCount > limits.messageMaximum {
-            return .packetTooLarge
+            return .refused(.packetTooLarge)
         }
-        if forbids(request.target, from: sender, bytes) { return .notAuthorized }
-        if request.grade != .transient && (isStoreFull || isAppOverQuota(of: sender)) {
-            return .quotaExceeded
+        let judgement = judge(request.target, by: .session(sender), bytes)
+        if case .refused = judgement { return judgement }
+        if request.grade != .transient {
+            if isStoreFull { return .refused(.quotaExceeded, .store) }
+            if isAppOverQuota(of: sender) { return .refused(.quotaExceeded, .appBytes) }
         }
         // What waits for the disk is in memory until then, whoever it is for.
         if request.grade != .transient
             && gathering.memoryByteCount >= limits.uncommittedBytesMaximum
         {
             counters.sendsOverUncommitted += 1
-            return .quotaExceeded
+            return .refused(.quotaExceeded, .uncommittedBytes)
         }
-        if let reason = retainRefusal(request, app: users[sessions[sender].user].app) {
-            return reason
-        }
-        if case .topic(let topic) = request.target {
-            let name = topic.bytes(in: bytes)
-            // Addresses are not plain topics: they are reached as what they are. What else begins
-            // with `$` is kept for what the broker may come to tell.
-            if name.first == UInt8(ascii: "$") { return .topicNameInvalid }
-            if levelCount(of: name) > limits.topicLevelsMaximum { return .topicNameInvalid }
-        }
-        return nil
+        let limit = retainLimit(request, app: users[sessions[sender].user].app)
+        if limit != .none { return .refused(.quotaExceeded, limit) }
+        return judgement
     }
 
     /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new
     /// send.
     mutating func refuse(
         _ request: SendRequest, from sender: UInt32, _ reason: ReasonCode,
-        _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+        limit: LimitName = .none, _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         counters.sendsRefused += 1
         if request.packetIdentifier > 0 {
             note(
                 .sendRefused, sender, reason, subject: subject(of: request.target, bytes),
-                &effects)
+                limit: limit, &effects)
             rememberRefusal(request, reason, from: sender, &effects)
             return
         }
@@ -190,10 +182,11 @@ extension Broker {
         effects[connection.lane].appendResult(
             connection, number: request.number, reason: reason, messageIdentifier: identifier)
         note(
-            .sendRefused, sender, reason, subject: subject(of: request.target, bytes), &effects)
+            .sendRefused, sender, reason, subject: subject(of: request.target, bytes),
+            limit: limit, &effects)
     }
 
-    private func subject(
+    func subject(
         of target: SendTarget, _ bytes: UnsafeRawBufferPointer
     ) -> UnsafeRawBufferPointer {
         switch target {
@@ -245,32 +238,34 @@ extension Broker {
 
     /// At most once: to who is online, at once, without a place in memory or on disk.
     private mutating func routeTransient(
-        _ request: SendRequest, _ parts: MessageParts, from sender: UInt32,
-        _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
+        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        from sender: UInt32, _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
+        _ effects: inout Effects
     ) {
         let user = sessions[sender].user
         let tally = sendTransient(
-            request, parts, from: sender, ofUser: user, bytes, moment, &effects)
+            request, parts, to: target, from: sender, ofUser: user, moment, &effects)
         if tally.taken == 0 && tally.refusedCount > 0 {
-            refuse(request, from: sender, tally.reason, bytes, &effects)
+            refuse(
+                request, from: sender, tally.reason, limit: tally.limit, bytes, &effects)
         } else {
             counters.sendsAccepted += 1
-            noteForbidden(tally, of: request, from: sender, bytes, &effects)
+            noteForbidden(target, from: sender, &effects)
         }
     }
 
     /// As above, for a message of a user's whose session need not be there.
     mutating func sendTransient(
-        _ request: SendRequest, _ parts: MessageParts, from sender: UInt32, ofUser user: UInt32,
-        _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
+        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        from sender: UInt32, ofUser user: UInt32, _ moment: Moment, _ effects: inout Effects
     ) -> RoutingTally {
         let message = TransientMessage(
             stamp: makeStamp(), parts: parts, deadline: deadline(of: request, moment),
             excluded: excludedSession(request, sender), sender: sender,
             isRetained: request.isRetained)
-        let bearer = sender == Slab<Session>.none ? nil : sender
-        var tally = RoutingTally(stamp: message.stamp, bearer: bearer)
-        forEachDestination(of: request, from: sender, user, bytes, &tally) { broker, place, tally in
+        var tally = RoutingTally(stamp: message.stamp)
+        forEachDestination(of: target, request.grade, from: sender, user, &tally) {
+            broker, place, tally in
             tally.taken += 1
             switch place {
             case .audience(let audience):
@@ -291,8 +286,9 @@ extension Broker {
 
     /// Durable or once: into every receiver's inbox, and into the batch.
     private mutating func routeDurable(
-        _ request: SendRequest, _ parts: MessageParts, from sender: UInt32,
-        _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
+        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        from sender: UInt32, _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
+        _ effects: inout Effects
     ) {
         let stamp = makeStamp()
         let message = messages.insert(
@@ -305,17 +301,18 @@ extension Broker {
         messages[message].references = 1
         defer { release(message) }
         let excluded = excludedSession(request, sender)
-        var tally = RoutingTally(stamp: stamp, bearer: sender)
+        var tally = RoutingTally(stamp: stamp)
         route(
-            message, request, fromUser: sessions[sender].user, excluding: excluded, bytes, &tally,
-            moment, &effects)
+            message, to: target, request.grade, fromUser: sessions[sender].user,
+            excluding: excluded, &tally, moment, &effects)
         if tally.taken == 0 && tally.refusedCount > 0 {
-            refuse(request, from: sender, tally.reason, bytes, &effects)
+            refuse(
+                request, from: sender, tally.reason, limit: tally.limit, bytes, &effects)
             return
         }
         counters.sendsAccepted += 1
         counters.receiversRefused += UInt64(tally.refusedCount)
-        noteForbidden(tally, of: request, from: sender, bytes, &effects)
+        noteForbidden(target, from: sender, &effects)
         // Whoever is not waited for has it: sessions that are not persistent, and QoS 0
         // subscriptions.
         messages[message].takenCount += tally.taken - messages[message].unsettled
@@ -329,12 +326,13 @@ extension Broker {
 
     /// Puts a message into the inboxes of all whom a send addresses.
     mutating func route(
-        _ message: UInt32, _ request: SendRequest, fromUser user: UInt32,
-        excluding excluded: UInt32, _ bytes: UnsafeRawBufferPointer, _ tally: inout RoutingTally,
-        _ moment: Moment, _ effects: inout Effects
+        _ message: UInt32, to target: JudgedTarget, _ grade: Grade, fromUser user: UInt32,
+        excluding excluded: UInt32, _ tally: inout RoutingTally, _ moment: Moment,
+        _ effects: inout Effects
     ) {
         let sender = senderSession(of: message)
-        forEachDestination(of: request, from: sender, user, bytes, &tally) { broker, place, tally in
+        forEachDestination(of: target, grade, from: sender, user, &tally) {
+            broker, place, tally in
             switch place {
             case .audience(let audience):
                 broker.enqueue(
@@ -342,7 +340,7 @@ extension Broker {
             case .sessions(let user):
                 broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
             case .mailbox(let user):
-                broker.enqueue(message, mailboxOf: user, &tally)
+                broker.enqueue(message, mailboxOf: user, &tally, moment, &effects)
             case .group(let group):
                 broker.enqueue(
                     message, group: group, excluding: excluded, &tally, moment, &effects)
@@ -359,7 +357,7 @@ extension Broker {
             number: request.number, stamp: tally.stamp, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
         if request.packetIdentifier > 0 {
-            noteRecentSend(request, refusals: tally.refusals, from: sender)
+            noteRecentSend(request, tally, from: sender)
         }
         if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
         entry.refusedCount = tally.refusedCount
@@ -382,24 +380,21 @@ extension Broker {
     /// Calls `body` with each destination that a send addresses; unknown receivers are refused
     /// here.
     mutating func forEachDestination(
-        of request: SendRequest, from session: UInt32, _ sender: UInt32,
-        _ bytes: UnsafeRawBufferPointer, _ tally: inout RoutingTally,
+        of target: JudgedTarget, _ grade: Grade, from session: UInt32, _ sender: UInt32,
+        _ tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
         let app = users[sender].app
-        switch request.target {
+        switch target.receivers {
         case .user(let name):
-            let name = name.bytes(in: bytes)
             forEachDestination(
                 ofUser: receiver(named: name, app, from: session), app, &tally, body)
-        case .users(let ids, let count):
-            var list = ListReader(ids.bytes(in: bytes))
+        case .users(let ids, let count, let refused):
+            var list = ListReader(ids)
             for index in 0..<count {
                 let name = list.next()
                 tally.listIndex = UInt32(index)
-                // Before anything else: who may not send to a user learns nothing of whether it is
-                // known.
-                if let bearer = tally.bearer, !allows(.send(user: name), bearer) {
+                if refused.contains(index) {
                     tally.refuse(.notAuthorized)
                 } else {
                     forEachDestination(ofUser: user(named: name, app: app), app, &tally, body)
@@ -410,26 +405,16 @@ extension Broker {
             if let audience = audience(ofAddress: .everybody, [], app: app) {
                 body(&self, .audience(audience), &tally)
             }
-        case .group(let name):
-            guard let group = apps[app].groups.value(for: name.bytes(in: bytes)) else {
-                tally.refuse(.topicNameInvalid)
-                return
-            }
-            // Only members send to a group.
-            guard membership(of: sender, in: group) != nil else {
-                tally.refuse(.notAuthorized)
-                return
-            }
+        case .group(let group):
             body(&self, .group(group), &tally)
             if let audience = audience(ofAddress: .group, groups[group].name, app: app) {
                 body(&self, .audience(audience), &tally)
             }
-        case .topic(let topic):
-            let name = topic.bytes(in: bytes)
+        case .topic(let name):
             if let audience = audience(ofTopic: name, app, from: session) {
                 body(&self, .audience(audience), &tally)
             }
-            if let audience = audience(ofSharesOf: name, app, grade: request.grade) {
+            if let audience = audience(ofSharesOf: name, app, grade: grade) {
                 body(&self, .audience(audience), &tally)
             }
         }
@@ -522,11 +507,5 @@ extension Broker {
         let oldest = moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum)
         guard let seconds = expirySeconds else { return oldest }
         return min(oldest, moment.instant.advanced(bySeconds: seconds))
-    }
-
-    private func levelCount(of topic: UnsafeRawBufferPointer) -> Int {
-        var count = 1
-        for byte in topic where byte == UInt8(ascii: "/") { count += 1 }
-        return count
     }
 }

@@ -45,10 +45,11 @@ extension Broker {
             let name = users[sessions[sensor].user].name
             let isAllowed = name.withUnsafeBytes { allows(.attach(user: $0), carrier) }
             guard isAllowed else {
-                close(sensor, .notAuthorized, moment, &effects)
+                close(sensor, .notAuthorized, willFate: .removed, moment, &effects)
                 continue
             }
             accesses[access].rights = accesses[self.access(of: carrier)].rights
+            renewAuthority(of: sensor)
             dropForbiddenSubscriptions(sensor, &effects)
         }
     }

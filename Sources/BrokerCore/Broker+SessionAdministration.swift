@@ -5,26 +5,36 @@ import Primitives
 
 extension Broker {
     /// Ends the connections of sessions, which stay and may connect again: 0x98. Their number.
+    ///
+    /// - Parameter sendsWills: as for any connection that ends without a good-bye; otherwise they
+    ///   are forgotten.
     public mutating func kickSessions(
-        matching filter: SessionFilter, at moment: Moment, effects: inout Effects
+        matching filter: SessionFilter, sendsWills: Bool = true, at moment: Moment,
+        effects: inout Effects
     ) -> Int {
         var connected = filter
         connected.isConnected = true
         let indexes = sessionIndexes(
             matching: connected, after: nil, countMaximum: .max, moment)
-        for session in indexes { close(session, .administrativeAction, moment, &effects) }
+        let fate: WillFate = sendsWills ? .starts : .removed
+        for session in indexes {
+            close(session, .administrativeAction, willFate: fate, moment, &effects)
+        }
         return indexes.count
     }
 
     /// Ends sessions for good, connected ones with 0x98. It is as if each had expired: what waits
-    /// for its user goes on waiting when it was the last one, and its will is sent. Their number.
+    /// for its user goes on waiting when it was the last one, and its will is sent unless
+    /// `sendsWills` is false. Their number.
     public mutating func deleteSessions(
-        matching filter: SessionFilter, at moment: Moment, effects: inout Effects
+        matching filter: SessionFilter, sendsWills: Bool = true, at moment: Moment,
+        effects: inout Effects
     ) -> Int {
         let handles = sessionIndexes(
             matching: filter, after: nil, countMaximum: .max, moment
         ).map { sessions.handle($0) }
         for handle in handles {
+            if !sendsWills { removeWill(of: handle.index) }
             if sessions[handle.index].isConnected {
                 close(handle.index, .administrativeAction, moment, &effects)
             }

@@ -2,6 +2,17 @@
 
 import Primitives
 
+/// Why a subscription is refused.
+private struct SubscribeRefusal: Error {
+    let reason: ReasonCode
+    let limit: LimitName
+
+    init(_ reason: ReasonCode, _ limit: LimitName = .none) {
+        self.reason = reason
+        self.limit = limit
+    }
+}
+
 extension Broker {
     mutating func subscribe(
         _ connection: ConnectionID, _ request: SubscribeRequest, _ bytes: UnsafeRawBufferPointer,
@@ -9,12 +20,16 @@ extension Broker {
     ) {
         guard let session = session(of: connection) else { return }
         let filter = request.filter.bytes(in: bytes)
-        if let reason = request.isFilterValid
-            ? subscribeRefusal(session, filter, moment, &effects) : .topicFilterInvalid
-        {
+        let judged: JudgedFilter
+        do throws(SubscribeRefusal) {
+            guard request.isFilterValid else { throw SubscribeRefusal(.topicFilterInvalid) }
+            judged = try admit(filter, of: session, moment, &effects)
+        } catch {
+            let reason = error.reason
             counters.subscriptionsRefused += 1
             if reason == .quotaExceeded { counters.subscriptionsOverQuota += 1 }
-            note(.subscribeRefused, session, reason, subject: filter, &effects)
+            note(
+                .subscribeRefused, session, reason, subject: filter, limit: error.limit, &effects)
             answer(
                 session, request.requestIdentifier, reason, body: [],
                 followingCount: request.followingCount, &effects)
@@ -35,7 +50,7 @@ extension Broker {
         } else {
             let identifier = sessions[session].isPersistent ? makeIdentifier() : 0
             index = addSubscription(
-                session, Array(filter), request.grade, identifier: identifier,
+                session, judged, request.grade, identifier: identifier,
                 options: request.options,
                 subscriptionIdentifier: request.subscriptionIdentifier)
             writeSubscription(index)
@@ -90,47 +105,41 @@ extension Broker {
         }
     }
 
-    private mutating func subscribeRefusal(
-        _ session: UInt32, _ filter: UnsafeRawBufferPointer, _ moment: Moment,
+    /// Takes a filter that a session may have and that there is room for; joins the group where that
+    /// is what it asks for.
+    private mutating func admit(
+        _ filter: UnsafeRawBufferPointer, of session: UInt32, _ moment: Moment,
         _ effects: inout Effects
-    ) -> ReasonCode? {
+    ) throws(SubscribeRefusal) -> JudgedFilter {
         var levels = 1
         for byte in filter where byte == UInt8(ascii: "/") { levels += 1 }
         if levels > limits.topicLevelsMaximum || filter.count > limits.filterBytesMaximum {
-            return .topicFilterInvalid
+            throw SubscribeRefusal(.topicFilterInvalid)
         }
-        // Nothing is ever told there.
+        // The broker publishes nothing there.
         if filter.first == UInt8(ascii: "$"), ReservedTopic(filter) == nil {
-            return .topicFilterInvalid
+            throw SubscribeRefusal(.topicFilterInvalid)
         }
-        let isAllowed = maySubscribe(session, to: filter)
-        if !isAllowed && !mayJoin(session, by: filter) { return .notAuthorized }
-        let isFull =
-            sessions[session].filterCount >= limits.subscriptionsMaximum
-            || (isStoreFull && sessions[session].isPersistent)
-        if isFull && subscription(of: session, filter) == nil {
-            return .quotaExceeded
+        let (verdict, judged) = judge(filter: filter, of: session)
+        if case .refused(let reason) = verdict { throw SubscribeRefusal(reason) }
+        let limit: LimitName =
+            if sessions[session].filterCount >= limits.subscriptionsMaximum {
+                .subscriptions
+            } else {
+                isStoreFull && sessions[session].isPersistent ? .store : .none
+            }
+        if limit != .none && subscription(of: session, filter) == nil {
+            throw SubscribeRefusal(.quotaExceeded, limit)
         }
-        return isAllowed ? nil : join(session, by: filter, moment, &effects)
-    }
-
-    /// Whether a session may have a filter. Rights are about plain topics; what is sent to a
-    /// client's own user and groups is its own.
-    mutating func maySubscribe(
-        _ session: UInt32, to filter: UnsafeRawBufferPointer
-    ) -> Bool {
-        switch ReservedTopic(filter) {
-        case .address?: return mayHear(session, address: filter)
-        case .presence?: return mayHearPresence(session, filter)
-        case .system?:
-            return sessions[session].dialect.isMQTT && allowsByName(subscribe: filter, session)
-        case .share?:
-            guard sessions[session].dialect.isMQTT, let shared = SharedFilter(filter),
-                ReservedTopic(shared.pattern) == nil
-            else { return false }
-            return allows(.subscribe(filter: shared.pattern), session)
-        case nil: return allows(.subscribe(filter: filter), session)
+        if let judged { return judged }
+        if let reason = join(session, by: filter, moment, &effects) {
+            throw SubscribeRefusal(reason)
         }
+        // A member now, and judged as one.
+        guard let joined = judge(filter: filter, of: session).filter else {
+            throw SubscribeRefusal(.notAuthorized)
+        }
+        return joined
     }
 
     /// A session's subscription with exactly this filter.
@@ -150,9 +159,10 @@ extension Broker {
 
     @discardableResult
     mutating func addSubscription(
-        _ session: UInt32, _ filter: [UInt8], _ grade: Grade, identifier: UInt64,
+        _ session: UInt32, _ judged: JudgedFilter, _ grade: Grade, identifier: UInt64,
         options: SubscriptionOptions, subscriptionIdentifier: UInt32
     ) -> UInt32 {
+        let filter = judged.bytes
         let app = users[sessions[session].user].app
         var audience = filter.withUnsafeBytes { apps[app].topics.audience(of: $0) }
         if audience == nil {

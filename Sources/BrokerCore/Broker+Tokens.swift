@@ -58,6 +58,8 @@ extension Broker {
     }
 
     /// Takes tokens back: nobody gets in with them any more, and who is in is told 0x87 and leaves.
+    /// What they let in is not believed any more, and that includes its will, which is not sent:
+    /// neither of those who leave, nor of those who have left and whose delay is running.
     public mutating func revokeTokens(
         matching filter: TokenFilter, at moment: Moment, effects: inout Effects
     ) -> Revocation {
@@ -70,7 +72,8 @@ extension Broker {
         for access in 0..<accesses.endIndex where accesses.contains(access) {
             guard case .token(let handle) = accesses[access].source, revoked.contains(handle)
             else { continue }
-            close(accesses[access].session, .notAuthorized, moment, &effects)
+            close(
+                accesses[access].session, .notAuthorized, willFate: .removed, moment, &effects)
             connectionCount += 1
         }
         for handle in revoked {

@@ -1,6 +1,7 @@
 // Wills: a message that is sent for a device that is lost. A will is committed before it is
 // confirmed; sending one deletes it and enqueues its message in one batch, so that it is sent
-// exactly once, whatever dies (design section 2).
+// exactly once, whatever dies. It is judged when it is set, and again when it is sent, by the rights
+// that its credential has then: one whose credential was withdrawn is not sent.
 //
 //     set ──lost──► delay runs ──over──► sent, with the batch under way ──committed──► gone
 //      ▲                │                          │
@@ -22,9 +23,11 @@ extension Broker {
         }
         // In MQTT a will is part of the login, which waits for this batch and is the answer.
         let isPartOfLogin = sessions[session].dialect.isMQTT
-        if let reason = refusal(of: request, from: session, bytes) {
+        if let (reason, limit) = refusal(of: request, from: session, bytes) {
             counters.requestsRefused += 1
-            note(.sendRefused, session, reason, &effects)
+            note(
+                .sendRefused, session, reason, subject: subject(of: request.message.target, bytes),
+                limit: limit, &effects)
             if isPartOfLogin {
                 close(session, reason, moment, &effects)
                 return
@@ -38,7 +41,7 @@ extension Broker {
             Will(
                 identifier: makeIdentifier(), owner: owner,
                 keepAliveSeconds: attachments[sessions[session].attachment].keepAliveSeconds,
-                request, bytes)
+                authority: authority(of: session), request, bytes)
         ).index
         sessions[session].will = will
         sessions[session].decisiveBatch = gathering.sequence
@@ -55,20 +58,125 @@ extension Broker {
         respondAtCommit(connection, requestIdentifier, .success, body: [])
     }
 
-    /// Why a will cannot be kept. Whom it is for is asked now, so that a will for nobody is refused
-    /// while there is somebody to tell, and once more when it is sent.
+    /// Why a will cannot be kept. Whom it is for is asked now, so that a will for nobody, or for
+    /// somebody who may not be sent to, is refused while there is somebody to tell; and once more
+    /// when it is sent.
     private mutating func refusal(
         of request: WillRequest, from session: UInt32, _ bytes: UnsafeRawBufferPointer
-    ) -> ReasonCode? {
-        if let reason = refusal(of: request.message, from: session, bytes) { return reason }
+    ) -> (ReasonCode, LimitName)? {
+        let target: JudgedTarget
+        switch judge(request.message, from: session, bytes) {
+        case .refused(let reason, let limit): return (reason, limit)
+        case .allowed(let allowed): target = allowed
+        }
+        // Nobody will be there to be told which receivers of a list were refused.
+        if target.hasRefusals { return (.notAuthorized, .none) }
         guard request.message.payload.count <= CoreLimits.willPayloadMaximum else {
-            return .packetTooLarge
+            return (.packetTooLarge, .none)
         }
         var tally = RoutingTally(stamp: makeStamp())
         forEachDestination(
-            of: request.message, from: session, sessions[session].user, bytes, &tally
+            of: target, request.message.grade, from: session, sessions[session].user, &tally
         ) { _, _, tally in tally.taken += 1 }
-        return tally.taken == 0 && tally.refusedCount > 0 ? tally.reason : nil
+        return tally.taken == 0 && tally.refusedCount > 0 ? (tally.reason, .none) : nil
+    }
+
+    // MARK: - What it was set with
+
+    /// What a connected session was let in with, as a will of its remembers it.
+    private func authority(of session: UInt32) -> WillAuthority {
+        switch accesses[access(of: session)].source {
+        case .token(let handle):
+            // A token that is being taken back vouches for nothing.
+            return WillAuthority(credential: .token(tokens[handle]?.identifier ?? []))
+        case .verified(let identity): return WillAuthority(credential: .verified(identity))
+        case .appKey, .anonymous: return WillAuthority(credential: .app)
+        case .gateway(let gateway):
+            guard let carrier = self.session(of: gateway) else {
+                return WillAuthority(credential: .token([]), isAttached: true)
+            }
+            var authority = self.authority(of: carrier)
+            authority.isAttached = true
+            return authority
+        }
+    }
+
+    /// A session has a new access: its will is bound to that one.
+    mutating func renewAuthority(of session: UInt32) {
+        let will = sessions[session].will
+        guard will != Slab<Will>.none else { return }
+        let authority = authority(of: session)
+        guard wills[will].authority != authority else { return }
+        wills[will].authority = authority
+        writeWill(will)
+    }
+
+    /// Who sends a will that is due; nil where the credential that it was set with has been
+    /// withdrawn, or a gateway may not speak for its device any more.
+    private func asker(of will: borrowing Will) -> Asker? {
+        let app = users[will.user].app
+        let rights: Rights
+        switch will.authority.credential {
+        case .unknown:
+            rights =
+                self.rights(
+                    app: app, user: Array(users[will.user].name), device: Array(will.device)
+                ).rights
+        case .app: rights = apps[app].rights
+        case .token(let identifier):
+            guard let token = tokens.find(identifier) else { return nil }
+            rights = token.rights ?? apps[app].rights
+        case .verified(let identity):
+            guard trust.believes(identity) else { return nil }
+            rights = identity.rights ?? apps[app].rights
+        }
+        let asker = Asker(
+            app: app, user: will.user,
+            bearer: RightsBearer(user: users[will.user].name, device: will.device),
+            rights: rights, isMQTT: false)
+        guard will.authority.isAttached else { return asker }
+        let isAttached = users[will.user].name.withUnsafeBytes {
+            verdict(.attach(user: $0), asker).isAllowed
+        }
+        return isAttached ? asker : nil
+    }
+
+    /// Judges a will that is due by the rights of that moment. One that nobody allows is forgotten,
+    /// counted and logged.
+    private mutating func judge(
+        will index: UInt32, _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+    ) -> JudgedTarget? {
+        let request = wills[index].request
+        var reason = ReasonCode.notAuthorized
+        if let asker = asker(of: wills[index]) {
+            switch judge(request.target, by: .asker(asker), bytes) {
+            case .allowed(let target):
+                if target.hasRefusals {
+                    target.refusedNames.withUnsafeBytes {
+                        noteWill(index, .notAuthorized, subject: $0, &effects)
+                    }
+                }
+                return target
+            case .refused(let refused, _): reason = refused
+            }
+        }
+        counters.willsRefused += 1
+        noteWill(index, reason, subject: bytes, &effects)
+        forgetWill(index)
+        return nil
+    }
+
+    private func noteWill(
+        _ index: UInt32, _ reason: ReasonCode, subject: UnsafeRawBufferPointer,
+        _ effects: inout Effects
+    ) {
+        effects[0].effects.append(
+            .note(
+                Note(
+                    kind: .willRefused, connection: .none, reason: reason,
+                    user: effects[0].bytes.append(users[wills[index].user].name),
+                    device: effects[0].bytes.append(wills[index].device),
+                    subject: effects[0].bytes.append(subject), other: .none)))
     }
 
     /// Forgets a session's will, here and in the store.
@@ -162,31 +270,41 @@ extension Broker {
         will index: UInt32, excluding session: UInt32, _ moment: Moment,
         _ effects: inout Effects
     ) {
-        if wills[index].grade == .transient {
-            sendTransient(will: index, excluding: session, moment, &effects)
-            return
-        }
-        if isStoreFull {
+        if wills[index].grade != .transient && isStoreFull {
             scheduleWill(index, afterSeconds: CoreLimits.willRetrySeconds, moment)
             return
         }
+        let address = wills[index].address
+        address.withUnsafeBytes { bytes in
+            guard let target = judge(will: index, bytes, &effects) else { return }
+            if wills[index].grade == .transient {
+                sendTransient(
+                    will: index, to: target, bytes, excluding: session, moment, &effects)
+            } else {
+                sendDurable(
+                    will: index, to: target, bytes, excluding: session, moment, &effects)
+            }
+        }
+    }
+
+    private mutating func sendDurable(
+        will index: UInt32, to target: JudgedTarget, _ bytes: UnsafeRawBufferPointer,
+        excluding session: UInt32, _ moment: Moment, _ effects: inout Effects
+    ) {
         let will = wills[index]
         let request = will.request
-        will.address.withUnsafeBytes { bytes in
-            sendSystemMessage(
-                request.target.kind, about: request.target.address(in: bytes),
-                payload: will.payload, properties: will.properties,
-                from: Array(users[will.user].name), grade: will.grade, marks: will.marks,
-                expirySeconds: will.expirySeconds, moment
-            ) { broker, message, tally in
-                if will.isRetained {
-                    broker.retain(message, ofUser: will.user, request, moment)
-                }
-                broker.route(
-                    message, request, fromUser: will.user,
-                    excluding: broker.excludedSession(request, session), bytes, &tally, moment,
-                    &effects)
+        sendSystemMessage(
+            request.target.kind, about: request.target.address(in: bytes),
+            payload: will.payload, properties: will.properties,
+            from: Array(users[will.user].name), grade: will.grade, marks: will.marks,
+            expirySeconds: will.expirySeconds, moment
+        ) { broker, message, tally in
+            if will.isRetained {
+                broker.retain(message, ofUser: will.user, request, moment)
             }
+            broker.route(
+                message, to: target, will.grade, fromUser: will.user,
+                excluding: broker.excludedSession(request, session), &tally, moment, &effects)
         }
         gathering.firedWills.append(index)
         gathering.isUrgent = true
@@ -195,26 +313,25 @@ extension Broker {
 
     /// Sends a will that is for those who are online (MQTT). It is gone with that.
     private mutating func sendTransient(
-        will index: UInt32, excluding session: UInt32, _ moment: Moment, _ effects: inout Effects
+        will index: UInt32, to target: JudgedTarget, _ bytes: UnsafeRawBufferPointer,
+        excluding session: UInt32, _ moment: Moment, _ effects: inout Effects
     ) {
         let will = wills[index]
         counters.willsSent += 1
         forgetWill(index)
         let request = will.request
-        will.address.withUnsafeBytes { bytes in
-            will.payload.withUnsafeBytes { payload in
-                will.properties.withUnsafeBytes { properties in
-                    scratch.removeAll()
-                    let name = scratch.append(users[will.user].name)
-                    let parts = MessageParts(
-                        kind: request.target.kind, marks: will.marks, grade: .transient,
-                        time: moment.unixMilliseconds, sender: name.bytes(in: scratch.bytes),
-                        address: request.target.address(in: bytes), properties: properties,
-                        payload: payload)
-                    _ = sendTransient(
-                        request, parts, from: session, ofUser: will.user, bytes, moment,
-                        &effects)
-                }
+        will.payload.withUnsafeBytes { payload in
+            will.properties.withUnsafeBytes { properties in
+                scratch.removeAll()
+                let name = scratch.append(users[will.user].name)
+                let parts = MessageParts(
+                    kind: request.target.kind, marks: will.marks, grade: .transient,
+                    time: moment.unixMilliseconds, sender: name.bytes(in: scratch.bytes),
+                    address: request.target.address(in: bytes), properties: properties,
+                    payload: payload)
+                _ = sendTransient(
+                    request, parts, to: target, from: session, ofUser: will.user, moment,
+                    &effects)
             }
         }
     }
@@ -241,7 +358,8 @@ extension Broker {
     }
 
     mutating func restoreWill(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        var row = try RecordReader(value, version: 1, table: .wills, key: key)
+        let version: UInt8 = value.first == 1 ? 1 : 2
+        var row = try RecordReader(value, version: version, table: .wills, key: key)
         let dangling = RestoreError.danglingRecord(.wills, key: key)
         let appName = try row.readString()
         let userName = try row.readString()
@@ -249,7 +367,8 @@ extension Broker {
             let user = self.user(named: userName, app: app)
         else { throw dangling }
         let will = try Will(
-            identifier: RecordKey.readNumber(key), user: user, &row, else: dangling)
+            identifier: RecordKey.readNumber(key), user: user, app: appName, version: version,
+            &row, else: dangling)
         let index = wills.insert(will).index
         if let session = session(of: user, device: will.device) {
             sessions[session].will = index

@@ -37,6 +37,8 @@ public struct Broker: ~Copyable, Sendable {
     /// Whose the queues are that belong to no session.
     var queueOwners: [UInt64: QueueOwner] = [:]
     var tokens = TokenTable()
+    /// What vouches for identities that the edge verifies.
+    var trust: VoucherTrust
     /// What live connections were let in with.
     var accesses = Slab<Access>()
     /// MQTT logins that wait for their turn.
@@ -101,6 +103,8 @@ public struct Broker: ~Copyable, Sendable {
     var scratch = ByteArena(capacity: 1024)
     /// Requests whose answers wait for a commit.
     var openRequests: Set<RequestName> = []
+    /// Bounds what the log is told of refused receivers.
+    var receiverNotes = NoteAllowance()
     /// The answers to those filters of a SUBSCRIBE or UNSUBSCRIBE that have been looked at.
     var answerCodes: [UInt8] = []
     /// Whether one of them has to wait for a commit, whatever the session is.
@@ -116,9 +120,16 @@ public struct Broker: ~Copyable, Sendable {
     /// A broker without any state; let a store read itself out to it, then call
     /// ``finishRestoring(_:newEpochSeed:at:)``.
     ///
-    /// - Parameter laneCount: event loops that connections may belong to, 1...256.
-    public init(limits: CoreLimits = CoreLimits(), laneCount: Int = 1, at moment: Moment) {
+    /// - Parameters:
+    ///   - laneCount: event loops that connections may belong to, 1...256.
+    ///   - trust: what vouches for identities that the edge verifies, until the first
+    ///     ``replaceTrust(_:at:effects:)``.
+    public init(
+        limits: CoreLimits = CoreLimits(), laneCount: Int = 1, trust: VoucherTrust = .everything,
+        at moment: Moment
+    ) {
         self.limits = limits
+        self.trust = trust
         connections = ConnectionTable(laneCount: laneCount)
         deadlines = TimerWheel(start: moment.instant)
         mergedAudience = audiences.insert(Audience()).index

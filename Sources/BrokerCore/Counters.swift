@@ -41,6 +41,8 @@ public struct Counters: Hashable, Sendable {
     /// Joins and leaves that were not told since the group is large.
     public var groupEventsSkipped: UInt64 = 0
     public var willsSent: UInt64 = 0
+    /// Wills that were due and that no right allowed any more, or whose credential was withdrawn.
+    public var willsRefused: UInt64 = 0
     /// Messages of shared subscriptions that moved from a session that left to another one.
     public var sharesHandedOver: UInt64 = 0
     /// Devices that came or went and were told to who subscribes to it.
@@ -50,6 +52,8 @@ public struct Counters: Hashable, Sendable {
     public var expired: UInt64 = 0
     /// Waiting messages discarded with a session that a client wanted gone.
     public var discarded: UInt64 = 0
+    /// Copies of sends that a queue at its limit refused, of which the sender was told.
+    public var queueRefused: UInt64 = 0
     /// Dropped by a queue's policy `oldest` or `newest`.
     public var queueDropped: UInt64 = 0
     /// Deliveries that were larger than their receiver takes.

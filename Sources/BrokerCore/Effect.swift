@@ -162,6 +162,12 @@ public struct Note: Hashable, BitwiseCopyable, Sendable {
         case subscribeRefused
         case presenceRefused
         case sessionExpired
+        /// A will that was due is not sent, or not to these receivers.
+        case willRefused
+        /// A queue at its limit: one receiver of a send does not get it.
+        case receiverRefused
+        /// A request about groups met a limit.
+        case requestRefused
     }
 
     public var kind: Kind
@@ -174,6 +180,8 @@ public struct Note: Hashable, BitwiseCopyable, Sendable {
     public var subject: ByteRange
     /// Another connection it was about: the second of two that want one session.
     public var other: ConnectionID
+    /// The limit that was reached, where one was.
+    public var limit = LimitName.none
 
     /// Whether ``other`` means somebody.
     public var isAboutTwo: Bool { other != .none }

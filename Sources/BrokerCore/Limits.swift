@@ -180,6 +180,9 @@ public struct CoreLimits: Sendable {
     /// the core's when they come.
     static let loadsCountMaximum = 16_384
     static let loadsBytesMaximum = 4 << 20
+    /// Log lines a second about single receivers that were refused. A fan-out may meet thousands of
+    /// full queues; ten are enough to see whose they are.
+    static let receiverNotesPerSecondMaximum = 10
     /// Entries and bytes that one load brings into memory.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536

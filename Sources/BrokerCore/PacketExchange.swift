@@ -28,6 +28,8 @@ public struct PacketAnswer: Hashable, BitwiseCopyable, Sendable {
     /// ``Refusal`` values in the lane's `refusals`.
     public var firstRefusal: UInt32 = 0
     public var namedRefusalCount: UInt32 = 0
+    /// Receivers that were refused, named or only counted.
+    public var refusedCount: UInt32 = 0
 
     init(
         _ connection: ConnectionID, _ packetIdentifier: UInt16, _ step: PacketStep,

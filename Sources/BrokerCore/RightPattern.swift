@@ -1,5 +1,6 @@
 // The part of a right that names users or topics. What `%u` and `%d` stand for is compared as plain
-// text: a user called `*` matches nobody else.
+// text: a user called `*` matches nobody else. It never adds a level or a wildcard to a filter, and
+// it is no part of a first level that begins with `$`.
 
 /// A pattern for names or an MQTT filter, taken apart once so that a check allocates nothing.
 enum RightPattern: Hashable, Sendable {
@@ -135,9 +136,12 @@ enum RightPattern: Hashable, Sendable {
     ) -> Int? {
         switch part {
         case .text(let text): prefixCount(text, subject, at: offset)
-        case .user: prefixCount(bearer.user, subject, at: offset)
+        case .user:
+            RightsBearer.isSpellable(bearer.user)
+                ? prefixCount(bearer.user, subject, at: offset) : nil
         case .device:
-            bearer.hasSpellableDevice ? prefixCount(bearer.device, subject, at: offset) : nil
+            RightsBearer.isSpellable(bearer.device)
+                ? prefixCount(bearer.device, subject, at: offset) : nil
         case .anything: preconditionFailure("a star takes what is left over")
         }
     }
@@ -153,6 +157,11 @@ enum RightPattern: Hashable, Sendable {
             place += 1
         }
         return text.count
+    }
+
+    /// Whether a level is the same text for every bearer.
+    private static func isFixed(_ parts: [Part]) -> Bool {
+        !parts.contains(.user) && !parts.contains(.device)
     }
 
     /// Whether every topic that `subject` stands for is allowed. A topic stands for itself.
@@ -171,6 +180,11 @@ enum RightPattern: Hashable, Sendable {
             case .one:
                 if text.elementsEqual(Self.hash) { return false }
             case .text(let parts):
+                // What is put in for a name never makes a level that is the broker's own: whoever
+                // is called `$SYS` gets nothing of it by `%d/#`.
+                if start == 0, subject.first == UInt8(ascii: "$"), !isFixed(parts) {
+                    return false
+                }
                 // A wildcard of the subject's is never equal to a text.
                 if !matches(parts, text, bearer) { return false }
             case .rest: break

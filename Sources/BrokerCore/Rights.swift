@@ -27,6 +27,8 @@ public enum RightsError: Error, Hashable, Sendable {
 /// One thing that somebody wants to do. The bytes are valid during the call that takes it.
 public enum RightsAction {
     case send(user: UnsafeRawBufferPointer)
+    /// Allowed to members, by no right.
+    case sendGroup(UnsafeRawBufferPointer)
     case broadcast
     case publish(topic: UnsafeRawBufferPointer)
     case subscribe(filter: UnsafeRawBufferPointer)
@@ -38,6 +40,7 @@ public enum RightsAction {
     var kind: RightKind {
         switch self {
         case .send: .send
+        case .sendGroup: .sendGroup
         case .broadcast: .broadcast
         case .publish: .publish
         case .subscribe: .subscribe
@@ -49,8 +52,8 @@ public enum RightsAction {
 
     fileprivate var subject: UnsafeRawBufferPointer {
         switch self {
-        case .send(let bytes), .publish(let bytes), .subscribe(let bytes), .presence(let bytes),
-            .attach(let bytes):
+        case .send(let bytes), .sendGroup(let bytes), .publish(let bytes), .subscribe(let bytes),
+            .presence(let bytes), .attach(let bytes):
             bytes
         case .broadcast, .createGroup: UnsafeRawBufferPointer(start: nil, count: 0)
         }
@@ -60,7 +63,7 @@ public enum RightsAction {
 /// What a right is about.
 @usableFromInline
 enum RightKind: UInt8, Sendable {
-    case send, broadcast, publish, subscribe, presence, attach, createGroup
+    case send, broadcast, publish, subscribe, presence, attach, createGroup, sendGroup
 
     fileprivate var bit: UInt8 { 1 << rawValue }
 }
@@ -121,12 +124,20 @@ public struct Rights: Hashable, Sendable {
         allowsAll(action.kind) || deciding(action, bearer) != nil
     }
 
-    /// Whether a right allows it that does not begin with a wildcard: for what begins with `$`.
-    func allowsByName(_ action: RightsAction, _ bearer: RightsBearer) -> Bool {
-        list.contains {
-            $0.kind == action.kind && $0.pattern.beginsWithText
-                && $0.pattern.covers(action.subject, bearer)
+    /// The first right that allows it and does not begin with a wildcard: for what begins with `$`.
+    func decidingByName(_ action: RightsAction, _ bearer: RightsBearer) -> [UInt8]? {
+        for right in list
+        where right.kind == action.kind && right.pattern.beginsWithText
+            && right.pattern.covers(action.subject, bearer)
+        {
+            return right.text
         }
+        return nil
+    }
+
+    /// The first right that allows a kind whatever its subject.
+    func decidingAll(_ kind: RightKind) -> [UInt8]? {
+        list.first { $0.kind == kind && $0.isUnlimited }?.text
     }
 
     /// The first right that allows it, as it was written; nil where none does.
@@ -153,12 +164,12 @@ struct RightsBearer {
     var user: Name
     var device: Name
 
-    /// Whether the device is a name that can stand in a pattern. MQTT allows client ids that would
-    /// change what a filter means, and a device may have no name at all; a right with `%d` gives
-    /// neither anything.
-    var hasSpellableDevice: Bool {
-        !device.isEmpty
-            && !device.contains {
+    /// Whether a name can stand in a pattern. MQTT allows client ids that would change what a filter
+    /// means, and a device may have no name at all; a right with `%u` or `%d` gives neither
+    /// anything. What is spellable adds no level and no wildcard.
+    static func isSpellable(_ name: some Collection<UInt8>) -> Bool {
+        !name.isEmpty
+            && !name.contains {
                 $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#")
             }
     }

@@ -81,6 +81,12 @@ struct TokenTable: ~Copyable {
         return tokens.handle(index)
     }
 
+    /// The token with this public part; nil when there is none, or it has been revoked.
+    func find(_ identifier: [UInt8]) -> Token? {
+        let index = identifier.withUnsafeBytes { identifiers.value(for: $0) }
+        return index.map { tokens[$0] }
+    }
+
     /// A token that was found; nil when it has been revoked since.
     subscript(handle: Handle) -> Token? {
         tokens.contains(handle) ? tokens[handle.index] : nil

@@ -35,6 +35,8 @@ struct Will: Sendable {
     let isRetained: Bool
     /// MQTT 5 properties that travel with the message.
     let properties: [UInt8]
+    /// What its device was let in with last, by which it is judged again when it is due.
+    var authority: WillAuthority
     /// Set while the delay runs, or until the store has room.
     var token = TimerWheel.Token.none
 }
@@ -48,6 +50,24 @@ enum WillKind: UInt8 {
     case topic = 4
 }
 
+/// What a will was set with. It is judged by that when it is set, and by the rights that the same
+/// credential has then, if it has not been withdrawn, when it is sent.
+struct WillAuthority: Hashable {
+    enum Credential: Hashable {
+        /// A broker that did not write it down has set it.
+        case unknown
+        /// The app's key, or the word of a listener: the app's rights.
+        case app
+        /// An opaque token, by its public part.
+        case token([UInt8])
+        indirect case verified(VerifiedIdentity)
+    }
+
+    var credential: Credential
+    /// A gateway vouched for the device: the credential is the gateway's.
+    var isAttached = false
+}
+
 /// Whose will it is, for a device that has no session.
 struct WillOwner: Hashable {
     let user: UInt32
@@ -57,8 +77,8 @@ struct WillOwner: Hashable {
 extension Will {
     /// Copies a request.
     init(
-        identifier: UInt64, owner: WillOwner, keepAliveSeconds: UInt32, _ request: WillRequest,
-        _ bytes: UnsafeRawBufferPointer
+        identifier: UInt64, owner: WillOwner, keepAliveSeconds: UInt32,
+        authority: WillAuthority, _ request: WillRequest, _ bytes: UnsafeRawBufferPointer
     ) {
         let message = request.message
         switch message.target {
@@ -71,6 +91,7 @@ extension Will {
         case .topic(let name): (kind, address) = (.topic, Array(name.bytes(in: bytes)))
         }
         self.identifier = identifier
+        self.authority = authority
         user = owner.user
         device = owner.device
         delaySeconds = request.delaySeconds
@@ -116,7 +137,8 @@ extension Will {
     var key: [UInt8] { RecordKey.number(identifier) }
 
     func row(app: [UInt8], user: [UInt8]) -> RecordChange {
-        var row = RecordWriter(version: 1)
+        // Version 2 ends with what the will was set with.
+        var row = RecordWriter(version: 2)
         row.write(app)
         row.write(user)
         row.write(Array(device))
@@ -133,12 +155,14 @@ extension Will {
         row.write(UInt8(isRetained ? 1 : 0))
         row.write(UInt32(properties.count))
         row.append(properties)
+        row.write(authority)
         return RecordChange(table: .wills, key: key, value: row.bytes)
     }
 
     /// Reads a row back; `row` stands behind the user's name.
     init(
-        identifier: UInt64, user: UInt32, _ row: inout RecordReader, else failure: RestoreError
+        identifier: UInt64, user: UInt32, app: [UInt8], version: UInt8,
+        _ row: inout RecordReader, else failure: RestoreError
     ) throws(RestoreError) {
         self.identifier = identifier
         self.user = user
@@ -156,5 +180,68 @@ extension Will {
         self.grade = grade
         isRetained = try row.read(UInt8.self) == 1
         properties = try row.readBytes(count: Int(try row.read(UInt32.self)))
+        authority =
+            version == 1
+            ? WillAuthority(credential: .unknown)
+            : try row.readAuthority(app: app, else: failure)
+        guard kind != .users || Self.isList(address) else { throw failure }
+    }
+
+    /// Whether bytes are a number less one and as many ids.
+    private static func isList(_ bytes: [UInt8]) -> Bool {
+        guard let first = bytes.first else { return false }
+        var offset = 1
+        for _ in 0...first {
+            guard offset < bytes.count else { return false }
+            offset += 1 + Int(bytes[offset])
+        }
+        return offset == bytes.count
+    }
+}
+
+extension RecordWriter {
+    fileprivate mutating func write(_ authority: WillAuthority) {
+        write(UInt8(authority.isAttached ? 1 : 0))
+        switch authority.credential {
+        case .unknown: write(UInt8(0))
+        case .app: write(UInt8(1))
+        case .token(let identifier):
+            write(UInt8(2))
+            write(identifier)
+        case .verified(let identity):
+            write(UInt8(3))
+            write(identity.proof.rawValue)
+            write(identity.voucher)
+            write(UInt8(identity.rights == nil ? 0 : 1))
+            write(identity.rights ?? Rights())
+        }
+    }
+}
+
+extension RecordReader {
+    fileprivate mutating func readAuthority(
+        app: [UInt8], else failure: RestoreError
+    ) throws(RestoreError) -> WillAuthority {
+        let isAttached = try read(UInt8.self) == 1
+        let credential: WillAuthority.Credential
+        switch try read(UInt8.self) {
+        case 0: credential = .unknown
+        case 1: credential = .app
+        case 2: credential = .token(try readString())
+        case 3:
+            guard let proof = VerifiedIdentity.Proof(rawValue: try read(UInt8.self)) else {
+                throw failure
+            }
+            let voucher = try readString()
+            let hasRights = try read(UInt8.self) == 1
+            let rights = try readRights()
+            // Whom it proved is the will's own user.
+            credential = .verified(
+                VerifiedIdentity(
+                    proof: proof, app: app, user: [], rights: hasRights ? rights : nil,
+                    voucher: voucher))
+        default: throw failure
+        }
+        return WillAuthority(credential: credential, isAttached: isAttached)
     }
 }

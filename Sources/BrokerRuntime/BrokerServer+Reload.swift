@@ -84,11 +84,10 @@ extension BrokerServer {
         rates.change(ClientRates.Values(new))
         census.change(maximumPerAddress: new.limits.connectionsPerAddress)
         let moment = clock.moment()
+        let vouchers = material.vouchers
         let ended = shared.enter { state in
             state.broker.limits = CoreLimits(new)
-            return state.broker.endDisbelieved(at: moment, effects: &state.effects) {
-                trust.believes($0)
-            }
+            return state.broker.replaceTrust(vouchers, at: moment, effects: &state.effects)
         }
         if ended > 0 {
             log.write(.warning, .credentialsWithdrawn, ["connections": .number(ended)])

@@ -60,7 +60,8 @@ public final class BrokerServer {
                 ["from": .number(UInt64(older)), "to": .number(UInt64(LMDBQueueStore.format))])
         }
         let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
-        let restored = try Self.restore(&store, settings, laneCount: laneCount)
+        let restored = try Self.restore(
+            &store, settings, trust.vouchers, laneCount: laneCount)
         clock = restored.clock
         let repaired = restored.broker.counters.rowsRepaired
         if repaired > 0 { log.write(.warning, .storeRepaired, ["rows": .number(repaired)]) }
@@ -201,14 +202,16 @@ public final class BrokerServer {
     }
 
     private static func restore(
-        _ store: inout LMDBQueueStore, _ settings: BrokerSettings, laneCount: Int
+        _ store: inout LMDBQueueStore, _ settings: BrokerSettings, _ trust: VoucherTrust,
+        laneCount: Int
     ) throws(StartError) -> Restored {
         // The core needs the time before the store has told when it last committed.
         let clock = BrokerClock(
             after: store.openingStamp,
             downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
         var broker = Broker(
-            limits: CoreLimits(settings), laneCount: laneCount, at: clock.moment())
+            limits: CoreLimits(settings), laneCount: laneCount, trust: trust,
+            at: clock.moment())
         let state: RestoredState
         do throws(StoreError) {
             state = try store.restore(into: &broker)

@@ -10,9 +10,9 @@ import WireFormat
 
 /// What the files of a configuration hold about clients, read and checked.
 package struct TrustMaterial: Sendable {
-    /// The keys of account servers and what they are called, as the core knows them.
     package var webTokenKeys = VerificationKeys()
-    package var webTokenVouchers: Set<WebTokenVoucher> = []
+    /// What the keys of account servers are called, as the core knows them.
+    package var webTokenNames: Set<VoucherTrust.WebTokenKey> = []
     package var preSharedKeys: [String: [UInt8]] = [:]
     package var revoked: RevokedCertificates?
     package var clientApp: String?
@@ -28,7 +28,9 @@ package struct TrustMaterial: Sendable {
                 webTokenKeys.set(
                     try VerificationKey(path: key.file, algorithm: algorithm), id: key.kid,
                     app: key.app)
-                webTokenVouchers.insert(WebTokenVoucher(app: key.app, kid: key.kid))
+                webTokenNames.insert(
+                    VoucherTrust.WebTokenKey(
+                        app: Array(key.app.utf8), voucher: Array(key.kid.utf8)))
             }
             if let file = settings.tls.pskFile {
                 preSharedKeys = try PreSharedKeyFile.read(
@@ -44,16 +46,13 @@ package struct TrustMaterial: Sendable {
         clientApp = settings.tls.clientApp
         clientName = settings.tls.clientName
     }
-}
 
-/// A key of an account server, by name.
-package struct WebTokenVoucher: Hashable, Sendable {
-    package let app: String
-    package let kid: String
-
-    package init(app: String, kid: String) {
-        self.app = app
-        self.kid = kid
+    /// What vouches for identities, as the core knows it.
+    package var vouchers: VoucherTrust {
+        VoucherTrust(
+            webTokenKeys: webTokenNames,
+            preSharedIdentities: Set(preSharedKeys.keys.lazy.map { Array($0.utf8) }),
+            revokedCertificates: revoked?.descriptions ?? [])
     }
 }
 
@@ -81,19 +80,8 @@ package final class ClientTrust: Sendable {
         preSharedKeys.replace(with: new.preSharedKeys)
     }
 
-    /// Whether what vouched for a connected client is still believed.
-    package func believes(_ identity: VerifiedIdentity) -> Bool {
-        let voucher = String(decoding: identity.voucher, as: UTF8.self)
-        switch identity.proof {
-        case .webToken:
-            let app = String(decoding: identity.app, as: UTF8.self)
-            return material.withLock {
-                $0.webTokenVouchers.contains(WebTokenVoucher(app: app, kid: voucher))
-            }
-        case .preSharedKey: return preSharedKeys.contains(voucher)
-        case .certificate: return material.withLock { $0.revoked?.contains(voucher) != true }
-        }
-    }
+    /// What vouches for identities now, for the core to ask.
+    package var vouchers: VoucherTrust { material.withLock { $0.vouchers } }
 
     /// When the first of the revocation lists is over; nil without one.
     var revocationListExpiryUnixSeconds: Int64? {
@@ -124,12 +112,10 @@ package final class ClientTrust: Sendable {
                 throw TrustRefusal("web token: \(error)")
             }
         }
-        // The same allowance for the other clock as when it was judged.
-        let end = token.expiryUnixSeconds + JSONWebToken.clockDifferenceSecondsMaximum
         return VerifiedIdentity(
             proof: .webToken, app: Array(token.app.utf8), user: Array(token.user.utf8),
             device: token.device.map { Array($0.utf8) }, rights: rights,
-            expiresUnixSeconds: UInt64(end), voucher: Array(token.keyID.utf8))
+            expiresUnixSeconds: UInt64(token.expiryUnixSeconds), voucher: Array(token.keyID.utf8))
     }
 
     /// Who a verified client certificate names.

@@ -18,6 +18,7 @@ package struct LaneLog: NoteTaker, ~Copyable {
         let subject: String
         /// The second of two connections that want one session; nil where it is about one.
         let other: ConnectionID?
+        var limit = LimitName.none
     }
 
     /// A connection that is gone: what its last notes need and the loop will have forgotten.
@@ -31,6 +32,8 @@ package struct LaneLog: NoteTaker, ~Copyable {
     private var pending: [Pending] = []
     /// Connections that closed during this turn; the core's notes about them come at its end.
     private var departures: [ConnectionID: Departure] = [:]
+    /// What those called themselves who are sent away in this turn.
+    private var names: [ConnectionID: (user: String, device: String)] = [:]
     /// What else is to be said of refusals of this turn.
     private var explanations: [ConnectionID: String] = [:]
 
@@ -47,14 +50,23 @@ package struct LaneLog: NoteTaker, ~Copyable {
             Pending(
                 kind: note.kind, connection: note.connection, reason: note.reason,
                 user: text(note.user), device: text(note.device), subject: text(note.subject),
-                other: note.isAboutTwo ? note.other : nil))
+                other: note.isAboutTwo ? note.other : nil, limit: note.limit))
+    }
+
+    package mutating func takeNames(
+        _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer
+    ) {
+        names[connection] = (
+            String(decoding: user, as: UTF8.self), String(decoding: device, as: UTF8.self)
+        )
     }
 
     package mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {
+        let known = names[connection]
         pending.append(
             Pending(
-                kind: .connectRefused, connection: connection, reason: reason, user: "",
-                device: "", subject: "", other: nil))
+                kind: .connectRefused, connection: connection, reason: reason,
+                user: known?.user ?? "", device: known?.device ?? "", subject: "", other: nil))
     }
 
     /// Adds to the refusal of a connection what no reason code says.
@@ -75,6 +87,7 @@ package struct LaneLog: NoteTaker, ~Copyable {
         pending.removeAll(keepingCapacity: true)
         departures.removeAll(keepingCapacity: true)
         explanations.removeAll(keepingCapacity: true)
+        names.removeAll(keepingCapacity: true)
     }
 
     private func write(
@@ -84,6 +97,8 @@ package struct LaneLog: NoteTaker, ~Copyable {
         let address = departure?.address ?? loop.peer(of: carrier)
         var reason = note.reason.name.description
         var detail = note.kind == .connectRefused ? explanations[note.connection] ?? "" : ""
+        // One number stands for every limit.
+        if note.limit != .none { detail = note.limit.key.description }
         if let departure, note.kind == .disconnected, note.reason == .unspecifiedError {
             // No code says it: nobody is left who could be sent one.
             reason = "connection-lost"
@@ -91,7 +106,7 @@ package struct LaneLog: NoteTaker, ~Copyable {
         }
         if let other {
             log.write(
-                note.kind.level, note.kind.logEvent,
+                note.kind.level, note.kind.logEvent(note.reason),
                 [
                     "address": .text("\(address)"), "user": .text(note.user),
                     "device": .text(note.device), "reason": .text(reason),
@@ -101,7 +116,7 @@ package struct LaneLog: NoteTaker, ~Copyable {
             return
         }
         log.write(
-            note.kind.level, note.kind.logEvent,
+            note.kind.level, note.kind.logEvent(note.reason),
             [
                 "address": .text("\(address)"), "user": .text(note.user),
                 "device": .text(note.device), "reason": .text(reason),
@@ -159,15 +174,19 @@ extension Note.Kind {
         switch self {
         case .connected, .disconnected, .sessionExpired: .info
         case .connectRefused, .takenOver, .duplicateLogin, .sendRefused, .subscribeRefused,
-            .presenceRefused:
+            .presenceRefused, .willRefused, .receiverRefused, .requestRefused:
             .warning
         }
     }
 
-    fileprivate var logEvent: LogEvent {
+    fileprivate func logEvent(_ reason: ReasonCode) -> LogEvent {
         switch self {
         case .connected: .clientConnected
-        case .connectRefused: .authenticationFailed
+        // Only what may be a guess at somebody's credential is counted as one: neither a full store
+        // nor a browser that found the port.
+        case .connectRefused:
+            reason == .badUserNameOrPassword || reason == .notAuthorized
+                ? .authenticationFailed : .loginRefused
         case .disconnected: .clientDisconnected
         case .takenOver: .sessionTakenOver
         case .duplicateLogin: .duplicateLogin
@@ -175,6 +194,9 @@ extension Note.Kind {
         case .subscribeRefused: .subscribeRefused
         case .presenceRefused: .presenceRefused
         case .sessionExpired: .sessionExpired
+        case .willRefused: .willRefused
+        case .receiverRefused: .receiverRefused
+        case .requestRefused: .requestRefused
         }
     }
 }

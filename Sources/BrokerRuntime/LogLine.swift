@@ -16,8 +16,11 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case credentialsWithdrawn = "credentials_withdrawn"
     case clientConnected = "client_connected"
     case clientDisconnected = "client_disconnected"
-    /// Bears `address`, `user`, `device` and `reason`, in this order; fail2ban filters match it.
+    /// A credential that is worth nothing was shown, or none where one is needed. Bears `address`,
+    /// `user`, `device` and `reason`, in this order; fail2ban filters match it.
     case authenticationFailed = "auth_failed"
+    /// A login was refused for any other reason: a limit, a client id, or what is no client's packet.
+    case loginRefused = "login_refused"
     /// A connection ended below the protocol: TLS, a reset, a packet that was too large.
     case connectionFailed = "connection_failed"
     /// A connection was closed at once: its address has enough (`cause=address`), there are enough
@@ -26,10 +29,17 @@ public enum LogEvent: String, CaseIterable, Sendable {
     case sendRefused = "send_refused"
     case subscribeRefused = "subscribe_refused"
     case presenceRefused = "presence_refused"
+    /// A request about groups met a limit: `detail`.
+    case requestRefused = "request_refused"
+    /// A receiver's queue is at its limit: `detail`. Others may have got the message.
+    case receiverRefused = "receiver_refused"
     case sessionTakenOver = "session_taken_over"
     /// Two devices bear one name; the second, at `other`, was not let in.
     case duplicateLogin = "duplicate_login"
     case sessionExpired = "session_expired"
+    /// A will that was due is not sent, or not to the receivers in `subject`: no right allows it any
+    /// more, or its credential was withdrawn.
+    case willRefused = "will_refused"
     /// Queues of policy `oldest` or `newest` dropped messages: `dropped`, since the last such line.
     case queueFull = "queue_full"
     /// The store has no room for sends, or has it again: `state`.

@@ -88,8 +88,9 @@ extension OperatorDesk {
             }
         }
         guard let explanation else { throw Self.unknownApp(request.app) }
+        let (grounds, right, reason) = Self.grounds(explanation.verdict)
         return ExplainRights.Reply(
-            right: explanation.right.map { String(decoding: $0, as: UTF8.self) },
+            grounds: grounds, right: right, reason: reason,
             origin: Self.text(explanation.origin, app: request.app),
             isConnected: explanation.isConnected, rights: Self.texts(explanation.rights))
     }
@@ -117,6 +118,19 @@ extension OperatorDesk {
         case .presence: .presence(user: target)
         case .broadcast: .broadcast
         case .createGroup: .createGroup
+        }
+    }
+
+    private static func grounds(
+        _ verdict: Verdict
+    ) -> (ExplainRights.Reply.Grounds, right: String?, reason: UInt8?) {
+        switch verdict {
+        case .right(let text): (.right, String(decoding: text, as: UTF8.self), nil)
+        case .own: (.own, nil, nil)
+        case .everybody: (.everybody, nil, nil)
+        case .member: (.member, nil, nil)
+        case .joins: (.joins, nil, nil)
+        case .refused(let reason): (.refused, nil, reason.rawValue)
         }
     }
 

@@ -18,6 +18,9 @@ extension OperatorDesk {
                 title: Array(request.title.utf8), meta: Array(request.meta.utf8),
                 allowed: request.allowed.map { $0.map { Array($0.utf8) } }, key: key, seed: seed)
         }
+        if result.reason == .topicNameInvalid {
+            throw Self.unknownUser(request.owner, request.app)
+        }
         try check(result.reason)
         let group = Self.text(result.group)
         report("group.create", request.app, group, user: request.owner)
@@ -103,10 +106,7 @@ extension OperatorDesk {
                 app: names.app, names.group, action, at: moment, effects: &state.effects)
         }
         if result.reason == .topicNameInvalid, let user {
-            throw AdministrationRefusal(
-                .topicNameInvalid,
-                "nobody knows \(user) in \(app); make the user known with: "
-                    + "martlet user add --app \(app) \(user)")
+            throw Self.unknownUser(user, app)
         }
         try check(result.reason)
         return result.reason
@@ -135,6 +135,13 @@ extension OperatorDesk {
     }
 
     private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+
+    private static func unknownUser(_ user: String, _ app: String) -> AdministrationRefusal {
+        AdministrationRefusal(
+            .topicNameInvalid,
+            "nobody knows \(user) in \(app); make the user known with: "
+                + "martlet user add --app \(app) \(user)")
+    }
 
     private static func unknownGroup(_ group: String, _ app: String) -> AdministrationRefusal {
         AdministrationRefusal(

@@ -20,13 +20,17 @@ extension OperatorDesk {
 
     func kick(_ request: KickSessions) throws(AdministrationRefusal) -> SessionCount {
         try changeSessions(request.selection, "session.kick") { state, filter, moment in
-            state.broker.kickSessions(matching: filter, at: moment, effects: &state.effects)
+            state.broker.kickSessions(
+                matching: filter, sendsWills: request.sendsWills ?? true, at: moment,
+                effects: &state.effects)
         }
     }
 
     func delete(_ request: DeleteSessions) throws(AdministrationRefusal) -> SessionCount {
         try changeSessions(request.selection, "session.delete") { state, filter, moment in
-            state.broker.deleteSessions(matching: filter, at: moment, effects: &state.effects)
+            state.broker.deleteSessions(
+                matching: filter, sendsWills: request.sendsWills ?? true, at: moment,
+                effects: &state.effects)
         }
     }
 

@@ -11,7 +11,8 @@ extension OperatorDesk {
         for user in request.users { try checkIdentifier(user, "user") }
         if let device = request.device, !device.isEmpty { try checkIdentifier(device, "device") }
         let rights = try request.rights.map(Self.rights)
-        let now = clock.moment().unixMilliseconds / 1000
+        // Rounded up: a token is good for at least as long as was asked for.
+        let now = (clock.moment().unixMilliseconds + 999) / 1000
         let expires = request.expirySeconds.map { now.addingReportingOverflow($0) }
         let minted = request.users.map { _ in OpaqueToken.mint() }
         let isKnown = changeAndCommit { state in

@@ -23,6 +23,8 @@ public struct ExitCode: Hashable, Sendable {
     public static let storeUnusable = ExitCode(4)
     /// No broker could be reached, or the connection was lost for good.
     public static let notConnected = ExitCode(5)
+    /// A message was sent, and some of its receivers were refused.
+    public static let someRefused = ExitCode(6)
     /// The time given with `-W` is over; 27 is MOSQ_ERR_TIMEOUT, which scripts test for.
     public static let timeout = ExitCode(27)
 

@@ -129,7 +129,8 @@ public struct CertificateSerial: Hashable, Sendable, CustomStringConvertible {
 /// The certificates that revocation lists name. TLS itself checks the lists at every handshake;
 /// this finds the sessions of those who are connected when a list is renewed.
 public struct RevokedCertificates: Sendable {
-    private let serials: Set<CertificateSerial>
+    /// The descriptions of their serial numbers: see ``CertificateSerial/description``.
+    public let descriptions: Set<[UInt8]>
     /// Unix seconds at which the first of the lists is over; nil where none says.
     public let expiryUnixSeconds: Int64?
 
@@ -138,14 +139,15 @@ public struct RevokedCertificates: Sendable {
         guard let text = try PEMFile.read(path, byteCountMaximum: Self.byteCountMaximum) else {
             throw .file(call: "open", path: path, code: ENOENT)
         }
-        var serials: Set<CertificateSerial> = []
+        var descriptions: Set<[UInt8]> = []
         var expiry: Int64?
         let listCount = PEMFile.reading(text) { stream -> Int? in
             var count = 0
             while let list = PEM_read_bio_X509_CRL(stream, nil, nil, nil) {
                 defer { X509_CRL_free(list) }
                 count += 1
-                serials.formUnion(Self.serials(of: list))
+                descriptions.formUnion(
+                    Self.serials(of: list).lazy.map { Array($0.description.utf8) })
                 if let end = Self.end(of: list) { expiry = min(expiry ?? end, end) }
             }
             return count
@@ -153,7 +155,7 @@ public struct RevokedCertificates: Sendable {
         guard listCount ?? 0 > 0 else {
             throw .unusable(path: path, reason: "there is no PEM revocation list in it")
         }
-        self.serials = serials
+        self.descriptions = descriptions
         expiryUnixSeconds = expiry
     }
 
@@ -161,7 +163,7 @@ public struct RevokedCertificates: Sendable {
     static let byteCountMaximum = 64 << 20
 
     public func contains(_ serial: String) -> Bool {
-        serials.contains(CertificateSerial(description: serial))
+        descriptions.contains(Array(serial.utf8))
     }
 
     private static func serials(of list: OpaquePointer) -> [CertificateSerial] {
@@ -179,11 +181,5 @@ public struct RevokedCertificates: Sendable {
             return nil
         }
         return Int64(timegm(&end))
-    }
-}
-
-extension CertificateSerial {
-    fileprivate init(description: String) {
-        self.description = description
     }
 }

@@ -60,7 +60,9 @@ public struct JSONWebToken: Hashable, Sendable {
 
     /// 8 KiB: four times what account servers make, and little enough to parse for strangers.
     public static let byteCountMaximum = 8_192
-    /// How far the clocks of account server and broker may differ.
+    /// How far the account server's clock may be ahead of the broker's: what it has just signed is
+    /// not refused for that. There is no such allowance at the end, which is when `exp` says: a
+    /// clock that differs makes a token shorter there, and none longer than it was meant to be.
     public static let clockDifferenceSecondsMaximum: Int64 = 60
 
     /// Judges a token.
@@ -134,7 +136,7 @@ public struct JSONWebToken: Hashable, Sendable {
     ) throws(JSONWebTokenError) {
         let latest = unixSeconds + clockDifferenceSecondsMaximum
         // Valid before `exp`, not at it [RFC 7519, 4.1.4].
-        if claims.exp <= unixSeconds - clockDifferenceSecondsMaximum { throw .expired }
+        if claims.exp <= unixSeconds { throw .expired }
         if let nbf = claims.nbf, nbf > latest { throw .notYetValid }
         if let iat = claims.iat, iat > latest { throw .notYetValid }
     }

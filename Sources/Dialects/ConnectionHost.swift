@@ -72,4 +72,16 @@ public protocol NoteTaker: ~Copyable {
 
     /// A client was sent away before the core heard of it.
     mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode)
+
+    /// What a client called itself that is sent away next; both are valid during the call, and may
+    /// be anything.
+    mutating func takeNames(
+        _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer)
+}
+
+extension NoteTaker where Self: ~Copyable {
+    /// For whoever keeps no names.
+    public mutating func takeNames(
+        _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer
+    ) {}
 }

@@ -190,6 +190,7 @@ struct MQTTCarrier: ~Copyable {
             version, MQTT.Acknowledgement.Step(answer.step), answer.packetIdentifier, reason)
         let isTold =
             reason.isFailure || !answer.messageIdentifier.isEmpty || answer.namedRefusalCount > 0
+            || answer.refusedCount > 0
         guard version == .v5, isTold,
             conversations[answer.connection]?.traits.contains(.wantsProblemInformation) == true
         else {
@@ -201,9 +202,23 @@ struct MQTTCarrier: ~Copyable {
         var source: [UInt8] = []
         if reason.isFailure {
             packet.reasonString = source.appendRange(answer.reason.text.utf8Bytes)
+        } else if answer.refusedCount > 0 {
+            packet.reasonString = source.appendRange(
+                Array("\(answer.refusedCount) of its receivers did not get it".utf8))
         }
         packet.properties = MQTT.PropertySection(
             carried: source.appendProperties(of: answer, lane))
+        // What does not fit is left out, the words first [MQTT-3.4.2-2], [MQTT-3.4.2-3].
+        if conversations.isTooLarge(packet.encodedByteCount, for: answer.connection) {
+            packet.reasonString = nil
+        }
+        if conversations.isTooLarge(packet.encodedByteCount, for: answer.connection) {
+            packet.properties = MQTT.PropertySection(
+                carried: source.appendRefusedCount(of: answer))
+        }
+        if conversations.isTooLarge(packet.encodedByteCount, for: answer.connection) {
+            packet.properties = .empty
+        }
         source.withUnsafeBytes {
             write(packet, to: answer.connection, from: $0, conversations, &host, &events)
         }
@@ -329,7 +344,7 @@ extension MQTT.Acknowledgement.Step {
 
 extension [UInt8] {
     /// Appends bytes; where they are.
-    fileprivate mutating func appendRange(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
+    fileprivate mutating func appendRange(_ bytes: some Collection<UInt8>) -> ByteRange {
         append(contentsOf: bytes)
         return ByteRange(offset: count - bytes.count, count: bytes.count)
     }
@@ -363,6 +378,16 @@ extension [UInt8] {
             let refusal = lane.refusals[Int(answer.firstRefusal) + index]
             appendProperty(
                 MessageProperty.refused, "\(refusal.index) \(refusal.reason.rawValue)".utf8)
+        }
+        _ = appendRefusedCount(of: answer)
+        return ByteRange(offset: start, count: count - start)
+    }
+
+    /// Appends how many receivers were refused, where some were.
+    fileprivate mutating func appendRefusedCount(of answer: PacketAnswer) -> ByteRange {
+        let start = count
+        if answer.refusedCount > 0 {
+            appendProperty(MessageProperty.refusedCount, String(answer.refusedCount).utf8)
         }
         return ByteRange(offset: start, count: count - start)
     }

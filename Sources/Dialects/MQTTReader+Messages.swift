@@ -68,21 +68,16 @@ extension MQTTReader {
     private static func address(
         _ topic: ByteRange, _ name: UnsafeRawBufferPointer
     ) -> (SendTarget, isValid: Bool)? {
-        guard name.count >= 2, name[0] == UInt8(ascii: "$") else { return nil }
-        if name.count == 2 {
-            switch name[1] {
-            case UInt8(ascii: "b"): return (.everybody, true)
-            case UInt8(ascii: "u"): return (.users(ids: .empty, count: 0), true)
-            default: return nil
-            }
+        func range(_ rest: UnsafeRawBufferPointer) -> ByteRange {
+            ByteRange(
+                offset: Int(topic.offset) + name.count - rest.count, count: rest.count)
         }
-        guard name[2] == UInt8(ascii: "/") else { return nil }
-        let rest = ByteRange(offset: Int(topic.offset) + 3, count: name.count - 3)
-        let isValid = TextRules.isIdentifier(UnsafeRawBufferPointer(rebasing: name[3...]))
-        switch name[1] {
-        case UInt8(ascii: "u"): return (.user(rest), isValid)
-        case UInt8(ascii: "g"): return (.group(rest), isValid)
-        default: return nil
+        return switch AddressedTopic(name) {
+        case .everybody?: (.everybody, true)
+        case .list?: (.users(ids: .empty, count: 0), true)
+        case .user(let user)?: (.user(range(user)), TextRules.isIdentifier(user))
+        case .group(let group)?: (.group(range(group)), TextRules.isIdentifier(group))
+        case nil: nil
         }
     }
 
@@ -220,6 +215,8 @@ enum MessageProperty {
     static let reason: StaticString = "reason"
     /// In an acknowledgement: a receiver's place in the list, from 0, and why it was refused.
     static let refused: StaticString = "refused"
+    /// In an acknowledgement: how many receivers were refused of a message that others got.
+    static let refusedCount: StaticString = "refused-count"
     /// To a receiver: who sent it, when, and to which group.
     static let sender: StaticString = "from"
     static let time: StaticString = "time"

@@ -253,3 +253,13 @@ enum MRTReader {
         }
     }
 }
+
+extension MRT.Credential {
+    /// What the client calls its user; empty where a token says it.
+    var user: ByteRange {
+        switch self {
+        case .none, .token: .empty
+        case .appKey(_, _, let user), .attached(let user): user
+        }
+    }
+}

@@ -24,6 +24,10 @@ extension PacketDesk {
                     connect, Int(frame.body.offset), bytes, connection, listener, &doorkeeper,
                     into: &events)
             } catch {
+                let body = frame.body.bytes(in: bytes)
+                notes.takeNames(
+                    connection, user: (connect.userName ?? .empty).bytes(in: body),
+                    device: connect.clientIdentifier.bytes(in: body))
                 refuse(connection, error.reason, &host, &notes)
                 return
             }

@@ -214,6 +214,9 @@ public struct PacketDesk: ~Copyable {
                     if !connection.isChannel { host.holdConnection(connection) }
                     events.append(event)
                 case .failure(let refusal):
+                    notes.takeNames(
+                        connection, user: connect.credential.user.bytes(in: body),
+                        device: connect.device.bytes(in: body))
                     refuse(connection, refusal.reason, &host, &notes)
                 }
             } catch {

@@ -23,7 +23,7 @@ extension ReasonCode {
         case .topicAliasInvalid: "the alias is 0 or above the topic alias maximum"
         case .packetTooLarge: "the message or packet is larger than allowed"
         case .messageRateTooHigh: "messages come faster than this client may send"
-        case .quotaExceeded: "a limit of the broker is reached: its log and statistics tell which"
+        case .quotaExceeded: "a limit of the broker is reached: its log tells which"
         case .administrativeAction: "an operator ended it"
         case .payloadFormatInvalid: "the payload is not a message of the members t and b"
         case .connectionRateExceeded: "this client id is taken over too often: two clients use it"

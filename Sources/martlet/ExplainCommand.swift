@@ -2,6 +2,7 @@
 
 import Administration
 import CommandLineOptions
+import Primitives
 
 enum ExplainOption: String, AdministrationRules {
     case data, app, user, device, json
@@ -32,9 +33,24 @@ enum ExplainCommand {
     private static func text(_ reply: ExplainRights.Reply) -> String {
         let rights = reply.rights.isEmpty ? "none" : reply.rights.joined(separator: " ")
         return """
-            \(reply.right.map { "allowed by \($0)" } ?? "refused: no right allows it")
+            \(verdict(reply))
             the rights of \(reply.origin): \(rights)
             \(reply.isConnected ? "it is connected" : "not connected; this holds at its login")
             """
+    }
+
+    private static func verdict(_ reply: ExplainRights.Reply) -> String {
+        switch reply.grounds {
+        case .right: "allowed by \(reply.right ?? "")"
+        case .own: "allowed: it is the user's own address"
+        case .everybody: "allowed: broadcasts are for everybody"
+        case .member: "allowed: the user is a member of the group"
+        case .joins: "allowed: the user becomes a member of the group by it"
+        case .refused:
+            switch reply.reason.flatMap({ ReasonCode(rawValue: $0) }) {
+            case nil, .notAuthorized: "refused: no right allows it"
+            case let reason?: "refused: \(reason.rawValue) \(reason.name)"
+            }
+        }
     }
 }

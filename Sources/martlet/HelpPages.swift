@@ -89,7 +89,9 @@ enum HelpPages {
         Sends a message and ends when the broker has acknowledged it: then it is stored, or with
         its receivers. Without TEXT every line of standard input is a message; all are on their
         way at once, and the command ends when all are acknowledged. Lines may come as slowly as
-        they like; --timeout ends the command also while it waits for one.
+        they like; --timeout ends the command also while it waits for one. If some receivers were
+        refused, as for a full queue, the others have the message: the command names or counts the
+        refused receivers and ends with code 6.
 
           --to USER[,USER...]  to all devices of one user, or of each of a list
           --group GROUP        to the members of a group that you are in
@@ -190,7 +192,8 @@ enum HelpPages {
 
         A token lets its bearer in as one user. It is shown once, when it is made: the broker
         keeps its hash. Users are known from then on, so that mail waits for them. What is revoked
-        lets nobody in any more, and ends the connections that it let in.
+        lets nobody in any more, and ends the connections that it let in; wills that were set with
+        it are not sent.
 
         mint
           --user USER          whose token; may be repeated, one line for each
@@ -221,6 +224,7 @@ enum HelpPages {
     static let session = """
         martlet session list [USER] [--connected | --away] [--older-than TIME]
         martlet session (show | kick | delete) [USER] [--device NAME] [--older-than TIME]
+                        [--will | --no-will]
 
         A session is one device of one user: its queue, its subscriptions, its connection. One
         that is kicked (0x98) may come back; one that is deleted is as if it had expired.
@@ -230,6 +234,9 @@ enum HelpPages {
           --connected          only those with a connection
           --away               only those without
           --older-than TIME    away for at least this long, such as 90d
+          --will               kick, delete: their wills are sent, as for any lost connection; so
+                               it is if neither is given
+          --no-will            kick, delete: their wills are forgotten, and nobody is told
           --json               one JSON object per session, or for the whole
         \(administration)
         """
@@ -282,7 +289,8 @@ enum HelpPages {
         martlet explain --user USER [--device NAME] ACTION [TARGET]
 
         Says which right lets a device do something, or that none does, and where its rights come
-        from: for a connection as it is, otherwise for its next login.
+        from: for a connection as it is, otherwise for its next login. A TOPIC or FILTER may be an
+        address as MQTT spells it: $u/USER, $g/GROUP, $b, $share/NAME/FILTER, $presence/USER.
 
           ACTION               send USER, publish TOPIC, subscribe FILTER, presence USER,
                                broadcast or create-group

@@ -13,8 +13,9 @@ final class LineProgress: Sendable {
         var failedCount: UInt64 = 0
         /// The first line that failed, counted from 1.
         var failure: (line: UInt64, error: MartletError)?
-        /// The first receiver who was refused, and how many were.
-        var refusal: Receipt.Refusal?
+        /// The first receivers who were refused, and how many were.
+        var refusals: [Receipt.Refusal] = []
+        var refusedCount: UInt64 = 0
         var waiter: (limit: UInt64, CheckedContinuation<Void, Never>)?
 
         /// Lines without a result.
@@ -26,6 +27,9 @@ final class LineProgress: Sendable {
             return waiter
         }
     }
+
+    /// Refused receivers that are named after many lines: enough for a person to see whose they are.
+    private static let namedMaximum = 100
 
     private let maximum: UInt64
     private let whenFailed: @Sendable () -> Void
@@ -40,8 +44,10 @@ final class LineProgress: Sendable {
     }
 
     var failure: (line: UInt64, error: MartletError)? { state.withLock { $0.failure } }
-    /// The first receiver of a list that was refused.
-    var refusal: Receipt.Refusal? { state.withLock { $0.refusal } }
+    /// The first receivers that were refused, ``namedMaximum`` at most.
+    var refusals: [Receipt.Refusal] { state.withLock { $0.refusals } }
+    /// Receivers that were refused, in all.
+    var refusedCount: UInt64 { state.withLock { $0.refusedCount } }
     /// Lines that were handed to the client.
     var sentCount: UInt64 { state.withLock { $0.sentCount } }
     /// Lines that the broker has acknowledged.
@@ -70,7 +76,9 @@ final class LineProgress: Sendable {
             switch result {
             case .success(let receipt):
                 state.answeredCount += 1
-                state.refusal = state.refusal ?? receipt.refusals.first
+                let room = max(0, Self.namedMaximum - state.refusals.count)
+                state.refusals += receipt.refusals.prefix(room)
+                state.refusedCount += max(receipt.refusedCount, UInt64(receipt.refusals.count))
             case .failure(let error):
                 hasFailed = state.failure == nil
                 state.failure = state.failure ?? (line, error)

@@ -210,8 +210,7 @@ extension CommandFailure {
         case .notAuthorized: "; this token has no right to do that"
         case .clientIdentifierNotValid: "; check --device and ids: no / + # in them"
         case .sessionTakenOver: "; another client is this device: choose another --device"
-        case .topicNameInvalid:
-            "; no such user, or not a topic: make a user known with martlet user add"
+        case .topicNameInvalid: "; no such user, group or topic"
         case .topicFilterInvalid: "; + and # stand alone between slashes, # at the end"
         case .packetTooLarge: "; the message is too large for this app"
         case .quotaExceeded: "; a queue or the store is full: try again later"

@@ -45,7 +45,13 @@ enum SendCommand {
             client, stop in
             try await client.connect()
             if let text = options.positionals.first {
-                try report(await client.send(template.message(text)))
+                let receipt: Receipt
+                do throws(MartletError) {
+                    receipt = try await client.send(template.message(text))
+                } catch {
+                    throw template.failure(error)
+                }
+                try report(receipt.refusals, count: receipt.refusedCount)
             } else {
                 try await sendLines(template, client, stop, hasTimeout: timeout != nil)
             }
@@ -77,18 +83,18 @@ enum SendCommand {
         }
         if !hasTimeout { stop.limit(seconds: timeoutSecondsDefault) }
         await progress.finish()
-        try report(progress, stop.failure ?? inputFailure, untakenCount: reader.untakenCount)
+        let failure = progress.failure.map { line, error in
+            let cause = template.failure(error)
+            return CommandFailure("line \(line): \(cause.message)", cause.code)
+        }
+        try report(
+            progress, stop.failure ?? inputFailure ?? failure, untakenCount: reader.untakenCount)
     }
 
     /// Tells what became of the lines, where not all of them were acknowledged.
     private static func report(
         _ progress: LineProgress, _ failure: CommandFailure?, untakenCount: Int
     ) throws {
-        var failure = failure
-        if failure == nil, let (line, error) = progress.failure {
-            let cause = CommandFailure(error)
-            failure = CommandFailure("line \(line): \(cause.message)", cause.code)
-        }
         if let failure {
             let (sent, answered) = (progress.sentCount, progress.answeredCount)
             var counts = "\(counted(answered, "line")) acknowledged"
@@ -96,19 +102,26 @@ enum SendCommand {
             if untakenCount > 0 { counts += ", \(untakenCount) read and not sent" }
             throw CommandFailure("\(failure.message) (\(counts))", failure.code)
         }
-        if let refusal = progress.refusal { throw CommandFailure(refusal) }
+        try report(progress.refusals, count: progress.refusedCount)
     }
 
-    /// Tells who was refused.
-    private static func report(_ receipt: Receipt) throws {
-        for refusal in receipt.refusals.dropFirst() {
-            StandardStream.error.print("martlet: \(CommandFailure(refusal).message)")
-        }
-        if let first = receipt.refusals.first { throw CommandFailure(first) }
-        if receipt.refusedCount > 0 {
+    /// Tells who was refused of what others got.
+    private static func report(_ refusals: [Receipt.Refusal], count: UInt64) throws {
+        guard count > 0 || !refusals.isEmpty else { return }
+        for refusal in refusals {
             StandardStream.error.print(
-                "martlet: sent, but refused for \(receipt.refusedCount) receivers")
+                "martlet: not sent to \(printable(refusal.user)): "
+                    + "\(refusal.reason.explanation)\(advice(refusal.reason))")
         }
+        throw CommandFailure(
+            "sent, but \(counted(max(count, UInt64(refusals.count)), "receiver")) refused it",
+            .someRefused)
+    }
+
+    /// What a person can do about one refused receiver of a list.
+    private static func advice(_ reason: ReasonCode) -> String {
+        reason == .topicNameInvalid
+            ? "; make a user known with martlet user add" : CommandFailure.advice(reason)
     }
 
     /// What all messages of one command have in common.
@@ -153,6 +166,20 @@ enum SendCommand {
             expirySeconds = try options.expirySeconds(.expiry)
         }
 
+        /// An error of a send, with what a person can do about a name that the broker refuses.
+        func failure(_ error: MartletError) -> CommandFailure {
+            guard case .refused(.topicNameInvalid, _) = error else { return CommandFailure(error) }
+            let advice =
+                switch destination {
+                case .user, .users: "; make a user known with martlet user add"
+                case .group: "; there is no such group: see martlet group list"
+                case .topic: "; a topic has neither + nor #, and does not begin with $"
+                case .everybody: ""
+                }
+            return CommandFailure(
+                "\(error)\(advice)", .refused(reason: ReasonCode.topicNameInvalid.rawValue))
+        }
+
         func message(_ text: String) -> OutgoingMessage {
             message(isBytes ? .bytes(Array(text.utf8)) : .text(text, type: type))
         }
@@ -176,14 +203,5 @@ enum SendCommand {
             message.expirySeconds = expirySeconds
             return message
         }
-    }
-}
-
-extension CommandFailure {
-    fileprivate init(_ refusal: Receipt.Refusal) {
-        self.init(
-            "not sent to \(printable(refusal.user)): \(refusal.reason.explanation)"
-                + Self.advice(refusal.reason),
-            .refused(reason: refusal.reason.rawValue))
     }
 }

@@ -6,11 +6,13 @@ import CommandLineOptions
 enum SessionOption: String, AdministrationRules {
     case data, app, user, device, connected, away
     case olderThan = "older-than"
+    case will
+    case noWill = "no-will"
     case json
 
     var shape: OptionShape {
         switch self {
-        case .connected, .away, .json: .flag
+        case .connected, .away, .will, .noWill, .json: .flag
         case .data, .app, .user, .device, .olderThan: .value
         }
     }
@@ -37,6 +39,14 @@ extension ParsedOptions<SessionOption> {
                 "say which: a user, --device, --connected, --away or --older-than TIME")
         }
         return selection
+    }
+
+    /// What becomes of the wills of those who are ended; nil for the default.
+    fileprivate func sendsWills() throws(UsageError) -> Bool? {
+        if has(.will) && has(.noWill) {
+            throw UsageError("--will and --no-will contradict each other")
+        }
+        return has(.will) ? true : has(.noWill) ? false : nil
     }
 
     fileprivate static func parse(_ arguments: ArraySlice<String>) throws -> Self {
@@ -123,7 +133,8 @@ enum SessionKickCommand {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.narrowSelection()
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
-        let reply = try broker.send(KickSessions(selection))
+        let reply = try broker.send(
+            KickSessions(selection, sendsWills: try options.sendsWills()))
         StandardStream.output.print(
             options.has(.json)
                 ? jsonLine(reply) : "\(counted(reply.sessionCount, "connection")) ended")
@@ -135,7 +146,8 @@ enum SessionDeleteCommand {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.narrowSelection()
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
-        let reply = try broker.send(DeleteSessions(selection))
+        let reply = try broker.send(
+            DeleteSessions(selection, sendsWills: try options.sendsWills()))
         StandardStream.output.print(
             options.has(.json)
                 ? jsonLine(reply) : "\(counted(reply.sessionCount, "session")) deleted")

@@ -58,10 +58,15 @@ enum TokenRevokeCommand {
         }
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
         let reply = try broker.send(RevokeTokens(selection))
+        guard reply.tokenCount > 0 || options.has(.json) else {
+            throw CommandFailure("no token agrees with that; see martlet token list", .failure)
+        }
         StandardStream.output.print(
             options.has(.json)
                 ? jsonLine(reply)
                 : "\(counted(reply.tokenCount, "token")) revoked, "
                     + "\(counted(reply.connectionCount, "connection")) ended")
+        // The object is printed in any case, for programs that read it.
+        if reply.tokenCount == 0 { throw CommandFailure("no token agrees with that", .failure) }
     }
 }

@@ -28,6 +28,7 @@ extension EffectLane {
                 + (answer.reason == .success ? "" : ", \(answer.reason)")
                 + (answer.messageIdentifier.isEmpty
                     ? "" : ", \(text(answer.messageIdentifier)) \(answer.result)")
+                + (answer.refusedCount == 0 ? "" : ", refused \(answer.refusedCount)")
                 + named(answer.firstRefusal, answer.namedRefusalCount)
         case .respond(let connection, let identifier, let reason, _):
             return "\(name(connection)): response \(identifier), \(reason)"

@@ -48,6 +48,52 @@ import Testing
         #expect(world.counters.queueDropped == 0)
     }
 
+    @Test func `that refuses one copy is counted at the receiver, told to the log, and to MQTT`() {
+        world.limits.queueCountMaximum = 1
+        world.showsNotes = true
+        world.begin("bob/pc", "ann/phone", "ann/watch")
+        world.beginMQTT("eve/pc")
+        world.lose("ann/phone")
+        world.publish("eve/pc", 1, to: .user("ann"), "1", id: "m1")
+        world.acknowledge("ann/watch", through: 1)
+        world.settle()
+        _ = world.lines()
+        for (identifier, grade) in [(UInt16(2), Grade.durable), (3, .once)] {
+            world.publish("eve/pc", identifier, to: .user("ann"), "x", grade: grade)
+            world.settle()
+            world.acknowledge("ann/watch", through: world.sentThrough("ann/watch"))
+            world.settle()
+        }
+        #expect(world.droppedCount("ann/phone") == 2)
+        #expect(world.counters.queueRefused == 2)
+        let lines = world.lines()
+        #expect(lines.contains { $0.contains("refused 1") }, "\(lines)")
+        #expect(lines.contains { $0.contains("receiverRefused") }, "\(lines)")
+        // What was remembered of QoS 2 says the same after a restart.
+        world.crash()
+        world.connect("eve/pc", expiry: 3600, dialect: .mqtt5)
+        world.settle()
+        world.publish("eve/pc", 3, to: .user("ann"), "x", grade: .once)
+        world.settle()
+        let again = world.lines()
+        #expect(again.contains { $0.contains("refused 1") }, "\(again)")
+    }
+
+    @Test func `tells the log of a few receivers a second, however many there are`() {
+        world.limits.queueCountMaximum = 1
+        world.showsNotes = true
+        world.begin("bob/pc")
+        let names = (1...40).map { "u\($0)" }
+        for name in names { world.addUser(name) }
+        for number in 1...2 as ClosedRange<UInt64> {
+            world.send("bob/pc", number, to: .users(names), "x")
+            world.settle()
+        }
+        let told = world.lines().filter { $0.contains("receiverRefused") }
+        #expect(told.count == CoreLimits.receiverNotesPerSecondMaximum)
+        #expect(world.counters.queueRefused == 40)
+    }
+
     @Test func `counts bytes as well as messages`() {
         world.begin("bob/pc", "ann/phone")
         world.lose("ann/phone")

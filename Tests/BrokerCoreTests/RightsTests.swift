@@ -110,6 +110,32 @@ extension Rights {
         #expect(!own.allows(.send(device + "x"), device: device))
     }
 
+    @Test(arguments: [
+        ("subscribe:%d/#", "$SYS/#"), ("subscribe:%u/#", "$SYS/#"), ("publish:%d/x", "$SYS/x"),
+        ("subscribe:$%d/#", "$$SYS/#"), ("subscribe:$S%d/#", "$S$SYS/#"),
+        ("subscribe:%d%u/#", "$SYS$SYS/#"),
+    ])
+    func `what stands for a name is no first level of the broker's own`(
+        _ right: String, _ asked: String
+    ) throws {
+        let own = try rights(right)
+        #expect(!own.allows(.subscribe(asked), user: "$SYS", device: "$SYS"))
+        #expect(!own.allows(.publish(asked), user: "$SYS", device: "$SYS"))
+    }
+
+    @Test func `a name with a dollar sign is a name behind the first level`() throws {
+        let own = try rights("publish:site/%d/#", "send:%u")
+        #expect(own.allows(.publish("site/$SYS/x"), user: "$SYS", device: "$SYS"))
+        #expect(own.allows(.send("$SYS"), user: "$SYS", device: "$SYS"))
+    }
+
+    @Test(arguments: ["", "a/b", "+", "#", "a#"])
+    func `a user who would change a filter gets nothing from it`(_ user: String) throws {
+        let own = try rights("subscribe:site/%u/#", "send:%u*")
+        #expect(!own.allows(.subscribe("site/\(user)/#"), user: user))
+        #expect(!own.allows(.send(user + "x"), user: user))
+    }
+
     @Test func `one kind of right says nothing of another`() throws {
         let sender = try rights("send:*")
         #expect(!sender.allows(.presence("bob")))

@@ -243,7 +243,7 @@ import Testing
         _ = lines()
         world.lose("ann/phone")
         #expect(lines() == [])
-        #expect(world.counters.receiversRefused == 1)
+        #expect(world.counters.willsRefused == 1)
         #expect(world.broker.wills.count == 0)
     }
 

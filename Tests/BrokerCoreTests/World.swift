@@ -50,6 +50,7 @@ final class World {
 
     static let app = Array("app".utf8)
     static let keyDigest = Digest(1, 2, 3, 4)
+    static let tokenDigest = Digest(5, 6, 7, 8)
 
     init(limits: CoreLimits = CoreLimits()) {
         self.limits = limits
@@ -238,6 +239,7 @@ final class World {
 
     /// A group that an operator makes for an owner; gives its id.
     func operatorGroup(owner: String, allowed: [String]? = nil) -> String {
+        addUser(owner)
         let result = broker.createGroup(
             app: World.app, owner: Array(owner.utf8), title: Array("title".utf8), meta: [],
             allowed: allowed.map { $0.map { Array($0.utf8) } }, key: random(), seed: random())
@@ -289,6 +291,46 @@ final class World {
         let rights = try! Rights(texts.map { Array($0.utf8) })
         _ = broker.setAppRights(World.app, rights: rights, at: now, effects: &effects)
         collect()
+    }
+
+    /// What the broker says of whether a user's device may do something.
+    func explain(_ name: String, _ action: RightsAction) -> RightsExplanation {
+        let (user, device) = World.split(name)
+        return broker.explain(
+            app: World.app, user: Array(user.utf8), device: Array(device.utf8), action)!
+    }
+
+    /// Makes a token of a user's; without rights of its own where none are given.
+    func addToken(_ identifier: String, user: String, rights: [String]?) {
+        let isNew = broker.addToken(
+            Token(
+                identifier: Array(identifier.utf8), digest: World.tokenDigest, app: World.app,
+                user: Array(user.utf8), device: nil, expiresUnixSeconds: .max,
+                rights: rights.map { try! Rights($0.map { Array($0.utf8) }) }))
+        precondition(isNew, "two tokens \(identifier)")
+    }
+
+    /// Takes a token back.
+    @discardableResult
+    func revoke(_ identifier: String) -> Revocation {
+        let filter = TokenFilter(app: World.app, identifier: Array(identifier.utf8))
+        let revocation = broker.revokeTokens(matching: filter, at: now, effects: &effects)
+        collect()
+        return revocation
+    }
+
+    /// Ends the connections of a user.
+    func kick(_ user: String, sendsWills: Bool) {
+        let filter = SessionFilter(app: World.app, user: Array(user.utf8))
+        _ = broker.kickSessions(
+            matching: filter, sendsWills: sendsWills, at: now, effects: &effects)
+        collect()
+    }
+
+    /// From now on this is believed.
+    func replaceTrust(_ trust: VoucherTrust) -> Int {
+        defer { collect() }
+        return broker.replaceTrust(trust, at: now, effects: &effects)
     }
 
     func addUser(_ name: String) { _ = broker.addUser(Array(name.utf8), app: World.app) }

@@ -185,6 +185,36 @@ struct ReasonTextTests {
     }
 }
 
+@Suite("A success in MQTT 5.0 that some receivers refused")
+struct RefusedCountTests {
+    private func written(packetMaximum: UInt32?, wantsWords: Bool = true) -> String {
+        let lane =
+            packetMaximum.map { maximum in
+                mqttLane(packetMaximum: maximum) { $0.requestsProblemInformation = wantsWords }
+            } ?? mqttLane { $0.requestsProblemInformation = wantsWords }
+        var answer = PacketAnswer(lane.connection, 10, .received, .success)
+        answer.refusedCount = 3
+        lane.carryOut { $0.append(.answerPacket(answer)) }
+        return String(decoding: lane.written(), as: UTF8.self)
+    }
+
+    @Test func `says how many, and the same in words`() {
+        let text = written(packetMaximum: nil)
+        #expect(text.contains("refused-count\u{0}\u{1}3"))
+        #expect(text.contains("3 of its receivers did not get it"))
+    }
+
+    @Test func `leaves out what does not fit, the words first`() {
+        let some = written(packetMaximum: 40)
+        #expect(some.contains("refused-count") && !some.contains("receivers"))
+        #expect(!written(packetMaximum: 20).contains("refused"))
+    }
+
+    @Test func `says nothing of it to whoever wants no problem information`() {
+        #expect(!written(packetMaximum: nil, wantsWords: false).contains("refused"))
+    }
+}
+
 @Suite("A fresh token in MQTT 5.0")
 struct AuthenticationTests {
     private func auth(_ token: String, _ method: String = "token") -> [UInt8] {

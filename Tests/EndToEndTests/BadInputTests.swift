@@ -116,7 +116,7 @@ extension EndToEndTests {
             }
             for reason in ["protocol-error", "unsupported-protocol-version", "malformed-packet"] {
                 _ = try await broker.process.line(
-                    with: "event=auth_failed", "reason=\(reason)")
+                    with: "event=login_refused", "reason=\(reason)")
             }
             // The broker waits for the peer's end of each before it counts.
             while try broker.counter("sockets/closed") < UInt64(Self.openings.count) {

@@ -37,6 +37,113 @@ extension EndToEndTests {
             #expect(again.exit == .code(0) && again.text.isEmpty)
         }
 
+        @Test func `what is meant for nobody is an error, and makes nobody`() async throws {
+            let broker = try await TestBroker()
+            let revoked = try await martlet("token", "revoke", "--id=aaaaaaaaaaaa", of: broker)
+            #expect(revoked.exit == .code(2) && revoked.text.contains("no token agrees"))
+            let owned = try await martlet(
+                "group", "create", "--owner=typo", "--name=x", of: broker)
+            #expect(owned.exit == .code(0x90) && owned.text.contains("martlet user add"))
+            #expect(try await martlet("user", "add", "typo", of: broker).text.contains("typo"))
+            #expect(try broker.counter("groups/count") == 0)
+        }
+
+        @Test func `explain answers for addresses what the broker does`() async throws {
+            let broker = try await TestBroker()
+            try broker.addUsers("bob")
+            _ = try await martlet(
+                "token", "mint", "--user=ann", "--right=send:bob", "--right=subscribe:#", of: broker)
+            let answers = [
+                ("publish", "$u/bob", "allowed by send:bob"), ("publish", "$u/eve", "refused: no"),
+                ("publish", "$b", "refused: no"), ("publish", "$SYS/x", "refused: no"),
+                ("subscribe", "$u/ann", "allowed: it is the user's own"),
+                ("subscribe", "$u/bob", "refused: no"), ("subscribe", "$SYS/#", "refused: no"),
+                ("subscribe", "$b", "allowed: broadcasts"),
+                ("subscribe", "$share/s/a/b", "allowed by subscribe:#"),
+                ("subscribe", "$presence/bob", "refused: no"),
+            ]
+            for (action, address, answer) in answers {
+                let told = try await martlet("explain", "--user=ann", action, address, of: broker)
+                #expect(told.text.hasPrefix(answer), "\(action) \(address): \(told.text)")
+            }
+        }
+
+        @Test func `an operator says whether the will of a client that is kicked is sent`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let alice = try await broker.client("alice")
+            for (option, isSent) in [("--no-will", false), ("--will", true)] {
+                let dave = try await broker.client("dave")
+                try await dave.setWill(to: .user("alice"), .text("lost"))
+                let before = try broker.counter("wills/sent")
+                _ = try await martlet("session", "kick", "dave", option, of: broker)
+                await dave.close()
+                try await eventually("the will is gone") { try broker.counter("wills/count") == 0 }
+                #expect(try broker.counter("wills/sent") == before + (isSent ? 1 : 0))
+            }
+            alice.acknowledge(try await alice.nextMessage())
+        }
+
+        @Test func `the will of a client whose token is revoked is not sent`() async throws {
+            let broker = try await TestBroker()
+            _ = try await broker.client("alice")
+            let dave = try await broker.client("dave")
+            try await dave.setWill(to: .users(["alice", "dave"]), .text("lost"))
+            let revoked = try await martlet("token", "revoke", "--user=dave", of: broker)
+            #expect(revoked.exit == .code(0), "\(revoked.text)")
+            try await eventually("the will is gone") { try broker.counter("wills/count") == 0 }
+            #expect(try broker.counter("wills/sent") == 0)
+            await dave.close()
+        }
+
+        @Test func `a full queue is told to the sender, the log and the receiver's statistics`()
+            async throws
+        {
+            let broker = try await TestBroker("queues.messages=2", #"queues.policy="refuse""#)
+            let away = try await broker.client("bob", device: "away")
+            await away.close()
+            let here = try await broker.client("bob", device: "here")
+            let alice = try await broker.client("alice")
+            for number in 1...3 {
+                let receipt = try await alice.send(
+                    OutgoingMessage(to: .user("bob"), text: "\(number)"))
+                here.acknowledge(try await here.nextMessage())
+                #expect(receipt.refusedCount == (number > 2 ? 1 : 0))
+            }
+            let child = try ChildProcess(
+                "martlet", ["send", "--to", "bob", "again"],
+                environment: try broker.environment("alice"))
+            #expect(try await child.exit() == .code(6))
+            #expect(child.text.contains("1 receiver refused it"), "\(child.text)")
+            here.acknowledge(try await here.nextMessage())
+            let line = try await broker.process.line(with: "event=receiver_refused", "user=bob")
+            #expect(line.contains("device=away") && line.contains("code=151"), "\(line)")
+            #expect(line.contains("detail=queues.messages"), "\(line)")
+            let shown = try await martlet("session", "show", "bob", "--device=away", of: broker)
+            #expect(shown.text.contains("dropped:       2"), "\(shown.text)")
+            #expect(try broker.counter("messages/refused/queue") == 2)
+        }
+
+        @Test func `a refused login tells who it said it was, and only a credential counts`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let http = try WireClient(port: broker.plainPort)
+            try http.send(Array("GET / HTTP/1.1\r\nHost: x\r\n\r\n".utf8))
+            try http.waitForClose()
+            _ = try await broker.process.line(with: "event=login_refused")
+            let guess = try WireClient(port: broker.plainPort)
+            // MQTT 3.1.1: client id "pump", user name "demo/pump", password "x".
+            let body =
+                [0, 4] + Array("MQTT".utf8) + [4, 0xC2, 0, 60, 0, 4] + Array("pump".utf8)
+                + [0, 9] + Array("demo/pump".utf8) + [0, 1] + Array("x".utf8)
+            try guess.send([0x10, UInt8(body.count)] + body)
+            try guess.waitForClose()
+            let line = try await broker.process.line(with: "event=auth_failed")
+            #expect(line.contains("user=demo/pump device=pump"), "\(line)")
+        }
+
         @Test func `sessions and what waits for them are shown and ended`() async throws {
             let broker = try await TestBroker()
             let bob = try await broker.client("bob", device: "d1")

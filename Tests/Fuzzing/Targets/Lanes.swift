@@ -326,9 +326,8 @@ final class FuzzedLanes {
         if choice & 0x40 != 0 { limits.sessionsPerUserMaximum = 1 }
         shared.enter { state in
             state.broker.limits = limits
-            _ = state.broker.endDisbelieved(at: moment, effects: &state.effects) {
-                trust.believes($0)
-            }
+            _ = state.broker.replaceTrust(
+                trust.vouchers, at: moment, effects: &state.effects)
         }
         turnAll()
     }

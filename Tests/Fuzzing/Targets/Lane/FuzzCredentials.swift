@@ -10,7 +10,7 @@ enum FuzzCredentials {
     static let app = Array("app".utf8)
     static let method = Array("token".utf8)
     static let appKey = Array("mk1_aaaaaaaaaaaaaaaaaaaaaaaaaa".utf8)
-    static let webKey = WebTokenVoucher(app: "app", kid: "k")
+    static let webKeyID = "k"
     static let preSharedIdentities = ["app/bert", "app/gate", "nobody"]
     /// Unix milliseconds of broker time 0.
     static let start: UInt64 = 1_790_000_000_000
@@ -140,12 +140,13 @@ enum FuzzCredentials {
         guard withKey else { return material }
         do throws(CredentialError) {
             material.webTokenKeys.set(
-                try VerificationKey(sharedSecret: secret, path: "k"), id: webKey.kid,
-                app: webKey.app)
+                try VerificationKey(sharedSecret: secret, path: "k"), id: webKeyID, app: "app")
         } catch {
             preconditionFailure("the key of the fuzzing is refused: \(error)")
         }
-        material.webTokenVouchers = [webKey]
+        material.webTokenNames = [
+            VoucherTrust.WebTokenKey(app: app, voucher: Array(webKeyID.utf8))
+        ]
         return material
     }
 

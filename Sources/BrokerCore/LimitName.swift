@@ -1,0 +1,68 @@
+// Which limit was reached, for the log: 0x97 is one number for all of them.
+
+import Primitives
+
+/// A limit by which something was refused.
+public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
+    /// It was no limit.
+    case none
+    case store
+    case queueMessages
+    case queueBytes
+    case memoryQueue
+    case appBytes
+    case uncommittedBytes
+    case listLength
+    case retainedCount
+    case retainedBytes
+    case sessions
+    case sessionsOfApp
+    case sessionsOfUser
+    case users
+    case subscriptions
+    case groupsOfApp
+    case groupsOfUser
+    case groupMembers
+    case groupAllowed
+
+    /// The key of the configuration that sets it, or what it is where none does; empty for none.
+    public var key: StaticString {
+        switch self {
+        case .none: ""
+        case .store: "store.softLimitBytes"
+        case .queueMessages: "queues.messages"
+        case .queueBytes: "queues.bytes"
+        case .memoryQueue: "1000 messages of a session in memory"
+        case .appBytes: "queues.bytesPerApp"
+        case .uncommittedBytes: "queues.uncommittedBytes"
+        case .listLength: "256 receivers of a list"
+        case .retainedCount: "limits.retainedPerApp"
+        case .retainedBytes: "limits.retainedBytesPerApp"
+        case .sessions: "limits.sessions"
+        case .sessionsOfApp: "limits.sessionsPerApp"
+        case .sessionsOfUser: "limits.sessionsPerUser"
+        case .users: "limits.users"
+        case .subscriptions: "limits.subscriptionsPerSession"
+        case .groupsOfApp: "limits.groupsPerApp"
+        case .groupsOfUser: "limits.groupsPerUser"
+        case .groupMembers: "limits.membersPerGroup"
+        case .groupAllowed: "1000 users of an allow list"
+        }
+    }
+}
+
+/// Lets through a few of many, each second: what is refused for ten thousand receivers of a group is
+/// one story.
+struct NoteAllowance {
+    private var second: UInt64 = 0
+    private var count = 0
+
+    mutating func takes(at moment: Moment) -> Bool {
+        if moment.unixMilliseconds / 1000 != second {
+            second = moment.unixMilliseconds / 1000
+            count = 0
+        }
+        count += 1
+        return count <= CoreLimits.receiverNotesPerSecondMaximum
+    }
+}
