@@ -119,8 +119,8 @@ public struct KickSessions: AdministrationRequest {
     public static let name = "session.kick"
     /// Must name more than the app.
     public var selection: SessionSelection
-    /// Whether their wills are sent, as for any connection that is lost; nil for yes. Otherwise they
-    /// are forgotten.
+    /// Whether their wills are sent, as for any connection that is lost; nil for yes. Otherwise
+    /// they are forgotten.
     public var sendsWills: Bool?
 
     public init(_ selection: SessionSelection, sendsWills: Bool? = nil) {

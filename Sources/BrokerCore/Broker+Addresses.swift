@@ -22,8 +22,8 @@ enum AddressKind {
     }
 }
 
-/// A topic or filter that is an address, taken apart. Whether users and groups can have that name is
-/// another question.
+/// A topic or filter that is an address, taken apart. Whether users and groups can have that name
+/// is another question.
 public enum AddressedTopic {
     /// `$u/` and a user.
     case user(UnsafeRawBufferPointer)

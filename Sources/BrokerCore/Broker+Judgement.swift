@@ -177,7 +177,9 @@ extension Broker {
     private mutating func judge(
         list: UnsafeRawBufferPointer, count: Int, by judged: Judged
     ) -> Judgement {
-        guard count <= CoreLimits.listCountMaximum else { return .refused(.quotaExceeded, .listLength) }
+        guard count <= CoreLimits.listCountMaximum else {
+            return .refused(.quotaExceeded, .listLength)
+        }
         guard count > 0 else { return .refused(.topicNameInvalid) }
         var refused = ReceiverMask()
         var reader = ListReader(list)
@@ -213,7 +215,9 @@ extension Broker {
     ) -> (verdict: Verdict, filter: JudgedFilter?) {
         let verdict: Verdict
         // The common case needs no look at the list.
-        if accesses[access(of: session)].rights.allowsAll(.subscribe), ReservedTopic(filter) == nil {
+        if accesses[access(of: session)].rights.allowsAll(.subscribe),
+            ReservedTopic(filter) == nil
+        {
             return (.right([]), JudgedFilter(filter))
         }
         verdict = self.verdict(.subscribe(filter: filter), asker(session))

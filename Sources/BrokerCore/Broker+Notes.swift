@@ -22,8 +22,8 @@ extension Broker {
                     subject: effects[lane].bytes.append(subject), other: other, limit: limit)))
     }
 
-    /// Tells the log of a receiver whose queue takes no more, by its user and device; of many, a few
-    /// each second.
+    /// Tells the log of a receiver whose queue takes no more, by its user and device; of many, a
+    /// few each second.
     mutating func noteRefused(
         user: UInt32, device: Name?, _ limit: LimitName, _ moment: Moment,
         _ effects: inout Effects

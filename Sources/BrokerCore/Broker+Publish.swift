@@ -232,8 +232,8 @@ extension Broker {
     }
 
     func sendRow(_ entry: OutboxEntry, of sender: UInt32) -> RecordChange {
-        // Version 2 tells what is told of receivers, which few sends have refused; version 3 also how
-        // many there were, named or not.
+        // Version 2 tells what is told of receivers, which few sends have refused; version 3 also
+        // how many there were, named or not.
         let version: UInt8 = entry.refusedCount > 0 ? 3 : entry.refusals.isEmpty ? 1 : 2
         var row = RecordWriter(version: version)
         row.write(entry.number)

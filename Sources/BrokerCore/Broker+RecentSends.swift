@@ -29,8 +29,8 @@ extension Broker {
         sessions[sender].recentSends.firstIndex { $0.identifier == identifier }
     }
 
-    /// Notes an accepted send that has an id. The window is as long as that of unanswered sends; one
-    /// whose fate is not known yet stays in it, since repeats may share it.
+    /// Notes an accepted send that has an id. The window is as long as that of unanswered sends;
+    /// one whose fate is not known yet stays in it, since repeats may share it.
     mutating func noteRecentSend(
         _ request: SendRequest, _ tally: RoutingTally, from sender: UInt32
     ) {

@@ -105,8 +105,8 @@ extension Broker {
         }
     }
 
-    /// Takes a filter that a session may have and that there is room for; joins the group where that
-    /// is what it asks for.
+    /// Takes a filter that a session may have and that there is room for; joins the group where
+    /// that is what it asks for.
     private mutating func admit(
         _ filter: UnsafeRawBufferPointer, of session: UInt32, _ moment: Moment,
         _ effects: inout Effects

@@ -1,7 +1,7 @@
 // Wills: a message that is sent for a device that is lost. A will is committed before it is
 // confirmed; sending one deletes it and enqueues its message in one batch, so that it is sent
-// exactly once, whatever dies. It is judged when it is set, and again when it is sent, by the rights
-// that its credential has then: one whose credential was withdrawn is not sent.
+// exactly once, whatever dies. It is judged when it is set, and again when it is sent, by the
+// rights that its credential has then: one whose credential was withdrawn is not sent.
 //
 //     set ──lost──► delay runs ──over──► sent, with the batch under way ──committed──► gone
 //      ▲                │                          │
@@ -377,9 +377,10 @@ extension Broker {
         }
     }
 
-    /// Lets wills go on from where the broker ended. Of a device that was connected nobody knows how
-    /// long it has been lost: it is given time to come back, the longest of the will's delay, 1.5
-    /// times its keep-alive and 60 s from now. The delay of one that was lost before has gone on.
+    /// Lets wills go on from where the broker ended. Of a device that was connected nobody knows
+    /// how long it has been lost: it is given time to come back, the longest of the will's delay,
+    /// 1.5 times its keep-alive and 60 s from now. The delay of one that was lost before has gone
+    /// on.
     mutating func scheduleRestoredWills(connected: Set<UInt32>, _ moment: Moment) {
         for index in 0..<wills.endIndex where wills.contains(index) {
             let session = session(of: wills[index].user, device: wills[index].device)

@@ -51,8 +51,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     }
 }
 
-/// Lets through a few of many, each second: what is refused for ten thousand receivers of a group is
-/// one story.
+/// Lets through a few of many, each second: what is refused for ten thousand receivers of a group
+/// is one story.
 struct NoteAllowance {
     private var second: UInt64 = 0
     private var count = 0

@@ -164,8 +164,8 @@ struct RightsBearer {
     var user: Name
     var device: Name
 
-    /// Whether a name can stand in a pattern. MQTT allows client ids that would change what a filter
-    /// means, and a device may have no name at all; a right with `%u` or `%d` gives neither
+    /// Whether a name can stand in a pattern. MQTT allows client ids that would change what a
+    /// filter means, and a device may have no name at all; a right with `%u` or `%d` gives neither
     /// anything. What is spellable adds no level and no wildcard.
     static func isSpellable(_ name: some Collection<UInt8>) -> Bool {
         !name.isEmpty

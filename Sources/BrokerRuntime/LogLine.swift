@@ -19,7 +19,8 @@ public enum LogEvent: String, CaseIterable, Sendable {
     /// A credential that is worth nothing was shown, or none where one is needed. Bears `address`,
     /// `user`, `device` and `reason`, in this order; fail2ban filters match it.
     case authenticationFailed = "auth_failed"
-    /// A login was refused for any other reason: a limit, a client id, or what is no client's packet.
+    /// A login was refused for any other reason: a limit, a client id, or what is no client's
+    /// packet.
     case loginRefused = "login_refused"
     /// A connection ended below the protocol: TLS, a reset, a packet that was too large.
     case connectionFailed = "connection_failed"
@@ -37,8 +38,8 @@ public enum LogEvent: String, CaseIterable, Sendable {
     /// Two devices bear one name; the second, at `other`, was not let in.
     case duplicateLogin = "duplicate_login"
     case sessionExpired = "session_expired"
-    /// A will that was due is not sent, or not to the receivers in `subject`: no right allows it any
-    /// more, or its credential was withdrawn.
+    /// A will that was due is not sent, or not to the receivers in `subject`: no right allows it
+    /// any more, or its credential was withdrawn.
     case willRefused = "will_refused"
     /// Queues of policy `oldest` or `newest` dropped messages: `dropped`, since the last such line.
     case queueFull = "queue_full"

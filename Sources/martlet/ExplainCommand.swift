@@ -2,7 +2,7 @@
 
 import Administration
 import CommandLineOptions
-import Primitives
+import MartletClient
 
 enum ExplainOption: String, AdministrationRules {
     case data, app, user, device, json

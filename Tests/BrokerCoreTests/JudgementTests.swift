@@ -285,19 +285,17 @@ private struct Question: Sendable, CustomTestStringConvertible {
         app: World.app, voucher: Array("k1".utf8))
 
     private func login(_ withdrawal: Withdrawal) {
+        let end = world.now.unixMilliseconds / 1000 + (withdrawal == .expiry ? 1 : 600)
+        let reference = world.identities.append(
+            VerifiedIdentity(
+                proof: .webToken, app: World.app, user: Array("ann".utf8),
+                expiresUnixSeconds: end, voucher: Array("k1".utf8)))
         world.connect("ann/phone", expiry: 3600, dialect: .mqtt5) { bytes in
             withdrawal == .revocation
                 ? .token(identifier: bytes.appendRange("t1"), digest: World.tokenDigest)
-                : .verified
-        } adjust: { _ in
-            guard withdrawal != .revocation else { return }
-            let end = world.now.unixMilliseconds / 1000 + (withdrawal == .expiry ? 1 : 600)
-            world.broker.present(
-                VerifiedIdentity(
-                    proof: .webToken, app: World.app, user: Array("ann".utf8),
-                    expiresUnixSeconds: end, voucher: Array("k1".utf8)),
-                for: world.connections["ann/phone"]!)
+                : .verified(reference)
         }
+        world.identities.endTurn()
         world.settle()
     }
 

@@ -30,6 +30,8 @@ final class World {
     private var transcript: [String] = []
     private var batch = StoreBatch()
     private var result = StoreResult()
+    /// What the edge has verified for claims of the next event.
+    var identities = TurnIdentities()
     private var nextSlot = 0
     private var nextRandom: UInt64 = 1_000
 
@@ -64,7 +66,10 @@ final class World {
 
     /// One event; its ranges are in `bytes`.
     func step(_ event: Event, bytes: [UInt8] = []) {
-        bytes.withUnsafeBytes { broker.step(event, bytes: $0, at: now, effects: &effects) }
+        bytes.withUnsafeBytes {
+            broker.step(
+                event, bytes: $0, identities: identities, at: now, effects: &effects)
+        }
         collect()
     }
 
@@ -343,7 +348,7 @@ final class World {
         let (user, device) = World.split(name)
         let known = broker.user(named: Array(user.utf8), app: 0)
         let session = broker.session(of: known!, device: Name(Array(device.utf8)))
-        return broker.sessions[session!].inbox.droppedCount
+        return broker.sessions[session!].inbox.droppedCount.value
     }
 
     /// The highest number that was delivered to a session on its connection.

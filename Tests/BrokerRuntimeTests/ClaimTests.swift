@@ -110,7 +110,7 @@ import WireFormat
         let broker = try RunningBroker()
         try broker.makeApp()
         let minted = try broker.administrator().send(
-            MintTokens(app: "demo", users: ["alice"], expirySeconds: 1))
+            MintTokens(app: "demo", users: ["alice"], expirySeconds: 3))
         let peer = try Peer(port: broker.port)
         #expect(peer.login(token: minted.tokens[0].token) == .connected)
         #expect(peer.farewell() == .maximumConnectTime)

@@ -52,7 +52,8 @@ extension EndToEndTests {
             let broker = try await TestBroker()
             try broker.addUsers("bob")
             _ = try await martlet(
-                "token", "mint", "--user=ann", "--right=send:bob", "--right=subscribe:#", of: broker)
+                "token", "mint", "--user=ann", "--right=send:bob", "--right=subscribe:#",
+                of: broker)
             let answers = [
                 ("publish", "$u/bob", "allowed by send:bob"), ("publish", "$u/eve", "refused: no"),
                 ("publish", "$b", "refused: no"), ("publish", "$SYS/x", "refused: no"),
