@@ -31,8 +31,8 @@ PREFIX ?= /usr/local
 LIBRARIES := 'openssl >= 3.0' lmdb
 PACKAGES := libssl-dev liblmdb-dev pkg-config
 
-# Other people's MQTT clients and a broker, which the tests start and compile, and the tools for which
-# docs/operating has recipes.
+# Other people's MQTT clients and a broker, which the tests start and compile, and the tools of the
+# recipes in docs/operating.
 TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
     fail2ban systemd-journal-remote nftables jq python3-prometheus-client
 

@@ -9,9 +9,9 @@
 // left half done is passed over, with the blank that it would have taken: what the next entry began
 // with could otherwise be its missing end.
 //
-// A sector is erased when all its messages are settled. Where a power cut then takes the header that
-// says so, the sector is missing at the next start, whole or in part, and so what it held before
-// the messages that are there was settled.
+// A sector is erased when all its messages are settled. Where a power cut then takes the header
+// that says so, the sector is missing at the next start, whole or in part, and so what it held
+// before the messages that are there was settled.
 
 import Board
 

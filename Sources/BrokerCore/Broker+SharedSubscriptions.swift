@@ -337,7 +337,8 @@ extension Broker {
         ).index
         messages[copy].references = 1
         var tally = RoutingTally(stamp: messages[copy].stamp)
-        enqueue(copy, session: other.session, state(of: entry, for: other), &tally, moment, &effects)
+        enqueue(
+            copy, session: other.session, state(of: entry, for: other), &tally, moment, &effects)
         messages[copy].isRouted = true
         release(copy)
         guard tally.taken > 0 else { return false }

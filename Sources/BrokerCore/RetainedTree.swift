@@ -86,8 +86,8 @@ struct RetainedTree: ~Copyable {
     mutating func end(_ walk: RetainedWalk) { leave(walk.node) }
 
     /// Goes one step on: one node is looked at. Topics that come while a walk is under way may or
-    /// may not be met; those that stay are met once. A filter that begins with a wildcard matches no
-    /// topic that begins with `$` [MQTT-4.7.2-1].
+    /// may not be met; those that stay are met once. A filter that begins with a wildcard matches
+    /// no topic that begins with `$` [MQTT-4.7.2-1].
     mutating func advance(_ walk: inout RetainedWalk) -> RetainedWalk.Step {
         guard walk.isEntering else { return leaveNode(&walk) }
         walk.isEntering = false

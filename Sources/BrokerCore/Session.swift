@@ -126,8 +126,8 @@ struct Session: ~Copyable {
     let identifier: UInt64
     let device: Name
     var epoch: UInt64
-    /// The first stored message that its user was sent while it was listening: it was given that and
-    /// all that follow. 0 where it has heard all there is.
+    /// The first stored message that its user was sent while it was listening: it was given that
+    /// and all that follow. 0 where it has heard all there is.
     var hearsSince: UInt64 = 0
     /// The batch that made or changed the session, or its will: no client is told of it before.
     var decisiveBatch: UInt64 = 0

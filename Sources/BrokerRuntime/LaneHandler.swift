@@ -294,9 +294,9 @@ extension BrokerCore.CloseCause {
     }
 }
 
-/// The calls of a real loop. LoopHandler has defaults for them, and the compiler takes a default for
-/// `EventLoop` over a generic function of the same name (Swift 6.3.1): without these the loop would
-/// never wake a lane nor end its turn.
+/// The calls of a real loop. LoopHandler has defaults for them, and the compiler takes a default
+/// for `EventLoop` over a generic function of the same name (Swift 6.3.1): without these the loop
+/// would never wake a lane nor end its turn.
 extension LaneHandler {
     package mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop

@@ -1,7 +1,7 @@
 // Which events of a lane enter the core now, and which wait. What one connection asks for may cost
 // a thousand times what it took to send; so each has a share of a turn, and what is beyond it waits
-// in a copy of its own, in order, while others have theirs. Knows nothing of sockets: whoever drives
-// it stops reading from those who wait.
+// in a copy of its own, in order, while others have theirs. Knows nothing of sockets: whoever
+// drives it stops reading from those who wait.
 
 import BrokerCore
 import Primitives
@@ -132,7 +132,8 @@ public struct EventSchedule: ~Copyable {
 
     private mutating func enterNew(
         _ desk: inout PacketDesk, _ bytes: UnsafeRawBufferPointer,
-        _ identities: TurnIdentities, _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects
+        _ identities: TurnIdentities, _ moment: Moment, _ broker: inout Broker,
+        _ effects: inout Effects
     ) {
         var index = 0
         var runIndex = 0

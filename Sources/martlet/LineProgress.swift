@@ -28,7 +28,8 @@ final class LineProgress: Sendable {
         }
     }
 
-    /// Refused receivers that are named after many lines: enough for a person to see whose they are.
+    /// Refused receivers that are named after many lines: enough for a person to see whose they
+    /// are.
     private static let namedMaximum = 100
 
     private let maximum: UInt64

@@ -49,8 +49,15 @@ extension ParsedOptions<SessionOption> {
         return has(.will) ? true : has(.noWill) ? false : nil
     }
 
-    fileprivate static func parse(_ arguments: ArraySlice<String>) throws -> Self {
-        try OptionParser<SessionOption>.options(arguments, positionalMaximum: 1)
+    /// - Parameter endsSessions: the command ends sessions, so that it decides on wills.
+    fileprivate static func parse(
+        _ arguments: ArraySlice<String>, endsSessions: Bool = false
+    ) throws -> Self {
+        let options = try OptionParser<SessionOption>.options(arguments, positionalMaximum: 1)
+        if !endsSessions, options.has(.will) || options.has(.noWill) {
+            throw UsageError("--will and --no-will belong to session kick and session delete")
+        }
+        return options
     }
 }
 
@@ -130,7 +137,7 @@ enum SessionShowCommand {
 
 enum SessionKickCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try ParsedOptions<SessionOption>.parse(arguments)
+        let options = try ParsedOptions<SessionOption>.parse(arguments, endsSessions: true)
         let selection = try options.narrowSelection()
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
         let reply = try broker.send(
@@ -143,7 +150,7 @@ enum SessionKickCommand {
 
 enum SessionDeleteCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try ParsedOptions<SessionOption>.parse(arguments)
+        let options = try ParsedOptions<SessionOption>.parse(arguments, endsSessions: true)
         let selection = try options.narrowSelection()
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
         let reply = try broker.send(

@@ -53,8 +53,8 @@ import Testing
         #expect(world.unnumberedLines().contains("ann/phone: \"new\" from bob, once"))
     }
 
-    /// The window of ids is as long as that of unanswered sends: a repeat must not depend on whether
-    /// its original is still in it.
+    /// The window of ids is as long as that of unanswered sends: a repeat must not depend on
+    /// whether its original is still in it.
     @Test func `is not needed for a repeat whose original has left the window`() {
         send(1, "m", grade: .durable)
         world.settle()
@@ -100,7 +100,8 @@ import Testing
         world.settle()
         #expect(
             world.lines(of: "bob/pc") == [
-                "accepted 1, quotaExceeded, m quotaExceeded", "received 2, quotaExceeded, m quotaExceeded",
+                "accepted 1, quotaExceeded, m quotaExceeded",
+                "received 2, quotaExceeded, m quotaExceeded",
             ])
     }
 

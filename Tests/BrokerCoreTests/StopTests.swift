@@ -1,5 +1,5 @@
-// What a restart goes on with: results after an orderly stop, senders after a restored backup, wills
-// whose delay was running.
+// What a restart goes on with: results after an orderly stop, senders after a restored backup,
+// wills whose delay was running.
 
 import BrokerSimulation
 import Primitives

@@ -1,5 +1,5 @@
-// What the rows of the store must say when nothing is under way: what a broker that starts from them
-// would know, and nothing that it would have to remove.
+// What the rows of the store must say when nothing is under way: what a broker that starts from
+// them would know, and nothing that it would have to remove.
 
 import Primitives
 

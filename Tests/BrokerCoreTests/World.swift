@@ -416,9 +416,16 @@ final class World {
             expected[inbox.queue.raw] = QueueTally(
                 queue: inbox.queue, count: UInt64(inbox.count), byteCount: inbox.byteCount)
         }
+        for index in 0..<broker.leftovers.endIndex where broker.leftovers.contains(index) {
+            let leftover = broker.leftovers[index]
+            let stored = outlines.tallies.removeValue(forKey: leftover.queue.raw)?.count ?? 0
+            precondition(
+                stored == leftover.count,
+                "a leftover counts \(leftover.count), the store \(stored)")
+        }
         precondition(
             outlines.tallies == expected.filter { $0.value.count > 0 },
-            "the core and the store count differently")
+            "the core counts \(expected), the store \(outlines.tallies)")
         checkRows()
     }
 

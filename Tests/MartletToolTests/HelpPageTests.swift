@@ -19,7 +19,8 @@ import Testing
         #expect(missing(.token, TokenMintOption.self) == [])
         #expect(missing(.token, TokenOption.self) == [])
         #expect(missing(.session, SessionOption.self) == [])
-        #expect(missing(.queue, SessionOption.self) == [])
+        // Its commands end no session, and refuse these.
+        #expect(missing(.queue, SessionOption.self) == ["--will", "--no-will"])
         #expect(missing(.user, AppOption.self) == [])
         #expect(missing(.app, AppOption.self) == [])
         #expect(missing(.explain, ExplainOption.self) == [])

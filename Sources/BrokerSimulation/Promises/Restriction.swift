@@ -125,7 +125,8 @@ extension Ledger {
         guard isWrong else { return }
         accuse(
             .rightsAreKept,
-            "received, sent by client \(send.client)\(send.isWill ? " as a will" : ""), whose rights"
+            "received, sent by client \(send.client)\(send.isWill ? " as a will" : ""), whose "
+                + "rights"
                 + " do not allow it", message: message, client: client)
     }
 }
