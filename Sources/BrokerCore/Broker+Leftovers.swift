@@ -104,17 +104,27 @@ extension Broker {
     mutating func settleListeners() {
         var next = nextMessageIdentifier
         var position = 0
-        for (session, messageCount) in gathering.listeners where sessions.contains(session) {
+        for (session, messageCount) in gathering.listeners {
             while position < messageCount {
                 if messages[gathering.messages[position]].pendingEntries > 0 { next += 1 }
                 position += 1
             }
             // Before the first message there is nothing to have missed.
-            sessions[session.index].hearsSince = next == 1 ? 0 : next
+            let bound = next == 1 ? 0 : next
+            settleBequests(to: session, before: bound)
+            guard sessions.contains(session) else { continue }
+            sessions[session.index].hearsSince = bound
             markDirty(session.index, .session, isUrgent: true)
         }
-        for (index, heir) in gathering.bequests {
-            let bound = sessions.contains(heir) ? sessions[heir.index].hearsSince : .max
+    }
+
+    /// What a session is left that has begun to hear in this batch. One that ends in the same batch
+    /// is left no more than one that stays: it passes on what it has.
+    private mutating func settleBequests(to session: Handle, before bound: UInt64) {
+        for (index, heir) in gathering.bequests
+        where heir == session
+            && gathering.transfers[index].scope == .mail(before: MessageID(raw: .max))
+        {
             gathering.transfers[index].scope = .mail(before: MessageID(raw: bound))
         }
     }

@@ -84,6 +84,19 @@ import Testing
         #expect(taken(by: "ann/third") == [1, 2, 3])
     }
 
+    @Test func `is there once where both have it and end at once`() {
+        world.begin("ann/new", expiry: 100)
+        world.lose("ann/new")
+        send(1...3)
+        world.pass(seconds: 100)
+        #expect(world.gauges.sessions == 1)
+        world.settle()
+        #expect(world.gauges.queuedMessages == 3)
+        world.connect("ann/third")
+        world.settle()
+        #expect(taken(by: "ann/third") == [1, 2, 3])
+    }
+
     @Test func `goes on where a newcomer takes it over before that is committed`() {
         send(1...3)
         world.begin("ann/new", expiry: 101)

@@ -109,7 +109,10 @@ extension EndToEndTests {
             try await broker.killNow()
             try input.write(contentsOf: Data("two\n".utf8))
             try await broker.start()
-            #expect(try await bob.nextTexts(1) == ["two"])
+            // The broker may have died before it had the acknowledgement of the first line.
+            var texts = try await bob.nextTexts(1)
+            if texts == ["one"] { texts = try await bob.nextTexts(1) }
+            #expect(texts == ["two"])
             try input.write(contentsOf: Data("three".utf8))
             try input.close()
             #expect(try await child.exit() == .code(0), "\(child.text)")
