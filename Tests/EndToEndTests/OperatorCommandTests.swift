@@ -42,7 +42,8 @@ extension EndToEndTests {
             let revoked = try await martlet("token", "revoke", "--id=aaaaaaaaaaaa", of: broker)
             #expect(revoked.exit == .code(2) && revoked.text.contains("no token agrees"))
             let owned = try await martlet(
-                "group", "create", "--owner=typo", "--name=x", of: broker)
+                "group", "create", "--data=\(broker.directory)", "--owner=typo", "--name=x",
+                of: broker)
             #expect(owned.exit == .code(0x90) && owned.text.contains("martlet user add"))
             #expect(try await martlet("user", "add", "typo", of: broker).text.contains("typo"))
             #expect(try broker.counter("groups/count") == 0)
@@ -131,7 +132,9 @@ extension EndToEndTests {
         {
             let broker = try await TestBroker()
             let http = try WireClient(port: broker.plainPort)
-            try http.send(Array("GET / HTTP/1.1\r\nHost: x\r\n\r\n".utf8))
+            // As long as real ones are: the first bytes are read as the head of a packet.
+            let agent = String(repeating: "x", count: 100)
+            try http.send(Array("GET / HTTP/1.1\r\nUser-Agent: \(agent)\r\n\r\n".utf8))
             try http.waitForClose()
             _ = try await broker.process.line(with: "event=login_refused")
             let guess = try WireClient(port: broker.plainPort)
