@@ -2,6 +2,7 @@
 
 import Foundation
 import MartletClient
+import NetTransport
 import TestSurroundings
 import Testing
 
@@ -137,12 +138,16 @@ extension EndToEndTests {
             try http.send(Array("GET / HTTP/1.1\r\nUser-Agent: \(agent)\r\n\r\n".utf8))
             try http.waitForClose()
             _ = try await broker.process.line(with: "event=login_refused")
-            let guess = try WireClient(port: broker.plainPort)
+            // Where nobody is let in without a credential.
+            let context = try ClientTLSContext(trust: .authorityFile(broker.authority))
+            let guess = try WireClient(port: broker.tlsPort, tls: context)
             // MQTT 3.1.1: client id "pump", user name "demo/pump", password "x".
             let body =
                 [0, 4] + Array("MQTT".utf8) + [4, 0xC2, 0, 60, 0, 4] + Array("pump".utf8)
                 + [0, 9] + Array("demo/pump".utf8) + [0, 1] + Array("x".utf8)
             try guess.send([0x10, UInt8(body.count)] + body)
+            // CONNACK of 3.1.1: a bad user name or password.
+            #expect(try guess.nextPacket().body == [0, 4])
             try guess.waitForClose()
             let line = try await broker.process.line(with: "event=auth_failed")
             #expect(line.contains("user=demo/pump device=pump"), "\(line)")
