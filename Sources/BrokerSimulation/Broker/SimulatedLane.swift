@@ -148,9 +148,11 @@ struct SimulatedLane: ~Copyable {
             &desk, turn: turnCount, bytes: arena, at: moment, &process.broker, &process.effects
         ) { host[$0].map { $0.outgoing.count < unsentMaximum } ?? true }
         let limits = surroundings.profile.limits
+        // Newcomers have a quarter of the turn to themselves. The packet that spends the turn and
+        // the one that spends their quarter are both finished.
         surroundings.ledger.entered(
             cost: process.broker.work + process.effects.work - start,
-            costMaximum: limits.turnWorkMaximum * 5 / 4 + schedule.largestStep)
+            costMaximum: limits.turnWorkMaximum * 5 / 4 + 2 * schedule.largestStep)
         process.broker.advance(to: moment, effects: &process.effects)
         process.effects.exchange(index, with: &effects)
         schedule.takeChanges { connection, waits in
