@@ -197,7 +197,17 @@ extension MQTTPeer {
         _ topic: String, _ payload: String, qos: UInt8 = 0, isRetained: Bool = false,
         isDuplicate: Bool = false, identifier: UInt16 = 0, _ properties: [MQTTProperty] = []
     ) throws {
-        try send(
+        try wire.send(
+            publishBytes(
+                topic, payload, qos: qos, isRetained: isRetained, isDuplicate: isDuplicate,
+                identifier: identifier, properties))
+    }
+
+    func publishBytes(
+        _ topic: String, _ payload: String, qos: UInt8 = 0, isRetained: Bool = false,
+        isDuplicate: Bool = false, identifier: UInt16 = 0, _ properties: [MQTTProperty] = []
+    ) -> [UInt8] {
+        MQTTBytes.packet(
             0x30 | (isDuplicate ? 8 : 0) | qos << 1 | (isRetained ? 1 : 0),
             MQTTBytes.text(topic) + (qos > 0 ? MQTTBytes.number(identifier) : [])
                 + MQTTBytes.section(properties, version) + Array(payload.utf8))
