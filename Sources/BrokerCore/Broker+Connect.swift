@@ -199,6 +199,7 @@ extension Broker {
         sessions[session].attachment = makeAttachment(
             connection, request, session, wasPresent: existing != nil, takeovers)
         connections.insert(connection, session: session)
+        takeUpReplay(of: session)
         resumeOutbox(session, request.outbox, isNew: existing == nil)
         return session
     }

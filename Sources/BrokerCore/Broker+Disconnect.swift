@@ -95,7 +95,7 @@ extension Broker {
     ) {
         let attachment = sessions[session].attachment
         let wasConfirmed = attachments[attachment].isConfirmed
-        endReplay(of: attachment)
+        suspendReplay(of: attachment)
         sessions[session].sentThrough = max(
             sessions[session].sentThrough, attachments[attachment].sentThrough)
         forgetUnfinishedSends(of: session)
@@ -182,6 +182,7 @@ extension Broker {
     ) {
         precondition(!sessions[session].isConnected, "the end of a connected session")
         cancelExpiry(session)
+        endReplay(of: session)
         let heardMail = sessions[session].hearsMail
         while sessions[session].firstSubscription != Slab<Subscription>.none {
             forgetSubscription(sessions[session].firstSubscription)

@@ -75,12 +75,30 @@ extension Broker {
         }
     }
 
-    /// A connection ends, and what it was being sent.
-    mutating func endReplay(of attachment: UInt32) {
+    // MARK: - The end of a connection
+
+    /// A connection ends. A session that lasts gets the rest on its next connection: it does not
+    /// subscribe again then [MQTT-3.8.4-4].
+    mutating func suspendReplay(of attachment: UInt32) {
         let index = attachments[attachment].replay
         guard index != Slab<RetainedReplay>.none else { return }
         attachments[attachment].replay = Slab<RetainedReplay>.none
-        let session = attachments[attachment].session
+        // It goes on when the window of the next connection is served.
+        replays[index].awaitsWindow = true
+        suspendedReplays[attachments[attachment].session] = index
+    }
+
+    /// A session has a connection again.
+    mutating func takeUpReplay(of session: UInt32) {
+        guard !suspendedReplays.isEmpty, let index = suspendedReplays.removeValue(forKey: session)
+        else { return }
+        attachments[sessions[session].attachment].replay = index
+    }
+
+    /// A session without a connection ends, and what it was being sent.
+    mutating func endReplay(of session: UInt32) {
+        guard !suspendedReplays.isEmpty, let index = suspendedReplays.removeValue(forKey: session)
+        else { return }
         let replay = replays.remove(index)
         for handle in replay.waiting[replay.servedCount...] where subscriptions.contains(handle) {
             setAwaitsRetained(handle.index, false)

@@ -116,6 +116,8 @@ public struct Broker: ~Copyable, Sendable {
     var waitingLoads = Ring<LoadOwner>()
     /// What connected sessions are sent of retained messages.
     var replays = Slab<RetainedReplay>()
+    /// Those whose session has no connection, by session.
+    var suspendedReplays: [UInt32: UInt32] = [:]
 
     /// A broker without any state; let a store read itself out to it, then call
     /// ``finishRestoring(_:newEpochSeed:at:)``.

@@ -137,9 +137,18 @@ import Testing
         let filters = Array(repeating: "r/#", count: 200)
         for filter in filters { world.subscribeMQTT("ann/phone", filter, grade: .transient) }
         #expect(readAll().reduce(0, +) == 80)
-        // Who leaves in the middle leaves nothing behind.
+        // Whose session lasts gets the rest on its next connection.
         world.subscribeMQTT("ann/phone", "r/#", grade: .transient)
-        world.step(.connectionClosed(world.connections["ann/phone"]!, .lost))
+        let begun = world.lines(of: "ann/phone").count { $0.contains("retained") }
+        world.lose("ann/phone")
+        world.settle()
+        world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
+        world.settle()
+        #expect(begun + readAll().reduce(0, +) == 40)
+        #expect(world.broker.replays.count == 0)
+        // Who leaves in the middle for good leaves nothing behind.
+        world.subscribeMQTT("ann/phone", "r/#", grade: .transient)
+        world.disconnect("ann/phone", expiry: 0)
         #expect(world.broker.replays.count == 0)
     }
 
