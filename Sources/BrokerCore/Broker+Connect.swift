@@ -95,7 +95,7 @@ extension Broker {
 
     /// Somebody logs in on a device that is connected. Whoever has the cookie replaces its own
     /// ghost; an explicit login takes the session over; an automatic one is refused, so that two
-    /// devices with one name do not throw each other out for ever (L31–L33). MQTT knows neither
+    /// devices with one name do not throw each other out for ever. MQTT knows neither
     /// cookies nor automatic logins, and demands the takeover [MQTT-3.1.4-3]: there a login that
     /// comes too often has waited for its turn (docs/decisions/0004-rival-logins.md).
     ///

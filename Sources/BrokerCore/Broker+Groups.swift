@@ -268,7 +268,7 @@ extension Broker {
         return .done(.kickedOut)
     }
 
-    /// Takes a user off the allow list, member or not, and then kicks (D28). In a group that
+    /// Takes a user off the allow list, member or not, and then kicks. In a group that
     /// everybody may join, the list becomes all other members.
     mutating func ban(
         _ group: UInt32, _ name: [UInt8], _ actor: GroupActor, _ moment: Moment,
@@ -306,7 +306,7 @@ extension Broker {
         return .done(.success)
     }
 
-    /// Taking a member off the list does not kick (D27).
+    /// Taking a member off the list does not kick.
     mutating func setAllowed(
         _ group: UInt32, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects

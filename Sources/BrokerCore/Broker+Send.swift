@@ -197,7 +197,7 @@ extension Broker {
     }
 
     /// The message a send makes: its sender as authenticated, its time the sender's own if that is
-    /// plausible (Q10, Q11).
+    /// plausible.
     private mutating func parts(
         of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment

@@ -12,7 +12,7 @@ import Primitives
 extension Broker {
     // MARK: - Set and clear
 
-    /// Keeps a will in place of the one there was: the last one set wins (L16).
+    /// Keeps a will in place of the one there was: the last one set wins.
     mutating func setWill(
         _ connection: ConnectionID, _ requestIdentifier: UInt64, _ request: WillRequest,
         _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects

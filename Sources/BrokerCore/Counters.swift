@@ -61,7 +61,7 @@ public struct Counters: Hashable, Sendable {
     /// Durable messages dropped for a session that is not persistent and does not read.
     public var memoryQueueDropped: UInt64 = 0
     public var protocolErrors: UInt64 = 0
-    /// Sender times that differed too much and were replaced (Q11).
+    /// Sender times that differed too much and were replaced.
     public var senderClocksRejected: UInt64 = 0
     public var batchesCommitted: UInt64 = 0
     public var messagesStored: UInt64 = 0

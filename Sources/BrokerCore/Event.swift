@@ -153,7 +153,7 @@ public struct ConnectRequest: Sendable {
     public var carriesWill = false
     /// Discard what is stored of an earlier session.
     public var startsClean: Bool
-    /// An automatic re-login, not somebody signing on (L33).
+    /// An automatic re-login, not somebody signing on.
     public var isReconnect: Bool
     /// Seconds; 0 where the client asks for none.
     public var keepAliveSeconds: UInt32

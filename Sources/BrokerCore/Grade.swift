@@ -1,4 +1,4 @@
-// The three grades of a send (design section 2), the same in both dialects.
+// The three grades of a send, the same in both dialects.
 
 /// What is promised of a message. A receiver gets the lower of the send's grade and its
 /// subscription's. Raw values are MQTT's QoS and the grade bits of MRT.

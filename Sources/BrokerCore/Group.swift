@@ -14,7 +14,7 @@ struct Group: ~Copyable {
     let owner: UInt32
     /// The number that the owner gave its creation: asking for it again makes no second group.
     let key: UInt64
-    /// Who may join; nil for everybody (D22). The owner always may.
+    /// Who may join; nil for everybody. The owner always may.
     var allowed: [[UInt8]]?
     var meta: [UInt8]
     /// The sessions of members, for sends.
@@ -49,7 +49,7 @@ struct Membership {
     var waitingPosition: UInt32
 }
 
-/// What happens in a group, as its members are told (D38–D42). Raw values are on the wire.
+/// What happens in a group, as its members are told. Raw values are on the wire.
 enum GroupEvent: UInt8 {
     case joined = 1
     case left = 2

@@ -9,7 +9,7 @@ public enum GroupRequest: Sendable {
     case join(ByteRange)
     case leave(ByteRange)
     case kick(ByteRange, user: ByteRange)
-    /// Takes the user off the allow list and kicks, in one step (D28).
+    /// Takes the user off the allow list and kicks, in one step.
     case ban(ByteRange, user: ByteRange)
     /// A page of the user's groups: those behind `after`, which is empty for the first page, as far
     /// as they fit into an answer of `byteCountMaximum`.

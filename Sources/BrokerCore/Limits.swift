@@ -6,10 +6,10 @@ import Primitives
 /// The core's configurable limits. Defaults suit a fleet of small devices on one gateway-class
 /// machine.
 public struct CoreLimits: Sendable {
-    /// Sessions that give no expiry live this long after their connection is gone (L21: 7 days).
+    /// Sessions that give no expiry live this long after their connection is gone (7 days).
     public var sessionExpirySecondsDefault: UInt32 = 7 * 86_400
     /// The longest expiry a client may ask for; `UInt32.max` allows sessions that never expire,
-    /// since pre-generated tokens are valid for years (D12).
+    /// since pre-generated tokens are valid for years.
     public var sessionExpirySecondsMaximum: UInt32 = .max
     /// Unacknowledged deliveries under way to one session. Enough to fill a link of 100 ms round
     /// trip at 600 messages per second; a device may ask for fewer.
@@ -41,13 +41,13 @@ public struct CoreLimits: Sendable {
     /// Memory of messages and entries that wait for their commit to begin; as much again may be in
     /// the commit under way. Nothing else bounds a fan-out to sessions that are away.
     public var uncommittedBytesMaximum = 256 << 20
-    /// Age at which a waiting message expires (L21: 7 days).
+    /// Age at which a waiting message expires (7 days).
     public var queueAgeSecondsMaximum: UInt64 = 7 * 86_400
     /// What happens to a message for a full queue.
     public var queuePolicy = QueuePolicy.refuse
     /// Durable messages held in memory for a session that is not persistent and reads slowly.
     public var memoryQueueCountMaximum = 1_000
-    /// Bytes of the minimal JSON form of a `t`/`b` message (S10).
+    /// Bytes of the minimal JSON form of a `t`/`b` message.
     public var messageMaximum: UInt32 = 1_024
     /// Bytes of a payload on a plain topic.
     public var payloadMaximum: UInt32 = 262_144
@@ -79,7 +79,7 @@ public struct CoreLimits: Sendable {
     public var appPolicies: [[UInt8]: AppPolicy] = [:]
     /// Sessions of one user: each is one more copy of everything sent to that user.
     public var sessionsPerUserMaximum = 64
-    /// A sender's own time is taken when it differs from the broker's by at most this (Q11: exactly
+    /// A sender's own time is taken when it differs from the broker's by at most this (exactly
     /// 5 s is still accepted).
     public var senderClockDifferenceMillisecondsMaximum: UInt64 = 5_000
     /// Groups of one app.
@@ -122,7 +122,7 @@ public struct CoreLimits: Sendable {
     static let userNameBytesMaximum = 64
     /// Identifiers of sessions, queues and the like made durable at a time.
     static let identifierReservation: UInt64 = 4_096
-    /// Bytes of a group's meta (D23).
+    /// Bytes of a group's meta.
     public static let groupMetaMaximum = 5_120
     /// Bytes of a group's title: one length byte on the wire, and half of that is a long name.
     public static let groupTitleMaximum = 128
@@ -141,7 +141,7 @@ public struct CoreLimits: Sendable {
     /// How soon a will that is due looks again whether the store has room.
     static let willRetrySeconds: UInt64 = 10
     /// The shortest time that devices have to come back after a restart of the broker before their
-    /// wills are sent (design section 2).
+    /// wills are sent.
     static let restartGraceSeconds: UInt64 = 60
     /// A session that would last so long without its return being written does not make its client
     /// wait for that: a broker that dies in the same moment is back within a day.

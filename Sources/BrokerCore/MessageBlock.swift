@@ -13,8 +13,7 @@
 // unicast and broadcast.
 
 /// How a message was addressed, which is also what its receiver is told. Raw values 2, 3, 4 and 6
-/// are the reason codes of the catalogue (S13, S16, S19, S24); they are on the wire of MRT and on
-/// disk.
+/// are the reason codes of the delivery; they are on the wire of MRT and on disk.
 public enum MessageKind: UInt8, Hashable, Sendable {
     case topic = 0
     case unicast = 2
@@ -22,7 +21,7 @@ public enum MessageKind: UInt8, Hashable, Sendable {
     case broadcast = 4
     /// The receiver was kicked out of the group in the address.
     case kicked = 6
-    /// A system message of a group (D38–D42): payload is an event byte and its data.
+    /// A system message of a group: payload is an event byte and its data.
     case groupEvent = 7
     /// Somebody's presence changed.
     case presence = 8

@@ -1,4 +1,4 @@
-// Opaque tokens: pre-generated, valid for years, revocable at once (D12). Only the hash of the
+// Opaque tokens: pre-generated, valid for years, revocable at once. Only the hash of the
 // secret is here; the secret itself is shown once, when it is made, and known to its device alone.
 
 import Primitives

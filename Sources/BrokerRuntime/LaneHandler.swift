@@ -144,7 +144,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
     ) {
         switch deadline {
         case .authentication:
-            // It has not logged in (D18); there may be no dialect to answer in.
+            // It has not logged in; there may be no dialect to answer in.
             notes.takeRefusal(connection, .keepAliveTimeout)
             loop.close(connection, afterFlush: false)
         case .keepAlive:

@@ -1,4 +1,4 @@
-// The broker's counters under the names that operators know from `$SYS` (conventions 4.5), and
+// The broker's counters under the names that operators know from `$SYS`, and
 // under names of the same shape where the field has none.
 
 import Administration

@@ -133,7 +133,7 @@ public struct ClientMachine: ~Copyable {
     // MARK: Life
 
     /// Begin to connect, and stay connected from now on. This is an explicit login: it takes the
-    /// session over from another connection, where later automatic ones do not (L33).
+    /// session over from another connection, where later automatic ones do not.
     public mutating func start(now: Instant) {
         guard phase == .stopped || phase == .waiting else { return }
         isReconnect = false

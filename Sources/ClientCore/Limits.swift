@@ -2,7 +2,7 @@
 
 /// Limits of the client's half.
 public enum ClientLimits {
-    /// Until CONNACK: the broker closes after 15 s without a login (requirement row D18), so
+    /// Until CONNACK: the broker closes after 15 s without a login, so
     /// waiting longer cannot help.
     static let loginMillisecondsMaximum: UInt64 = 15_000
     /// Until the broker confirms a normal end; after that the transport is closed anyway.

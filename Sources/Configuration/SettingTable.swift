@@ -149,7 +149,7 @@ public enum SettingTable {
             "limits.authenticationSeconds", \.limits.authenticationSeconds, in: 1...600,
             unit: "seconds", reload: .restart,
             "A connection that is not logged in after this time, counted from accept and TLS "
-                + "included, is closed (D18)."),
+                + "included, is closed."),
         .integer(
             "limits.keepAliveMaximumSeconds", \.limits.keepAliveMaximumSeconds, in: 10...65_535,
             unit: "seconds", reload: .newConnections,
@@ -160,13 +160,13 @@ public enum SettingTable {
         .integer(
             "limits.sessionExpirySeconds", \.limits.sessionExpirySeconds, in: 1...4_294_967_295,
             unit: "seconds", reload: .newConnections,
-            "How long a session outlives its connection where the client does not say: 7 days "
-                + "(L21). 4294967295 is for ever."),
+            "How long a session outlives its connection where the client does not say: 7 days. "
+                + "4294967295 is for ever."),
         .integer(
             "limits.sessionExpiryMaximumSeconds", \.limits.sessionExpiryMaximumSeconds,
             in: 1...4_294_967_295, unit: "seconds", reload: .newConnections,
             "The longest a client may ask for. 4294967295 allows sessions that never expire, "
-                + "because pre-generated tokens are valid for years (D12)."),
+                + "because pre-generated tokens are valid for years."),
         .integer(
             "limits.sessionsPerUser", \.limits.sessionsPerUser, in: 1...10_000, unit: "sessions",
             reload: .newConnections,
@@ -228,7 +228,7 @@ public enum SettingTable {
         .integer(
             "limits.messageMaximum", \.limits.messageMaximum, in: 64...65_535, unit: "bytes",
             reload: .atOnce,
-            "The minimal JSON form of a `t`/`b` message (S10); one byte more is refused with "
+            "The minimal JSON form of a `t`/`b` message; one byte more is refused with "
                 + "0x95."),
         .integer(
             "limits.payloadMaximum", \.limits.payloadMaximum, in: 0...268_000_000, unit: "bytes",
@@ -256,7 +256,7 @@ public enum SettingTable {
             reload: .atOnce, "Bytes that wait for one session."),
         .integer(
             "queues.ageSeconds", \.queues.ageSeconds, in: 1...4_294_967_295, unit: "seconds",
-            reload: .atOnce, "Age at which a waiting message expires: 7 days (L21)."),
+            reload: .atOnce, "Age at which a waiting message expires: 7 days."),
         .integer(
             "queues.bytesPerApp", \.queues.bytesPerApp, in: 0...35_184_372_088_832,
             unit: "bytes", reload: .atOnce,

@@ -1,4 +1,4 @@
-// The key of an app, which together with the app's id logs in as any of its users (requirement S1).
+// The key of an app, which together with the app's id logs in as any of its users.
 // It exists for development; an app may turn it off.
 //
 //     mk1_b4zq…   30 bytes: kind and version, then 26 symbols, 130 random bits

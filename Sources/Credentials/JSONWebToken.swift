@@ -1,4 +1,4 @@
-// JSON Web Tokens from an app's own account server, as requirements D7 to D10 describe them:
+// JSON Web Tokens from an app's own account server:
 //
 //     base64url({"typ":"JWT","alg":"RS256","cty":"diuit-auth;v=1","kid":"k1"})
 //     .base64url({"iss":"demo","sub":"pump-7","iat":…,"exp":…,"nonce":"…"})
@@ -202,7 +202,7 @@ private struct Claims: Decodable {
         }
     }
 
-    /// Seconds since 1970 as a number [RFC 7519, 2], or a text in ISO 8601 (requirement D8).
+    /// Seconds since 1970 as a number [RFC 7519, 2], or a text in ISO 8601.
     private static func time(
         _ key: CodingKeys, in members: KeyedDecodingContainer<CodingKeys>
     ) throws -> Int64 {

@@ -1,5 +1,4 @@
-// Opaque session tokens: pre-generated here, burnt into a device, valid for years (requirement
-// D12).
+// Opaque session tokens: pre-generated here, burnt into a device, valid for years.
 //
 //     mt1_k3v9qx2mfh7a_b4zq…   43 bytes
 //     │   │            └ secret: 26 symbols, 130 random bits

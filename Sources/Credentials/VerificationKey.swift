@@ -1,6 +1,5 @@
-// The keys that an app's account server signs with, as the broker holds them: public halves only
-// (requirement D9). Each key has one algorithm, decided when it is loaded; no token can choose
-// another.
+// The keys that an app's account server signs with, as the broker holds them: public halves
+// only. Each key has one algorithm, decided when it is loaded; no token can choose another.
 import COpenSSL
 import Glibc
 

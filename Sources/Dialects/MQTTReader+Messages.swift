@@ -211,7 +211,7 @@ enum MessageProperty {
     static let receiver: StaticString = "to"
     /// From a sender, and back in the acknowledgement: the application's own id of a message.
     static let identifier: StaticString = "mid"
-    /// In an acknowledgement: the reason as the catalogue numbers it.
+    /// In an acknowledgement: the reason code of MRT, as a decimal number.
     static let reason: StaticString = "reason"
     /// In an acknowledgement: a receiver's place in the list, from 0, and why it was refused.
     static let refused: StaticString = "refused"

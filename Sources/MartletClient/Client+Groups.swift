@@ -6,12 +6,12 @@ import Primitives
 import WireFormat
 
 extension Client {
-    /// Makes a group, with this user as its owner and first member (S20, D21).
+    /// Makes a group, with this user as its owner and first member.
     ///
     /// - Parameters:
     ///   - title: a name for people, at most 128 bytes.
-    ///   - users: who may join, at most 1,000; nil for everybody (D22). They need not be known yet.
-    ///   - meta: the group's own data, at most 5,120 bytes; JSON by custom (D23).
+    ///   - users: who may join, at most 1,000; nil for everybody. They need not be known yet.
+    ///   - meta: the group's own data, at most 5,120 bytes; JSON by custom.
     /// - Returns: the group's id, which the broker makes.
     public func createGroup(
         title: String, allowing users: [String]? = nil, meta: String = ""
@@ -27,7 +27,7 @@ extension Client {
         return String(decoding: answer.content, as: UTF8.self)
     }
 
-    /// Joins a group (S21). It is success to be in it already.
+    /// Joins a group. It is success to be in it already.
     ///
     /// - Throws: ``MartletError/refused(_:_:)`` with 0x87 where the user is not on its list.
     public func joinGroup(_ group: String) async throws(MartletError) {
@@ -36,7 +36,7 @@ extension Client {
             .groupJoin, MRT.GroupName(group: try bytes.append(identifier: group)), bytes)
     }
 
-    /// Leaves a group (S22).
+    /// Leaves a group.
     ///
     /// - Returns: whether the user was in it.
     @discardableResult
@@ -46,7 +46,7 @@ extension Client {
         return try await request(.groupLeave, part, bytes).reason != .noSubscriptionExisted
     }
 
-    /// Removes a member from a group of this user's (S23, reason 6); the user may join again where
+    /// Removes a member from a group of this user's; the user may join again where
     /// the allow list lets them.
     ///
     /// - Returns: whether the user was in it.
@@ -55,7 +55,7 @@ extension Client {
         try await remove(user, from: group, .groupKick)
     }
 
-    /// Takes a user off the allow list of a group of this user's, and removes them from it (D28).
+    /// Takes a user off the allow list of a group of this user's, and removes them from it.
     /// Where everybody might join, only its other members may from now on.
     ///
     /// - Returns: whether the user was in it.
@@ -73,7 +73,7 @@ extension Client {
         return try await request(operation, part, bytes).reason == .kickedOut
     }
 
-    /// All groups that the user is in, in the order of the bytes of their ids (D20).
+    /// All groups that the user is in, in the order of the bytes of their ids.
     public func groups() async throws(MartletError) -> [GroupSummary] {
         var listing = GroupListing()
         while !listing.isComplete {
@@ -102,7 +102,7 @@ extension Client {
         return details
     }
 
-    /// Replaces all of a group's meta (D26); only its owner may.
+    /// Replaces all of a group's meta; only its owner may.
     public func setMeta(_ meta: String, of group: String) async throws(MartletError) {
         var bytes = ByteBuilder()
         let part = MRT.GroupSetMeta(
@@ -110,7 +110,7 @@ extension Client {
         _ = try await request(.groupSetMeta, part, bytes)
     }
 
-    /// Replaces who may join a group; nil lets everybody (D27). Who is taken off the list stays a
+    /// Replaces who may join a group; nil lets everybody. Who is taken off the list stays a
     /// member. Only the owner may.
     public func setAllowList(
         _ users: [String]?, of group: String

@@ -5,8 +5,8 @@ import WireFormat
 
 extension Client {
     /// Leaves a message with the broker, which sends it, with grade *once* and in this user's name,
-    /// if the connection is lost and this client is not back in time (L15). The last one set counts
-    /// (L16). ``close(endingSession:)`` removes it.
+    /// if the connection is lost and this client is not back in time. The last one set counts.
+    /// ``close(endingSession:)`` removes it.
     ///
     /// A will that was sent is used up; when this client is connected again, it sets it again by
     /// itself, for as long as it lives.

@@ -38,8 +38,8 @@ public final class Client: Sendable {
         loop.post(.leave(identifier, endsSession: false) {})
     }
 
-    /// Logs in, and stays logged in from now on (S4). This is an explicit login: it takes the
-    /// session over from another connection; later automatic ones do not (L33).
+    /// Logs in, and stays logged in from now on. This is an explicit login: it takes the
+    /// session over from another connection; later automatic ones do not.
     ///
     /// - Returns: what the broker granted, with the first login (reason 5).
     /// - Throws: ``MartletError/stopped(_:)``, ``MartletError/unreachable(_:)``,
@@ -71,7 +71,7 @@ public final class Client: Sendable {
         return try result.get()
     }
 
-    /// Sends a message without waiting (S11, S18): the result comes to `completion`, on the
+    /// Sends a message without waiting: the result comes to `completion`, on the
     /// background thread, which it must not block. The client lives until then.
     public func send(
         _ message: OutgoingMessage,
@@ -164,7 +164,7 @@ public final class Client: Sendable {
 
     // MARK: - The end
 
-    /// Leaves in order (S28): acknowledgements are sent, nothing arrives afterwards, and the
+    /// Leaves in order: acknowledgements are sent, nothing arrives afterwards, and the
     /// session stays for its expiry. Sends without a result end with ``MartletError/closed``.
     /// Returns when the broker has confirmed, or after 5 seconds.
     ///

@@ -19,7 +19,7 @@ public struct ConnectionTerms: Hashable, Sendable {
     public var sessionExpirySeconds: UInt32
     public var inboxWindow: UInt16
     public var sendWindow: UInt16
-    /// Bytes of the minimal JSON form of a text message; one more is refused with 0x95 (S10).
+    /// Bytes of the minimal JSON form of a text message; one more is refused with 0x95.
     public var messageMaximum: UInt32
     /// Bytes of a message of bytes.
     public var payloadMaximum: UInt32

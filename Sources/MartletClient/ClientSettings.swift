@@ -40,7 +40,7 @@ public struct ClientSettings: Sendable {
     public var trust = Trust.system
     /// Tells the devices of one user apart; 0 to 64 bytes. The session is (app, user, device).
     public var device = ""
-    /// JSON text about the device for statistics (S5), at most 5,120 bytes; empty for none.
+    /// JSON text about the device for statistics, at most 5,120 bytes; empty for none.
     public var information = ""
     /// A broken connection is noticed within one and a half times this; 0 asks for none, at most
     /// 65,535. Two minutes keep most NAT entries alive.

@@ -28,7 +28,7 @@ public struct GroupDetails: Hashable, Sendable {
     public var hasMoreMembers: Bool
 }
 
-/// What happened in a group (D38 to D42).
+/// What happened in a group.
 public enum GroupChange: Hashable, Sendable {
     case joined(user: String)
     case left(user: String)

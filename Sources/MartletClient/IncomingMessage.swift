@@ -22,7 +22,7 @@ public struct InboxRecord: Hashable, Sendable {
 
 /// A message to this user.
 public struct IncomingMessage: Hashable, Sendable {
-    /// How it came here. The reason codes of the catalogue are 2 for unicast, 3 for a group, 4 for
+    /// How it came here. The reason codes are 2 for unicast, 3 for a group, 4 for
     /// a broadcast and 6 for having been kicked out of a group.
     public enum Kind: Hashable, Sendable {
         case unicast
@@ -63,7 +63,7 @@ public struct IncomingMessage: Hashable, Sendable {
         self.record = record
     }
 
-    /// The JSON of the catalogue (S13, S16, S19):
+    /// The JSON form of a received message:
     /// `{"msg":{"t":"0","b":"…"},"from":"…","time":"…"}`, with `groupid` for group messages; nil
     /// for bytes and events, which have none.
     public var json: String? {

@@ -47,15 +47,14 @@ public enum MartletError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension ReasonCode {
-    /// The number that the catalogue of events has for it, beside the one on the wire: 4111,
-    /// CONFLICT, where another login of the same user and device took this one's place (requirement
-    /// row L32); nil where it has none.
-    public var catalogueCode: Int? { self == .sessionTakenOver ? 4111 : nil }
+    /// The event number that applications of the IM SDK know for this reason: 4111, CONFLICT, where
+    /// another login of the same user and device took the session over; nil for every other reason.
+    public var conflictCode: Int? { self == .sessionTakenOver ? 4111 : nil }
 
     /// Name and number, for people: `quota-exceeded (0x97)`.
     public var explanation: String {
         let digits = String(rawValue, radix: 16, uppercase: true)
-        let conflict = catalogueCode.map { ", conflict \($0)" } ?? ""
+        let conflict = conflictCode.map { ", conflict \($0)" } ?? ""
         return "\(name) (0x\(digits.count == 1 ? "0" : "")\(digits)\(conflict))"
     }
 }

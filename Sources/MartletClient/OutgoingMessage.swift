@@ -19,7 +19,7 @@ public enum Destination: Hashable, Sendable {
 
 /// What a message holds.
 public enum MessageContent: Hashable, Sendable {
-    /// `t` and `b` (S8): type 0 is text; for 1 image, 2 audio, 3 video and 4 html5 the text is a
+    /// `t` and `b`: type 0 is text; for 1 image, 2 audio, 3 video and 4 html5 the text is a
     /// URL; 5 to 255 are the application's own.
     case text(String, type: UInt8 = 0)
     /// Any bytes; only to a topic.
@@ -31,13 +31,13 @@ public struct OutgoingMessage: Hashable, Sendable {
     public var destination: Destination
     public var content: MessageContent
     public var grade = Grade.durable
-    /// The application's own id, 1 to 64 bytes; comes back in the receipt (S9). nil for none.
+    /// The application's own id, 1 to 64 bytes; comes back in the receipt. nil for none.
     public var messageID: String?
     /// Seconds until the message is worth nothing, counted from acceptance; nil is the app's
     /// default.
     public var expirySeconds: UInt32?
     /// When it was made, Unix milliseconds; nil is when the broker accepts it. The broker uses it
-    /// where it is at most 5 s from its own clock (Q11).
+    /// where it is at most 5 s from its own clock.
     public var time: UInt64?
 
     public init(to destination: Destination, _ content: MessageContent, grade: Grade = .durable) {

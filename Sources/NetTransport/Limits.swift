@@ -4,7 +4,7 @@
 /// Named limits of the transport.
 public enum TransportLimits {
     /// A connection that has not authenticated this long after its accept is closed, TLS handshake
-    /// included (requirement D18: 15 seconds).
+    /// included (15 seconds).
     public static let authenticationMilliseconds: UInt64 = 15_000
 
     /// How long a closing connection may take to accept what is still to be sent, and then to close

@@ -1,26 +1,26 @@
 // Why something happened, as one byte: the numbers that both dialects put on the wire, the core
 // decides with and the log prints. It knows no packet.
 
-/// One enum for both dialects (design section 1, "Reason codes").
+/// One enum for both dialects.
 ///
-/// 1 to 6 are the success codes of Martlet's catalogue (requirement row S27). Everything else is
-/// MQTT 5.0's own (section 2.4 of that specification). Below 0x80 is success, 0x80 and above is
-/// failure. Where the two overlap below 0x80, the catalogue's name is the case and MQTT's is an
-/// alias: what 1, 2 and 4 mean in a SUBACK or a DISCONNECT follows from the packet.
+/// 1 to 6 are Martlet's own success codes. Every other code is MQTT 5.0's (section 2.4 of that
+/// specification). Below 0x80 is success, 0x80 and above is failure. Where the two overlap
+/// below 0x80, Martlet's name is the case and MQTT's is an alias: what 1, 2 and 4 mean in a SUBACK
+/// or a DISCONNECT follows from the packet.
 public enum ReasonCode: UInt8, Hashable, BitwiseCopyable, Sendable, CaseIterable {
     case success = 0x00
 
-    /// The send was accepted; the data is the application's message id (S25).
+    /// The send was accepted; the data is the application's message id.
     case sent = 1
-    /// A message to this user (S13).
+    /// A message to this user.
     case unicastReceived = 2
-    /// A message to a group of which this user is a member (S16).
+    /// A message to a group of which this user is a member.
     case groupReceived = 3
-    /// A message to everybody (S19).
+    /// A message to everybody.
     case broadcastReceived = 4
-    /// Logged in (S7).
+    /// Logged in.
     case connected = 5
-    /// The owner's result of a kick, and the notice to the one who was kicked out (S24).
+    /// The owner's result of a kick, and the notice to the one who was kicked out.
     case kickedOut = 6
 
     case noMatchingSubscribers = 0x10

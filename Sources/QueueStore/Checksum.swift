@@ -1,5 +1,5 @@
 // The checksum over everything the store keeps: LMDB has none, and bit rot must be refused, never
-// delivered (design section 3). It detects accidents; it is no defence against someone who can
+// delivered. It detects accidents; it is no defence against someone who can
 // write the file.
 
 /// A running 64-bit checksum of 8-byte words.

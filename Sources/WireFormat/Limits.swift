@@ -13,7 +13,7 @@ public enum WireLimits {
     public static let varIntByteCountMaximum = 9
     public static let varIntMaximum: UInt64 = 1 << 63 - 1
 
-    /// Bytes of a user, group, app or device id (design section 1, "Addresses are topics").
+    /// Bytes of a user, group, app or device id.
     public static let identifierByteCountMaximum = 64
     /// Bytes of an application's message id: room for a UUID or a hash in hexadecimal.
     public static let messageIdentifierByteCountMaximum = 64
@@ -28,12 +28,12 @@ public enum WireLimits {
     public static let topicByteCountMaximum = 65_535
     /// Users in the list of one send: with ids of 64 bytes still below 16 KiB.
     public static let receiverCountMaximum = 256
-    /// Bytes of the client's information in CONNECT (requirement row S5: 5 kB).
+    /// Bytes of the client's information in CONNECT (5 kB).
     public static let informationByteCountMaximum = 5_120
 
     /// Bytes of a group's title: one length byte on the wire, and half of that is a long name.
     public static let groupTitleByteCountMaximum = 128
-    /// Bytes of a group's meta (requirement row D23: 5 kB).
+    /// Bytes of a group's meta (5 kB).
     public static let groupMetaByteCountMaximum = 5_120
     /// Users on a group's allow list: with ids of 64 bytes one packet of 65,000 bytes holds them.
     public static let groupAllowedCountMaximum = 1_000

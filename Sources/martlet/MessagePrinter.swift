@@ -101,7 +101,7 @@ struct MessagePrinter {
 }
 
 extension MessagePrinter {
-    /// The system messages under the names of the catalogue (D38 to D42).
+    /// The system messages under their event names (docs/SDK.md, "Groups and wills").
     private func json(_ change: GroupChange) -> String {
         switch change {
         case .joined(let user): #""event":"user.joined","userId":\#(quoted(user))"#

@@ -1,5 +1,5 @@
 // Who may have a session that somebody has already: the same client come back, another one on
-// purpose, another one by accident (requirement rows L31 to L33).
+// purpose, another one by accident.
 
 import Primitives
 import Testing

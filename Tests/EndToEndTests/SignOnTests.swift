@@ -25,7 +25,7 @@ extension EndToEndTests {
                 let text = disconnect.text.bytes(in: body)
                 return (disconnect.reason, String(decoding: text, as: UTF8.self))
             }
-            #expect(reason == .sessionTakenOver && reason.catalogueCode == 4111)
+            #expect(reason == .sessionTakenOver && reason.conflictCode == 4111)
             #expect(text.contains("another connection"))
             let line = try await broker.process.line(with: "event=session_taken_over")
             #expect(line.contains("user=alice device=pump") && line.contains(" other=127.0.0.1:"))

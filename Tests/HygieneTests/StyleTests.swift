@@ -79,8 +79,25 @@ import Testing
             remedy: "Use a path relative to the repository, or take it as an option.")
     }
 
+    @Test func `every source that a text cites is one its reader can open`() throws {
+        // Codes of rows and sections of documents outside this repository.
+        let codes = places {
+            $0.contains(/\((?:[^()]*\b)?(?:requirements? |rows? )?[DLQS][0-9]{1,2}\b/)
+                || $0.contains(/\bconventions? [0-9]|\bdesign section|\brequirement row/)
+        }
+        let texts =
+            try Repository.code().filter { $0.target != "HygieneTests" }
+            + Repository.files(in: ["docs"], endings: [".md"])
+            + ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map { try Repository.file($0) }
+        expectNone(
+            codes(texts),
+            remedy: "Say the reason in words, or cite an RFC, a specification or a page of docs/.")
+    }
+
     @Test func `no test sleeps`() throws {
-        let calls = places { $0.contains(/\b(?:sleep|usleep|nanosleep)\(/) }
+        // Simple word boundaries: the default ones take `Thread.sleep` for one word.
+        let pattern = /\b(?:sleep|usleep|nanosleep)\(/.wordBoundaryKind(.simple)
+        let calls = places { $0.contains(pattern) }
         let tests = try Repository.files(in: ["Tests"], endings: [".swift"])
             .filter { $0.target != "HygieneTests" }
         expectNone(

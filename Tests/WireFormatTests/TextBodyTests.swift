@@ -1,4 +1,4 @@
-// The message of the catalogue: what counts against its limit, what JSON is accepted, what
+// The text message: what counts against its limit, what JSON is accepted, what
 // receivers of JSON are given.
 
 import PacketMeanings

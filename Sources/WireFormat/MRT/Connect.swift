@@ -90,7 +90,7 @@ extension MRT {
     public struct Connect: Hashable, Sendable, Packet {
         /// Forget the session, its queue and its outbox before connecting.
         public var isCleanStart = false
-        /// An automatic re-login: on a conflict this one is refused and the other stays (L33).
+        /// An automatic re-login: on a conflict this one is refused and the other stays.
         public var isReconnect = false
         /// Seconds; 0 asks for none.
         public var keepAliveSeconds: UInt16 = 0
@@ -107,7 +107,7 @@ extension MRT {
         public var outbox: Outbox?
         /// Seconds the session outlives its connection; nil for the app's default.
         public var sessionExpirySeconds: UInt32?
-        /// JSON text about the device (S5), at most 5120 bytes; empty for none.
+        /// JSON text about the device, at most 5120 bytes; empty for none.
         public var information = ByteRange.empty
 
         public init() {}

@@ -153,7 +153,7 @@ extension MRT {
         }
     }
 
-    /// What happened in a group (requirement rows D38 to D42): the payload of a
+    /// What happened in a group: the payload of a
     /// ``DeliveryKind/groupEvent``.
     public enum GroupEvent: Hashable, Sendable, RequestPart {
         case joined(user: ByteRange)

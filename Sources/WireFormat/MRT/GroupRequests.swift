@@ -60,7 +60,7 @@ extension MRT {
         public var key: UInt64
         /// A name for people; ``TextRules/isGroupTitle(_:)`` is its rule.
         public var title: ByteRange
-        /// UTF-8 that the broker does not look into; JSON by custom (requirement row D23).
+        /// UTF-8 that the broker does not look into; JSON by custom.
         public var meta: ByteRange
         public var allowList: AllowList
 
@@ -183,7 +183,7 @@ extension MRT {
         }
     }
 
-    /// The parameters of ``Operation/groupSetMeta``: all of the new meta (requirement row D26).
+    /// The parameters of ``Operation/groupSetMeta``: all of the new meta.
     public struct GroupSetMeta: Hashable, Sendable, RequestPart {
         public var group: ByteRange
         public var meta: ByteRange
@@ -206,8 +206,7 @@ extension MRT {
         }
     }
 
-    /// The parameters of ``Operation/groupSetAllowList``: all of the new list (requirement row
-    /// D27).
+    /// The parameters of ``Operation/groupSetAllowList``: all of the new list.
     public struct GroupSetAllowList: Hashable, Sendable, RequestPart {
         public var group: ByteRange
         public var allowList: AllowList

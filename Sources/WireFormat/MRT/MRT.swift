@@ -74,7 +74,7 @@ public enum MRT {
         case broker
     }
 
-    /// What is promised of a message (design section 2). Raw values are the grade bits of SEND and
+    /// What is promised of a message. Raw values are the grade bits of SEND and
     /// DELIVER.
     public enum Grade: UInt8, Hashable, Sendable {
         case transient = 0
@@ -83,7 +83,7 @@ public enum MRT {
     }
 
     /// How a message reached its receiver. Raw values are the kind byte of DELIVER; 2, 3, 4 and 6
-    /// are the reason codes of the catalogue (S13, S16, S19, S24).
+    /// are the reason codes of the delivery.
     public enum DeliveryKind: UInt8, Hashable, Sendable {
         /// A plain topic, which is the address.
         case topic = 0

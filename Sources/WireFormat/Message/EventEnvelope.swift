@@ -1,7 +1,7 @@
 // What happens in a group, as JSON for receivers who get JSON. Each event is one object, told from
 // a message by its member "event".
 
-/// What a receiver of JSON is told of an event in a group (S24, D38 to D42):
+/// What a receiver of JSON is told of an event in a group:
 ///
 ///     {"event":"joined","user":"…","from":"…","time":"…","groupid":"…"}
 ///

@@ -1,4 +1,4 @@
-// The message of the catalogue (S8): `t`, a type, and `b`, a text or URL. MRT carries it as one
+// The text message: `t`, a type, and `b`, a text or URL. MRT carries it as one
 // byte and UTF-8, MQTT as JSON; inside the broker it is always the former. One limit holds for
 // both: the bytes of the minimal JSON form,
 //
@@ -25,7 +25,7 @@ public enum TextBody {
 
     /// Why a binary payload is refused, or nil: ``ReasonCode/payloadFormatInvalid`` where `b` is
     /// not UTF-8, ``ReasonCode/packetTooLarge`` where the minimal form exceeds `messageMaximum`
-    /// bytes (design section 1, "The message").
+    /// bytes.
     @inlinable
     public static func fault(
         _ payload: UnsafeRawBufferPointer, messageMaximum: Int
@@ -37,7 +37,7 @@ public enum TextBody {
     /// Reads the JSON form in any legal spelling into the binary form.
     ///
     /// Accepted are an object of exactly the members `t` and `b`, once each, in either order, with
-    /// white space and escapes as JSON allows them; `t` is a string (or, as S8 asks, a number) of
+    /// white space and escapes as JSON allows them; `t` is a string or a number of
     /// "0" to "255" without leading zeros.
     ///
     /// - Parameter output: at least as many bytes as `json`.
@@ -124,7 +124,7 @@ public enum TextBody {
     }
 }
 
-/// What a receiver of JSON is given (S13, S16, S19):
+/// What a receiver of JSON is given:
 ///
 ///     {"msg":{"t":"0","b":"…"},"from":"…","time":"…"}
 ///     {"msg":{"t":"0","b":"…"},"from":"…","time":"…","groupid":"…"}

@@ -22,6 +22,8 @@ final class Churn: Sendable {
     }
 
     private let state = Locked(State())
+    /// Signalled when the state changed while the thread may be waiting.
+    private let changed = DispatchSemaphore(value: 0)
 
     init(port: UInt16, pauseSeconds: Double) {
         Thread { [self] in
@@ -34,7 +36,7 @@ final class Churn: Sendable {
                 } catch {
                     end(number, "cycle \(number): \(error)")
                 }
-                Thread.sleep(forTimeInterval: pauseSeconds)
+                _ = changed.wait(timeout: .now() + pauseSeconds)
             }
         }.start()
     }
@@ -49,9 +51,15 @@ final class Churn: Sendable {
         try await eventually("the end of a cycle") { state.withLock { !$0.isBusy } }
     }
 
-    func resume() { state.withLock { $0.isPaused = false } }
+    func resume() {
+        state.withLock { $0.isPaused = false }
+        changed.signal()
+    }
 
-    func stop() { state.withLock { $0.isOver = true } }
+    func stop() {
+        state.withLock { $0.isOver = true }
+        changed.signal()
+    }
 
     // MARK: - The thread
 
@@ -67,7 +75,7 @@ final class Churn: Sendable {
                 return true
             }
             if let goesOn { return goesOn }
-            Thread.sleep(forTimeInterval: 0.02)
+            changed.wait()
         }
     }
 
