@@ -29,6 +29,7 @@ public final class BrokerServer {
     private let backups: BackupRunner
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
+    private let version: String
     private let doorHandle: LoopHandle
     private var lanes: [Thread] = []
     private var door: Thread?
@@ -41,9 +42,14 @@ public final class BrokerServer {
 
     /// Starts a broker: when this returns, its ports are its own and the stored state is back. Who
     /// connects waits until ``open()``.
-    public init(_ settings: BrokerSettings, log: LogWriter) throws(StartError) {
+    ///
+    /// - Parameter version: what the log and `martlet stats` say is running.
+    public init(
+        _ settings: BrokerSettings, version: String, log: LogWriter
+    ) throws(StartError) {
         self.log = log
         self.settings = settings
+        self.version = version
         backups = BackupRunner(log: log)
         Self.keepLargeBlocksApart()
         files = FileWatch(settings.files)
@@ -115,7 +121,7 @@ public final class BrokerServer {
         var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
-            .info, .brokerStarted, ["version": .text(MartletVersion.text), "state": "ready"])
+            .info, .brokerStarted, ["version": .text(version), "state": "ready"])
         notifier.ready()
         while true {
             let request = signals.wait(milliseconds: Self.housekeepingMilliseconds)
@@ -312,7 +318,7 @@ public final class BrokerServer {
                 desk: OperatorDesk(
                     shared: shared, clock: clock, log: log, backups: backups,
                     listeners: listenerSet, trust: trust, rates: rates,
-                    version: MartletVersion.text),
+                    version: version),
                 systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
         door = runLoop("door", configuration, doorHandle, [listener], handler)
         // The first round of statistics is due.
@@ -346,9 +352,4 @@ private final class Box<Value: ~Copyable>: @unchecked Sendable {
     init(_ value: consuming Value) {
         self.value = value
     }
-}
-
-/// The version that programs tell.
-public enum MartletVersion {
-    public static let text = "0.1.0"
 }

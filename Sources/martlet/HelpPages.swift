@@ -98,7 +98,8 @@ enum HelpPages {
           --broadcast          to every session of the app
           -t, --topic TOPIC    to who subscribes to this topic
           --type N             0 text, 1 image, 2 audio, 3 video, 4 html5, 5...255 your own
-          --message-id ID      your own id of the message, shown in the broker's log
+          --message-id ID      your own id of the message, 1 to 64 bytes, which the receipt
+                               repeats
           --grade GRADE        transient, durable (default) or once
           --expiry TIME        the message is worth nothing after this time
           --bytes              send the text as plain bytes, and lines of standard input exactly as
@@ -274,7 +275,7 @@ enum HelpPages {
         martlet app rights RIGHT...
 
         An app is a world of its own: users, groups and messages of different apps never meet.
-        Its key, shown once, lets backends in as any user, where the configuration allows it.
+        Its key, shown once, lets back ends log in as any user.
 
           RIGHT                what its users may do unless their token says otherwise:
                                send:PATTERN, publish:FILTER, subscribe:FILTER, presence:PATTERN,

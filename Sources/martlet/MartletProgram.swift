@@ -82,7 +82,7 @@ enum MartletProgram {
                 StandardStream.output.print(try help(on: arguments.dropFirst()))
                 return .success
             case "--version":
-                StandardStream.output.print("martlet 0.1.0")
+                StandardStream.output.print("martlet \(ProgramVersion.text)")
                 return .success
             default: break
             }

@@ -19,7 +19,7 @@ enum MartletdProgram {
             return .usage
         }
         if options.has(.version) {
-            StandardStream.output.print("martletd \(MartletVersion.text)")
+            StandardStream.output.print("martletd \(ProgramVersion.text)")
             return .success
         }
         let configuration: LoadedConfiguration
@@ -89,7 +89,7 @@ enum MartletdProgram {
         let log = LogWriter(level: settings.log.level, format: settings.log.format)
         do throws(StartError) {
             let development = options.has(.dev) ? try DevelopmentSetup(settings) : nil
-            let server = try BrokerServer(settings, log: log)
+            let server = try BrokerServer(settings, version: ProgramVersion.text, log: log)
             if let development {
                 // Before anybody is let in: the first client finds its app.
                 StandardStream.output.print(try development.finish(server))

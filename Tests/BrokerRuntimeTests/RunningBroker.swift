@@ -26,7 +26,7 @@ final class RunningBroker {
         settings.store.softLimitBytes = 16 << 20
         change(&settings)
         log = LogPipe()
-        server = try BrokerServer(settings, log: log.writer)
+        server = try BrokerServer(settings, version: "test", log: log.writer)
         server.open()
         try readPorts()
     }
@@ -42,7 +42,7 @@ final class RunningBroker {
     func restart(_ change: (inout BrokerSettings) -> Void = { _ in }) throws {
         server.stop()
         change(&settings)
-        server = try BrokerServer(settings, log: log.writer)
+        server = try BrokerServer(settings, version: "test", log: log.writer)
         server.open()
         ports = []
         try readPorts()

@@ -94,6 +94,15 @@ import Testing
             remedy: "Say the reason in words, or cite an RFC, a specification or a page of docs/.")
     }
 
+    @Test func `one line names the version`() throws {
+        let file = try Repository.file("Sources/CommandLineOptions/ProgramVersion.swift")
+        let text = file.lines.joined(separator: "\n")
+        let version = try #require(text.firstMatch(of: /text = "([0-9.]+)"/)).output.1
+        let places = places { $0.contains(version) }
+        let sources = try Repository.files(in: ["Sources"], endings: [".swift"])
+        #expect(places(sources).count == 1, "Use ProgramVersion.text.")
+    }
+
     @Test func `no test sleeps`() throws {
         // Simple word boundaries: the default ones take `Thread.sleep` for one word.
         let pattern = /\b(?:sleep|usleep|nanosleep)\(/.wordBoundaryKind(.simple)
