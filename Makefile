@@ -10,6 +10,7 @@
 #   make soak    half an hour of everyday life, with memory and latency by the minute
 #   make conformance   rules of MQTT that are disabled, and the tests that notice
 #   make examples, dependency: programs that use the SDK, and a package that depends on it
+#   make docc    the pages of the SDK's public API
 #   make firmware, firmware-test: the samples for devices
 
 # Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
@@ -150,6 +151,23 @@ format: toolchain
 check: deps embedded
 	$(SWIFT) build --build-tests --explicit-target-dependency-import-check error
 	$(SWIFT) test --skip-build --filter HygieneTests
+	@$(MAKE) --no-print-directory docc
+
+# The pages of the SDK's public API, without a warning: each parameter is described and each link
+# leads somewhere. The symbols come from the debug build.
+DOCC := .build/docc
+.PHONY: docc
+docc: deps
+	$(SWIFT) build --target MartletClient
+	@rm -rf $(DOCC) && mkdir -p $(DOCC)/symbols
+	$(SWIFT)-symbolgraph-extract -module-name MartletClient -minimum-access-level public \
+	    -target $$($(SWIFT) -print-target-info | sed -n 's/.*"triple": "\(.*\)",/\1/p' | head -1) \
+	    -I .build/debug/Modules -Xcc -fmodule-map-file=Sources/COpenSSL/module.modulemap \
+	    $$(find .build/debug/C*.build -name module.modulemap | sed 's/^/-Xcc -fmodule-map-file=/') \
+	    -output-dir $(DOCC)/symbols
+	$(SWIFT:%swift=%docc) convert --warnings-as-errors --additional-symbol-graph-dir $(DOCC)/symbols \
+	    --fallback-display-name MartletClient --fallback-bundle-identifier MartletClient \
+	    --output-path $(DOCC)/MartletClient.doccarchive
 
 .PHONY: embedded
 embedded: toolchain

@@ -87,7 +87,9 @@ extension Client {
 
     /// What a group is, and a page of its members; only its members and its owner may ask.
     ///
-    /// - Parameter user: the page begins behind this member; nil for the first one.
+    /// - Parameters:
+    ///   - group: its id.
+    ///   - user: the page begins behind this member; nil for the first one.
     public func describe(
         _ group: String, membersAfter user: String? = nil
     ) async throws(MartletError) -> GroupDetails {

@@ -12,6 +12,7 @@ extension Client {
     /// itself, for as long as it lives.
     ///
     /// - Parameters:
+    ///   - destination: who gets it.
     ///   - content: at most 4,096 bytes.
     ///   - delaySeconds: how long the client may be away without it being sent.
     /// - Throws: ``MartletError/refused(_:_:)`` where a send to this destination would be refused.

@@ -99,7 +99,9 @@ public final class Client: Sendable {
     /// everybody arrive without it. The broker keeps it with the session; where the session is new
     /// after a reconnect, the client subscribes again by itself.
     ///
-    /// - Parameter grade: the most that matching messages are delivered with.
+    /// - Parameters:
+    ///   - filter: a topic, or a filter with `+` and `#`, at most 65,535 bytes.
+    ///   - grade: the most that matching messages are delivered with.
     /// - Returns: the granted grade.
     @discardableResult
     public func subscribe(

@@ -10,6 +10,7 @@ public struct ConnectionTerms: Hashable, Sendable {
     public var isSessionPresent: Bool
     /// Numbers before belong to another session: a stored ``InboxRecord`` is void.
     public var isNewInbox: Bool
+    /// Tells this session from an earlier one of the same user and device; never 0.
     public var sessionEpoch: UInt64
     /// The broker's clock when it answered, Unix milliseconds.
     public var serverTime: UInt64
@@ -17,7 +18,10 @@ public struct ConnectionTerms: Hashable, Sendable {
     public var keepAliveSeconds: UInt16
     /// Seconds; `UInt32.max` for ever.
     public var sessionExpirySeconds: UInt32
+    /// Unacknowledged messages that the broker has on their way to the client at once, 1 to 65,535:
+    /// at most ``ClientSettings/inboxWindow``.
     public var inboxWindow: UInt16
+    /// Sends without a result that the broker takes from the client at once, 1 to 65,535.
     public var sendWindow: UInt16
     /// Bytes of the minimal JSON form of a text message; one more is refused with 0x95.
     public var messageMaximum: UInt32
@@ -41,6 +45,7 @@ extension Client {
     public enum Event: Hashable, Sendable {
         /// Reason 5: logged in, for the first time or again.
         case connected(ConnectionTerms)
+        /// A message for this user.
         case message(IncomingMessage)
         /// The connection is lost; the client reconnects by itself.
         case disconnected(Disconnection)
@@ -59,8 +64,10 @@ extension Client {
     public struct Events: AsyncSequence, Sendable {
         let client: Client
 
+        /// An iterator over the events that nobody has taken.
         public func makeAsyncIterator() -> Iterator { Iterator(client: client) }
 
+        /// Takes the events one by one.
         public struct Iterator: AsyncIteratorProtocol {
             let client: Client
 

@@ -85,6 +85,7 @@ extension MartletError {
 
 /// Where a user stands.
 public struct Presence: Hashable, Sendable {
+    /// Whether a device of the user is connected.
     public var isOnline: Bool
     /// Unix milliseconds of the last change; nil where none is known.
     public var since: UInt64?

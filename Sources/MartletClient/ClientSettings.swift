@@ -34,7 +34,9 @@ public enum Acknowledgement: Hashable, Sendable {
 
 /// Everything an application can choose about a ``Client``.
 public struct ClientSettings: Sendable {
+    /// The broker to connect to.
     public var server: ServerAddress
+    /// What the client logs in with.
     public var credential: Credential
     /// Only for `tls` servers.
     public var trust = Trust.system
@@ -55,6 +57,7 @@ public struct ClientSettings: Sendable {
     public var inboxWindow: UInt16 = 64
     /// Where an earlier run of the application stopped, from ``IncomingMessage/record``.
     public var inbox: InboxRecord?
+    /// When a message counts as processed.
     public var acknowledgement = Acknowledgement.whenNextIsTaken
     /// Attempts in a row that may fail before ``Client/connect()`` gives up; nil tries for ever.
     /// Once connected, a client reconnects for ever.
@@ -67,6 +70,7 @@ public struct ClientSettings: Sendable {
     /// Sends and requests that may wait because the outbox is full.
     public var waitingSendsMaximum = 10_000
 
+    /// Settings with every default. ``Client/init(_:)`` checks them.
     public init(server: ServerAddress, credential: Credential) {
         self.server = server
         self.credential = credential

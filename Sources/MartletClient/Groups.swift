@@ -7,6 +7,7 @@ import WireFormat
 public struct GroupSummary: Hashable, Sendable {
     /// The id, which the broker made.
     public var id: String
+    /// The title, at most 128 bytes.
     public var title: String
     /// Whether this user owns it.
     public var isOwn: Bool
@@ -14,11 +15,15 @@ public struct GroupSummary: Hashable, Sendable {
 
 /// What a group is, and some of its members.
 public struct GroupDetails: Hashable, Sendable {
+    /// The title, at most 128 bytes.
     public var title: String
+    /// The user who owns the group.
     public var owner: String
+    /// Whether this user owns it.
     public var isOwn: Bool
     /// Whether only those on its allow list may join.
     public var hasAllowList: Bool
+    /// The group's own data, at most 5,120 bytes; empty for none.
     public var meta: String
     /// Members in all.
     public var memberCount: Int
@@ -30,8 +35,11 @@ public struct GroupDetails: Hashable, Sendable {
 
 /// What happened in a group.
 public enum GroupChange: Hashable, Sendable {
+    /// A user is a member from now on.
     case joined(user: String)
+    /// A member left.
     case left(user: String)
+    /// The owner removed a member.
     case kicked(user: String)
     /// Who may join from now on; nil for everybody.
     case allowListUpdated([String]?)

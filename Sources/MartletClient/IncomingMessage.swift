@@ -8,8 +8,10 @@ import WireFormat
 public struct InboxRecord: Hashable, Sendable {
     /// Belongs to the session; numbers of another epoch mean nothing.
     public var epoch: UInt64
+    /// Number of the last message that has been processed; 0 before the first one.
     public var number: UInt64
 
+    /// A record that an earlier run stored.
     public init(epoch: UInt64, number: UInt64) {
         self.epoch = epoch
         self.number = number
@@ -22,13 +24,18 @@ public struct InboxRecord: Hashable, Sendable {
 
 /// A message to this user.
 public struct IncomingMessage: Hashable, Sendable {
-    /// How it came here. The reason codes are 2 for unicast, 3 for a group, 4 for
-    /// a broadcast and 6 for having been kicked out of a group.
+    /// How it came here. The reason codes are 2 for unicast, 3 for a group, 4 for a broadcast and 6
+    /// for having been kicked out of a group.
     public enum Kind: Hashable, Sendable {
+        /// To this user, alone or in a list.
         case unicast
+        /// To a group that this user is a member of, by its id.
         case group(String)
+        /// To every session of the app.
         case broadcast
+        /// On a topic that a subscription of this session matches.
         case topic(String)
+        /// This user was removed from a group, by its id.
         case kickedOut(group: String)
         /// Something happened in a group of the user's; its data is in the content too.
         case groupEvent(group: String, GroupChange)
@@ -36,12 +43,15 @@ public struct IncomingMessage: Hashable, Sendable {
         case presence(event: UInt8)
     }
 
+    /// How it came here.
     public var kind: Kind
     /// The sender as the broker authenticated it.
     public var from: String
     /// Unix milliseconds.
     public var time: UInt64
+    /// What the sender wrote; of an event, its data.
     public var content: MessageContent
+    /// The grade that it was sent with.
     public var grade: Grade
     /// The broker died between an earlier send of this message and its acknowledgement: it may have
     /// arrived before.

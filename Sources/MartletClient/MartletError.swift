@@ -32,6 +32,7 @@ public enum MartletError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The system gave no descriptor or thread, or a file of certificates cannot be used.
     case system(String)
 
+    /// What went wrong, for people.
     public var description: String {
         switch self {
         case .invalid(let text), .unreachable(let text), .system(let text): text

@@ -28,8 +28,12 @@ public enum MessageContent: Hashable, Sendable {
 
 /// A message to send.
 public struct OutgoingMessage: Hashable, Sendable {
+    /// To whom it goes.
     public var destination: Destination
+    /// What it holds. A text has at most ``ConnectionTerms/messageMaximum`` bytes in its JSON form,
+    /// bytes at most ``ConnectionTerms/payloadMaximum``.
     public var content: MessageContent
+    /// What is promised of it.
     public var grade = Grade.durable
     /// The application's own id, 1 to 64 bytes; comes back in the receipt. nil for none.
     public var messageID: String?
@@ -40,6 +44,7 @@ public struct OutgoingMessage: Hashable, Sendable {
     /// where it is at most 5 s from its own clock.
     public var time: UInt64?
 
+    /// A message of any content.
     public init(to destination: Destination, _ content: MessageContent, grade: Grade = .durable) {
         self.destination = destination
         self.content = content
@@ -63,7 +68,9 @@ public struct Receipt: Hashable, Sendable {
 
     /// One receiver who did not get the message.
     public struct Refusal: Hashable, Sendable {
+        /// The receiver, as the list of the message named it.
         public var user: String
+        /// Why the receiver did not get it.
         public var reason: ReasonCode
     }
 }

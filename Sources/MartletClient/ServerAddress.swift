@@ -6,14 +6,18 @@ import NetTransport
 public struct ServerAddress: Hashable, Sendable, CustomStringConvertible {
     /// Whether the connection is encrypted.
     public enum Transport: String, Sendable {
+        /// `tls` verifies the broker against ``ClientSettings/trust``; `tcp` is plain.
         case tls, tcp
     }
 
+    /// How the client connects.
     public var transport: Transport
     /// A host name, or a numeric address without brackets.
     public var host: String
+    /// The TCP port, 1 to 65,535.
     public var port: UInt16
 
+    /// An address from its parts.
     public init(transport: Transport = .tls, host: String, port: UInt16) {
         self.transport = transport
         self.host = host

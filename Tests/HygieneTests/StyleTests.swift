@@ -108,6 +108,21 @@ import Testing
         #expect(places(sources).count == 1, "Use ProgramVersion.text.")
     }
 
+    @Test func `every public declaration of the SDK has a comment`() throws {
+        let bare = try Repository.files(in: ["Sources/MartletClient"], endings: [".swift"])
+            .flatMap { file in
+                file.lines.indices.filter { index in
+                    let text = file.lines[index].drop { $0 == " " }
+                    guard text.hasPrefix("public "), !text.hasPrefix("public typealias") else {
+                        return false
+                    }
+                    let above = file.lines[..<index].last { !$0.drop { $0 == " " }.hasPrefix("@") }
+                    return above?.drop { $0 == " " }.hasPrefix("///") != true
+                }.map { "\(file.path):\($0 + 1)" }
+            }
+        expectNone(bare, remedy: "Say what it is, with units, ranges and the errors it throws.")
+    }
+
     @Test func `no test sleeps`() throws {
         // Simple word boundaries: the default ones take `Thread.sleep` for one word.
         let pattern = /\b(?:sleep|usleep|nanosleep)\(/.wordBoundaryKind(.simple)
