@@ -14,7 +14,7 @@ import Testing
             "Makefile", "LICENSE", ".gitignore", ".swift-format", ".editorconfig",
             ".ci", "docs", "Sources", "Tests",
         ]
-        let optional: Set = ["Bench", "Examples", "Firmware-Samples"]
+        let optional: Set = [".github", "Bench", "Examples", "Firmware-Samples"]
         let names = try Repository.topLevelNames()
         expectNone(
             names.subtracting(required).subtracting(optional).sorted(),
