@@ -2,8 +2,8 @@
 // opens no socket and writes no file. Three rules make its promise:
 //
 //   * A publication is acknowledged to the other broker after Martlet's result, a delivery to
-//     Martlet after PUBACK or PUBCOMP. So each message is always kept by somebody who knows that he
-//     has to send it again.
+//     Martlet after PUBACK or PUBCOMP. At any moment one side holds each message and knows that it
+//     must resend it.
 //   * What tells a repetition from a new message stands in the record before anything leaves that
 //     depends on it: the handler saves a changed record before it sends the turn's bytes.
 //   * What was sent and has no answer when a connection ends is sent again in its old order, before

@@ -74,8 +74,8 @@ package struct LaneLog: NoteTaker, ~Copyable {
         explanations[connection] = detail
     }
 
-    /// Writes what was noted. Addresses are the loop's to know, or were; a channel has that of its
-    /// gateway.
+    /// Writes what was noted. Peer addresses come from the loop, or were saved at close; a channel
+    /// reports its gateway's.
     mutating func write(
         _ loop: borrowing some LaneLoop & ~Copyable, _ conversations: borrowing ConversationTable
     ) {

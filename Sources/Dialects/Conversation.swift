@@ -62,8 +62,8 @@ public struct Conversation: Sendable {
         static let wantsProblemInformation = Traits(rawValue: 1 << 0)
         /// It named an authentication method, and may authenticate again with it.
         static let authenticates = Traits(rawValue: 1 << 1)
-        /// Publications of its are acknowledged even where they are refused and there is no
-        /// negative answer: its app wants it so.
+        /// Refused publications are still acknowledged where the protocol version has no negative
+        /// acknowledgement, because the app is configured that way.
         static let acknowledgesRefused = Traits(rawValue: 1 << 2)
     }
 

@@ -131,10 +131,9 @@ extension MQTTReader {
         }
     }
 
-    /// As above for a message to users, a group or everybody. What the broker says of it in user
-    /// properties is said by nobody else, and who else gets it is nobody's business: properties of
-    /// these names end here. The list of `to` takes their place in front of the others, in less
-    /// room.
+    /// As above for a message to users, a group or everybody. Reserved user properties are
+    /// stripped: only the broker may set them, and receivers must not see the list of recipients.
+    /// The list of `to` is written in front of the other properties, in less room.
     private static func takeAddressed(
         _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ base: Int,
         _ bytes: UnsafeRawBufferPointer, into request: inout SendRequest

@@ -56,7 +56,7 @@ extension EventLoop {
         guard index < listeners.count, listeners[index].rest == nil else { return }
         for _ in 0..<configuration.acceptsPerTurn {
             if isCrowded(listeners[index].listener) {
-                // Who is silent at the door is in nobody's way yet.
+                // Idle unauthenticated connections do no harm while nobody waits to be accepted.
                 if isAwaited(listeners[index].listener) {
                     rest(index, .crowded(nextLook: now))
                 }

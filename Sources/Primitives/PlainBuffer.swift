@@ -1,8 +1,8 @@
 // Values without references, one behind the other in one growing block, emptied all at once.
 
-/// What the hot path gathers in place of an array: it has one owner, so that appending asks nobody
-/// whether the memory is shared, and its elements need no farewell, so that emptying is free.
-/// Nothing is allocated once it has reached its working size.
+/// What the hot path gathers in place of an array: append needs no uniqueness check, since the
+/// buffer has one owner, and elements need no destruction, so emptying is free. Nothing is
+/// allocated once it has reached its working size.
 public struct PlainBuffer<Element: BitwiseCopyable>: ~Copyable {
     @usableFromInline var storage: UnsafeMutablePointer<Element>
     @usableFromInline var capacity: Int
