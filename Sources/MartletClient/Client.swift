@@ -100,7 +100,7 @@ public final class Client: Sendable {
     /// after a reconnect, the client subscribes again by itself.
     ///
     /// - Parameters:
-    ///   - filter: a topic, or a filter with `+` and `#`, at most 65,535 bytes.
+    ///   - filter: a topic, or a filter with `+` and `#`, by default at most 1,024 bytes.
     ///   - grade: the most that matching messages are delivered with.
     /// - Returns: the granted grade.
     @discardableResult
