@@ -151,6 +151,19 @@ import Testing
         }
     }
 
+    @Test func `a long page has a table of contents`() throws {
+        let pages = try Repository.files(in: ["docs"], endings: [".md"])
+            .filter { $0.lines.count > 150 && $0.path != "docs/CONFORMANCE.md" }
+        #expect(pages.count > 5, "the reader of the pages finds nothing")
+        for page in pages {
+            let text = page.lines.joined(separator: "\n")
+            let headings = page.lines.filter { $0.hasPrefix("## ") }.map { $0.dropFirst(3) }
+            expectNone(
+                headings.filter { !text.contains("[\($0)](#") }.map { "\(page.path): \($0)" },
+                remedy: "Add the heading to the paragraph \"Contents\" in front of the first one.")
+        }
+    }
+
     @Test func `every link in the documents leads to a file`() throws {
         let files =
             try Repository.files(in: ["docs", "Firmware-Samples", "Bench"], endings: [".md"])
