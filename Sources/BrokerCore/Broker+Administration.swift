@@ -117,7 +117,7 @@ extension Broker {
         var retainedBytes = 0
         for app in 0..<apps.endIndex where apps.contains(app) {
             sharedSubscriptions += apps[app].shareCount
-            retainedBytes += apps[app].retainedByteCount
+            retainedBytes += retainedByteCount(ofApp: app)
         }
         return Gauges(
             apps: apps.count, users: users.count, sessions: sessions.count,

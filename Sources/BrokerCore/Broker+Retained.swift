@@ -21,29 +21,41 @@ extension Broker {
 
     /// Keeps a message as the last one of its topic, in place of the one there was [MQTT-3.3.1-5];
     /// one without a payload takes that away [MQTT-3.3.1-6] and is not kept itself [MQTT-3.3.1-7].
+    ///
+    /// - Returns: the limit for which it is not kept. A send is refused for it before it is routed;
+    ///   a will goes to who is there, and is not kept.
+    @discardableResult
     mutating func retain(
         _ message: MessageParts, app: UInt32, expirySeconds: UInt64?, _ moment: Moment
-    ) {
+    ) -> LimitName {
         if message.payload.isEmpty {
             if let old = apps[app].retained.remove(message.address) { forgetRetained(old) }
-            return
+            return .none
         }
+        let limit = retainLimit(
+            message.address, byteCount: message.blockByteCount, app: app)
+        if limit != .none { return limit }
         let deadline = expirySeconds.map { moment.instant.advanced(bySeconds: $0) } ?? .never
         let new = Retained(
             identifier: makeIdentifier(), app: app, block: message.block(), deadline: deadline)
         gathering.records.append(Records.retained(new, app: apps[app].name))
         insertRetained(new)
+        return .none
     }
 
     /// As above, for a message whose sender is told when that is committed.
+    @discardableResult
     mutating func retain(
         _ message: UInt32, ofUser user: UInt32, _ request: SendRequest, _ moment: Moment
-    ) {
+    ) -> LimitName {
         let parts = MessageParts(MessageBlock(messages[message].block))
-        retain(parts, app: users[user].app, expirySeconds: request.expirySeconds, moment)
+        let limit = retain(
+            parts, app: users[user].app, expirySeconds: request.expirySeconds, moment)
+        if limit != .none { return limit }
         attachToBatch(message)
         messages[message].unsettled += 1
         messages[message].awaitsRow = true
+        return .none
     }
 
     private mutating func insertRetained(_ new: Retained) {
@@ -77,13 +89,40 @@ extension Broker {
         forgetRetained(index)
     }
 
-    /// The limit for which a retained message cannot be kept.
-    func retainLimit(_ request: SendRequest, app: UInt32) -> LimitName {
-        guard request.isRetained, !request.payload.isEmpty else { return .none }
+    /// The limit for which what a request publishes cannot be kept.
+    func retainLimit(
+        _ request: SendRequest, ofUser user: UInt32, _ bytes: UnsafeRawBufferPointer
+    ) -> LimitName {
+        guard request.isRetained, !request.payload.isEmpty, case .topic(let topic) = request.target
+        else { return .none }
+        let byteCount =
+            MessageBlock.headerByteCount + users[user].name.count + Int(topic.count)
+            + Int(request.properties.count) + Int(request.payload.count)
+        return retainLimit(topic.bytes(in: bytes), byteCount: byteCount, app: users[user].app)
+    }
+
+    /// The limit for which a retained message cannot be kept. One that takes the place of another
+    /// is one message before and after, and needs room for what it is larger.
+    func retainLimit(
+        _ topic: UnsafeRawBufferPointer, byteCount: Int, app: UInt32
+    ) -> LimitName {
         if isStoreFull { return .store }
-        if apps[app].retained.count >= limits.retainedPerAppMaximum { return .retainedCount }
-        let byteCount = apps[app].retainedByteCount + Int(request.payload.count)
-        return byteCount > limits.retainedBytesPerAppMaximum ? .retainedBytes : .none
+        var growth = byteCount
+        if let old = apps[app].retained.value(of: topic) {
+            growth -= retained[old].block.count
+            if growth <= 0 { return .none }
+        } else if apps[app].retained.count >= limits.retainedPerAppMaximum {
+            return .retainedCount
+        } else {
+            growth += apps[app].retained.growth(for: topic)
+        }
+        return retainedByteCount(ofApp: app) + growth > limits.retainedBytesPerAppMaximum
+            ? .retainedBytes : .none
+    }
+
+    /// Memory of an app's retained messages and of the tree that finds them.
+    func retainedByteCount(ofApp app: UInt32) -> Int {
+        apps[app].retainedByteCount + apps[app].retained.byteCount
     }
 
     // MARK: - Sending

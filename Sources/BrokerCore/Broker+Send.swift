@@ -158,9 +158,8 @@ extension Broker {
             counters.sendsOverUncommitted += 1
             return .refused(.quotaExceeded, .uncommittedBytes)
         }
-        let limit = retainLimit(request, app: users[sessions[sender].user].app)
-        if limit != .none { return .refused(.quotaExceeded, limit) }
-        return judgement
+        let limit = retainLimit(request, ofUser: sessions[sender].user, bytes)
+        return limit == .none ? judgement : .refused(.quotaExceeded, limit)
     }
 
     /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new

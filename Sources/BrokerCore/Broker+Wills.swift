@@ -277,6 +277,12 @@ extension Broker {
         let address = wills[index].address
         address.withUnsafeBytes { bytes in
             guard let target = judge(will: index, bytes, &effects) else { return }
+            // It is sent, and not kept.
+            if wills[index].isRetained, !wills[index].payload.isEmpty,
+                retainLimit(ofWill: index, bytes) != .none
+            {
+                noteWill(index, .quotaExceeded, subject: bytes, &effects)
+            }
             if wills[index].grade == .transient {
                 sendTransient(
                     will: index, to: target, bytes, excluding: session, moment, &effects)
@@ -285,6 +291,16 @@ extension Broker {
                     will: index, to: target, bytes, excluding: session, moment, &effects)
             }
         }
+    }
+
+    private func retainLimit(
+        ofWill index: UInt32, _ topic: UnsafeRawBufferPointer
+    ) -> LimitName {
+        let user = wills[index].user
+        let byteCount =
+            MessageBlock.headerByteCount + users[user].name.count + topic.count
+            + wills[index].properties.count + wills[index].payload.count
+        return retainLimit(topic, byteCount: byteCount, app: users[user].app)
     }
 
     private mutating func sendDurable(

@@ -28,6 +28,24 @@ struct RetainedTree: ~Copyable {
     private let root: UInt32
     /// Topics that lead somewhere.
     private(set) var count = 0
+    /// Memory of the nodes, the root apart.
+    private(set) var byteCount = 0
+
+    /// Memory of a node: itself, its level's array, its row among the children and what tables keep
+    /// free. 100,000 topics of 64 levels took 137 bytes for each node.
+    private static func byteCount(ofNodeFor level: Int) -> Int { 128 + 2 * level }
+
+    /// Memory that ``set(_:to:)`` would add for the nodes of a topic.
+    func growth(for topic: UnsafeRawBufferPointer) -> Int {
+        var node: UInt32? = root
+        var rest = TopicLevels(topic)
+        var count = 0
+        while let level = rest.next() {
+            node = node.flatMap { child(of: $0, level.bytes) }
+            if node == nil { count += Self.byteCount(ofNodeFor: level.bytes.count) }
+        }
+        return count
+    }
 
     init() {
         root = nodes.insert(Node(parent: Self.none, level: [])).index
@@ -170,6 +188,7 @@ struct RetainedTree: ~Copyable {
         var new = Node(parent: parent, level: Array(level))
         new.nextSibling = nodes[parent].firstChild
         let index = nodes.insert(new).index
+        byteCount += Self.byteCount(ofNodeFor: level.count)
         if new.nextSibling != Self.none { nodes[new.nextSibling].previousSibling = index }
         nodes[parent].firstChild = index
         withUnsafeTemporaryAllocation(byteCount: 4 + level.count, alignment: 4) { key in
@@ -187,6 +206,7 @@ struct RetainedTree: ~Copyable {
             nodes[index].firstChild == Self.none, nodes[index].walkCount == 0
         {
             let node = nodes.remove(index)
+            byteCount -= Self.byteCount(ofNodeFor: node.level.count)
             if node.nextSibling != Self.none {
                 nodes[node.nextSibling].previousSibling = node.previousSibling
             }

@@ -268,7 +268,7 @@ struct App: ~Copyable {
     /// Filters that hear of presence: without any, no login is told to anybody.
     var presenceFilterCount = 0
     var retained = RetainedTree()
-    /// Bytes of its retained messages.
+    /// Bytes of its retained messages, without the tree.
     var retainedByteCount = 0
     /// Filters of shared subscriptions, each leading to its shares.
     var shares = TopicTree()

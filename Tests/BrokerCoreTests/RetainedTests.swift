@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test func `is not kept beyond the app's bytes, which a deletion gives back`() {
-        world.limits.retainedBytesPerAppMaximum = 200
+        world.limits.retainedBytesPerAppMaximum = 600
         let text = String(repeating: "x", count: 100)
         world.publish("bob/pc", 1, "r/1", text, isRetained: true)
         world.publish("bob/pc", 2, "r/2", text, isRetained: true)
@@ -98,6 +98,50 @@ import Testing
         world.publish("bob/pc", 4, "r/2", text, isRetained: true)
         world.settle()
         #expect(world.lines(of: "bob/pc").last == "accepted 4, noMatchingSubscribers")
+    }
+
+    @Test func `counts the levels of its topic, of which there may be many for one byte`() {
+        let levels = String(repeating: "a/", count: 25)
+        world.limits.retainedBytesPerAppMaximum = 10_000
+        for number in 1...4 {
+            let topic = "\(levels)\(number)/\(levels)z"
+            world.publish("bob/pc", UInt16(number), topic, "x", isRetained: true)
+        }
+        world.settle()
+        let refused = world.lines(of: "bob/pc").map { $0.hasSuffix("quotaExceeded") }
+        #expect(refused == [false, true, true, true])
+        // A topic whose levels are there already costs one node.
+        world.publish("bob/pc", 5, "\(levels)5", "x", isRetained: true)
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["accepted 5, noMatchingSubscribers"])
+    }
+
+    @Test func `is replaced where one more would not be kept`() {
+        world.limits.retainedPerAppMaximum = 1
+        world.publish("bob/pc", 1, "a", "old", isRetained: true)
+        world.publish("bob/pc", 2, "a", "new", isRetained: true)
+        world.publish("bob/pc", 3, "b", "one more", isRetained: true)
+        world.settle()
+        #expect(
+            world.lines(of: "bob/pc") == [
+                "accepted 1, noMatchingSubscribers", "accepted 2, noMatchingSubscribers",
+                "accepted 3, quotaExceeded",
+            ])
+        world.subscribeMQTT("ann/phone", "#")
+        #expect(world.lines(of: "ann/phone").contains("#1 \"new\" from bob on a, retained"))
+    }
+
+    @Test func `of a will is sent and not kept beyond the limit`() {
+        world.limits.retainedPerAppMaximum = 1
+        world.subscribeMQTT("ann/phone", "wills")
+        world.setWill("bob/pc", to: .topic("wills"), "lost", isRetained: true)
+        world.publish("ann/phone", 1, "a", "kept", isRetained: true)
+        world.settle()
+        _ = world.lines()
+        world.lose("bob/pc")
+        world.settle()
+        #expect(world.lines(of: "ann/phone").contains { $0.contains("on wills") })
+        #expect(world.broker.retained.count == 1)
     }
 
     @Test func `is not sent by a shared subscription`() {

@@ -180,12 +180,14 @@ final class World {
     }
 
     func setWill(
-        _ name: String, to target: Target, _ text: String, delay: UInt32 = 0, id: UInt64? = nil
+        _ name: String, to target: Target, _ text: String, delay: UInt32 = 0,
+        isRetained: Bool = false, id: UInt64? = nil
     ) {
         var bytes: [UInt8] = []
-        let message = SendRequest(
+        var message = SendRequest(
             number: 0, grade: .once, target: target.append(to: &bytes),
             payload: bytes.appendRange("\0" + text), messageByteCount: 20)
+        message.isRetained = isRetained
         let request = WillRequest(delaySeconds: delay, message: message)
         step(
             .willSet(connections[name]!, requestIdentifier: id ?? freeRequest(name), request),
