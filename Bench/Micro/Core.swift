@@ -20,6 +20,9 @@ struct BenchCore: ~Copyable {
     private static let payload = ByteRange(offset: 13, count: 100)
     private let sender = ConnectionID(lane: 0, slot: 0, generation: 1)
     private var sequence: UInt64 = 0
+    private let publisher = ConnectionID(lane: 0, slot: 1 << 20, generation: 1)
+    private var firstUnreleased: UInt16 = 1
+    private var lastUnreleased: UInt16 = 0
     private var target = SendTarget.topic(BenchCore.topic)
     private let receiverCount: Int
 
@@ -139,14 +142,53 @@ struct BenchCore: ~Copyable {
         ConnectionID(lane: 0, slot: index + 1, generation: 1)
     }
 
+    // MARK: - MQTT
+
+    /// Connects an MQTT client that has sent so many publications of QoS 2 and released none.
+    mutating func leaveUnreleased(_ count: UInt16) {
+        connect(publisher, place("publisher"), expirySeconds: 3600, dialect: .mqtt3)
+        commit()
+        for identifier in 1...count {
+            publish(identifier)
+            if identifier % 1_000 == 0 { commit() }
+            effects[0].removeAll()
+        }
+        commit()
+        effects[0].removeAll()
+        (firstUnreleased, lastUnreleased) = (1, count)
+    }
+
+    /// One more publication of QoS 2, and the release of the oldest.
+    mutating func publishAndRelease() -> Int {
+        lastUnreleased = lastUnreleased % .max + 1
+        publish(lastUnreleased)
+        commit()
+        step(
+            .packetAnswered(
+                publisher, packetIdentifier: firstUnreleased, .release, .success))
+        commit()
+        firstUnreleased = firstUnreleased % .max + 1
+        defer { effects[0].removeAll() }
+        return effects[0].effects.count
+    }
+
+    private mutating func publish(_ identifier: UInt16) {
+        var request = SendRequest(
+            number: 0, grade: .once, target: .topic(BenchCore.topic), isRaw: true,
+            payload: BenchCore.payload, messageByteCount: 0)
+        request.packetIdentifier = identifier
+        step(.sendReceived(publisher, request))
+    }
+
     private mutating func connect(
-        _ connection: ConnectionID, _ name: ByteRange, expirySeconds: UInt32
+        _ connection: ConnectionID, _ name: ByteRange, expirySeconds: UInt32,
+        dialect: SessionDialect = .mrt
     ) {
         step(
             .connectReceived(
                 connection,
                 ConnectRequest(
-                    dialect: .mrt, claim: .anonymous(user: name), device: .empty,
+                    dialect: dialect, claim: .anonymous(user: name), device: .empty,
                     startsClean: expirySeconds == 0, sessionExpirySeconds: expirySeconds,
                     outbox: OutboxPosition(epoch: 1, resultsSeen: 0, highestUsed: 0),
                     newEpoch: UInt64(connection.slot + 1), newCookie: 1)))
@@ -261,5 +303,21 @@ func measureInboxes(receivers: Int, deliveries: Int) {
             core.acknowledge()
             core.commit()
             core.effects[0].removeAll()
+        })
+}
+
+/// A publication of QoS 2 and a release, of a client that has others unreleased: they must cost it
+/// nothing.
+func measureUnreleased(_ count: UInt16, times: Int) {
+    measure(
+        "unreleased-\(count)", times: times,
+        prepare: {
+            var core = BenchCore(receivers: 1, grade: nil)
+            core.leaveUnreleased(count)
+            return core
+        },
+        { core in
+            let count = core.publishAndRelease()
+            precondition(count == 2, "PUBREC and PUBCOMP")
         })
 }

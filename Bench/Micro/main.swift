@@ -94,6 +94,9 @@ for filters in [0, 1000, 100_000, 1_000_000] {
 for receivers in [1, 100, 10_000] {
     measureInboxes(receivers: receivers, deliveries: 300_000 / scale)
 }
+for count in [1, 60_000] as [UInt16] {
+    measureUnreleased(count, times: 100_000 / scale)
+}
 // Exact and wildcard filters, beside those that do not match.
 for filters in [10, 1000, 100_000, 1_000_000] {
     measureMatching(filters: filters, times: 300_000 / scale)

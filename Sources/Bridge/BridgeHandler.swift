@@ -136,6 +136,13 @@ struct BridgeHandler: LoopHandler, ~Copyable {
         }
     }
 
+    // The bridge listens nowhere, and writes without waiting for room.
+    mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {}
+    mutating func stopping(in loop: inout EventLoop) {}
+
     mutating func woken(in loop: inout EventLoop) {
         if control.wantsDrain { bridge.drain(now: loop.now) }
         for resolution in control.takeResolved() { connect(resolution, &loop) }

@@ -14,6 +14,8 @@ struct WindowEntry: BitwiseCopyable {
     var byteCount: UInt32
     /// The store refused it: it lives here only.
     var isUnstored = false
+    /// Its PUBREL has left on this connection (QoS 2 of MQTT).
+    var isReleased = false
     var state: EntryState
 }
 
@@ -141,6 +143,22 @@ struct Attachment: ~Copyable {
         windowByteCount -= Int(entry.byteCount)
         if position < sentCount { sentCount -= 1 }
         return entry
+    }
+
+    /// The oldest entry that has not been delivered; nil without one, and while the client has as
+    /// many deliveries unacknowledged as it takes.
+    @inline(__always)
+    var nextToSend: WindowEntry? {
+        let position = Int(narrowSentCount)
+        guard narrowSentCount < narrowWindowMaximum, position < window.count else { return nil }
+        return window[position]
+    }
+
+    /// The entry that was next is on its way.
+    @inline(__always)
+    mutating func noteSent(_ number: UInt64) {
+        narrowSentCount += 1
+        sentThrough = max(sentThrough, number)
     }
 
     /// The number of the oldest delivery under way.

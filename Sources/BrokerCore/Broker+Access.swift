@@ -22,10 +22,12 @@ public struct VerifiedIdentity: Hashable, Sendable {
     /// What vouched for it: the id of the key that signed a web token, a certificate's serial
     /// number, a pre-shared key's identity. Withdrawing that ends the sessions.
     public var voucher: [UInt8]
+    /// Which key of that name it was.
+    public var key: VoucherKey
 
     public init(
         proof: Proof, app: [UInt8], user: [UInt8], device: [UInt8]? = nil, rights: Rights? = nil,
-        expiresUnixSeconds: UInt64 = .max, voucher: [UInt8] = []
+        expiresUnixSeconds: UInt64 = .max, voucher: [UInt8], key: VoucherKey
     ) {
         self.proof = proof
         self.app = app
@@ -34,7 +36,17 @@ public struct VerifiedIdentity: Hashable, Sendable {
         self.rights = rights
         self.expiresUnixSeconds = expiresUnixSeconds
         self.voucher = voucher
+        self.key = key
     }
+}
+
+/// Tells keys apart that have borne one name, so that replacing a key withdraws what the old one
+/// vouched for.
+public enum VoucherKey: Hashable, Sendable {
+    /// The edge's mark of a key.
+    case mark(UInt64)
+    /// Certificates are withdrawn one by one, and the store keeps no marks: the name alone decides.
+    case named
 }
 
 /// What vouches for identities that the edge verifies, as the configuration has it now. The core
@@ -51,40 +63,49 @@ public struct VoucherTrust: Sendable {
         }
     }
 
-    private var believesAll = false
-    private var webTokenKeys: Set<WebTokenKey> = []
-    private var preSharedIdentities: Set<[UInt8]> = []
+    /// Keys that vouch now, by name, each with its mark.
+    private var webTokenKeys: [WebTokenKey: UInt64] = [:]
+    private var preSharedIdentities: [[UInt8]: UInt64] = [:]
+    private var believesCertificates = false
     private var revokedCertificates: Set<[UInt8]> = []
 
-    /// For whoever withdraws nothing: whatever was verified is believed.
-    public static var everything: VoucherTrust {
-        var trust = VoucherTrust()
-        trust.believesAll = true
-        return trust
-    }
+    /// For whoever verifies nobody: no identity is believed.
+    public static var nothing: VoucherTrust { VoucherTrust() }
 
     private init() {}
 
     /// - Parameters:
-    ///   - preSharedIdentities: those that have a key.
+    ///   - webTokenKeys: the marks of the keys.
+    ///   - preSharedIdentities: those that have a key, and its mark.
     ///   - revokedCertificates: the vouchers of those that nobody believes.
     public init(
-        webTokenKeys: Set<WebTokenKey>, preSharedIdentities: Set<[UInt8]>,
+        webTokenKeys: [WebTokenKey: UInt64], preSharedIdentities: [[UInt8]: UInt64],
         revokedCertificates: Set<[UInt8]>
     ) {
         self.webTokenKeys = webTokenKeys
         self.preSharedIdentities = preSharedIdentities
         self.revokedCertificates = revokedCertificates
+        believesCertificates = true
     }
 
     public func believes(_ identity: VerifiedIdentity) -> Bool {
-        if believesAll { return true }
         switch identity.proof {
         case .webToken:
-            return webTokenKeys.contains(
-                WebTokenKey(app: identity.app, voucher: identity.voucher))
-        case .preSharedKey: return preSharedIdentities.contains(identity.voucher)
-        case .certificate: return !revokedCertificates.contains(identity.voucher)
+            return Self.isKey(
+                identity.key,
+                webTokenKeys[WebTokenKey(app: identity.app, voucher: identity.voucher)])
+        case .preSharedKey:
+            return Self.isKey(identity.key, preSharedIdentities[identity.voucher])
+        case .certificate:
+            return believesCertificates && !revokedCertificates.contains(identity.voucher)
+        }
+    }
+
+    private static func isKey(_ key: VoucherKey, _ mark: UInt64?) -> Bool {
+        guard let mark else { return false }
+        switch key {
+        case .mark(let own): return own == mark
+        case .named: return true
         }
     }
 }

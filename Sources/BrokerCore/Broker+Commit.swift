@@ -24,11 +24,15 @@ extension Broker {
         batch.moment = moment
         settleListeners()
         writeDirtySessions()
-        gathering.records.append(contentsOf: gathering.lazyRecords)
+        if !doomedSends.isEmpty { deleteDoomedSends() }
+        if !gathering.lazyRecords.isEmpty {
+            gathering.records.append(contentsOf: gathering.lazyRecords)
+        }
         swap(&gathering, &committing)
         isCommitting = true
         batchSequence += 1
         gathering.reset(sequence: batchSequence)
+        if !doomedSends.isEmpty { gathering.isUrgent = true }
         takeTurnsLoading()
         writeMessages(to: &batch)
         writeEntries(to: &batch)
@@ -39,11 +43,11 @@ extension Broker {
                     count: trim.amount.count, byteCount: trim.amount.byteCount))
         }
         // Nothing reads these again on this side: the arrays change places, with their memory.
-        batch.moves = committing.moves
+        if !committing.moves.isEmpty { batch.moves = committing.moves }
         swap(&batch.acknowledgements, &committing.acknowledgements)
         swap(&batch.removals, &committing.removals)
         swap(&batch.states, &committing.states)
-        batch.transfers = committing.transfers
+        if !committing.transfers.isEmpty { batch.transfers = committing.transfers }
         swap(&batch.deletedQueues, &committing.deletedQueues)
         swap(&batch.records, &committing.records)
         swap(&batch.loads, &committing.loads)
@@ -271,7 +275,8 @@ extension Broker {
                 guard session(of: connection) != nil else { continue }
                 effects[connection.lane].respond(connection, identifier, reason, body: body)
             case .answerPacket(let answer):
-                guard session(of: answer.connection) != nil else { continue }
+                guard let session = session(of: answer.connection) else { continue }
+                if answer.step == .release { noteReleased(answer.packetIdentifier, session) }
                 effects[answer.connection.lane].effects.append(.answerPacket(answer))
             case .disconnect(let connection):
                 effects[connection.lane].effects.append(.confirmDisconnect(connection))
@@ -401,23 +406,19 @@ extension Broker {
     private mutating func completeSend(_ message: UInt32, _ effects: inout Effects) {
         let isTakenBack =
             messages[message].refusedCount > 0 && messages[message].takenCount == 0
-        guard let (sender, position) = outboxEntry(of: message) else {
-            // A client that has lost its connection may send it again under its own id.
-            completeRecentSend(of: message, reason: isTakenBack ? .quotaExceeded : .sent, &effects)
+        let handle = messages[message].sender
+        guard sessions.contains(handle) else { return }
+        if sessions[handle.index].dialect.isMQTT {
+            completePublication(message, of: handle.index, isTakenBack: isTakenBack, &effects)
             return
         }
+        guard let (sender, position) = outboxEntry(of: message) else { return }
         if isTakenBack {
             takeBackSend(message, sender, position, &effects)
             return
         }
         sessions[sender].outbox[position].isComplete = true
         sessions[sender].outbox[position].refusedCount += messages[message].refusedCount
-        if sessions[sender].dialect.isMQTT {
-            let reason = sessions[sender].outbox[position].reason
-            reportInOrder(sender, &effects)
-            completeRecentSend(of: message, reason: reason, &effects)
-            return
-        }
         reportResult(
             sender, position, messageIdentifier: messages[message].messageIdentifier, &effects)
     }
@@ -428,14 +429,8 @@ extension Broker {
         _ message: UInt32, _ sender: UInt32, _ position: Int, _ effects: inout Effects
     ) {
         counters.sendsTakenBack += 1
-        if sessions[sender].dialect.isMQTT {
-            sessions[sender].outbox[position].isComplete = true
-            sessions[sender].outbox[position].reason = .quotaExceeded
-            reportInOrder(sender, &effects)
-            completeRecentSend(of: message, reason: .quotaExceeded, &effects)
-            return
-        }
         let entry = sessions[sender].outbox.remove(at: position)
+        if entry.namesRefusals { _ = sessions[sender].book.value.takeRefusals(of: entry) }
         if messages[message].mayHaveArrived {
             sessions[sender].doubtfulThrough = max(sessions[sender].doubtfulThrough, entry.number)
         }
@@ -449,7 +444,8 @@ extension Broker {
     private func outboxEntry(of message: UInt32) -> (sender: UInt32, position: Int)? {
         let sender = messages[message].sender
         guard sessions.contains(sender),
-            let position = sessions[sender.index].outboxPosition(messages[message].senderNumber),
+            let position = sessions[sender.index].outbox.position(
+                of: messages[message].senderNumber),
             sessions[sender.index].outbox[position].stamp == messages[message].stamp
         else { return nil }
         return (sender.index, position)
@@ -466,6 +462,6 @@ extension Broker {
         effects[connection.lane].appendResult(
             connection, number: entry.number, reason: entry.reason,
             messageIdentifier: messageIdentifier, refusedCount: entry.refusedCount,
-            refusals: entry.refusals)
+            refusals: refusals(of: entry, sender))
     }
 }

@@ -279,7 +279,8 @@ extension Broker {
         let hadOther = !isContinued && sessions[session].outboxEpoch != 0
         if !isContinued {
             if !sessions[session].outbox.isEmpty {
-                sessions[session].outbox = []
+                sessions[session].outbox.removeAll()
+                sessions[session].book.reset()
                 markDirty(session, .outbox, isUrgent: false)
             }
             sessions[session].outboxEpoch = position.epoch
@@ -315,8 +316,9 @@ extension Broker {
 
     /// A reconnecting sender can only have seen results that were given.
     private func completeThrough(_ session: UInt32, _ number: UInt64) -> UInt64 {
-        for entry in sessions[session].outbox where !entry.isComplete && entry.number <= number {
-            return entry.number - 1
+        for position in 0..<sessions[session].outbox.count {
+            let entry = sessions[session].outbox[position]
+            if !entry.isComplete && entry.number <= number { return entry.number - 1 }
         }
         return number
     }

@@ -8,12 +8,28 @@ import Primitives
 struct TransientMessage {
     let stamp: UInt64
     let parts: MessageParts
+    /// Bytes of its block.
+    let byteCount: Int
     let deadline: Instant
     /// The session it does not go to.
     let excluded: UInt32
     /// The session it comes from.
     let sender: UInt32
     let isRetained: Bool
+
+    @inline(__always)
+    init(
+        stamp: UInt64, parts: MessageParts, deadline: Instant, excluded: UInt32, sender: UInt32,
+        isRetained: Bool
+    ) {
+        self.stamp = stamp
+        self.parts = parts
+        self.deadline = deadline
+        self.excluded = excluded
+        self.sender = sender
+        self.isRetained = isRetained
+        byteCount = parts.blockByteCount
+    }
 }
 
 extension Subscriber {
@@ -72,9 +88,11 @@ extension Broker {
         let count = deliver(message, to: audiences[audience].subscribers.span, &effects)
         counters.deliveries += count
         // Who is away costs a look; who is there, what is written besides the effect.
-        work +=
-            audiences[audience].subscribers.count / CoreLimits.looksPerWork
-            + Int(count) * message.parts.blockByteCount / CoreLimits.writtenBytesPerWork
+        let looks = UInt64(truncatingIfNeeded: audiences[audience].subscribers.count)
+        let bytes = count &* UInt64(truncatingIfNeeded: message.byteCount)
+        work += Int(
+            truncatingIfNeeded: looks / UInt64(CoreLimits.looksPerWork)
+                &+ bytes / UInt64(CoreLimits.writtenBytesPerWork))
     }
 
     /// Says how many there were.
@@ -89,14 +107,17 @@ extension Broker {
             {
                 continue
             }
+            let state = subscriber.state(grade: .transient, isRetained: message.isRetained)
             if subscriber.subscriptionIdentifier == EntryState.severalIdentifiers {
-                deliverListingIdentifiers(message, to: subscriber, &effects)
+                // Its parts, since all of a subscriber would be loaded for each.
+                deliverListingIdentifiers(
+                    message, to: subscriber.connection, subscriber.session, subscriber.dialect,
+                    state, &effects)
             } else {
                 effects[subscriber.connection.lane].deliver(
-                    message, to: subscriber.connection, subscriber.dialect,
-                    state: subscriber.state(grade: .transient, isRetained: message.isRetained))
+                    message, to: subscriber.connection, subscriber.dialect, state: state)
             }
-            delivered += 1
+            delivered &+= 1
         }
         return delivered
     }
@@ -138,13 +159,10 @@ extension Broker {
             // The identifier of the front is not free again.
             usable = min(usable, front + PacketIdentifier.count - 1)
         }
-        while attachments[attachment].sentCount < attachments[attachment].windowMaximum {
-            let position = Int(attachments[attachment].sentCount)
-            guard position < attachments[attachment].window.count else { break }
-            let entry = attachments[attachment].window[position]
+        while let entry = attachments[attachment].nextToSend {
             if entry.number > usable { return }
             if messages[entry.message].isWithdrawn {
-                withdraw(session, position)
+                withdraw(session, Int(attachments[attachment].sentCount))
                 continue
             }
             // The send's grade decides, not the receiver's: one of grade *once* is taken back as a
@@ -157,13 +175,13 @@ extension Broker {
             // What was sent does not expire [MQTT-4.3.3-7]: its identifier is in use.
             if messages[entry.message].deadline <= moment.instant && !isRepeated {
                 counters.expired += 1
-                drop(session, position, &effects)
+                drop(session, Int(attachments[attachment].sentCount), &effects)
                 continue
             }
-            attachments[attachment].sentCount += 1
-            attachments[attachment].sentThrough = max(
-                attachments[attachment].sentThrough, entry.number)
+            attachments[attachment].noteSent(entry.number)
             if dialect.isMQTT && entry.state.options.contains(.received) {
+                let position = Int(attachments[attachment].sentCount) - 1
+                attachments[attachment].window[position].isReleased = true
                 effects[connection.lane].effects.append(
                     .answerPacket(
                         PacketAnswer(
@@ -180,9 +198,9 @@ extension Broker {
                 number: entry.number, state: state)
             counters.deliveries += 1
             // Of a message for many there is one copy here and one in each outgoing buffer.
-            work += messages[entry.message].blockByteCount / CoreLimits.writtenBytesPerWork
+            work += Int(entry.byteCount / UInt32(CoreLimits.writtenBytesPerWork))
         }
-        loadMore(session)
+        if attachments[attachment].backlogCount > 0 { loadMore(session) }
     }
 
     /// Notes, once per batch, that deliveries wait for its commit.
@@ -226,12 +244,10 @@ extension Broker {
         pump(session, moment, &effects)
     }
 
-    /// Asks for more of the queue once half of the window's memory is free.
+    /// Asks for more of the queue, which has more, once half of the window's memory is free.
     private mutating func loadMore(_ session: UInt32) {
         let attachment = sessions[session].attachment
-        guard attachments[attachment].backlogCount > 0, !attachments[attachment].isLoading else {
-            return
-        }
+        guard !attachments[attachment].isLoading else { return }
         let capacity = attachments[attachment].windowCapacity
         let room = capacity - attachments[attachment].window.count
         let byteRoom =

@@ -115,7 +115,10 @@ extension Broker {
             }
         }
         // Most sessions never send again what they have seen answered: give the memory back.
-        if sessions[session].outbox.isEmpty { sessions[session].outbox = [] }
+        if sessions[session].outbox.isEmpty { sessions[session].outbox.removeAll() }
+        if sessions[session].book.exists, sessions[session].book.value.isEmpty {
+            sessions[session].book.reset()
+        }
         if endsSession {
             // A session that ends here sends its will itself.
             if willFate != .starts { removeWill(of: session) }

@@ -5,11 +5,17 @@ import Primitives
 
 extension Broker {
     /// Makes sure that housekeeping comes as long as there is something to keep.
+    @inline(__always)
     mutating func scheduleHousekeeping(_ moment: Moment) {
         guard !isHousekeepingDue,
             queuedCount > 0 || isStoreFull || gathering.hasLazyRows || hasAppsOverQuota
                 || leftovers.count > 0
         else { return }
+        setHousekeepingDeadline(moment)
+    }
+
+    @inline(never)
+    private mutating func setHousekeepingDeadline(_ moment: Moment) {
         isHousekeepingDue = true
         _ = deadlines.insert(
             deadline: moment.instant.advanced(

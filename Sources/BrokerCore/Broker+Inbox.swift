@@ -109,7 +109,7 @@ extension Broker {
         }
         tally.taken += 1
         var state = state
-        if MessageBlock(messages[message].block).kind.isOwnOnly { state.options.insert(.ownOnly) }
+        if messages[message].isOwnOnly { state.options.insert(.ownOnly) }
         let number = sessions[session].inbox.add(byteCount: byteCount)
         queuedCount += 1
         reserveNumbers(session)

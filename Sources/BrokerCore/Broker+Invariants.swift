@@ -51,10 +51,35 @@ extension Broker {
 
     private func checkOutbox(of session: UInt32) {
         var last = sessions[session].resultsSeenThrough
-        for entry in sessions[session].outbox {
+        var identifierCount = 0
+        for position in 0..<sessions[session].outbox.count {
+            let entry = sessions[session].outbox[position]
             precondition(entry.number > last, "an outbox is in order, and behind what was seen")
             last = entry.number
+            checkPublication(entry, of: session)
+            if entry.grade == .once && entry.packetIdentifier > 0 { identifierCount += 1 }
         }
+        guard sessions[session].book.exists else { return }
+        for position in 0..<sessions[session].book.value.interrupted.count {
+            let entry = sessions[session].book.value.interrupted[position]
+            precondition(
+                sessions[session].book.value.interruptedNumbers[entry.packetIdentifier]
+                    == entry.number && !entry.isComplete,
+                "what was interrupted is found by its identifier until its fate is known")
+            checkPublication(entry, of: session)
+            identifierCount += 1
+        }
+        let identifiers = sessions[session].book.value.identifiers
+        precondition(
+            identifiers.count == identifierCount + identifiers.answeredCount,
+            "an identifier in use names one publication")
+    }
+
+    private func checkPublication(_ entry: OutboxEntry, of session: UInt32) {
+        guard entry.grade == .once && entry.packetIdentifier > 0 else { return }
+        precondition(
+            sessions[session].book.value.identifiers[entry.packetIdentifier] == .underWay,
+            "a publication under way has its identifier")
     }
 
     private func checkSubscriptions(of session: UInt32) {

@@ -141,6 +141,7 @@ extension Broker {
     /// Judges whom a message is for. A list is judged one by one: who is refused is marked, and a
     /// sender learns of nobody whom it may not send to whether that user is known. Members of a
     /// group may send to it without a right.
+    @inline(__always)
     mutating func judge(
         _ target: SendTarget, by judged: Judged, _ bytes: UnsafeRawBufferPointer
     ) -> Judgement {
@@ -174,6 +175,7 @@ extension Broker {
         }
     }
 
+    @inline(never)
     private mutating func judge(
         list: UnsafeRawBufferPointer, count: Int, by judged: Judged
     ) -> Judgement {
@@ -190,9 +192,16 @@ extension Broker {
     }
 
     /// Why nobody publishes on a topic, whatever the rights are.
+    @inline(__always)
     func topicRefusal(_ topic: UnsafeRawBufferPointer) -> ReasonCode? {
         // What else begins with `$` is reserved for the broker.
         if topic.first == UInt8(ascii: "$") { return .topicNameInvalid }
+        // Most topics have fewer bytes than they may have levels.
+        return topic.count < limits.topicLevelsMaximum ? nil : levelRefusal(topic)
+    }
+
+    @inline(never)
+    private func levelRefusal(_ topic: UnsafeRawBufferPointer) -> ReasonCode? {
         var levels = 1
         for byte in topic where byte == UInt8(ascii: "/") { levels += 1 }
         return levels > limits.topicLevelsMaximum ? .topicNameInvalid : nil

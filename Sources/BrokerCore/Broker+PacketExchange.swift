@@ -33,28 +33,37 @@ extension Broker {
             settleDelivery(session, position, &effects)
             pump(session, moment, &effects)
         case (.received, .once) where reason.isFailure && !isReceived,
-            (.complete, .once) where isReceived:
+            (.complete, .once) where entry.isReleased:
             settleDelivery(session, position, &effects)
             pump(session, moment, &effects)
         case (.received, .once) where !reason.isFailure:
             receiveDelivery(session, position, connection, &effects)
         case (.accepted, _), (.received, _), (.complete, _), (.release, _):
-            // Another step than the exchange is at. What was released is on disk as received, so
-            // that a PUBCOMP cannot come from before a reconnect or a crash.
+            // Another step than the exchange is at. What was released is on disk as received, and
+            // released again on the next connection, so that a PUBCOMP cannot come from before a
+            // reconnect or a crash.
             close(session, .protocolError, moment, &effects)
         }
     }
 
-    /// Where the delivery with an identifier stands in the window. It is nearly always the front.
+    /// Where the delivery with an identifier stands in the window. What is under way lies within
+    /// one round of the identifiers, so that the front's tells the number of any other.
     private func windowPosition(ofPacket identifier: UInt16, _ session: UInt32) -> Int? {
         let attachment = sessions[session].attachment
-        for position in 0..<Int(attachments[attachment].sentCount)
-        where PacketIdentifier.derived(from: attachments[attachment].window[position].number)
-            == identifier
-        {
-            return position
-        }
-        return nil
+        guard let front = attachments[attachment].oldestSent else { return nil }
+        let frontIdentifier = UInt64(PacketIdentifier.derived(from: front))
+        let distance =
+            (UInt64(identifier) + PacketIdentifier.count - frontIdentifier) % PacketIdentifier.count
+        guard let position = attachments[attachment].position(of: front + distance),
+            position < attachments[attachment].sentCount
+        else { return nil }
+        return position
+    }
+
+    /// A PUBREL leaves: from here on its PUBCOMP may come.
+    mutating func noteReleased(_ identifier: UInt16, _ session: UInt32) {
+        guard let position = windowPosition(ofPacket: identifier, session) else { return }
+        attachments[sessions[session].attachment].window[position].isReleased = true
     }
 
     /// The receiver is done with one delivery.
@@ -87,6 +96,7 @@ extension Broker {
             .received)
         attachments[attachment].window[position].state.options.insert(.received)
         guard sessions[session].isPersistent else {
+            attachments[attachment].window[position].isReleased = true
             effects[connection.lane].effects.append(.answerPacket(answer))
             return
         }

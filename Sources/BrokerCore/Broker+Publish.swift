@@ -14,28 +14,10 @@ extension Broker {
         _ request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
     ) {
-        if request.grade == .once,
-            let position = outboxPosition(ofPacket: request.packetIdentifier, sender)
-        {
-            counters.sendsRepeated += 1
-            // Where it is not told on repeat, an answer to it is on its way already.
-            if sessions[sender].outbox[position].isToldOnRepeat {
-                countUnanswered(sender, &effects)
-            }
-            guard sessions[sender].outbox[position].isComplete else {
-                sessions[sender].outbox[position].isToldOnRepeat = false
-                return
-            }
-            answer(sender, position, &effects)
-            if sessions[sender].outbox[position].reason.isFailure {
-                // Refused while it was away: the identifier is free again [MQTT-4.3.3-4].
-                sessions[sender].outbox.remove(at: position)
-            } else {
-                sessions[sender].outbox[position].isToldOnRepeat = true
-            }
+        if request.grade == .once, isRepeated(request.packetIdentifier, of: sender, &effects) {
             return
         }
-        guard sessions[sender].outbox.count < publicationMaximum(of: sender) else {
+        guard unreleasedCount(of: sender) < publicationMaximum(of: sender) else {
             close(sender, .receiveMaximumExceeded, moment, &effects)
             return
         }
@@ -45,7 +27,7 @@ extension Broker {
         request.number = sessions[sender].lastSendNumber
         if !request.messageIdentifier.isEmpty {
             let identifier = Array(request.messageIdentifier.bytes(in: bytes))
-            sessions[sender].sendTags.append(
+            sessions[sender].book.value.sendTags.append(
                 SendTag(number: request.number, identifier: identifier))
             if let recent = recentSend(identifier, of: sender) {
                 repeatSend(recent, request, from: sender, &effects)
@@ -53,6 +35,52 @@ extension Broker {
             }
         }
         acceptOrRefuse(request, from: sender, bytes, moment, &effects)
+    }
+
+    /// Whether a QoS 2 identifier names a publication that the broker has; what is known of it is
+    /// told.
+    private mutating func isRepeated(
+        _ identifier: UInt16, of sender: UInt32, _ effects: inout Effects
+    ) -> Bool {
+        guard sessions[sender].book.exists,
+            let state = sessions[sender].book.value.identifiers[identifier]
+        else { return false }
+        counters.sendsRepeated += 1
+        switch state {
+        case .underWay:
+            // Unless its connection ended, an answer to it is on its way already.
+            guard let number = sessions[sender].book.value.interruptedNumbers[identifier],
+                let entry = takeInterrupted(number, of: sender)
+            else { return true }
+            countUnanswered(sender, &effects)
+            sessions[sender].outbox.insert(entry)
+        case .answered(let reason):
+            countUnanswered(sender, &effects)
+            answerAgain(identifier, reason, of: sender, &effects)
+        }
+        return true
+    }
+
+    /// Tells once more what became of a QoS 2 publication.
+    private mutating func answerAgain(
+        _ identifier: UInt16, _ reason: ReasonCode, of sender: UInt32, _ effects: inout Effects
+    ) {
+        let refusals = sessions[sender].book.value.answeredRefusals[identifier]
+        var entry = OutboxEntry(number: 0, stamp: 0, grade: .once)
+        entry.packetIdentifier = identifier
+        entry.reason = reason
+        entry.refusedCount = refusals?.count ?? 0
+        answer(sender, entry, named: refusals?.named ?? [], &effects)
+        // Refused while it was away: the identifier is free again [MQTT-4.3.3-4].
+        if reason.isFailure { sessions[sender].book.value.free(identifier) }
+    }
+
+    /// Publications of QoS 1 and 2 that are not answered, and those of QoS 2 that are not released.
+    private func unreleasedCount(of sender: UInt32) -> Int {
+        let count = sessions[sender].outbox.count
+        guard sessions[sender].book.exists else { return count }
+        return count + sessions[sender].book.value.interrupted.count
+            + sessions[sender].book.value.identifiers.answeredCount
     }
 
     /// Publications that may be unanswered, or received in QoS 2 and not released, at a time. A
@@ -95,15 +123,68 @@ extension Broker {
         effects[connection.lane].effects.append(.resumeReading(connection))
     }
 
-    /// Place of a QoS 2 publication that has not been released.
-    private mutating func outboxPosition(
-        ofPacket identifier: UInt16, _ sender: UInt32
-    ) -> Int? {
-        // It is looked for, and passed over by answers, entry by entry.
-        work += sessions[sender].outbox.count / CoreLimits.looksPerWork
-        return sessions[sender].outbox.firstIndex {
-            $0.packetIdentifier == identifier && $0.grade == .once
+    // MARK: - Unanswered publications
+
+    /// A publication waits for its answer.
+    mutating func addPublication(_ entry: OutboxEntry, of sender: UInt32) {
+        sessions[sender].outbox.insert(entry)
+        if entry.grade == .once {
+            sessions[sender].book.value.identifiers[entry.packetIdentifier] = .underWay
         }
+    }
+
+    /// Names receivers that were refused.
+    mutating func name(_ refusals: [Refusal], in entry: inout OutboxEntry, of sender: UInt32) {
+        guard !refusals.isEmpty else { return }
+        entry.namesRefusals = true
+        sessions[sender].book.value.refusals[entry.number] = refusals
+    }
+
+    /// The names of receivers that an entry was refused.
+    func refusals(of entry: OutboxEntry, _ sender: UInt32) -> [Refusal] {
+        entry.namesRefusals ? sessions[sender].book.value.refusals[entry.number] ?? [] : []
+    }
+
+    /// A publication that is not answered, on this connection or an earlier one.
+    func publication(_ number: UInt64, of sender: UInt32) -> OutboxEntry? {
+        if let position = sessions[sender].outbox.position(of: number) {
+            return sessions[sender].outbox[position]
+        }
+        guard sessions[sender].book.exists,
+            let position = sessions[sender].book.value.interrupted.position(of: number)
+        else { return nil }
+        return sessions[sender].book.value.interrupted[position]
+    }
+
+    /// Notes what has become of a publication that is not answered, and answers it in its turn if
+    /// its client waits for that.
+    mutating func update(_ entry: OutboxEntry, of sender: UInt32, _ effects: inout Effects) {
+        if let position = sessions[sender].outbox.position(of: entry.number) {
+            sessions[sender].outbox[position] = entry
+            if entry.isComplete { reportInOrder(sender, &effects) }
+        } else if let position = sessions[sender].book.value.interrupted.position(of: entry.number)
+        {
+            sessions[sender].book.value.interrupted[position] = entry
+            if entry.isComplete, let entry = takeInterrupted(entry.number, of: sender) {
+                keepAnswer(entry, of: sender)
+            }
+        }
+    }
+
+    private mutating func takeInterrupted(_ number: UInt64, of sender: UInt32) -> OutboxEntry? {
+        guard let position = sessions[sender].book.value.interrupted.position(of: number) else {
+            return nil
+        }
+        let entry = sessions[sender].book.value.interrupted.remove(at: position)
+        sessions[sender].book.value.interruptedNumbers[entry.packetIdentifier] = nil
+        return entry
+    }
+
+    /// A QoS 2 publication leaves the outbox, and its identifier is in use until it is released.
+    private mutating func keepAnswer(_ entry: OutboxEntry, of sender: UInt32) {
+        let refusals = sessions[sender].book.value.takeRefusals(of: entry)
+        sessions[sender].book.value.answer(
+            entry.packetIdentifier, entry.reason, refusedCount: entry.refusedCount, named: refusals)
     }
 
     /// A refusal is answered in its turn, like everything else.
@@ -114,36 +195,58 @@ extension Broker {
         entry.packetIdentifier = request.packetIdentifier
         entry.isComplete = true
         entry.reason = reason
-        sessions[sender].outbox.append(entry)
+        addPublication(entry, of: sender)
         reportInOrder(sender, &effects)
+    }
+
+    /// The fate of a publication is known.
+    mutating func completePublication(
+        _ message: UInt32, of sender: UInt32, isTakenBack: Bool, _ effects: inout Effects
+    ) {
+        guard var entry = publication(messages[message].senderNumber, of: sender),
+            entry.stamp == messages[message].stamp
+        else {
+            // A client that has lost its connection may send it again under its own id.
+            completeRecentSend(of: message, reason: isTakenBack ? .quotaExceeded : .sent, &effects)
+            return
+        }
+        entry.isComplete = true
+        if isTakenBack {
+            counters.sendsTakenBack += 1
+            entry.reason = .quotaExceeded
+        } else {
+            entry.refusedCount += messages[message].refusedCount
+        }
+        update(entry, of: sender, &effects)
+        completeRecentSend(of: message, reason: entry.reason, &effects)
     }
 
     /// Answers what is complete, as far as nothing before it is not: [MQTT-4.6.0-2],
     /// [MQTT-4.6.0-3].
     mutating func reportInOrder(_ sender: UInt32, _ effects: inout Effects) {
         guard liveConnection(of: sender) != .none else { return }
-        var position = 0
-        while position < sessions[sender].outbox.count {
-            let entry = sessions[sender].outbox[position]
-            if entry.isToldOnRepeat {
-                position += 1
-                continue
-            }
-            guard entry.isComplete else { return }
-            answer(sender, position, &effects)
-            // A refused identifier is free again [MQTT-4.3.3-4].
+        while !sessions[sender].outbox.isEmpty, sessions[sender].outbox[0].isComplete {
+            let entry = sessions[sender].outbox.remove(at: 0)
+            answer(sender, entry, named: refusals(of: entry, sender), &effects)
             if entry.grade == .once && !entry.reason.isFailure {
-                sessions[sender].outbox[position].isToldOnRepeat = true
-                position += 1
+                keepAnswer(entry, of: sender)
             } else {
-                sessions[sender].outbox.remove(at: position)
+                forget(entry, of: sender)
             }
         }
     }
 
-    private mutating func answer(_ sender: UInt32, _ position: Int, _ effects: inout Effects) {
+    /// A publication leaves nothing behind. A refused identifier is free again [MQTT-4.3.3-4].
+    private mutating func forget(_ entry: OutboxEntry, of sender: UInt32) {
+        if entry.grade == .once { sessions[sender].book.value.free(entry.packetIdentifier) }
+        if entry.namesRefusals { _ = sessions[sender].book.value.takeRefusals(of: entry) }
+    }
+
+    private mutating func answer(
+        _ sender: UInt32, _ entry: OutboxEntry, named refusals: [Refusal],
+        _ effects: inout Effects
+    ) {
         let connection = liveConnection(of: sender)
-        let entry = sessions[sender].outbox[position]
         // Outboxes are shared with MRT, whose word for success is another one.
         let reason = entry.reason == .sent ? ReasonCode.success : entry.reason
         var answer = PacketAnswer(
@@ -151,14 +254,17 @@ extension Broker {
             reason)
         answer.result = entry.reason
         answer.refusedCount = entry.refusedCount
-        if let tag = sessions[sender].sendTags.firstIndex(where: { $0.number == entry.number }) {
-            let identifier = sessions[sender].sendTags.remove(at: tag).identifier
+        if sessions[sender].book.exists,
+            let tag = sessions[sender].book.value.sendTags.firstIndex(
+                where: { $0.number == entry.number })
+        {
+            let identifier = sessions[sender].book.value.sendTags.remove(at: tag).identifier
             answer.messageIdentifier = effects[connection.lane].bytes.append(identifier)
         }
-        if !entry.refusals.isEmpty {
+        if !refusals.isEmpty {
             answer.firstRefusal = UInt32(effects[connection.lane].refusals.count)
-            answer.namedRefusalCount = UInt32(entry.refusals.count)
-            effects[connection.lane].refusals.append(contentsOf: entry.refusals)
+            answer.namedRefusalCount = UInt32(refusals.count)
+            effects[connection.lane].refusals.append(contentsOf: refusals)
         }
         effects[connection.lane].effects.append(.answerPacket(answer))
         countAnswered(sender, &effects)
@@ -171,22 +277,21 @@ extension Broker {
         _ sender: UInt32, _ identifier: UInt16, _ moment: Moment, _ effects: inout Effects
     ) {
         let connection = liveConnection(of: sender)
-        guard let position = outboxPosition(ofPacket: identifier, sender) else {
+        let isKnown = sessions[sender].book.exists
+        switch isKnown ? sessions[sender].book.value.identifiers[identifier] : nil {
+        case nil:
             confirmRelease(
                 sender,
                 PacketAnswer(connection, identifier, .complete, .packetIdentifierNotFound),
                 &effects)
             return
-        }
-        // In the outbox what has been answered is told again only on repeat.
-        guard sessions[sender].outbox[position].isComplete,
-            sessions[sender].outbox[position].isToldOnRepeat
-        else {
+        case .underWay?:
             // It releases what it has not been told that it was received.
             close(sender, .protocolError, moment, &effects)
             return
+        case .answered?:
+            sessions[sender].book.value.free(identifier)
         }
-        sessions[sender].outbox.remove(at: position)
         if sessions[sender].isPersistent {
             // Not among the rows that a full store leaves out: the identifier will mean another
             // message.
@@ -213,15 +318,37 @@ extension Broker {
     /// What is still under way is told when it comes again. A refusal that went ahead of that would
     /// be the answer to what is on its way, which is then taken for a new send.
     mutating func forgetUnfinishedSends(of sender: UInt32) {
-        if sessions[sender].dialect.isMQTT {
-            sessions[sender].outbox.removeAll {
-                $0.grade != .once || ($0.isComplete && $0.reason.isFailure)
+        guard sessions[sender].dialect.isMQTT else {
+            for position in 0..<sessions[sender].outbox.count {
+                sessions[sender].outbox[position].isToldOnRepeat = true
             }
-            sessions[sender].sendTags = []
+            return
         }
-        for position in sessions[sender].outbox.indices {
-            sessions[sender].outbox[position].isToldOnRepeat = true
+        if sessions[sender].book.exists { forgetUntoldRefusals(of: sender) }
+        for position in 0..<sessions[sender].outbox.count {
+            let entry = sessions[sender].outbox[position]
+            if entry.grade != .once || (entry.isComplete && entry.reason.isFailure) {
+                forget(entry, of: sender)
+            } else if entry.isComplete {
+                keepAnswer(entry, of: sender)
+            } else {
+                sessions[sender].book.value.interrupted.insert(entry)
+                sessions[sender].book.value.interruptedNumbers[entry.packetIdentifier] =
+                    entry.number
+            }
         }
+        sessions[sender].outbox.removeAll()
+    }
+
+    /// What was refused while its client was away, and has not come again.
+    private mutating func forgetUntoldRefusals(of sender: UInt32) {
+        sessions[sender].book.value.sendTags = []
+        guard sessions[sender].book.value.identifiers.refusedCount > 0 else { return }
+        var refused: [UInt16] = []
+        sessions[sender].book.value.identifiers.forEach { identifier, state in
+            if case .answered(let reason) = state, reason.isFailure { refused.append(identifier) }
+        }
+        for identifier in refused { sessions[sender].book.value.free(identifier) }
     }
 
     // MARK: - Rows
@@ -234,13 +361,14 @@ extension Broker {
     func sendRow(_ entry: OutboxEntry, of sender: UInt32) -> RecordChange {
         // Version 2 tells what is told of receivers, which few sends have refused; version 3 also
         // how many there were, named or not.
-        let version: UInt8 = entry.refusedCount > 0 ? 3 : entry.refusals.isEmpty ? 1 : 2
+        let refusals = self.refusals(of: entry, sender)
+        let version: UInt8 = entry.refusedCount > 0 ? 3 : refusals.isEmpty ? 1 : 2
         var row = RecordWriter(version: version)
         row.write(entry.number)
         row.write(entry.reason.rawValue)
         if version > 2 { row.write(entry.refusedCount) }
-        if version > 1 { row.write(UInt16(entry.refusals.count)) }
-        for refusal in entry.refusals {
+        if version > 1 { row.write(UInt16(refusals.count)) }
+        for refusal in refusals {
             row.write(UInt16(refusal.index))
             row.write(refusal.reason.rawValue)
         }
@@ -255,39 +383,46 @@ extension Broker {
     ) throws(RestoreError) {
         let version = value.first.map { (2...3).contains($0) ? $0 : 1 } ?? 1
         var row = try RecordReader(value, version: version, table: .outboxes, key: key)
-        var entry = OutboxEntry(number: try row.read(UInt64.self), stamp: 0, grade: .once)
-        guard let reason = ReasonCode(rawValue: try row.read(UInt8.self)) else {
+        let number = try row.read(UInt64.self)
+        guard let result = ReasonCode(rawValue: try row.read(UInt8.self)) else {
             throw .unreadableRecord(.outboxes, key: key)
         }
-        entry.reason = reason
-        if version > 2 { entry.refusedCount = try row.read(UInt32.self) }
+        let refusedCount = version > 2 ? try row.read(UInt32.self) : 0
+        var refusals: [Refusal] = []
         for _ in 0..<(version > 1 ? try row.read(UInt16.self) : 0) {
             let index = UInt32(try row.read(UInt16.self))
             guard let reason = ReasonCode(rawValue: try row.read(UInt8.self)) else {
                 throw .unreadableRecord(.outboxes, key: key)
             }
-            entry.refusals.append(Refusal(index: index, reason: reason))
+            refusals.append(Refusal(index: index, reason: reason))
         }
-        entry.packetIdentifier = RecordKey.readPacket(key)
-        entry.isComplete = true
-        entry.isToldOnRepeat = true
-        // Keys are in the order of identifiers, which is not that of the sends.
-        var position = sessions[session].outbox.count
-        while position > 0 && sessions[session].outbox[position - 1].number > entry.number {
-            position -= 1
-        }
-        sessions[session].outbox.insert(entry, at: position)
-        sessions[session].lastSendNumber = max(
-            sessions[session].lastSendNumber, entry.number)
+        sessions[session].book.value.answer(
+            RecordKey.readPacket(key), result, refusedCount: refusedCount, named: refusals)
+        sessions[session].lastSendNumber = max(sessions[session].lastSendNumber, number)
     }
 
-    /// Deletes the rows of a session's QoS 2 publications with the session.
+    /// Deletes the rows of a session's QoS 2 publications with the session, those of many in the
+    /// batches that follow: what a broker that dies leaves over, its start removes.
     mutating func deleteSends(of session: UInt32) {
-        for entry in sessions[session].outbox where entry.packetIdentifier > 0 {
-            gathering.records.append(
-                Records.deletion(
-                    .outboxes,
-                    key: RecordKey.packet(sessions[session].identifier, entry.packetIdentifier)))
+        guard sessions[session].book.exists else { return }
+        let identifiers = sessions[session].book.value.identifiers
+        guard identifiers.count > 0 else { return }
+        doomedSends.append((sessions[session].identifier, identifiers))
+        gathering.isUrgent = true
+    }
+
+    /// Adds as many of those deletions to the gathering batch as it may have.
+    mutating func deleteDoomedSends() {
+        var room = CoreLimits.doomedSendsMaximum
+        while room > 0, let last = doomedSends.indices.last {
+            let session = doomedSends[last].session
+            let identifiers = doomedSends[last].identifiers.removeLastPage()
+            if doomedSends[last].identifiers.count == 0 { doomedSends.removeLast() }
+            for identifier in identifiers {
+                gathering.records.append(
+                    Records.deletion(.outboxes, key: RecordKey.packet(session, identifier)))
+            }
+            room -= identifiers.count
         }
     }
 }

@@ -15,6 +15,8 @@ struct RecentSend {
     var refusals: [Refusal] = []
     /// Receivers that were refused, named or only counted.
     var refusedCount: UInt32 = 0
+    /// Whether repeats of it wait for its fate.
+    var hasRepeats = false
 }
 
 /// The id of a send, for its answer.
@@ -25,8 +27,10 @@ struct SendTag {
 
 extension Broker {
     /// The place of what a session sent under an id.
-    func recentSend(_ identifier: [UInt8], of sender: UInt32) -> Int? {
-        sessions[sender].recentSends.firstIndex { $0.identifier == identifier }
+    mutating func recentSend(_ identifier: [UInt8], of sender: UInt32) -> Int? {
+        // Those whose fate is not known may be many.
+        work += sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork
+        return sessions[sender].book.value.recentSends.firstIndex { $0.identifier == identifier }
     }
 
     /// Notes an accepted send that has an id. The window is as long as that of unanswered sends;
@@ -34,15 +38,16 @@ extension Broker {
     mutating func noteRecentSend(
         _ request: SendRequest, _ tally: RoutingTally, from sender: UInt32
     ) {
-        guard
-            let tag = sessions[sender].sendTags.last(where: { $0.number == request.number })
+        guard sessions[sender].book.exists,
+            let tag = sessions[sender].book.value.sendTags.last(
+                where: { $0.number == request.number })
         else { return }
-        if sessions[sender].recentSends.count >= Int(limits.sendWindowMaximum),
-            let oldest = sessions[sender].recentSends.firstIndex(where: \.isComplete)
+        if sessions[sender].book.value.recentSends.count >= Int(limits.sendWindowMaximum),
+            let oldest = sessions[sender].book.value.recentSends.firstIndex(where: \.isComplete)
         {
-            sessions[sender].recentSends.remove(at: oldest)
+            sessions[sender].book.value.recentSends.remove(at: oldest)
         }
-        sessions[sender].recentSends.append(
+        sessions[sender].book.value.recentSends.append(
             RecentSend(
                 identifier: tag.identifier, number: request.number, refusals: tally.refusals,
                 refusedCount: tally.refusedCount))
@@ -54,12 +59,15 @@ extension Broker {
         _ recent: Int, _ request: SendRequest, from sender: UInt32, _ effects: inout Effects
     ) {
         counters.sendsRepeated += 1
-        let known = sessions[sender].recentSends[recent]
+        let known = sessions[sender].book.value.recentSends[recent]
         var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
         entry.reason = known.reason
-        entry.refusals = known.refusals
-        if !known.isComplete { entry.original = known.number }
+        name(known.refusals, in: &entry, of: sender)
+        if !known.isComplete {
+            entry.original = known.number
+            sessions[sender].book.value.recentSends[recent].hasRepeats = true
+        }
         entry.refusedCount = known.refusedCount
         if request.grade == .once && sessions[sender].isPersistent {
             // Its identifier names nothing else until it is released, after a crash too.
@@ -68,7 +76,7 @@ extension Broker {
             gathering.repeats.append((sessions.handle(sender), request.number))
         }
         entry.isComplete = known.isComplete && !entry.awaitsRow
-        sessions[sender].outbox.append(entry)
+        addPublication(entry, of: sender)
         if entry.isComplete { reportInOrder(sender, &effects) }
     }
 
@@ -77,26 +85,25 @@ extension Broker {
     mutating func settleRepeats(isStored: Bool, _ effects: inout Effects) {
         for (session, number) in committing.repeats where sessions.contains(session) {
             let sender = session.index
-            guard let position = sessions[sender].outboxPosition(number) else { continue }
-            sessions[sender].outbox[position].awaitsRow = false
+            guard var entry = publication(number, of: sender) else { continue }
+            entry.awaitsRow = false
             if !isStored {
-                sessions[sender].outbox[position].original = 0
-                sessions[sender].outbox[position].reason = .quotaExceeded
-            } else if sessions[sender].outbox[position].reason.isFailure {
+                entry.original = 0
+                entry.reason = .quotaExceeded
+            } else if entry.reason.isFailure {
                 // The first one was refused meanwhile.
-                deleteSendRow(of: sessions[sender].outbox[position], sender)
+                deleteSendRow(of: entry, sender)
             }
-            completeRepeat(sender, position, &effects)
+            completeRepeat(entry, of: sender, &effects)
         }
     }
 
     private mutating func completeRepeat(
-        _ sender: UInt32, _ position: Int, _ effects: inout Effects
+        _ repeated: OutboxEntry, of sender: UInt32, _ effects: inout Effects
     ) {
-        let entry = sessions[sender].outbox[position]
-        guard entry.original == 0 && !entry.awaitsRow else { return }
-        sessions[sender].outbox[position].isComplete = true
-        reportInOrder(sender, &effects)
+        var entry = repeated
+        entry.isComplete = entry.original == 0 && !entry.awaitsRow
+        update(entry, of: sender, &effects)
     }
 
     /// The fate of a send is known, whether or not its sender is there to be told.
@@ -105,27 +112,43 @@ extension Broker {
     ) {
         let handle = messages[message].sender
         let number = messages[message].senderNumber
-        guard sessions.contains(handle), !sessions[handle.index].recentSends.isEmpty,
-            let place = sessions[handle.index].recentSends.firstIndex(where: {
+        guard sessions.contains(handle), sessions[handle.index].book.exists,
+            let place = sessions[handle.index].book.value.recentSends.firstIndex(where: {
                 $0.number == number
             })
         else { return }
         let sender = handle.index
+        let hasRepeats = sessions[sender].book.value.recentSends[place].hasRepeats
         if reason.isFailure {
             // It leaves no trace: the next one is new.
-            sessions[sender].recentSends.remove(at: place)
+            sessions[sender].book.value.recentSends.remove(at: place)
         } else {
-            sessions[sender].recentSends[place].isComplete = true
-            sessions[sender].recentSends[place].reason = reason
+            sessions[sender].book.value.recentSends[place].isComplete = true
+            sessions[sender].book.value.recentSends[place].reason = reason
         }
-        // Numbers, since what is answered leaves the outbox.
-        for repeated in sessions[sender].outbox.filter({ $0.original == number }) {
-            guard let position = sessions[sender].outboxPosition(repeated.number) else { continue }
-            sessions[sender].outbox[position].original = 0
-            sessions[sender].outbox[position].reason = reason
-            if reason.isFailure && !repeated.awaitsRow { deleteSendRow(of: repeated, sender) }
-            completeRepeat(sender, position, &effects)
+        guard hasRepeats else { return }
+        work += sessions[sender].outbox.count / CoreLimits.looksPerWork
+        for repeated in publications(repeating: number, of: sender) {
+            var entry = repeated
+            entry.original = 0
+            entry.reason = reason
+            if reason.isFailure && !entry.awaitsRow { deleteSendRow(of: entry, sender) }
+            completeRepeat(entry, of: sender, &effects)
         }
+    }
+
+    /// Repeats that wait for the fate of a send.
+    private func publications(repeating number: UInt64, of sender: UInt32) -> [OutboxEntry] {
+        var found: [OutboxEntry] = []
+        for position in 0..<sessions[sender].outbox.count
+        where sessions[sender].outbox[position].original == number {
+            found.append(sessions[sender].outbox[position])
+        }
+        for position in 0..<sessions[sender].book.value.interrupted.count
+        where sessions[sender].book.value.interrupted[position].original == number {
+            found.append(sessions[sender].book.value.interrupted[position])
+        }
+        return found
     }
 
     /// Takes the row of a repeat that is refused out of the store: its identifier is free again.

@@ -60,7 +60,7 @@ extension Broker {
         for session in 0..<sessions.endIndex
         where sessions.contains(session) && !sessions[session].dialect.isMQTT {
             var isNews = false
-            for position in sessions[session].outbox.indices
+            for position in 0..<sessions[session].outbox.count
             where sessions[session].outbox[position].isComplete {
                 isNews = isNews || !sessions[session].outbox[position].isStored
                 sessions[session].outbox[position].isStored = true
@@ -72,7 +72,11 @@ extension Broker {
     /// What must be known of a sender's accepted sends after a crash: those of grade *once*, and
     /// what an earlier stop wrote. All of them are committed, or become so with this row.
     private func outboxRow(_ session: UInt32) -> RecordChange {
-        let kept = sessions[session].outbox.filter { $0.isStored }
+        var kept: [OutboxEntry] = []
+        for position in 0..<sessions[session].outbox.count
+        where sessions[session].outbox[position].isStored {
+            kept.append(sessions[session].outbox[position])
+        }
         var row = RecordWriter(version: 2)
         row.write(sessions[session].outboxEpoch)
         row.write(sessions[session].resultsSeenThrough)
@@ -82,8 +86,9 @@ extension Broker {
             row.write(entry.number)
             row.write(entry.reason.rawValue)
             row.write(entry.refusedCount)
-            row.write(UInt16(entry.refusals.count))
-            for refusal in entry.refusals {
+            let refusals = self.refusals(of: entry, session)
+            row.write(UInt16(refusals.count))
+            for refusal in refusals {
                 row.write(UInt16(refusal.index))
                 row.write(refusal.reason.rawValue)
             }

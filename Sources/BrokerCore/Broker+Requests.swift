@@ -20,8 +20,8 @@ extension Broker {
     }
 
     /// Whether a request may be looked at. One under the number of another that is open ends its
-    /// connection: of their two answers its client could not tell which is which. MQTT clients are
-    /// not held to it: some name all their subscriptions alike, and the answers keep their order.
+    /// connection: of their two answers its client could not tell which is which. In MQTT it is
+    /// refused where it is carried out, see ``isRefusedAsOpen(_:_:)``.
     mutating func admits(
         _ connection: ConnectionID, request identifier: UInt64, _ moment: Moment,
         _ effects: inout Effects
@@ -32,5 +32,16 @@ extension Broker {
         else { return true }
         peerFaulted(connection, .protocolError, moment, &effects)
         return false
+    }
+
+    /// Whether a request of an MQTT 5 client has the packet identifier of one that is open, which
+    /// is refused with 0x91. MQTT 3.1.1 has no word for it, and some of its clients name all their
+    /// requests alike: they are answered in the order of the requests.
+    func isRefusedAsOpen(_ connection: ConnectionID, _ identifier: UInt64) -> Bool {
+        let name = RequestName(connection: connection, identifier: identifier)
+        guard !openRequests.isEmpty, openRequests.contains(name),
+            let session = session(of: connection)
+        else { return false }
+        return sessions[session].dialect == .mqtt5
     }
 }

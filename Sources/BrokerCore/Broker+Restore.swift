@@ -242,12 +242,16 @@ extension Broker: StoreVisitor {
             entry.isComplete = true
             entry.reason = try reason(&row, key)
             entry.refusedCount = try row.read(UInt32.self)
+            var refusals: [Refusal] = []
             for _ in 0..<(try row.read(UInt16.self)) {
                 let index = try row.read(UInt16.self)
-                entry.refusals.append(
-                    Refusal(index: UInt32(index), reason: try reason(&row, key)))
+                refusals.append(Refusal(index: UInt32(index), reason: try reason(&row, key)))
             }
-            sessions[session].outbox.append(entry)
+            guard sessions[session].outbox.position(of: entry.number) == nil else {
+                throw .unreadableRecord(.outboxes, key: key)
+            }
+            name(refusals, in: &entry, of: session)
+            sessions[session].outbox.insert(entry)
         }
     }
 

@@ -86,7 +86,7 @@ extension Broker {
             close(sender, .protocolError, moment, &effects)
             return false
         }
-        if let position = sessions[sender].outboxPosition(request.number) {
+        if let position = sessions[sender].outbox.position(of: request.number) {
             counters.sendsRepeated += 1
             if sessions[sender].outbox[position].isComplete {
                 reportResult(
@@ -121,10 +121,12 @@ extension Broker {
         guard throughNumber > sessions[sender].resultsSeenThrough else { return true }
         var seen = 0
         var hadStored = false
-        for entry in sessions[sender].outbox {
+        while seen < sessions[sender].outbox.count {
+            let entry = sessions[sender].outbox[seen]
             guard entry.number <= throughNumber else { break }
             guard entry.isComplete else { return false }
             hadStored = hadStored || entry.isStored
+            if entry.namesRefusals { _ = sessions[sender].book.value.takeRefusals(of: entry) }
             seen += 1
         }
         sessions[sender].outbox.removeFirst(seen)
@@ -136,6 +138,7 @@ extension Broker {
     // MARK: - What may be sent
 
     /// Whom a send may go to, or why it cannot be accepted, whoever its receivers are.
+    @inline(__always)
     mutating func judge(
         _ request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer
     ) -> Judgement {
@@ -355,17 +358,15 @@ extension Broker {
         var entry = OutboxEntry(
             number: request.number, stamp: tally.stamp, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
-        if request.packetIdentifier > 0 {
-            noteRecentSend(request, tally, from: sender)
-        }
         if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
         entry.refusedCount = tally.refusedCount
-        entry.refusals = tally.refusals
-        var position = sessions[sender].outbox.count
-        while position > 0 && sessions[sender].outbox[position - 1].number > request.number {
-            position -= 1
+        name(tally.refusals, in: &entry, of: sender)
+        if request.packetIdentifier > 0 {
+            noteRecentSend(request, tally, from: sender)
+            addPublication(entry, of: sender)
+        } else {
+            sessions[sender].outbox.insert(entry)
         }
-        sessions[sender].outbox.insert(entry, at: position)
         guard request.grade == .once && sessions[sender].isPersistent else { return }
         attachToBatch(message)
         messages[message].unsettled += 1

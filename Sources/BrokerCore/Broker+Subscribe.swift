@@ -23,6 +23,9 @@ extension Broker {
         let judged: JudgedFilter
         do throws(SubscribeRefusal) {
             guard request.isFilterValid else { throw SubscribeRefusal(.topicFilterInvalid) }
+            guard !isRefusedAsOpen(connection, request.requestIdentifier) else {
+                throw SubscribeRefusal(.packetIdentifierInUse)
+            }
             judged = try admit(filter, of: session, moment, &effects)
         } catch {
             let reason = error.reason
@@ -70,11 +73,17 @@ extension Broker {
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        let index = subscription(of: session, request.filter.bytes(in: bytes))
-        if let index { forgetSubscription(index) }
+        let reason: ReasonCode
+        if isRefusedAsOpen(connection, request.requestIdentifier) {
+            reason = .packetIdentifierInUse
+        } else if let index = subscription(of: session, request.filter.bytes(in: bytes)) {
+            forgetSubscription(index)
+            reason = .success
+        } else {
+            reason = .noSubscriptionExisted
+        }
         answer(
-            session, request.requestIdentifier,
-            index == nil ? .noSubscriptionExisted : .success, body: [],
+            session, request.requestIdentifier, reason, body: [],
             followingCount: request.followingCount, &effects)
     }
 

@@ -9,24 +9,30 @@ extension Broker {
     /// the others, which then keep their state in registers.
     @inline(never)
     func deliverListingIdentifiers(
-        _ message: TransientMessage, to subscriber: Subscriber, _ effects: inout Effects
+        _ message: TransientMessage, to connection: ConnectionID, _ session: UInt32,
+        _ dialect: SessionDialect, _ state: EntryState, _ effects: inout Effects
     ) {
-        let lane = subscriber.connection.lane
         let state = listingIdentifiers(
-            subscriber.state(grade: .transient, isRetained: message.isRetained),
-            of: subscriber.session, message.parts.address, in: &effects[lane])
-        effects[lane].deliver(
-            message, to: subscriber.connection, subscriber.dialect, state: state)
+            state, of: session, message.parts.address, in: &effects[connection.lane])
+        effects[connection.lane].deliver(message, to: connection, dialect, state: state)
     }
 
     /// A state as a lane is to hear of it: where there are several identifiers, their list is put
     /// into the lane.
+    @inline(__always)
     func listingIdentifiers(
         _ state: EntryState, of session: UInt32,
         _ topic: @autoclosure () -> UnsafeRawBufferPointer, in lane: inout EffectLane
     ) -> EntryState {
         guard state.subscriptionIdentifier == EntryState.severalIdentifiers else { return state }
-        let topic = topic()
+        return listSeveral(state, of: session, topic(), in: &lane)
+    }
+
+    @inline(never)
+    private func listSeveral(
+        _ state: EntryState, of session: UInt32, _ topic: UnsafeRawBufferPointer,
+        in lane: inout EffectLane
+    ) -> EntryState {
         var identifiers: [UInt32] = []
         forEachSubscription(of: session) { index in
             let place = subscriptions[index]

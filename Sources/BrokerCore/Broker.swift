@@ -103,6 +103,8 @@ public struct Broker: ~Copyable, Sendable {
     var scratch = ByteArena(capacity: 1024)
     /// Requests whose answers wait for a commit.
     var openRequests: Set<RequestName> = []
+    /// Identifiers of QoS 2 of sessions that have ended, whose rows are not deleted.
+    var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
     /// Bounds what the log is told of refused receivers.
     var receiverNotes = NoteAllowance()
     /// The answers to those filters of a SUBSCRIBE or UNSUBSCRIBE that have been looked at.
@@ -127,7 +129,7 @@ public struct Broker: ~Copyable, Sendable {
     ///   - trust: what vouches for identities that the edge verifies, until the first
     ///     ``replaceTrust(_:at:effects:)``.
     public init(
-        limits: CoreLimits = CoreLimits(), laneCount: Int = 1, trust: VoucherTrust = .everything,
+        limits: CoreLimits = CoreLimits(), laneCount: Int = 1, trust: VoucherTrust = .nothing,
         at moment: Moment
     ) {
         self.limits = limits

@@ -99,7 +99,7 @@ extension EffectLane {
         _ dialect: SessionDialect, state: EntryState
     ) {
         let publication = publication(stamp: message.stamp, deadline: message.deadline) { bytes in
-            let range = bytes.reserve(message.parts.blockByteCount)
+            let range = bytes.reserve(message.byteCount)
             message.parts.write(to: bytes.mutableBytes(range))
             return range
         }

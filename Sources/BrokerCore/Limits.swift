@@ -28,9 +28,10 @@ public struct CoreLimits: Sendable {
     /// [MQTT-3.3.4-7]; otherwise it is not read from until answers have left.
     public var enforcesPublishWindow = false
     /// Publications of one MQTT session that are not answered, or received in QoS 2 and not
-    /// released, where the window above is not enforced. Each is 80 bytes and is looked at for each
-    /// later one; clients in the field have at most some hundred under way.
-    public var unreleasedMaximum = 4_096
+    /// released, where the window above is not enforced: as many as there are packet identifiers.
+    /// One that is answered is a byte or two of memory, one that is not 40, and either is found in
+    /// as many steps as the logarithm of their number.
+    public var unreleasedMaximum = 65_535
     /// Messages that wait for one session; the price of a forgotten device in disk space.
     public var queueCountMaximum: UInt32 = 10_000
     /// Bytes that wait for one session.
@@ -169,6 +170,8 @@ public struct CoreLimits: Sendable {
     static let bytesPerWork = 256
     /// Bytes written to outgoing buffers that cost as much as one delivery.
     static let writtenBytesPerWork = 1_024
+    /// Rows of QoS 2 publications that one batch deletes with the sessions that sent them.
+    static let doomedSendsMaximum = 4_096
     /// Subscribers or nodes of a tree that are looked at for the price of one delivery.
     static let looksPerWork = 16
     /// Bytes of retained messages sent to a new subscription before its client has to have read

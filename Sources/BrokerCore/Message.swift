@@ -14,6 +14,8 @@ struct Message: ~Copyable, @unchecked Sendable {
     let stamp: UInt64
     let deadline: Instant
     let grade: Grade
+    /// Whether it is for the sessions that there are, and not for their users.
+    let isOwnOnly: Bool
 
     /// Inbox windows that point here, plus one while a batch does.
     var references: UInt32 = 0
@@ -57,6 +59,7 @@ struct Message: ~Copyable, @unchecked Sendable {
         self.stamp = stamp
         self.deadline = deadline
         grade = parts.grade
+        isOwnOnly = parts.kind.isOwnOnly
         self.sender = sender
         self.senderNumber = senderNumber
     }
@@ -83,6 +86,7 @@ struct Message: ~Copyable, @unchecked Sendable {
         self.stamp = stamp
         self.deadline = deadline
         grade = MessageBlock(block).grade
+        isOwnOnly = MessageBlock(block).kind.isOwnOnly
         sender = Handle(index: 0, generation: 0)
         senderNumber = 0
     }

@@ -63,40 +63,7 @@ struct Inbox {
     }
 }
 
-/// What a sender is told of one of its sends, kept until it says it has seen it.
-struct OutboxEntry {
-    var number: UInt64
-    /// The message's stamp, which tells whose result this is; 0 once it came back from the store.
-    var stamp: UInt64
-    /// The client's name for it in MQTT; 0 in MRT.
-    var packetIdentifier: UInt16 = 0
-    /// Whether `reason` is final; before that the send's commit is under way.
-    var isComplete = false
-    /// Whether it is told only when it comes again: the connection it came on is gone, or, in MQTT,
-    /// where answers keep the order of the sends, it has been told.
-    var isToldOnRepeat = false
-    var grade: Grade
-    /// Whether it is, or will be, in the store: in MRT that of grade *once* with its message, any
-    /// other only when the broker stops.
-    var isStored: Bool
-    var reason = ReasonCode.sent
-    var refusedCount: UInt32 = 0
-    /// Named refusals; empty in nearly every case, and then without memory of its own.
-    var refusals: [Refusal] = []
-    /// Of a repeat in MQTT: the number of the send it repeats, whose fate it shares; otherwise 0.
-    var original: UInt64 = 0
-    /// Of a repeat: its own row is not committed.
-    var awaitsRow = false
-
-    init(number: UInt64, stamp: UInt64, grade: Grade) {
-        self.number = number
-        self.stamp = stamp
-        self.grade = grade
-        isStored = grade == .once
-    }
-}
-
-/// One device of one user: 232 bytes, of which millions may sleep. Fields stand in an order that
+/// One device of one user: 224 bytes, of which millions may sleep. Fields stand in an order that
 /// leaves no gaps.
 struct Session: ~Copyable {
     // Read for every durable delivery.
@@ -152,14 +119,11 @@ struct Session: ~Copyable {
     /// An unknown send of grade *once* up to this number may have been delivered: its record ended
     /// with an earlier session, or is missing from a restored backup.
     var forgottenThrough: UInt64 = 0
-    var outbox: [OutboxEntry] = []
+    var outbox = Outbox()
     /// The number of the last send in MQTT, where the broker counts.
     var lastSendNumber: UInt64 = 0
-    /// What it sent lately under ids of the application's own, in MQTT; empty, and without memory
-    /// of its own, where there are none.
-    var recentSends: [RecentSend] = []
-    /// The ids of sends that are not answered.
-    var sendTags: [SendTag] = []
+    /// What else is known of what it sends; without memory of its own in nearly every case.
+    var book = Rare<SendBook>()
 
     init(
         identifier: UInt64, user: UInt32, device: Name, dialect: SessionDialect, epoch: UInt64,
@@ -193,14 +157,6 @@ struct Session: ~Copyable {
     var isPersistent: Bool { identifier != 0 }
 
     var isConnected: Bool { attachment != Slab<Attachment>.none }
-
-    /// Place of an outbox number among the remembered results. Numbers rise nearly always, so the
-    /// walk from the end is short; the send window bounds it.
-    func outboxPosition(_ number: UInt64) -> Int? {
-        var position = outbox.count - 1
-        while position >= 0 && outbox[position].number > number { position -= 1 }
-        return position >= 0 && outbox[position].number == number ? position : nil
-    }
 }
 
 /// What is known of a session's sender.

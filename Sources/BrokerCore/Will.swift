@@ -239,7 +239,7 @@ extension RecordReader {
             credential = .verified(
                 VerifiedIdentity(
                     proof: proof, app: app, user: [], rights: hasRights ? rights : nil,
-                    voucher: voucher))
+                    voucher: voucher, key: .named))
         default: throw failure
         }
         return WillAuthority(credential: credential, isAttached: isAttached)

@@ -63,4 +63,12 @@ struct AdministrationDoor: LoopHandler, ~Copyable {
     mutating func closed(
         _ connection: ConnectionID, _ cause: NetTransport.CloseCause, in loop: inout EventLoop
     ) {}
+
+    // What the operator asks is answered within the turn.
+    mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {}
+    mutating func woken(in loop: inout EventLoop) {}
+    mutating func stopping(in loop: inout EventLoop) {}
 }

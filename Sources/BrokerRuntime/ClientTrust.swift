@@ -11,8 +11,6 @@ import WireFormat
 /// What the files of a configuration hold about clients, read and checked.
 package struct TrustMaterial: Sendable {
     package var webTokenKeys = VerificationKeys()
-    /// What the keys of account servers are called, as the core knows them.
-    package var webTokenNames: Set<VoucherTrust.WebTokenKey> = []
     package var preSharedKeys: [String: [UInt8]] = [:]
     package var revoked: RevokedCertificates?
     package var clientApp: String?
@@ -28,9 +26,6 @@ package struct TrustMaterial: Sendable {
                 webTokenKeys.set(
                     try VerificationKey(path: key.file, algorithm: algorithm), id: key.kid,
                     app: key.app)
-                webTokenNames.insert(
-                    VoucherTrust.WebTokenKey(
-                        app: Array(key.app.utf8), voucher: Array(key.kid.utf8)))
             }
             if let file = settings.tls.pskFile {
                 preSharedKeys = try PreSharedKeyFile.read(
@@ -49,9 +44,17 @@ package struct TrustMaterial: Sendable {
 
     /// What vouches for identities, as the core knows it.
     package var vouchers: VoucherTrust {
-        VoucherTrust(
-            webTokenKeys: webTokenNames,
-            preSharedIdentities: Set(preSharedKeys.keys.lazy.map { Array($0.utf8) }),
+        var webTokenMarks: [VoucherTrust.WebTokenKey: UInt64] = [:]
+        webTokenKeys.forEachMark { app, id, mark in
+            let key = VoucherTrust.WebTokenKey(app: Array(app.utf8), voucher: Array(id.utf8))
+            webTokenMarks[key] = mark
+        }
+        var preSharedMarks: [[UInt8]: UInt64] = [:]
+        for (identity, key) in preSharedKeys {
+            preSharedMarks[Array(identity.utf8)] = PreSharedKeys.mark(of: key)
+        }
+        return VoucherTrust(
+            webTokenKeys: webTokenMarks, preSharedIdentities: preSharedMarks,
             revokedCertificates: revoked?.descriptions ?? [])
     }
 }
@@ -115,7 +118,8 @@ package final class ClientTrust: Sendable {
         return VerifiedIdentity(
             proof: .webToken, app: Array(token.app.utf8), user: Array(token.user.utf8),
             device: token.device.map { Array($0.utf8) }, rights: rights,
-            expiresUnixSeconds: UInt64(token.expiryUnixSeconds), voucher: Array(token.keyID.utf8))
+            expiresUnixSeconds: UInt64(token.expiryUnixSeconds), voucher: Array(token.keyID.utf8),
+            key: .mark(token.keyMark))
     }
 
     /// Who a verified client certificate names.
@@ -132,18 +136,22 @@ package final class ClientTrust: Sendable {
             }
         guard let name else { throw TrustRefusal("the certificate has no name of this kind") }
         return try identity(
-            name, .certificate, voucher: certificate.serial.description,
+            name, .certificate, voucher: certificate.serial.description, key: .named,
             expiresUnixSeconds: certificate.expiryUnixSeconds)
     }
 
     /// Who a pre-shared key belongs to.
-    func identity(preShared name: String) throws(TrustRefusal) -> VerifiedIdentity {
-        try identity(name, .preSharedKey, voucher: name, expiresUnixSeconds: .max)
+    func identity(
+        preShared identity: PreSharedIdentity
+    ) throws(TrustRefusal) -> VerifiedIdentity {
+        try self.identity(
+            identity.name, .preSharedKey, voucher: identity.name, key: .mark(identity.keyMark),
+            expiresUnixSeconds: .max)
     }
 
     /// Reads `APP/USER`, or a user of the app that the settings name.
     private func identity(
-        _ name: String, _ proof: VerifiedIdentity.Proof, voucher: String,
+        _ name: String, _ proof: VerifiedIdentity.Proof, voucher: String, key: VoucherKey,
         expiresUnixSeconds: UInt64
     ) throws(TrustRefusal) -> VerifiedIdentity {
         let parts = name.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
@@ -155,7 +163,7 @@ package final class ClientTrust: Sendable {
         else { throw TrustRefusal("\"\(name)\" is neither USER nor APP/USER") }
         return VerifiedIdentity(
             proof: proof, app: Array(app.utf8), user: Array(parts[parts.count - 1].utf8),
-            expiresUnixSeconds: expiresUnixSeconds, voucher: Array(voucher.utf8))
+            expiresUnixSeconds: expiresUnixSeconds, voucher: Array(voucher.utf8), key: key)
     }
 
     private static func isIdentifier(_ text: String) -> Bool {

@@ -32,8 +32,8 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
         do throws(TrustRefusal) {
             if let certificate = loop.peerCertificate(of: connection) {
                 proofs[connection] = .success(try trust.identity(certificate: certificate))
-            } else if let name = loop.preSharedIdentity(of: connection) {
-                proofs[connection] = .success(try trust.identity(preShared: name))
+            } else if let identity = loop.preSharedIdentity(of: connection) {
+                proofs[connection] = .success(try trust.identity(preShared: identity))
             }
         } catch {
             proofs[connection] = .failure(error)

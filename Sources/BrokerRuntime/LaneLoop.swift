@@ -30,7 +30,7 @@ package protocol LaneLoop: ConnectionHost, ~Copyable {
     func peer(of connection: ConnectionID) -> SocketAddress
     func closeDetail(of connection: ConnectionID) -> String
     func peerCertificate(of connection: ConnectionID) -> [UInt8]?
-    func preSharedIdentity(of connection: ConnectionID) -> String?
+    func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity?
 }
 
 extension EventLoop: LaneLoop {

@@ -84,7 +84,8 @@ public enum SettingTable {
             "jwt.keys", \.jwt.keys, reload: .atOnce,
             "Keys of the account servers whose JSON Web Tokens let users in, as "
                 + "`{app, kid, algorithm, file}`. The algorithm is RS256, ES256, EdDSA or HS256; "
-                + "the file holds the public key as PEM. Sessions that a removed key let in end."),
+                + "the file holds the public key as PEM. Sessions that a removed or replaced key "
+                + "let in end."),
         .boolean(
             "jwt.allowHS256", \.jwt.allowHS256, reload: .atOnce,
             "Whether keys may be shared secrets (HS256). Whoever can check such a token can also "

@@ -57,6 +57,8 @@ public struct JSONWebToken: Hashable, Sendable {
     public let rights: [String]?
     /// The key that signed it (`kid`), so that revoking the key can end its sessions.
     public let keyID: String
+    /// The mark of that key.
+    public let keyMark: UInt64
 
     /// 8 KiB: four times what account servers make, and little enough to parse for strangers.
     public static let byteCountMaximum = 8_192
@@ -113,6 +115,7 @@ public struct JSONWebToken: Hashable, Sendable {
         id = claims.jti
         rights = claims.rights
         keyID = header.kid
+        keyMark = key.mark
     }
 
     private static func claims(_ json: [UInt8]) throws(JSONWebTokenError) -> Claims {

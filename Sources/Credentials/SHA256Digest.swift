@@ -49,6 +49,9 @@ public struct SHA256Digest: Sendable {
         withUnsafeBytes(of: words) { Array($0) }
     }
 
+    /// Eight bytes of it, for telling apart what is no secret or is not shown to anybody.
+    var firstWord: UInt64 { words.0 }
+
     /// Whether both are the same, found in a time that does not depend on where they differ.
     public func matches(_ other: SHA256Digest) -> Bool {
         withUnsafeBytes(of: words) { mine in

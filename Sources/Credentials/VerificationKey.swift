@@ -25,6 +25,8 @@ public struct VerificationKey: Sendable {
 
     /// What tokens must be signed with; their `alg` has to say the same.
     public let algorithm: SignatureAlgorithm
+    /// Tells this key from another one of the same name: a part of its digest.
+    public let mark: UInt64
     private let material: Material
 
     /// Shorter RSA keys are within reach of factoring [NIST SP 800-131A].
@@ -58,6 +60,10 @@ public struct VerificationKey: Sendable {
             throw .unusable(path: path, reason: "the key is neither RSA, EC on P-256 nor Ed25519")
         }
         material = .publicKey(key)
+        guard let encoded = Self.encoded(key) else {
+            throw .unusable(path: path, reason: "the key cannot be written as DER")
+        }
+        mark = SHA256Digest(of: encoded.span.bytes).firstWord
     }
 
     /// Takes a secret that the account server and this broker share, for
@@ -72,6 +78,7 @@ public struct VerificationKey: Sendable {
         }
         algorithm = .hs256
         material = .sharedSecret(sharedSecret)
+        mark = SHA256Digest(of: sharedSecret.span.bytes).firstWord
     }
 
     /// Reads a key from a file: the public half as PEM, or the secret's bytes.
@@ -139,6 +146,14 @@ public struct VerificationKey: Sendable {
         return Array(UnsafeBufferPointer(start: encoded, count: Int(count)))
     }
 
+    private static func encoded(_ key: OwnedKey) -> [UInt8]? {
+        var encoded: UnsafeMutablePointer<UInt8>?
+        let count = i2d_PUBKEY(key.pointer, &encoded)
+        guard count > 0, let encoded else { return nil }
+        defer { CRYPTO_free(encoded, nil, 0) }
+        return Array(UnsafeBufferPointer(start: encoded, count: Int(count)))
+    }
+
     private static func isOnP256(_ key: OwnedKey) -> Bool {
         var name = [CChar](repeating: 0, count: 32)
         guard EVP_PKEY_get_group_name(key.pointer, &name, name.count, nil) == 1 else {
@@ -166,4 +181,11 @@ public struct VerificationKeys: Sendable {
     }
 
     func key(id: String, app: String) -> VerificationKey? { keys[app]?[id] }
+
+    /// Calls `body` with the app, the id and the mark of each key.
+    public func forEachMark(_ body: (_ app: String, _ id: String, _ mark: UInt64) -> Void) {
+        for (app, keys) in keys {
+            for (id, key) in keys { body(app, id, key.mark) }
+        }
+    }
 }

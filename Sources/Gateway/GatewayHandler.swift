@@ -71,6 +71,12 @@ struct GatewayHandler: LoopHandler, ~Copyable {
         }
     }
 
+    // The gateway listens nowhere, and writes without waiting for room.
+    mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {}
+
     mutating func woken(in loop: inout EventLoop) {
         for (server, outcome) in lookup.takeDone() where !isStopping {
             if server == settings.server, isDialing { connect(outcome, &loop) }

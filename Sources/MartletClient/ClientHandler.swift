@@ -58,6 +58,12 @@ struct ClientHandler: LoopHandler, ~Copyable {
         settle(session, &loop)
     }
 
+    // A client listens nowhere, and says its goodbyes before it stops the loop.
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {}
+    mutating func stopping(in loop: inout EventLoop) {}
+
     mutating func woken(in loop: inout EventLoop) {
         for command in self.loop.takeCommands() { carryOut(command, &loop) }
     }

@@ -35,8 +35,8 @@ extension EventLoop {
     }
 
     /// The identity whose pre-shared key the connection was made with; nil where none was used, or
-    /// the key has been taken away since.
-    public func preSharedIdentity(of connection: ConnectionID) -> String? {
+    /// the key has been taken away or replaced since.
+    public func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? {
         guard let slot = slot(of: connection), let session = slots[slot].tls else { return nil }
         return PreSharedKeys.identity(of: session)
     }

@@ -7,6 +7,9 @@ import Primitives
 /// A connection's life as the handler sees it: at most one `opened`, any number of `received` and
 /// `deadlineReached` after it, then exactly one `closed`. A connection that fails before it is
 /// open (no TLS, refused connect) has only `closed`.
+///
+/// There are no default implementations: a handler that forgets a call is not compiled. A default
+/// would also hide a generic method of the same name, and the handler would never hear of it.
 public protocol LoopHandler: ~Copyable {
     /// An accepted connection has finished its TLS handshake (a plain one: has been accepted), or
     /// an outgoing connect has succeeded, TLS included.
@@ -48,16 +51,6 @@ public protocol LoopHandler: ~Copyable {
     /// A stop was requested. What is appended now is still sent; all connections are closed when
     /// this returns.
     mutating func stopping(in loop: inout EventLoop)
-}
-
-extension LoopHandler where Self: ~Copyable {
-    public mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
-    public mutating func turnedAway(
-        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
-    ) {}
-    public mutating func woken(in loop: inout EventLoop) {}
-    public mutating func turnEnded(in loop: inout EventLoop) {}
-    public mutating func stopping(in loop: inout EventLoop) {}
 }
 
 /// Where a connection comes from.

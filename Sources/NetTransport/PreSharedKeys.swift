@@ -3,15 +3,32 @@
 import COpenSSL
 import Threads
 
+/// Whose key a connection was made with, and which one.
+public struct PreSharedIdentity: Hashable, Sendable {
+    public let name: String
+    /// As ``PreSharedKeys/mark(of:)`` has it.
+    public let keyMark: UInt64
+
+    public init(name: String, keyMark: UInt64) {
+        self.name = name
+        self.keyMark = keyMark
+    }
+}
+
 /// The pre-shared keys of a server, shared by its TLS contexts. Lives as long as the process:
 /// OpenSSL's contexts point at it.
 public final class PreSharedKeys: Sendable {
     private struct State {
         var keys: [String: [UInt8]] = [:]
-        /// A number for each identity ever known, by which a TLS session remembers its own.
-        /// Identities come from the operator's file, so there are few.
-        var numbers: [String: Int] = [:]
-        var names: [String] = []
+        /// A number for each key ever known, by which a TLS session remembers its own. Keys come
+        /// from the operator's file, so there are few.
+        var numbers: [PreSharedIdentity: Int] = [:]
+        var identities: [PreSharedIdentity] = []
+
+        /// Whether this is an identity's key now.
+        func isCurrent(_ identity: PreSharedIdentity) -> Bool {
+            keys[identity.name].map { PreSharedKeys.mark(of: $0) } == identity.keyMark
+        }
     }
 
     /// Shorter keys can be searched for [NIST SP 800-57: 112 bits; rounded up to AES's 128].
@@ -28,12 +45,22 @@ public final class PreSharedKeys: Sendable {
     public func replace(with keys: [String: [UInt8]]) {
         state.withLock { state in
             state.keys = keys
-            for name in keys.keys where state.numbers[name] == nil {
-                state.names.append(name)
+            for (name, key) in keys {
+                let identity = PreSharedIdentity(name: name, keyMark: Self.mark(of: key))
+                guard state.numbers[identity] == nil else { continue }
+                state.identities.append(identity)
                 // From 1: a TLS session without one remembers 0.
-                state.numbers[name] = state.names.count
+                state.numbers[identity] = state.identities.count
             }
         }
+    }
+
+    /// Tells a key from another one of the same identity: a part of its SHA-256.
+    public static func mark(of key: [UInt8]) -> UInt64 {
+        var digest = [UInt8](repeating: 0, count: 32)
+        let isDone = EVP_Digest(key, key.count, &digest, nil, EVP_sha256(), nil)
+        precondition(isDone == 1, "OpenSSL has no SHA-256")
+        return digest.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
     }
 
     /// Whether the identity has a key now.
@@ -66,9 +93,17 @@ public final class PreSharedKeys: Sendable {
         _ room: Int
     ) -> UInt32 {
         state.withLock { state in
-            guard let secret = state.keys[identity], secret.count <= room,
-                let number = state.numbers[identity]
+            guard let secret = state.keys[identity], secret.count <= room else { return 0 }
+            var mark = Self.mark(of: secret)
+            guard let number = state.numbers[PreSharedIdentity(name: identity, keyMark: mark)]
             else { return 0 }
+            // What a ticket of TLS 1.2 says of the key; in 1.3 there is no session yet, and no
+            // ticket.
+            if let started = SSL_get_session(session),
+                SSL_SESSION_set1_ticket_appdata(started, &mark, MemoryLayout<UInt64>.size) != 1
+            {
+                return 0
+            }
             key.update(from: secret, count: secret.count)
             SSL_set_ex_data(session, 0, UnsafeMutableRawPointer(bitPattern: number))
             // A TLS 1.3 ticket would not say whose it is. Nothing is lost: a handshake with a
@@ -78,19 +113,29 @@ public final class PreSharedKeys: Sendable {
         }
     }
 
-    /// Whose key a connection was made with, if that identity has a key now.
-    static func identity(of session: OpaquePointer) -> String? {
+    /// Whose key a connection was made with, if that is the identity's key now.
+    static func identity(of session: OpaquePointer) -> PreSharedIdentity? {
         guard let keys = attached(to: SSL_get_SSL_CTX(session)) else { return nil }
         let number = Int(bitPattern: SSL_get_ex_data(session, 0))
         return keys.state.withLock { state in
             if number > 0 {
-                let name = state.names[number - 1]
-                return state.keys[name] == nil ? nil : name
+                let identity = state.identities[number - 1]
+                return state.isCurrent(identity) ? identity : nil
             }
-            // A resumed TLS 1.2 session carries its identity along.
-            guard let carried = SSL_get_psk_identity(session) else { return nil }
-            let name = String(cString: carried)
-            return state.keys[name] == nil ? nil : name
+            // A resumed TLS 1.2 session carries its identity along, and what its key was.
+            guard let carried = SSL_get_psk_identity(session), let mark = ticketMark(of: session)
+            else { return nil }
+            let identity = PreSharedIdentity(name: String(cString: carried), keyMark: mark)
+            return state.isCurrent(identity) ? identity : nil
         }
+    }
+
+    private static func ticketMark(of session: OpaquePointer) -> UInt64? {
+        var data: UnsafeMutableRawPointer?
+        var count = 0
+        guard SSL_SESSION_get0_ticket_appdata(SSL_get_session(session), &data, &count) == 1,
+            let data, count == MemoryLayout<UInt64>.size
+        else { return nil }
+        return data.loadUnaligned(as: UInt64.self)
     }
 }

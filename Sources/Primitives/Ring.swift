@@ -47,9 +47,14 @@ public struct Ring<Element: BitwiseCopyable>: ~Copyable {
         return element
     }
 
-    /// Takes out the element at `position`; those behind it move up.
+    /// Takes out the element at `position`; those on its shorter side move up.
     public mutating func remove(at position: Int) -> Element {
         let element = self[position]
+        if position < count / 2 {
+            for place in stride(from: position, to: 0, by: -1) { self[place] = self[place - 1] }
+            removeFirst()
+            return element
+        }
         for follower in position..<count - 1 {
             self[follower] = self[follower + 1]
         }

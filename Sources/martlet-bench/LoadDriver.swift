@@ -215,6 +215,14 @@ struct LoadDriver: LoopHandler, ~Copyable {
         }
     }
 
+    // The driver listens nowhere, and has one thread.
+    mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {}
+    mutating func woken(in loop: inout EventLoop) {}
+    mutating func stopping(in loop: inout EventLoop) {}
+
     mutating func deadlineReached(
         _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
     ) {

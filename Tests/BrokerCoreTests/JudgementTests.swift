@@ -277,19 +277,19 @@ private struct Question: Sendable, CustomTestStringConvertible {
 /// A login whose turn comes later than its credential's end.
 @Suite struct `A login that is held while others take turns` {
     enum Withdrawal: CaseIterable, Sendable {
-        case key, revocation, expiry, nothing
+        case key, otherKey, revocation, expiry, nothing
     }
 
     let world = World()
     private static let key = VoucherTrust.WebTokenKey(
         app: World.app, voucher: Array("k1".utf8))
 
-    private func login(_ withdrawal: Withdrawal) {
+    private func login(_ withdrawal: Withdrawal, key: UInt64 = 1) {
         let end = world.now.unixMilliseconds / 1000 + (withdrawal == .expiry ? 1 : 600)
         let reference = world.identities.append(
             VerifiedIdentity(
                 proof: .webToken, app: World.app, user: Array("ann".utf8),
-                expiresUnixSeconds: end, voucher: Array("k1".utf8)))
+                expiresUnixSeconds: end, voucher: Array("k1".utf8), key: .mark(key)))
         world.connect("ann/phone", expiry: 3600, dialect: .mqtt5) { bytes in
             withdrawal == .revocation
                 ? .token(identifier: bytes.appendRange("t1"), digest: World.tokenDigest)
@@ -302,7 +302,7 @@ private struct Question: Sendable, CustomTestStringConvertible {
     @Test(arguments: Withdrawal.allCases)
     func `is let in only if its credential is believed then`(_ withdrawal: Withdrawal) {
         let believed = VoucherTrust(
-            webTokenKeys: [Self.key], preSharedIdentities: [], revokedCertificates: [])
+            webTokenKeys: [Self.key: 1], preSharedIdentities: [:], revokedCertificates: [])
         #expect(world.replaceTrust(believed) == 0)
         world.addToken("t1", user: "ann", rights: nil)
         for _ in 0..<7 { login(withdrawal) }
@@ -311,8 +311,12 @@ private struct Question: Sendable, CustomTestStringConvertible {
         switch withdrawal {
         case .key:
             let none = VoucherTrust(
-                webTokenKeys: [], preSharedIdentities: [], revokedCertificates: [])
+                webTokenKeys: [:], preSharedIdentities: [:], revokedCertificates: [])
             #expect(world.replaceTrust(none) == 1)
+        case .otherKey:
+            let other = VoucherTrust(
+                webTokenKeys: [Self.key: 2], preSharedIdentities: [:], revokedCertificates: [])
+            #expect(world.replaceTrust(other) == 1)
         case .revocation: #expect(world.revoke("t1").connectionCount == 1)
         case .expiry, .nothing: break
         }
@@ -324,9 +328,27 @@ private struct Question: Sendable, CustomTestStringConvertible {
         #expect(lines.contains { $0.contains("accepted") } == (withdrawal == .nothing))
     }
 
+    @Test(arguments: [VerifiedIdentity.Proof.webToken, .certificate, .preSharedKey])
+    func `and nobody is believed before somebody says who is`(_ proof: VerifiedIdentity.Proof) {
+        let reference = world.identities.append(
+            VerifiedIdentity(
+                proof: proof, app: World.app, user: Array("ann".utf8), voucher: Array("k1".utf8),
+                key: .mark(1)))
+        world.connect("ann/phone", expiry: 0, claim: { _ in .verified(reference) })
+        #expect(world.lines() == ["ann/phone: refused, badUserNameOrPassword"])
+    }
+
+    @Test func `and one that was verified with a key that was replaced is not let in`() {
+        let believed = VoucherTrust(
+            webTokenKeys: [Self.key: 2], preSharedIdentities: [:], revokedCertificates: [])
+        _ = world.replaceTrust(believed)
+        login(.otherKey)
+        #expect(world.lines() == ["ann/phone: refused, badUserNameOrPassword"])
+    }
+
     @Test func `and one that was verified before the keys were withdrawn is not let in`() {
         let none = VoucherTrust(
-            webTokenKeys: [], preSharedIdentities: [], revokedCertificates: [])
+            webTokenKeys: [:], preSharedIdentities: [:], revokedCertificates: [])
         _ = world.replaceTrust(none)
         login(.key)
         #expect(world.lines() == ["ann/phone: refused, badUserNameOrPassword"])

@@ -210,6 +210,65 @@ import Testing
         }
     }
 
+    @Test func `may leave many identifiers unreleased, and ends them in whatever order`() {
+        // All over their range; make micro has 60,000.
+        let identifiers = Array(stride(from: UInt16(1), through: 65_521, by: 65))
+        for isStored in [true, false] {
+            world.beginMQTT("eve/tab", dialect: .mqtt3, expiry: isStored ? 3600 : 0)
+            for (count, identifier) in identifiers.enumerated() {
+                world.publish("eve/tab", identifier, "t/none", "x", grade: .once)
+                if count % 1_000 == 0 { world.commit() }
+            }
+            world.settle()
+            _ = world.lines()
+            let before = world.counters.sendsRepeated
+            world.publish("eve/tab", 66, "t/none", "x", grade: .once)
+            #expect(world.lines() == ["eve/tab: received 66, noMatchingSubscribers"])
+            #expect(world.counters.sendsRepeated == before + 1)
+            for identifier in identifiers.reversed() where identifier % 3 == 0 {
+                world.answer("eve/tab", .release, identifier)
+            }
+            for identifier in identifiers where identifier % 3 != 0 && identifier != 131 {
+                world.answer("eve/tab", .release, identifier)
+            }
+            world.settle()
+            _ = world.lines()
+            world.answer("eve/tab", .release, 196)
+            world.answer("eve/tab", .release, 131)
+            world.settle()
+            #expect(
+                world.lines() == [
+                    "eve/tab: complete 196, packetIdentifierNotFound", "eve/tab: complete 131",
+                ])
+        }
+    }
+
+    @Test func `that nobody released leaves no rows behind its session`() {
+        world.beginMQTT("eve/tab", dialect: .mqtt3)
+        for identifier in 1...5_000 as ClosedRange<UInt16> {
+            world.publish("eve/tab", identifier, "t", "x", grade: .once)
+            if identifier % 2_500 == 0 { world.commit() }
+        }
+        world.settle()
+        world.connect("eve/tab", clean: true, expiry: 3600, dialect: .mqtt3)
+        var counts: [Int] = []
+        while world.commit() { counts.append(world.lastBatch.records.count) }
+        #expect(counts.count > 1 && counts.allSatisfy { $0 < 4_300 }, "\(counts)")
+        // It looks for rows whose session is gone.
+        world.settle()
+        // Half of them are deleted when the broker dies, and the start removes the others.
+        for identifier in 1...5_000 as ClosedRange<UInt16> {
+            world.publish("eve/tab", identifier, "t", "x", grade: .once)
+            if identifier % 2_500 == 0 { world.commit() }
+        }
+        world.settle()
+        world.connect("eve/tab", clean: true, expiry: 3600, dialect: .mqtt3)
+        world.commit()
+        world.crash()
+        #expect(world.counters.rowsRepaired > 500)
+        world.settle()
+    }
+
     @Test func `above the receive maximum counts a repetition once`() {
         world.limits.publishWindowMaximum = 2
         world.beginMQTT("bob/pc")

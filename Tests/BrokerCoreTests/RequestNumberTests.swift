@@ -50,15 +50,52 @@ import Testing
         #expect(world.lines() == ["ann/phone: response 7, success"])
     }
 
-    @Test func `is answered for MQTT clients, which name subscriptions alike`() {
-        world.beginMQTT("eve/tab")
+    /// SUBSCRIBE with some filters, all under packet identifier 7.
+    private func subscribe(_ filters: [String]) {
         var bytes: [UInt8] = []
-        let filter = bytes.appendRange("a")
-        for _ in 0..<2 {
-            let request = SubscribeRequest(requestIdentifier: 7, filter: filter, grade: .once)
+        for (index, filter) in filters.enumerated() {
+            var request = SubscribeRequest(
+                requestIdentifier: 7, filter: bytes.appendRange(filter), grade: .once)
+            request.followingCount = filters.count - 1 - index
             world.step(.subscribeReceived(world.connections["eve/tab"]!, request), bytes: bytes)
         }
+    }
+
+    private func unsubscribe(_ filter: String) {
+        var bytes: [UInt8] = []
+        let request = UnsubscribeRequest(
+            requestIdentifier: 7, filter: bytes.appendRange(filter))
+        world.step(.unsubscribeReceived(world.connections["eve/tab"]!, request), bytes: bytes)
+    }
+
+    @Test func `is refused for an MQTT 5 client, behind the answer of the first one`() {
+        world.beginMQTT("eve/tab", dialect: .mqtt5)
+        subscribe(["a", "b"])
+        subscribe(["c", "d"])
         world.settle()
         #expect(world.lines() == ["eve/tab: response 7, success", "eve/tab: response 7, success"])
+        #expect(world.lastAnswer == [0x91, 0x91])
+        #expect(world.gauges.subscriptions == 2)
+        subscribe(["a"])
+        unsubscribe("a")
+        world.settle()
+        _ = world.lines()
+        #expect(world.lastAnswer == [0x91])
+        #expect(world.gauges.subscriptions == 2)
+        // It is free again with its answer.
+        unsubscribe("a")
+        world.settle()
+        _ = world.lines()
+        #expect(world.lastAnswer == [0])
+        #expect(world.gauges.subscriptions == 1)
+    }
+
+    @Test func `is answered for MQTT 3 clients, which name subscriptions alike`() {
+        world.beginMQTT("eve/tab", dialect: .mqtt3)
+        subscribe(["a"])
+        subscribe(["b"])
+        world.settle()
+        #expect(world.lines() == ["eve/tab: response 7, success", "eve/tab: response 7, success"])
+        #expect(world.gauges.subscriptions == 2)
     }
 }

@@ -45,7 +45,7 @@ import Testing
         world.stop()
         world.connect("bob/pc", outbox: (7, 1, 1))
         world.settle()
-        #expect(world.broker.sessions[0].outbox.isEmpty)
+        #expect(world.broker.sessions[0].outbox.count == 0)
     }
 }
 

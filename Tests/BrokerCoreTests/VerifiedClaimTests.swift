@@ -9,7 +9,8 @@ import Testing
     let world = World()
 
     private func identity(_ user: String) -> VerifiedIdentity {
-        VerifiedIdentity(proof: .webToken, app: World.app, user: Array(user.utf8))
+        VerifiedIdentity(
+            proof: .webToken, app: World.app, user: Array(user.utf8), voucher: [], key: .named)
     }
 
     @Test func `refers to the identity of its own event, and to nobody once the turn is over`() {

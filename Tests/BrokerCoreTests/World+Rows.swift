@@ -48,8 +48,11 @@ extension World {
 extension Broker {
     /// The identifiers of QoS 2 publications that were taken and not released.
     fileprivate func exchanges(of session: UInt32) -> Set<UInt16> {
-        Set(
-            sessions[session].outbox.filter { $0.grade == .once && !$0.reason.isFailure }.map(
-                \.packetIdentifier))
+        var found: Set<UInt16> = []
+        sessions[session].book.value.identifiers.forEach { identifier, state in
+            if case .answered(let reason) = state, reason.isFailure { return }
+            found.insert(identifier)
+        }
+        return found
     }
 }

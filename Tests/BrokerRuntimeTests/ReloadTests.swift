@@ -1,6 +1,7 @@
 // A broker that takes new files and settings while clients are connected: what is valid stays, what
 // is not any more leaves, and what is bad changes nothing.
 import Administration
+import COpenSSL
 import Configuration
 import Foundation
 import Testing
@@ -107,6 +108,32 @@ import Testing
         broker.server.renewChangedFiles()
         #expect(alice.farewell() == .notAuthorized)
         #expect(bob.presence("alice") == .success)
+    }
+
+    @Test(arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    func `a pre-shared key that is replaced ends the session of the old one`(
+        _ version: Int32
+    ) throws {
+        func digits(_ digit: Int) -> String { String(repeating: "0\(digit)", count: 16) }
+        func tls(_ name: String, _ byte: UInt8) -> PeerTLS {
+            PeerTLS(
+                preSharedKey: (name, [UInt8](repeating: byte, count: 16)), version: version)
+        }
+        authority.write("alice:\(digits(7))\nbob:\(digits(7))\n", to: "psk")
+        let broker = try broker { $0.tls.pskFile = authority.file("psk") }
+        let alice = try Peer(port: broker.port, tls: tls("alice", 7))
+        let bob = try Peer(port: broker.port, tls: tls("bob", 7))
+        // Its TLS is done, and nothing has been claimed.
+        let early = try Peer(port: broker.port, tls: tls("alice", 7))
+        #expect(alice.login(device: "d1") == .connected)
+        #expect(bob.login(device: "d1") == .connected)
+        authority.write("alice:\(digits(8))\nbob:\(digits(7))\n", to: "psk")
+        broker.server.renewChangedFiles()
+        #expect(alice.farewell() == .notAuthorized)
+        #expect(early.login(device: "d2") != .connected)
+        #expect(bob.presence("alice") == .success)
+        let again = try Peer(port: broker.port, tls: tls("alice", 8))
+        #expect(again.login(device: "d1") == .connected)
     }
 
     @Test func `pre-shared keys that a reload turns on let their devices in`() throws {
@@ -236,6 +263,36 @@ import Testing
         #expect(alice.farewell() == .notAuthorized)
         #expect(bob.presence("alice") == .success)
         #expect(try Peer(port: broker.port).login(token: token) == .badUserNameOrPassword)
+    }
+
+    @Test func `a key of an account server that is replaced ends what the old one let in`() throws {
+        let authority = TestAuthority()
+        authority.write(secret, to: "k1")
+        let broker = try RunningBroker { settings in
+            settings.jwt.allowHS256 = true
+            settings.jwt.keys = [
+                WebTokenKeySettings(
+                    app: "demo", kid: "k1", algorithm: .hs256, file: authority.file("k1"))
+            ]
+        }
+        try broker.makeApp()
+        let claims: [String: Any] = [
+            "iss": "demo", "sub": "alice", "exp": Int(Date().timeIntervalSince1970) + 600,
+        ]
+        let token = makeWebToken(claims, secret: secret)
+        let alice = try Peer(port: broker.port)
+        #expect(alice.login(token: token) == .connected)
+        let other = String(secret.reversed()) + "other"
+        authority.write(other, to: "k1")
+        broker.server.renewChangedFiles()
+        #expect(alice.farewell() == .notAuthorized)
+        #expect(try Peer(port: broker.port).login(token: token) == .badUserNameOrPassword)
+        let fresh = try Peer(port: broker.port)
+        #expect(fresh.login(token: makeWebToken(claims, secret: other)) == .connected)
+        // The same key once more is no other one.
+        authority.write(other, to: "k1")
+        broker.server.renewChangedFiles()
+        #expect(fresh.presence("alice") == .success)
     }
 
     @Test func `a file that cannot be read changes nothing`() throws {

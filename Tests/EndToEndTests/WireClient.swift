@@ -41,6 +41,15 @@ final class WireClient {
             closeCause = cause
             detail = loop.closeDetail(of: connection)
         }
+
+        // Nothing of this is looked at here.
+        mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
+        mutating func turnedAway(
+            _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+        ) {}
+        mutating func woken(in loop: inout EventLoop) {}
+        mutating func turnEnded(in loop: inout EventLoop) {}
+        mutating func stopping(in loop: inout EventLoop) {}
     }
 
     private var loop: EventLoop

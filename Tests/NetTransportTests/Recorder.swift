@@ -107,6 +107,8 @@ struct Recorder: LoopHandler {
             End(connection: connection, cause: cause, detail: loop.closeDetail(of: connection)))
     }
 
+    mutating func turnEnded(in loop: inout EventLoop) {}
+
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
     ) {

@@ -74,7 +74,9 @@ final class FuzzedLanes {
         self.settings = settings
         let limits = Self.limits(settings)
         shared = Self.makeShared(
-            Broker(limits: limits, laneCount: Self.laneCount, at: clock.moment(at: now)))
+            Broker(
+                limits: limits, laneCount: Self.laneCount, trust: trust.vouchers,
+                at: clock.moment(at: now)))
         if settings & 0x20 != 0 { changeRates(settings) }
         start()
         let isNew = shared.enter { state in
@@ -123,7 +125,8 @@ final class FuzzedLanes {
         lives += 1
         let moment = clock.moment(at: now)
         var broker = Broker(
-            limits: Self.limits(settings), laneCount: Self.laneCount, at: moment)
+            limits: Self.limits(settings), laneCount: Self.laneCount, trust: trust.vouchers,
+            at: moment)
         let state = store.restore(into: &broker)
         do throws(RestoreError) {
             try broker.finishRestoring(state, newEpochSeed: lives, at: moment)
@@ -199,7 +202,7 @@ final class FuzzedLanes {
             slot, tag: hasProof ? 1 : 0,
             certificate: hasProof && kind & 4 != 0 ? FuzzCredentials.certificate : nil,
             preSharedIdentity: hasProof && kind & 4 == 0
-                ? FuzzCredentials.preSharedIdentities[Int(kind >> 3) % 3] : nil)
+                ? FuzzCredentials.preSharedIdentity(Int(kind >> 3) % 3) : nil)
     }
 
     private func append(_ packet: [UInt8], _ peer: Int) {
@@ -407,7 +410,9 @@ final class FuzzedLane {
         self.loop = loop
     }
 
-    func open(_ slot: Int, tag: UInt32, certificate: [UInt8]?, preSharedIdentity: String?) {
+    func open(
+        _ slot: Int, tag: UInt32, certificate: [UInt8]?, preSharedIdentity: PreSharedIdentity?
+    ) {
         let connection = loop.accept(
             slot, certificate: certificate, preSharedIdentity: preSharedIdentity)
         handler.opened(connection, .listener(tag: tag), in: &loop)

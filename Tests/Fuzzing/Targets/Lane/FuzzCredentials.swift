@@ -4,6 +4,7 @@
 import BrokerCore
 import BrokerRuntime
 import Credentials
+import NetTransport
 import PacketMeanings
 
 enum FuzzCredentials {
@@ -133,6 +134,11 @@ enum FuzzCredentials {
         return text
     }
 
+    static func preSharedIdentity(_ index: Int) -> PreSharedIdentity {
+        PreSharedIdentity(
+            name: preSharedIdentities[index], keyMark: PreSharedKeys.mark(of: secret))
+    }
+
     /// Whom the broker believes, with the key of the account server or without.
     static func material(withKey: Bool) -> TrustMaterial {
         var material = TrustMaterial()
@@ -144,9 +150,6 @@ enum FuzzCredentials {
         } catch {
             preconditionFailure("the key of the fuzzing is refused: \(error)")
         }
-        material.webTokenNames = [
-            VoucherTrust.WebTokenKey(app: app, voucher: Array(webKeyID.utf8))
-        ]
         return material
     }
 

@@ -35,7 +35,7 @@ struct FuzzedPeer {
     var waitingCount = 0
     var isReading = true
     var certificate: [UInt8]?
-    var preSharedIdentity: String?
+    var preSharedIdentity: PreSharedIdentity?
 }
 
 struct FuzzedLoop: LaneLoop, ~Copyable {
@@ -83,7 +83,7 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     func connection(of slot: Int) -> ConnectionID? { peers[slot]?.connection }
 
     mutating func accept(
-        _ slot: Int, certificate: [UInt8]? = nil, preSharedIdentity: String? = nil
+        _ slot: Int, certificate: [UInt8]? = nil, preSharedIdentity: PreSharedIdentity? = nil
     ) -> ConnectionID {
         generations[slot] += 1
         let connection = ConnectionID(lane: lane, slot: slot, generation: generations[slot])
@@ -286,7 +286,7 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
         slot(of: connection).flatMap { peers[$0]!.certificate }
     }
 
-    func preSharedIdentity(of connection: ConnectionID) -> String? {
+    func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? {
         slot(of: connection).flatMap { peers[$0]!.preSharedIdentity }
     }
 

@@ -1,0 +1,197 @@
+// What is remembered of a session's sends, in the order of their numbers, until their results have
+// been told and, in MRT, seen. No operation takes longer than the logarithm of their number; only
+// what happens out of order moves entries.
+
+import Primitives
+
+/// What a sender is told of one of its sends, kept until it says it has seen it.
+struct OutboxEntry: BitwiseCopyable {
+    var number: UInt64
+    /// The message's stamp, which tells whose result this is; 0 once it came back from the store.
+    var stamp: UInt64
+    /// Of a repeat in MQTT: the number of the send it repeats, whose fate it shares; otherwise 0.
+    var original: UInt64 = 0
+    var refusedCount: UInt32 = 0
+    /// The client's name for it in MQTT; 0 in MRT.
+    var packetIdentifier: UInt16 = 0
+    var grade: Grade
+    var reason = ReasonCode.sent
+    /// Whether `reason` is final; before that the send's commit is under way.
+    var isComplete = false
+    /// Whether it is told only when it comes again: the connection it came on is gone (MRT; what
+    /// MQTT does with it is in ``SendBook/interrupted``).
+    var isToldOnRepeat = false
+    /// Whether it is, or will be, in the store: in MRT that of grade *once* with its message, any
+    /// other only when the broker stops.
+    var isStored: Bool
+    /// Of a repeat: its own row is not committed.
+    var awaitsRow = false
+    /// Whether receivers were refused by name; they stand in ``SendBook/refusals``.
+    var namesRefusals = false
+
+    init(number: UInt64, stamp: UInt64, grade: Grade) {
+        self.number = number
+        self.stamp = stamp
+        self.grade = grade
+        isStored = grade == .once
+    }
+}
+
+/// Entries by rising numbers, in one block of memory that is used in a circle. An empty one owns no
+/// memory, since most sessions never send; its own size is one word.
+struct Outbox: ~Copyable, @unchecked Sendable {
+    private struct Head {
+        var start = 0
+        var count = 0
+        /// One less than the capacity, which is a power of two.
+        var mask: Int
+    }
+
+    private static let capacityMinimum = 4
+    /// An outbox that is empty keeps no more memory than this many entries take.
+    private static let spareCountMaximum = 64
+
+    /// The head, and the entries behind it.
+    private var block: UnsafeMutableRawPointer?
+
+    init() {}
+
+    deinit { block?.deallocate() }
+
+    private static func entries(
+        _ block: UnsafeMutableRawPointer
+    ) -> UnsafeMutablePointer<OutboxEntry> {
+        (block + MemoryLayout<Head>.stride).assumingMemoryBound(to: OutboxEntry.self)
+    }
+
+    private static func head(_ block: UnsafeMutableRawPointer) -> UnsafeMutablePointer<Head> {
+        block.assumingMemoryBound(to: Head.self)
+    }
+
+    @inline(__always)
+    var count: Int {
+        guard let block else { return 0 }
+        return Self.head(block).pointee.count
+    }
+
+    var isEmpty: Bool { count == 0 }
+
+    @inline(__always)
+    private func address(_ position: Int) -> UnsafeMutablePointer<OutboxEntry> {
+        guard let block, position >= 0, position < Self.head(block).pointee.count else {
+            preconditionFailure("a position outside the outbox")
+        }
+        let head = Self.head(block)
+        return Self.entries(block) + ((head.pointee.start &+ position) & head.pointee.mask)
+    }
+
+    /// Entry at `position`, counted from the lowest number.
+    @inline(__always)
+    subscript(position: Int) -> OutboxEntry {
+        unsafeAddress { UnsafePointer(address(position)) }
+        unsafeMutableAddress { address(position) }
+    }
+
+    /// Where a number stands. The last one is asked for most.
+    func position(of number: UInt64) -> Int? {
+        let count = count
+        guard count > 0 else { return nil }
+        if self[count - 1].number == number { return count - 1 }
+        let position = lowerBound(of: number)
+        return position < count && self[position].number == number ? position : nil
+    }
+
+    /// How many entries have lower numbers.
+    private func lowerBound(of number: UInt64) -> Int {
+        var low = 0
+        var high = count
+        while low < high {
+            let middle = (low + high) / 2
+            if self[middle].number < number { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// Puts an entry where its number belongs: nearly always behind all others.
+    mutating func insert(_ entry: OutboxEntry) {
+        let block = room()
+        let head = Self.head(block)
+        let count = head.pointee.count
+        head.pointee.count = count + 1
+        if count == 0 || self[count - 1].number < entry.number {
+            self[count] = entry
+            return
+        }
+        head.pointee.count = count
+        let position = lowerBound(of: entry.number)
+        precondition(self[position].number != entry.number, "a number twice in an outbox")
+        head.pointee.count = count + 1
+        if position < count / 2 {
+            head.pointee.start = (head.pointee.start - 1) & head.pointee.mask
+            for place in 0..<position { self[place] = self[place + 1] }
+        } else {
+            for place in stride(from: count, to: position, by: -1) { self[place] = self[place - 1] }
+        }
+        self[position] = entry
+    }
+
+    /// Takes out the entry at `position`; those on the shorter side of it move up.
+    @discardableResult
+    mutating func remove(at position: Int) -> OutboxEntry {
+        let entry = self[position]
+        if position < count / 2 {
+            for place in stride(from: position, to: 0, by: -1) { self[place] = self[place - 1] }
+            removeFirst(1)
+        } else {
+            for place in position..<count - 1 { self[place] = self[place + 1] }
+            removeLast()
+        }
+        return entry
+    }
+
+    /// Takes out the entries with the lowest numbers.
+    mutating func removeFirst(_ removedCount: Int) {
+        precondition(removedCount <= count, "more entries than there are")
+        guard removedCount > 0, let block else { return }
+        let head = Self.head(block)
+        head.pointee.start = (head.pointee.start &+ removedCount) & head.pointee.mask
+        head.pointee.count -= removedCount
+        giveBackSpare(head.pointee)
+    }
+
+    private mutating func removeLast() {
+        guard let block else { return }
+        Self.head(block).pointee.count -= 1
+        giveBackSpare(Self.head(block).pointee)
+    }
+
+    @inline(__always)
+    private mutating func giveBackSpare(_ head: Head) {
+        if head.count == 0 && head.mask >= Self.spareCountMaximum { removeAll() }
+    }
+
+    /// Empties the outbox and gives its memory back.
+    mutating func removeAll() {
+        block?.deallocate()
+        block = nil
+    }
+
+    /// The block, with room for one more.
+    private mutating func room() -> UnsafeMutableRawPointer {
+        if let block, Self.head(block).pointee.count <= Self.head(block).pointee.mask {
+            return block
+        }
+        let count = count
+        let capacity = max(count * 2, Self.capacityMinimum)
+        let grown = UnsafeMutableRawPointer.allocate(
+            byteCount: MemoryLayout<Head>.stride + capacity * MemoryLayout<OutboxEntry>.stride,
+            alignment: MemoryLayout<OutboxEntry>.alignment)
+        (grown + MemoryLayout<Head>.stride).bindMemory(to: OutboxEntry.self, capacity: capacity)
+        grown.bindMemory(to: Head.self, capacity: 1)
+            .initialize(to: Head(count: count, mask: capacity - 1))
+        for position in 0..<count { Self.entries(grown)[position] = self[position] }
+        block?.deallocate()
+        block = grown
+        return grown
+    }
+}
