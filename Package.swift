@@ -127,7 +127,9 @@ let package = Package(
             dependencies: ["BrokerCore", "BrokerSimulation", "Primitives"]),
         .testTarget(
             name: "DialectsTests",
-            dependencies: ["Dialects", "BrokerCore", "WireFormat", "Primitives"]),
+            dependencies: [
+                "Dialects", "BrokerCore", "BrokerSimulation", "WireFormat", "Primitives",
+            ]),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "WireFormat", "Primitives"]),
         .testTarget(

@@ -6,28 +6,30 @@ import Primitives
 
 extension Broker {
     /// A page of a user's groups.
-    func reportGroups(
+    mutating func reportGroups(
         _ connection: ConnectionID, _ requestIdentifier: UInt64, of user: UInt32,
         after: [UInt8], _ byteCountMaximum: Int, _ effects: inout Effects
     ) {
         // One byte says whether there are more.
         let room = min(byteCountMaximum, CoreLimits.groupAnswerMaximum) - 1
-        var entries: [UInt8] = []
+        let lane = connection.lane
+        let start = effects[lane].bytes.count
         var hasMore = false
         var position = after.isEmpty ? 0 : groupPosition(of: user, behind: after)
         while position < users[user].memberships.count {
             let group = memberships[users[user].memberships[position]].group
-            let (name, title) = (groups[group].name, groups[group].title)
-            if entries.count + name.count + title.count + 3 > room {
+            let size = groups[group].name.count + groups[group].title.count + 3
+            if effects[lane].bytes.count - start + size > room {
                 hasMore = true
                 break
             }
-            entries += [UInt8(name.count)] + name
-            entries += [UInt8(title.count)] + title
-            entries.append(groups[group].owner == user ? 1 : 0)
+            effects[lane].bytes.appendCounted(groups[group].name)
+            effects[lane].bytes.appendCounted(groups[group].title)
+            effects[lane].bytes.append(byte: groups[group].owner == user ? 1 : 0)
             position += 1
         }
-        let lane = connection.lane
+        let entries = ByteRange(offset: start, count: effects[lane].bytes.count - start)
+        work += Int(entries.count) / CoreLimits.answerBytesPerWork
         if hasMore && entries.isEmpty {
             // Not one fits: the client would ask for the same page for ever.
             effects[lane].respond(connection, requestIdentifier, .packetTooLarge)
@@ -36,7 +38,7 @@ extension Broker {
         effects[lane].effects.append(
             .reportGroups(
                 connection, requestIdentifier: requestIdentifier, hasMore: hasMore,
-                entries: effects[lane].bytes.append(entries)))
+                entries: entries))
     }
 
     /// What a group is, and a page of its members: for members, and for the owner who has left.
@@ -57,7 +59,9 @@ extension Broker {
         let room =
             min(byteCountMaximum, CoreLimits.groupAnswerMaximum)
             - fixed - CoreLimits.groupAnswerOverhead
-        let page = members(of: group, after: after, byteCountMaximum: room)
+        let page = members(
+            of: group, after: after, byteCountMaximum: room, &effects[lane].bytes)
+        work += (fixed + Int(page.members.count)) / CoreLimits.answerBytesPerWork
         if page.hasMore && page.members.isEmpty {
             effects[lane].respond(connection, requestIdentifier, .packetTooLarge)
             return
@@ -72,20 +76,38 @@ extension Broker {
                     owner: effects[lane].bytes.append(owner),
                     title: effects[lane].bytes.append(groups[group].title),
                     meta: effects[lane].bytes.append(groups[group].meta),
-                    members: effects[lane].bytes.append(page.members))))
+                    members: page.members)))
     }
 
     private func members(
-        of group: UInt32, after: [UInt8], byteCountMaximum: Int
-    ) -> (members: [UInt8], hasMore: Bool) {
-        var members: [UInt8] = []
+        of group: UInt32, after: [UInt8], byteCountMaximum: Int, _ answer: inout ByteArena
+    ) -> (members: ByteRange, hasMore: Bool) {
+        let start = answer.count
+        var hasMore = false
         var position = after.isEmpty ? 0 : memberPosition(in: group, behind: after)
         while position < groups[group].memberships.count {
             let name = users[memberships[groups[group].memberships[position]].user].name
-            if members.count + name.count + 1 > byteCountMaximum { return (members, true) }
-            members += [UInt8(name.count)] + name
+            if answer.count - start + name.count + 1 > byteCountMaximum {
+                hasMore = true
+                break
+            }
+            answer.append(byte: UInt8(name.count))
+            _ = answer.append(name)
             position += 1
         }
-        return (members, false)
+        return (ByteRange(offset: start, count: answer.count - start), hasMore)
+    }
+}
+
+extension ByteArena {
+    fileprivate mutating func append(byte: UInt8) {
+        let range = reserve(1)
+        mutableBytes(range)[0] = byte
+    }
+
+    /// A name with its length before it, in one byte.
+    fileprivate mutating func appendCounted(_ name: borrowing [UInt8]) {
+        append(byte: UInt8(name.count))
+        _ = append(name)
     }
 }

@@ -6,7 +6,9 @@ import Primitives
 
 /// What a connected session is being sent.
 struct RetainedReplay {
-    /// What the walk is for.
+    /// What the walk is for. It ends with its subscription, whoever ended that: the client, or a
+    /// right that was withdrawn.
+    var subscription: Handle
     var grade: Grade
     var subscriptionIdentifier: UInt32
     /// Among the broker's own values, not those of the app.
@@ -119,7 +121,8 @@ extension Broker {
         var stepCount = 0
         defer { work += stepCount / CoreLimits.looksPerWork }
         repeat {
-            while true {
+            // What was subscribed to before may have ended between two pieces.
+            while subscriptions.contains(replays[index].subscription) {
                 if replays[index].grade != .transient, !hasRoomInWindow(session) {
                     replays[index].awaitsWindow = true
                     return
@@ -173,6 +176,7 @@ extension Broker {
             let isSystem = filter.withUnsafeBytes { ReservedTopic($0) == .system }
             endWalk(replays[index], session)
             let next = makeReplay(session, handle.index, isSystem: isSystem)
+            replays[index].subscription = next.subscription
             replays[index].grade = next.grade
             replays[index].subscriptionIdentifier = next.subscriptionIdentifier
             replays[index].isSystem = next.isSystem
@@ -215,8 +219,9 @@ extension Broker {
         let filter = audiences[place.audience].filter
         let app = users[sessions[session].user].app
         return RetainedReplay(
-            grade: subscriber.grade, subscriptionIdentifier: subscriber.subscriptionIdentifier,
-            isSystem: isSystem,
+            subscription: subscriptions.handle(subscription),
+            grade: subscriber.grade,
+            subscriptionIdentifier: subscriber.subscriptionIdentifier, isSystem: isSystem,
             walk: isSystem
                 ? systemTopics.tree.begin(filter) : apps[app].retained.begin(filter))
     }

@@ -33,9 +33,11 @@ extension Broker {
             if reason == .quotaExceeded { counters.subscriptionsOverQuota += 1 }
             note(
                 .subscribeRefused, session, reason, subject: filter, limit: error.limit, &effects)
+            refuseOmitted(request.omittedCount, session, filter, &effects)
             answer(
                 session, request.requestIdentifier, reason, body: [],
-                followingCount: request.followingCount, &effects)
+                followingCount: request.followingCount, omittedCount: request.omittedCount,
+                &effects)
             return
         }
         let existing = subscription(of: session, filter)
@@ -60,9 +62,10 @@ extension Broker {
         }
         // To be in a group is the user's, and is stored also where the session is not.
         answersAtCommit = answersAtCommit || isGroupAddress(filter)
+        refuseOmitted(request.omittedCount, session, filter, &effects)
         answer(
             session, request.requestIdentifier, .success, body: [request.grade.rawValue],
-            followingCount: request.followingCount, &effects)
+            followingCount: request.followingCount, omittedCount: request.omittedCount, &effects)
         sendRetained(
             to: session, index, filter, request, isNew: existing == nil, moment, &effects)
         pump(session, moment, &effects)
@@ -84,7 +87,20 @@ extension Broker {
         }
         answer(
             session, request.requestIdentifier, reason, body: [],
-            followingCount: request.followingCount, &effects)
+            followingCount: request.followingCount, omittedCount: request.omittedCount,
+            // Of the codes of UNSUBACK the one that refuses what is valid (section 3.11.3).
+            omittedReason: .implementationSpecificError, &effects)
+    }
+
+    /// Counts the filters of a packet that nobody looked at.
+    private mutating func refuseOmitted(
+        _ count: Int, _ session: UInt32, _ filter: UnsafeRawBufferPointer,
+        _ effects: inout Effects
+    ) {
+        guard count > 0 else { return }
+        counters.subscriptionsRefused += UInt64(count)
+        counters.subscriptionsOverQuota += UInt64(count)
+        note(.subscribeRefused, session, .quotaExceeded, subject: filter, limit: .filters, &effects)
     }
 
     /// Answers a request once what it changed is committed. A session without durable state, unless
@@ -93,7 +109,8 @@ extension Broker {
     /// byte for each of a packet's filters: what `body` holds, or the reason.
     private mutating func answer(
         _ session: UInt32, _ requestIdentifier: UInt64, _ reason: ReasonCode, body: [UInt8],
-        followingCount: Int, _ effects: inout Effects
+        followingCount: Int, omittedCount: Int = 0, omittedReason: ReasonCode = .quotaExceeded,
+        _ effects: inout Effects
     ) {
         let connection = attachments[sessions[session].attachment].connection
         var (reason, body) = (reason, body)
@@ -101,6 +118,8 @@ extension Broker {
         if sessions[session].dialect.isMQTT {
             answerCodes.append(body.first ?? reason.rawValue)
             if followingCount > 0 { return }
+            answerCodes.append(
+                contentsOf: repeatElement(omittedReason.rawValue, count: omittedCount))
             body = answerCodes
             answerCodes.removeAllKeepingCapacity()
             (reason, isConfirmation) = (.success, true)
@@ -152,9 +171,12 @@ extension Broker {
     }
 
     /// A session's subscription with exactly this filter.
-    private func subscription(of session: UInt32, _ filter: UnsafeRawBufferPointer) -> UInt32? {
+    private mutating func subscription(
+        of session: UInt32, _ filter: UnsafeRawBufferPointer
+    ) -> UInt32? {
         let app = users[sessions[session].user].app
         guard let audience = apps[app].topics.audience(of: filter) else { return nil }
+        work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
         return subscription(of: session, audience: audience)
     }
 

@@ -11,6 +11,9 @@ struct ConnectionTable: ~Copyable {
 
     /// Two tables for each lane: of its sockets, and of the channels that these carry.
     private var tables: [ContiguousArray<Entry>]
+    /// Connections whose slot is another's by now. Their end has not been told yet: it waits behind
+    /// what they asked for.
+    private var stragglers: [ConnectionID: UInt32] = [:]
     private(set) var count = 0
 
     init(laneCount: Int) {
@@ -27,7 +30,8 @@ struct ConnectionTable: ~Copyable {
         let table = Self.table(of: connection)
         guard connection.place < tables[table].count else { return .max }
         let entry = tables[table][connection.place]
-        return entry.generation == connection.generation ? entry.session : .max
+        if entry.generation == connection.generation { return entry.session }
+        return stragglers.isEmpty ? .max : stragglers[connection] ?? .max
     }
 
     mutating func insert(_ connection: ConnectionID, session: UInt32) {
@@ -35,9 +39,13 @@ struct ConnectionTable: ~Copyable {
         while tables[table].count <= connection.place {
             tables[table].append(Entry(generation: 0, session: .max))
         }
-        precondition(
-            tables[table][connection.place].session == .max,
-            "a slot is used again before its connection was reported closed")
+        let last = tables[table][connection.place]
+        if last.session != .max {
+            precondition(last.generation != connection.generation, "a connection logs in twice")
+            let name = ConnectionID(
+                lane: connection.lane, slot: connection.slot, generation: last.generation)
+            stragglers[name] = last.session
+        }
         tables[table][connection.place] = Entry(
             generation: connection.generation, session: session)
         count += 1
@@ -45,7 +53,12 @@ struct ConnectionTable: ~Copyable {
 
     mutating func remove(_ connection: ConnectionID) {
         precondition(self[connection] != .max, "removal of an unknown connection")
-        tables[Self.table(of: connection)][connection.place].session = .max
         count -= 1
+        let table = Self.table(of: connection)
+        if tables[table][connection.place].generation == connection.generation {
+            tables[table][connection.place].session = .max
+        } else {
+            stragglers[connection] = nil
+        }
     }
 }

@@ -308,6 +308,9 @@ public struct SubscribeRequest: Sendable {
     public var subscriptionIdentifier: UInt32 = 0
     /// Filters of the same packet that follow as events of their own: one answer tells of them all.
     public var followingCount = 0
+    /// In the last event of a packet: filters beyond ``CoreLimits/filtersPerPacketMaximum``, which
+    /// are refused without a look.
+    public var omittedCount = 0
 
     public init(
         requestIdentifier: UInt64, filter: ByteRange, grade: Grade, isFilterValid: Bool = true
@@ -355,6 +358,7 @@ public struct UnsubscribeRequest: Sendable {
     public var filter: ByteRange
     /// As in ``SubscribeRequest``.
     public var followingCount = 0
+    public var omittedCount = 0
 
     public init(requestIdentifier: UInt64, filter: ByteRange) {
         self.requestIdentifier = requestIdentifier

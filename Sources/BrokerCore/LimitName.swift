@@ -20,6 +20,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case sessionsOfUser
     case users
     case subscriptions
+    case filters
     case groupsOfApp
     case groupsOfUser
     case groupMembers
@@ -43,6 +44,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .sessionsOfUser: "limits.sessionsPerUser"
         case .users: "limits.users"
         case .subscriptions: "limits.subscriptionsPerSession"
+        case .filters: "1024 filters of a packet"
         case .groupsOfApp: "limits.groupsPerApp"
         case .groupsOfUser: "limits.groupsPerUser"
         case .groupMembers: "limits.membersPerGroup"

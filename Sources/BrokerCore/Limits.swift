@@ -54,6 +54,10 @@ public struct CoreLimits: Sendable {
     public var payloadMaximum: UInt32 = 262_144
     /// Receivers named in one send (issue of the wire: one packet of ids stays below 17 KiB).
     public static let listCountMaximum = 256
+    /// Filters of one SUBSCRIBE or UNSUBSCRIBE that are looked at: each is an event of 200 bytes,
+    /// and those of one packet are taken in one piece. A session has 1,000 subscriptions unless its
+    /// operator says otherwise.
+    public static let filtersPerPacketMaximum = 1_024
     /// Subscriptions of one session, so that one client cannot fill the topic tree.
     public var subscriptionsMaximum: UInt32 = 1_000
     /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for
@@ -168,6 +172,9 @@ public struct CoreLimits: Sendable {
     static let uncommittedEntryBytes = 128
     /// Bytes of answers or of copied messages that cost as much as one delivery.
     static let bytesPerWork = 256
+    /// Bytes of an answer about groups that cost as much as one delivery: they are gathered from
+    /// records all over memory, copied twice and sent to somebody who asked with six bytes.
+    static let answerBytesPerWork = 64
     /// Bytes written to outgoing buffers that cost as much as one delivery.
     static let writtenBytesPerWork = 1_024
     /// Rows of QoS 2 publications that one batch deletes with the sessions that sent them.

@@ -29,8 +29,15 @@ public enum ScheduleLimits {
     /// What a login or a new credential counts for among packets: to verify a signature takes
     /// 30 to 100 microseconds.
     static let packetsPerCredential = 255
-    /// Unsent bytes of a connection beyond which what it asked for waits until it reads.
-    public static let unsentBytesMaximum = 256 << 10
+    /// Unsent bytes of a connection beyond which what it asked for waits until it reads. With the
+    /// answers of one share it is a block of 256 KB for each connection that does not.
+    public static let unsentBytesMaximum = 128 << 10
+    /// Parts of a share that each has at a time while somebody waits: a hundred connections that
+    /// ask for much hold up a newcomer by two turns.
+    static let crowdedShareParts = 4
+    /// Turns for which a connection that has had more than its share comes behind those who have
+    /// not: a second or two of a busy loop.
+    static let heavyTurns: UInt64 = 256
 }
 
 /// The events that wait, by who sent them, and whose turn it is.
@@ -60,7 +67,11 @@ public struct EventSchedule: ~Copyable {
     private let shareMaximum: Int
     private var turn: UInt64 = 0
     private var spent = 0
+    /// Whether what waits has had its quarter of this turn.
+    private var hasServedWaiting = false
     private var pieces: [ConnectionID: [Piece]] = [:]
+    /// Those who have had more than a share by one packet, and the turn of the last time.
+    private var heavy: [ConnectionID: UInt64] = [:]
     /// Those who wait and have had no share of late, each once, in the order in which they came.
     private var newcomers = Ring<ConnectionID>()
     /// Those who wait and have had one, each once, in the order of their next.
@@ -121,6 +132,10 @@ public struct EventSchedule: ~Copyable {
         if turn != self.turn {
             self.turn = turn
             spent = 0
+            hasServedWaiting = false
+            if turn % ScheduleLimits.heavyTurns == 0, !heavy.isEmpty {
+                heavy = heavy.filter { turn - $0.value < ScheduleLimits.heavyTurns }
+            }
         }
         largestStep = 0
         // What other lanes have not fetched counts too, or a quick lane would drown a slow one.
@@ -153,14 +168,15 @@ public struct EventSchedule: ~Copyable {
                 owner = desk.conversations.carrier(of: desk.events[index].connection)
             }
             let first = index
-            if pieces.isEmpty || pieces[owner] == nil {
+            let isHeavy = !heavy.isEmpty && heavy[owner] != nil
+            if !isHeavy, pieces.isEmpty || pieces[owner] == nil {
                 index = step(
-                    desk.events, index..<end, bytes, identities, moment, &broker, &effects)
+                    owner, desk.events, index..<end, bytes, identities, moment, &broker, &effects)
             }
             if index < end {
                 wait(
                     owner, desk.events[index..<end], range.bytes(in: bytes), range,
-                    identities, hasHadShare: index > first)
+                    identities, hasHadShare: isHeavy || index > first)
             }
             index = end
         }
@@ -170,12 +186,15 @@ public struct EventSchedule: ~Copyable {
     /// Steps the core through events until a share is spent; the index of the first that is left.
     @inline(__always)
     private mutating func step(
-        _ events: borrowing ContiguousArray<Event>, _ range: Range<Int>,
+        _ owner: ConnectionID, _ events: borrowing ContiguousArray<Event>, _ range: Range<Int>,
         _ bytes: UnsafeRawBufferPointer, _ identities: TurnIdentities, _ moment: Moment,
         _ broker: inout Broker, _ effects: inout Effects
     ) -> Int {
         let start = broker.work + effects.work
-        let share = min(shareMaximum, turnMaximum - spent)
+        let own =
+            pieces.isEmpty
+            ? shareMaximum : max(1, shareMaximum / ScheduleLimits.crowdedShareParts)
+        let share = min(own, turnMaximum - spent)
         var index = range.lowerBound
         var cost = 0
         var packetStart = 0
@@ -195,6 +214,7 @@ public struct EventSchedule: ~Copyable {
             largestStep = max(largestStep, cost - packetStart)
         }
         spent += cost
+        if cost > 2 * shareMaximum { heavy[owner] = turn }
         return index
     }
 
@@ -217,13 +237,16 @@ public struct EventSchedule: ~Copyable {
     }
 
     /// Gives each that waits a share in turn, until the turn's budget is spent. What waits gets a
-    /// quarter of it in any case.
+    /// quarter of it in any case, once: a turn may enter the core a dozen times.
     private mutating func enterWaiting(
         _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects,
         _ isReading: (ConnectionID) -> Bool
     ) -> Bool {
         guard !pieces.isEmpty else { return false }
-        if effects.work <= turnMaximum { spent = min(spent, turnMaximum * 3 / 4) }
+        if effects.work <= turnMaximum, !hasServedWaiting {
+            spent = min(spent, turnMaximum * 3 / 4)
+            hasServedWaiting = true
+        }
         var skippedCount = 0
         while skippedCount < newcomers.count + others.count {
             if spent >= turnMaximum { return true }
@@ -252,8 +275,8 @@ public struct EventSchedule: ~Copyable {
         swap(&list, &pieces[owner]!)
         let piece = list[0]
         let next = step(
-            piece.events, piece.next..<piece.events.count, piece.buffer, piece.identities, moment,
-            &broker, &effects)
+            owner, piece.events, piece.next..<piece.events.count, piece.buffer, piece.identities,
+            moment, &broker, &effects)
         list[0].next = next
         if next == piece.events.count {
             waitingByteCount -= piece.byteCount

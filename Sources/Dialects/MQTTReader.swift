@@ -168,7 +168,8 @@ enum MQTTReader {
         _ packet: MQTT.Subscribe, _ base: Int, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, into events: inout ContiguousArray<Event>
     ) {
-        var followingCount = packet.subscriptionCount
+        let takenCount = min(packet.subscriptionCount, CoreLimits.filtersPerPacketMaximum)
+        var followingCount = takenCount
         let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
         for (filter, options) in MQTT.SubscriptionList(packet, in: body) {
             followingCount -= 1
@@ -185,6 +186,11 @@ enum MQTTReader {
             case .sendIfNew: request.options.insert(.retainedIfNew)
             case .doNotSend: request.options.insert(.withoutRetained)
             }
+            guard followingCount > 0 else {
+                request.omittedCount = packet.subscriptionCount - takenCount
+                events.append(.subscribeReceived(connection, request))
+                return
+            }
             events.append(.subscribeReceived(connection, request))
         }
     }
@@ -192,11 +198,14 @@ enum MQTTReader {
     /// Marks the request identifiers of UNSUBSCRIBE, so that its answer is told from a SUBACK.
     static let unsubscribeMark: UInt64 = 1 << 16
 
-    private static func unsubscribe(
+    /// At most ``CoreLimits/filtersPerPacketMaximum`` filters where the version is without codes
+    /// that could refuse the others.
+    static func unsubscribe(
         _ packet: MQTT.Unsubscribe, _ base: Int, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, into events: inout ContiguousArray<Event>
     ) {
-        var followingCount = packet.filterCount
+        let takenCount = min(packet.filterCount, CoreLimits.filtersPerPacketMaximum)
+        var followingCount = takenCount
         let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
         for filter in MQTT.FilterList(packet, in: body) {
             followingCount -= 1
@@ -204,6 +213,11 @@ enum MQTTReader {
                 requestIdentifier: UInt64(packet.packetIdentifier) | unsubscribeMark,
                 filter: filter.shifted(by: base))
             request.followingCount = followingCount
+            guard followingCount > 0 else {
+                request.omittedCount = packet.filterCount - takenCount
+                events.append(.unsubscribeReceived(connection, request))
+                return
+            }
             events.append(.unsubscribeReceived(connection, request))
         }
     }

@@ -85,6 +85,15 @@ extension PacketDesk {
             try MQTTReader.read(type, version, frame, bytes, connection, into: &events)
             // Nothing follows it [MQTT-3.14.4-1].
             conversations[connection]!.phase = .closing
+        case .unsubscribe where version < .v5:
+            let packet = try MQTT.Unsubscribe(version, body: body)
+            guard packet.filterCount <= CoreLimits.filtersPerPacketMaximum else {
+                // UNSUBACK says that all of them have ended [MQTT-3.10.4-4 of 3.1.1].
+                conversations[connection]!.phase = .closing
+                events.append(.peerFaulted(connection, .quotaExceeded))
+                return
+            }
+            MQTTReader.unsubscribe(packet, base, bytes, connection, into: &events)
         case .connect, .connack, .puback, .pubrec, .pubrel, .pubcomp, .subscribe, .suback,
             .unsubscribe, .unsuback, .pingresp:
             try MQTTReader.read(type, version, frame, bytes, connection, into: &events)

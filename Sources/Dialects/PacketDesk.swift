@@ -47,7 +47,8 @@ public struct PacketDesk: ~Copyable {
     ///   - buffer: what `range`, and the ranges of all events of this turn, point into.
     ///   - workMaximum: how many messages and requests are read, except that a packet with several
     ///     is read whole. Acknowledgements and pings do not count: they make work go away.
-    ///   - packetCountMaximum: how many packets of any kind are read.
+    ///   - packetCountMaximum: how many packets of any kind are read; one that makes several events
+    ///     counts for as many.
     public mutating func receive(
         _ range: ByteRange, of buffer: UnsafeRawBufferPointer, from connection: ConnectionID,
         workMaximum: Int = .max, packetCountMaximum: Int = .max,
@@ -128,7 +129,8 @@ public struct PacketDesk: ~Copyable {
                     read(frame, bytes, connection, &host, &doorkeeper, &notes)
                 }
             }
-            packetCount += 1
+            // The filters of a SUBSCRIBE are events of their own.
+            packetCount += max(1, events.count - firstEvent)
             // To verify a credential costs as much as to read hundreds of packets.
             if let last = events.last, events.count > firstEvent, last.hasCredential {
                 packetCount += ScheduleLimits.packetsPerCredential

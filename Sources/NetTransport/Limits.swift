@@ -86,9 +86,9 @@ public enum TransportLimits {
     static let trustFileBytesMaximum = 64 * 1024 * 1024
 
     /// Free buffers the pool keeps, per size, and fewer where little may wait. What is not used
-    /// again for ten seconds goes back to the allocator.
+    /// between two trims goes back to the allocator, at most eight seconds after a burst.
     static let pooledBytesPerSizeMaximum = 32 * 1024 * 1024
-    static let poolTrimMilliseconds: UInt64 = 10_000
+    static let poolTrimMilliseconds: UInt64 = 4_000
 
     /// Bytes given back to the allocator at once from which it is asked to return them to the
     /// system.

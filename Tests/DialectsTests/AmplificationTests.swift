@@ -1,0 +1,325 @@
+// What one packet of a client can cause, for each kind that there is: how much is written because
+// of it, how much memory its effects take, what it costs of a turn, and what the store is given.
+// The table stands in docs/operating/sizing.md, and this test holds it; MARTLET_UPDATE_DOCS=1
+// writes it.
+
+import Foundation
+import Primitives
+import Testing
+import WireFormat
+
+@testable import BrokerCore
+@testable import Dialects
+
+@Suite struct `The amplification table` {
+    @Test func `says what each request costs at most, and has a row for each`() throws {
+        let table = AmplificationTable()
+        let lines = table.lines()
+        let path = URL(filePath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "docs/operating/sizing.md")
+        let page = try String(contentsOf: path, encoding: .utf8)
+        let begin = "<!-- table amplification -->\n"
+        let parts = page.components(separatedBy: begin)
+        let rest = try #require(parts.count == 2 ? parts[1] : nil, "no place for the table")
+        let end = try #require(rest.range(of: "<!-- end -->"))
+        if ProcessInfo.processInfo.environment["MARTLET_UPDATE_DOCS"] == "1" {
+            let text = parts[0] + begin + lines.joined(separator: "\n") + "\n"
+            try (text + rest[end.lowerBound...]).write(to: path, atomically: true, encoding: .utf8)
+        }
+        let written = rest[..<end.lowerBound].split(separator: "\n").map(String.init)
+        #expect(written == lines, "run this test with MARTLET_UPDATE_DOCS=1")
+        // Nothing that a packet causes is free.
+        for (name, cost) in table.rows {
+            #expect(cost.work * 256 + 4_096 >= cost.effectBytes, "\(name): \(cost)")
+            #expect(cost.work * 2_048 + 65_536 >= cost.writtenBytes, "\(name): \(cost)")
+        }
+    }
+}
+
+/// Measures each kind of request at its worst, in a lane where 100 users are there, who are all
+/// members of one group and subscribe to the topic `t`.
+private final class AmplificationTable {
+    static let receiverCount = 100
+    private let lane = CoreLane()
+    private(set) var rows: [(name: String, cost: RequestCost)] = []
+    private var clientCount = 0
+    private var groupName = ""
+    private var owner = ConnectionID(rawValue: 0)
+    private var members: [ConnectionID] = []
+
+    init() {
+        prepare()
+        for code in UInt8.min...15 {
+            if let type = MRT.PacketType(rawValue: code) { measure(type) }
+        }
+        for code in UInt8.min...15 {
+            if let type = MQTT.PacketType(rawValue: code) { measure(type) }
+        }
+    }
+
+    func lines() -> [String] {
+        let head = [
+            "| request | its bytes | written | effects | work | store |",
+            "|---|---|---|---|---|---|",
+        ]
+        return head
+            + rows.map { name, cost in
+                "| \(name) | \(grouped(cost.requestBytes)) | \(grouped(cost.writtenBytes)) | "
+                    + "\(grouped(cost.effectBytes)) | \(grouped(cost.work)) | "
+                    + "\(grouped(cost.storeBytes)) |"
+            }
+    }
+
+    private func grouped(_ number: Int) -> String {
+        let digits = Array(String(number))
+        return String(
+            digits.indices.flatMap { index in
+                let isGroup = (digits.count - index) % 3 == 0 && index > 0
+                return isGroup ? [",", digits[index]] : [digits[index]]
+            })
+    }
+
+    // MARK: - The scene
+
+    private static let longName = String(repeating: "n", count: 56)
+    private static let text = [0] + [UInt8](repeating: 0x62, count: 1_006)
+
+    private func name(_ number: Int) -> String { Self.longName + "\(10_000 + number)" }
+
+    private func prepare() {
+        owner = lane.client("owner")
+        groupName = makeGroup(owner, key: 1, title: 128, meta: 5_120)
+        for number in 0..<Self.receiverCount {
+            let member = lane.client(name(number))
+            lane.exchange(
+                Packets.request(.groupJoin, Packets.string8(groupName))
+                    + Packets.request(.subscribe, [2] + "t".utf8, id: 2), member)
+            members.append(member)
+        }
+        lane.exchange(
+            Packets.publish("kept", [UInt8](repeating: 1, count: 262_000), isRetained: true),
+            lane.client("keeper", .mqtt5))
+    }
+
+    /// Frees the windows of all who receive.
+    private func acknowledgeAll() {
+        for member in members + [owner] {
+            while let through = lane.sentThrough(member) {
+                lane.exchange(Packets.packet(0x61, Packets.varint(through)), member)
+            }
+        }
+    }
+
+    /// Creates a group and says its name.
+    private func makeGroup(
+        _ owner: ConnectionID, key: UInt8, title: Int, meta: Int
+    ) -> String {
+        let before = Set(groupNames)
+        lane.exchange(Self.creation(key: key, title: title, meta: meta, id: Int(key)), owner)
+        return groupNames.first { !before.contains($0) }!
+    }
+
+    private var groupNames: [String] {
+        (0..<lane.broker.groups.endIndex).filter { lane.broker.groups.contains($0) }
+            .map { String(decoding: lane.broker.groups[$0].name, as: UTF8.self) }
+    }
+
+    private static func creation(key: UInt8, title: Int, meta: Int, id: Int = 1) -> [UInt8] {
+        Packets.request(
+            .groupCreate,
+            [0, 0, 0, 0, 0, 0, 0, key]
+                + Packets.string8(String(repeating: "t", count: title)) + Packets.varint(meta)
+                + [UInt8](repeating: 0x6D, count: meta) + [0], id: id)
+    }
+
+    private func client(_ dialect: SessionDialect = .mrt) -> ConnectionID {
+        clientCount += 1
+        return lane.client("client-\(clientCount)", dialect)
+    }
+
+    private func row(_ name: String, _ packets: [UInt8], _ connection: ConnectionID) {
+        acknowledgeAll()
+        rows.append((name, lane.exchange(packets, connection)))
+    }
+
+    // MARK: - MRT
+
+    /// A packet type without a row is an error of the compiler.
+    private func measure(_ type: MRT.PacketType) {
+        switch type {
+        case .connect:
+            row(
+                "MRT CONNECT, 128 messages of 1 KB wait",
+                Packets.connect(fill("sleeper"), .mrt), lane.open())
+        case .send:
+            let target = [4] + Packets.string8("t")
+            row("MRT SEND, grade 0, to 100 on a topic", Packets.send(target, Self.text), client())
+            row(
+                "MRT SEND, durable, to 100 on a topic",
+                Packets.send(target, Self.text, grade: 1), client())
+            row(
+                "MRT SEND, durable, 64 KB, to 100 on a topic",
+                Packets.send(target, [UInt8](repeating: 1, count: 65_536), grade: 1, isRaw: true),
+                client())
+            let names = (0..<256).flatMap { Packets.string8(name($0 % Self.receiverCount)) }
+            row(
+                "MRT SEND, durable, to a list of 256",
+                Packets.send([1] + Packets.varint(256) + names, Self.text, grade: 1), client())
+            row(
+                "MRT SEND, durable, to a group of 100",
+                Packets.send([2] + Packets.string8(groupName), Self.text, grade: 1), memberClient())
+            row("MRT SEND, durable, to everybody", Packets.send([3], Self.text, grade: 1), client())
+        case .ack:
+            let receiver = lane.open()
+            lane.exchange(Packets.connect(fill("late"), .mrt), receiver)
+            row("MRT ACK of 64, with more behind", Packets.packet(0x61, [64]), receiver)
+        case .request:
+            for code in UInt8.min...UInt8.max {
+                if let operation = MRT.Operation(rawValue: code) { measure(operation) }
+            }
+        case .channel:
+            row(
+                "MRT CHANNEL, with a CONNECT",
+                Packets.packet(0xA0, [1] + Packets.connectChannel("sensor")), client())
+        case .pingRequest: row("MRT PINGREQ", [0xC0, 0], client())
+        case .disconnect: row("MRT DISCONNECT", Packets.packet(0xE0, [0]), client())
+        case .auth:
+            row("MRT AUTH", Packets.packet(0xF0, [1] + Packets.string8("token")), client())
+        case .connack, .result, .deliver, .response, .pingResponse:
+            break  // The broker's own.
+        }
+    }
+
+    private func measure(_ operation: MRT.Operation) {
+        let group = Packets.string8(groupName)
+        switch operation {
+        case .subscribe:
+            row("subscribe", Packets.request(operation, [2] + "a/+/#".utf8), client())
+        case .unsubscribe:
+            let client = client()
+            lane.exchange(Packets.request(.subscribe, [2] + "a/+/#".utf8), client)
+            row("unsubscribe", Packets.request(operation, Array("a/+/#".utf8), id: 2), client)
+        case .setWill:
+            row(
+                "set will, to a list of 256",
+                Packets.request(
+                    operation,
+                    [0, 0, 1] + Packets.varint(256)
+                        + (0..<256).flatMap { Packets.string8(name($0)) } + Self.text), client())
+        case .clearWill:
+            row("clear will", Packets.request(operation, []), client())
+        case .presence:
+            for number in 0..<64 {
+                let device = Self.longName + "\(1_000 + number)"
+                lane.exchange(Packets.connect("many", device: device), lane.open())
+            }
+            row(
+                "presence of 64 devices", Packets.request(operation, Packets.string8("many")),
+                client())
+        case .groupCreate:
+            row("create a group", Self.creation(key: 9, title: 128, meta: 5_120), client())
+        case .groupJoin:
+            row("join a group of 100", Packets.request(operation, group), client())
+        case .groupLeave:
+            row("leave a group of 100", Packets.request(operation, group), memberClient())
+        case .groupKick:
+            row(
+                "kick out of a group of 100",
+                Packets.request(operation, group + Packets.string8(name(1))), owner)
+        case .groupBan:
+            row(
+                "ban from a group of 100",
+                Packets.request(operation, group + Packets.string8(name(2)), id: 2), owner)
+        case .groupList:
+            let client = client()
+            for key in UInt8(1)...120 {
+                lane.exchange(Self.creation(key: key, title: 128, meta: 0), client)
+            }
+            row("list groups", Packets.request(operation, [0]), client)
+        case .groupDescribe:
+            row("describe a group", Packets.request(operation, group + [0], id: 3), owner)
+        case .groupSetMeta:
+            row(
+                "set meta of a group of 100",
+                Packets.request(operation, group + [UInt8](repeating: 0x6E, count: 5_120), id: 4),
+                owner)
+        case .groupSetAllowList:
+            let names = (0..<1_000).flatMap { Packets.string8(name($0)) }
+            row(
+                "set allow list of a group of 100",
+                Packets.request(operation, group + [1] + names, id: 5), owner)
+        }
+    }
+
+    private func memberClient() -> ConnectionID {
+        let member = client()
+        lane.exchange(Packets.request(.groupJoin, Packets.string8(groupName), id: 9), member)
+        return member
+    }
+
+    /// Leaves 128 messages of 1 KB for a user who is away, and says its name.
+    private func fill(_ name: String) -> String {
+        let receiver = lane.client(name)
+        lane.desk.closed(receiver, .lost)
+        lane.enter()
+        lane.commit()
+        let sender = client()
+        for number in 1...128 {
+            lane.exchange(
+                Packets.send([0] + Packets.string8(name), Self.text, grade: 1, number: number),
+                sender)
+            lane.exchange(Packets.packet(0x62, Packets.varint(number)), sender)
+        }
+        return name
+    }
+
+    // MARK: - MQTT
+
+    private func measure(_ type: MQTT.PacketType) {
+        let text = [UInt8](repeating: 0x62, count: 1_024)
+        switch type {
+        case .connect:
+            row("MQTT CONNECT", Packets.connect("fresh", .mqtt5), lane.open())
+        case .publish:
+            row("MQTT PUBLISH, QoS 0, empty, to 100", Packets.publish("t"), client(.mqtt5))
+            for qos in UInt8(0)...2 {
+                row(
+                    "MQTT PUBLISH, QoS \(qos), to 100", Packets.publish("t", text, qos: qos),
+                    client(.mqtt5))
+            }
+            let aliased = client(.mqtt5)
+            lane.exchange(
+                Packets.publish(String(repeating: "x", count: 4_000), properties: [0x23, 0, 1]),
+                aliased)
+            row(
+                "MQTT PUBLISH, with an alias for 4,000 bytes",
+                Packets.publish("", properties: [0x23, 0, 1]), aliased)
+        case .puback: row("MQTT PUBACK", [0x40, 2, 0, 1], client(.mqtt5))
+        case .pubrec: row("MQTT PUBREC", [0x50, 2, 0, 1], client(.mqtt5))
+        case .pubrel: row("MQTT PUBREL", [0x62, 2, 0, 1], client(.mqtt5))
+        case .pubcomp: row("MQTT PUBCOMP", [0x70, 2, 0, 1], client(.mqtt5))
+        case .subscribe:
+            row(
+                "MQTT SUBSCRIBE, one retained message of 262 KB", Packets.subscribe(["kept"]),
+                client(.mqtt5))
+            row(
+                "MQTT SUBSCRIBE, 5,000 times that filter",
+                Packets.subscribe([String](repeating: "kept", count: 5_000)), client(.mqtt5))
+            row(
+                "MQTT SUBSCRIBE, 1,000 filters",
+                Packets.subscribe((0..<1_000).map { "f/\($0)" }), client(.mqtt5))
+        case .unsubscribe:
+            let subscriber = client(.mqtt5)
+            lane.exchange(Packets.subscribe((0..<1_000).map { "f/\($0)" }), subscriber)
+            row(
+                "MQTT UNSUBSCRIBE, 1,000 filters",
+                Packets.unsubscribe((0..<1_000).map { "f/\($0)" }), subscriber)
+        case .pingreq: row("MQTT PINGREQ", [0xC0, 0], client(.mqtt5))
+        case .disconnect: row("MQTT DISCONNECT", [0xE0, 0], client(.mqtt5))
+        case .auth: row("MQTT AUTH", [0xF0, 2, 0x19, 0], client(.mqtt5))
+        case .connack, .suback, .unsuback, .pingresp:
+            break  // The broker's own.
+        }
+    }
+}
