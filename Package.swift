@@ -183,7 +183,7 @@ let package = Package(
             name: "BenchTests",
             dependencies: [
                 "martlet-bench", "martlet-micro", "martletd", "CommandLineOptions", "NetTransport",
-                "WireFormat", "Primitives", "TestSurroundings",
+                "PacketMeanings", "WireFormat", "Primitives", "TestSurroundings",
             ]),
         // libFuzzer links the entry by itself (`make fuzz`); the tests run the targets without it.
         .target(
