@@ -173,7 +173,7 @@ let package = Package(
             dependencies: [
                 "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
                 "QueueStore", "BrokerCore", "martletd", "Gateway", "martlet-gateway", "martlet",
-                "Threads", "TestSurroundings",
+                "Threads", "TestSurroundings", "Bridge", "ClientCore",
             ],
             // What the tests compile or interpret.
             exclude: [
