@@ -298,8 +298,8 @@ struct BrokerFarm: ~Copyable {
     // MARK: - Processes
 
     /// Runs a shell's command; its process id, or -1. The command is the process where it begins
-    /// with exec. Signals of the terminal are the harness's alone, which ends its brokers when their
-    /// clients have left; those that it blocks for itself are not blocked there.
+    /// with exec. Signals of the terminal are the harness's alone, which ends its brokers when
+    /// their clients have left; those that it blocks for itself are not blocked there.
     private func spawn(_ command: String, log: String) -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)

@@ -16,8 +16,8 @@ final class TestBridge {
     ///   - rules: the members of the file beside the brokers and the state file.
     ///   - foreign: further members of `mqtt`.
     init(
-        _ broker: TestBroker, port: UInt16, martletPort: UInt16? = nil, rules: String, version: String = "5",
-        server: String? = nil, foreign: String = "", rights: [String]? = nil
+        _ broker: TestBroker, port: UInt16, martletPort: UInt16? = nil, rules: String,
+        version: String = "5", server: String? = nil, foreign: String = "", rights: [String]? = nil
     ) async throws {
         var template = Array("/tmp/martlet-bridge-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
