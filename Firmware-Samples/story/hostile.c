@@ -1,6 +1,6 @@
-// A device that keeps no rule, at the far end of a line of the gateway's: noise, OPEN and OPEN again,
-// logins under other names, packets that no device may send, floods. It begins anew for as long as
-// somebody connects to its port, and says how many bytes the line has taken.
+// A device that keeps no rule, at the far end of a line of the gateway's: noise, OPEN and OPEN
+// again, logins under other names, packets that no device may send, floods. It begins anew for as
+// long as somebody connects to its port, and says how many bytes the line has taken.
 //
 //   hostile PORT
 

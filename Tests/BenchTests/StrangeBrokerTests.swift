@@ -46,39 +46,39 @@ import WireFormat
         return (run, try run.end())
     }
 
+    private typealias Strangeness = @Sendable ([UInt8]) -> StrangeBroker.Words
+
     /// What a broker of MQTT 3.1.1 answers to the first publication, and what the report says.
-    private static let mqttFaults:
-        [(name: String, qos: Int, says: String, words: @Sendable ([UInt8]) -> StrangeBroker.Words)]
-        = [
-            (
-                "confirms what was never sent", 1, "never sent",
-                { _ in .init(toSender: [0x40, 2, 0x77, 0x77]) }
-            ),
-            (
-                // Two receipts complete it: that of its receiver and the broker's own.
-                "confirms three times", 1, "that was complete",
-                { _ in .init(toSender: [0x40, 2, 0, 1, 0x40, 2, 0, 1, 0x40, 2, 0, 1]) }
-            ),
-            (
-                "confirms number 0", 1, "never sent", { _ in .init(toSender: [0x40, 2, 0, 0]) }
-            ),
-            (
-                "confirms what asks for none", 0, "asks for no confirmation",
-                { _ in .init(toSender: [0x40, 2, 0, 1]) }
-            ),
-            (
-                "delivers to the sender", 0, "of other runs 1",
-                { .init(toSender: $0) }
-            ),
-            (
-                "lets clients in twice", 0, "let a client in twice",
-                { _ in .init(toSender: [0x20, 2, 0, 0], toOthers: [0x20, 2, 0, 0]) }
-            ),
-            (
-                "completes a packet with none", 1, "makes no sense",
-                { _ in .init(toSender: [0x40, 1, 0], toOthers: [0x30, 1, 0]) }
-            ),
-        ]
+    private static let mqttFaults: [(name: String, qos: Int, says: String, words: Strangeness)] = [
+        (
+            "confirms what was never sent", 1, "never sent",
+            { _ in .init(toSender: [0x40, 2, 0x77, 0x77]) }
+        ),
+        (
+            // Two receipts complete it: that of its receiver and the broker's own.
+            "confirms three times", 1, "that was complete",
+            { _ in .init(toSender: [0x40, 2, 0, 1, 0x40, 2, 0, 1, 0x40, 2, 0, 1]) }
+        ),
+        (
+            "confirms number 0", 1, "never sent", { _ in .init(toSender: [0x40, 2, 0, 0]) }
+        ),
+        (
+            "confirms what asks for none", 0, "asks for no confirmation",
+            { _ in .init(toSender: [0x40, 2, 0, 1]) }
+        ),
+        (
+            "delivers to the sender", 0, "of other runs 1",
+            { .init(toSender: $0) }
+        ),
+        (
+            "lets clients in twice", 0, "let a client in twice",
+            { _ in .init(toSender: [0x20, 2, 0, 0], toOthers: [0x20, 2, 0, 0]) }
+        ),
+        (
+            "completes a packet with none", 1, "makes no sense",
+            { _ in .init(toSender: [0x40, 1, 0], toOthers: [0x30, 1, 0]) }
+        ),
+    ]
 
     @Test(arguments: mqttFaults.indices)
     func `a broker of MQTT that errs is reported`(index: Int) throws {
@@ -90,28 +90,27 @@ import WireFormat
         #expect(text.contains(fault.says), "\(fault.name): \(text)")
     }
 
-    private static let mrtFaults:
-        [(name: String, says: String, words: @Sendable ([UInt8]) -> StrangeBroker.Words)] = [
-            (
-                "confirms what was never sent", "not on its way",
-                { _ in .init(toSender: encode(MRT.SendResult(number: 40))) }
-            ),
-            (
-                "confirms the largest number", "not on its way",
-                { _ in .init(toSender: encode(MRT.SendResult(number: 1 << 62))) }
-            ),
-            (
-                "confirms twice", "not on its way",
-                { _ in
-                    let result = encode(MRT.SendResult(number: 1))
-                    return .init(toSender: result + result)
-                }
-            ),
-            (
-                "lets clients in twice", "let a client in twice",
-                { _ in .init(toOthers: StrangeBroker.accepted) }
-            ),
-        ]
+    private static let mrtFaults: [(name: String, says: String, words: Strangeness)] = [
+        (
+            "confirms what was never sent", "not on its way",
+            { _ in .init(toSender: encode(MRT.SendResult(number: 40))) }
+        ),
+        (
+            "confirms the largest number", "not on its way",
+            { _ in .init(toSender: encode(MRT.SendResult(number: 1 << 62))) }
+        ),
+        (
+            "confirms twice", "not on its way",
+            { _ in
+                let result = encode(MRT.SendResult(number: 1))
+                return .init(toSender: result + result)
+            }
+        ),
+        (
+            "lets clients in twice", "let a client in twice",
+            { _ in .init(toOthers: StrangeBroker.accepted) }
+        ),
+    ]
 
     @Test(arguments: mrtFaults.indices)
     func `a broker of MRT that errs is reported`(index: Int) throws {
@@ -125,7 +124,8 @@ import WireFormat
     @Test(arguments: [0, 65, 300])
     func `a group whose name is none is reported`(byteCount: Int) throws {
         let broker = try StrangeBroker(
-            .mrt, granted: [UInt8](repeating: 0x67, count: byteCount)) { _ in .init() }
+            .mrt, granted: [UInt8](repeating: 0x67, count: byteCount)
+        ) { _ in .init() }
         let (run, text) = try run(broker, "group -c 1")
         #expect(run.hasEndedInOrder, "\(text)")
         #expect(text.contains("no group's name"), "\(text)")
@@ -168,13 +168,13 @@ import WireFormat
             "connect", "-V", "mqtt311", "-c", "5", "--seconds", "600", "-h", "127.0.0.1", "-p",
             "\(broker.port)", "--quiet",
         ])
-        while broker.loginCount < 5, run.process.isRunning { usleep(10_000) }
+        while broker.loginCount < 5, run.process.isRunning { poll(nil, 0, 10) }
         kill(run.process.processIdentifier, signal)
         let text = try run.end()
         #expect(run.hasEndedInOrder, "\(text)")
         #expect(run.process.terminationStatus == 128 + signal, "\(text)")
         #expect(text.contains("ended by"), "\(text)")
-        for _ in 0..<500 where broker.goodbyeCount < 5 { usleep(10_000) }
+        for _ in 0..<500 where broker.goodbyeCount < 5 { poll(nil, 0, 10) }
         #expect(broker.goodbyeCount == 5)
     }
 
@@ -187,7 +187,7 @@ import WireFormat
         ])
         var broker: (process: pid_t, directory: String)?
         while broker == nil, run.process.isRunning {
-            usleep(20_000)
+            poll(nil, 0, 20)
             broker = Self.broker(of: run.process.processIdentifier)
         }
         let found = try #require(broker)

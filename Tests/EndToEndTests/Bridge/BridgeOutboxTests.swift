@@ -31,7 +31,7 @@ extension Crossing {
                 last = count(record)
                 if last >= BridgeLimits.foreignInFlightDefault, sameCount >= 25 { return }
             }
-            try await Task.sleep(for: .milliseconds(20))
+            poll(nil, 0, 20)
         }
         throw TestFailure("\(what) never: \(last) messages\n\(bridge.process!.text)")
     }
