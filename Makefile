@@ -52,7 +52,7 @@ build: deps
 # The tests that start programs use those of the same debug build, and other people's MQTT clients.
 .PHONY: test
 test: deps test-deps examples dependency
-	$(SWIFT) test
+	Tests/slowest $(SWIFT) test
 
 # Programs that use the SDK as a package of its own does; the tests run them.
 .PHONY: examples

@@ -175,7 +175,7 @@ let package = Package(
             dependencies: [
                 "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
                 "QueueStore", "BrokerCore", "martletd", "Gateway", "martlet-gateway", "martlet",
-                "Threads", "TestSurroundings",
+                "Threads", "TestSurroundings", "Bridge", "ClientCore",
             ],
             // What the tests compile or interpret.
             exclude: [
@@ -185,7 +185,7 @@ let package = Package(
             name: "BenchTests",
             dependencies: [
                 "martlet-bench", "martlet-micro", "martletd", "CommandLineOptions", "NetTransport",
-                "WireFormat", "Primitives", "TestSurroundings",
+                "PacketMeanings", "WireFormat", "Primitives", "TestSurroundings",
             ]),
         // libFuzzer links the entry by itself (`make fuzz`); the tests run the targets without it.
         .target(

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # The whole way of a message: three boards in the emulator (two run the node in Embedded Swift, one the
 # node in C) on serial lines, a gateway, its one TLS connection to a broker, somebody who reads, somebody
-# who commands. Everyone's power is taken away while messages flow. At the end:
+# who commands, and on a fourth line a device that keeps no rule. Everyone's power is taken away while
+# messages flow. At the end:
 #
 #   * every reading that a node had stored has arrived once, and in order;
 #   * every command was carried out once, by the nodes' own count and sum;
-#   * a will was sent when, and only when, somebody was lost.
+#   * a will was sent when, and only when, somebody was lost;
+#   * the fourth device has cost nobody a connection, and went on to the end.
 #
-#   story.sh PROGRAMS SWIFT-IMAGE C-IMAGE
+#   story.sh PROGRAMS SWIFT-IMAGE C-IMAGE HOSTILE
 #
 # STORY_ROUNDS=5 goes through all of it five times.
 set -euo pipefail
 
-programs=$1 swift_image=$2 c_image=$3
+programs=$1 swift_image=$2 c_image=$3 hostile=$4
 here=$(dirname "$0")
 martletd=$programs/martletd
 source "$here/../c-client/test/harness.sh"
@@ -50,6 +52,7 @@ start_gateway() {
     for i in 0 1 2; do
         lines+=("--line=${nodes[i]}=tcp://127.0.0.1:$(line_port $i)")
     done
+    lines+=("--line=plant7-4=tcp://127.0.0.1:$(line_port 3)")
     "$programs/martlet-gateway" --token="$gate_token" --will-to=ops --will=lost "${lines[@]}" \
         2>>"$directory/gateway.log" &
     gateway=$!
@@ -154,6 +157,8 @@ for i in 0 1 2; do
     power_on $i
 done
 wait_for "$directory/node-2.log" '^stored 1.2$' 1
+"$hostile" "$(line_port 3)" >"$directory/hostile.log" 2>&1 &
+others[$!]=1
 start_gateway
 for i in 0 1 2; do
     expect_kept $i
@@ -182,8 +187,11 @@ for i in 0 1 2; do
     wait_for "$directory/ops.log" \
         "^${nodes[i]} (unicast): $(sed -n 's/^stored //p' "$directory/stored-$i" | tail -1) " 1
 done
+wait_for "$directory/hostile.log" '^taken' $(($(wc -l <"$directory/hostile.log") + 10))
 flow 2
 expect_wills
+grep -q 'event=device_faulty user=plant7-4' "$directory/gateway.log" || fail "the fourth device was not heard"
+passed "a fourth device sent $(sed -n 's/^taken //p' "$directory/hostile.log" | tail -1) bytes of nonsense"
 
 for i in 0 1 2; do
     [ -z "$(grep '^executed' "$directory/node-$i.log" | sort | uniq -d)" ] ||

@@ -164,11 +164,11 @@ package struct GatewayMachine: ~Copyable {
         let verdict = packet.withUnsafeBytes {
             lines[index].conversation.passed($0, as: identity)
         }
+        lines[index].silenceMillisecondsMaximum =
+            lines[index].conversation.silenceMillisecondsMaximum
         switch verdict {
-        case .goesOn:
-            lines[index].silenceMillisecondsMaximum =
-                lines[index].conversation.silenceMillisecondsMaximum
-            sendToDevice(packet, index)
+        case .goesOn: sendToDevice(packet, index)
+        case .goesOnAs(let packet): sendToDevice(packet, index)
         case .isLast:
             sendToDevice(packet, index)
             lines[index].channel = nil

@@ -23,7 +23,8 @@ public enum GatewayLimits {
     /// Bytes of whole frames that wait for CONNACK or for a free channel. A device may send on
     /// without waiting for CONNACK.
     static let pendingMaximum = 8 * 1024
-    /// Bytes of a device's largest packet: what the gateway takes from the broker, too.
+    /// Bytes of a device's largest packet: what the gateway takes from the broker, too. A device is
+    /// told the smaller of this and the broker's own limit.
     static let devicePacketMaximum = 128 * 1024
 
     /// Bytes that wait for the broker, behind which no line is looked at. A megabit line sends

@@ -190,6 +190,8 @@ struct NodeConversation {
     /// What a packet of the broker's means for the conversation.
     enum Verdict: Equatable {
         case goesOn
+        /// The device is in, and is told so in these words.
+        case goesOnAs([UInt8])
         /// The conversation is over with it.
         case isLast
         /// The broker has let in somebody else than the line's user: the device's own credential is
@@ -211,9 +213,25 @@ struct NodeConversation {
             guard user == identity.user else { return .isSomebodyElse }
             // As the broker counts for connections [MQTT-3.1.2-22]; it does not watch channels.
             silenceMillisecondsMaximum = UInt64(accepted.keepAliveSeconds) * 1500
-            return .goesOn
+            return Self.bounded(accepted, user).map { .goesOnAs($0) } ?? .goesOn
         case .other: return .goesOn
         }
+    }
+
+    /// A broker may take larger packets than the gateway: the device is told what both take. Nil
+    /// where the broker has said so itself.
+    private static func bounded(_ accepted: MRT.ConnectAccepted, _ user: [UInt8]) -> [UInt8]? {
+        let maximum = UInt32(GatewayLimits.devicePacketMaximum)
+        guard accepted.packetMaximum > maximum else { return nil }
+        var accepted = accepted
+        accepted.packetMaximum = maximum
+        accepted.user = ByteRange(offset: 0, count: user.count)
+        var written = [UInt8](repeating: 0, count: accepted.encodedByteCount)
+        written.withUnsafeMutableBytes { room in
+            var writer = PacketWriter(room)
+            user.withUnsafeBytes { accepted.write(to: &writer, from: $0) }
+        }
+        return written
     }
 
     /// What a packet of the broker's says about the state of its channel.

@@ -9,6 +9,8 @@ public struct StopSignal: Hashable, Sendable {
     /// SIGINT, SIGTERM or SIGHUP.
     public let number: Int32
 
+    public init(number: Int32) { self.number = number }
+
     /// What shells report for a program that ended because of this signal: 130 for SIGINT, 143 for
     /// SIGTERM, 129 for SIGHUP.
     public var exitStatus: Int32 { 128 + number }

@@ -138,6 +138,7 @@ enum BenchOption: String, OptionRules {
           --help                   show this page
 
         The bytes of floor are those of MQTT 3.1.1. Exit codes: 0 all was delivered once and in
-        order, 1 command line, 2 anything else, 5 no broker.
+        order, 1 command line, 2 anything else, 5 no broker, 128 and the number of the signal that
+        ended it.
         """
 }

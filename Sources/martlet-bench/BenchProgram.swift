@@ -19,6 +19,7 @@ enum BenchProgram {
             StandardStream.output.print(BenchOption.helpPage)
             return arguments.isEmpty ? .usage : .success
         }
+        Interruption.receiveSignals()
         // As the broker has it: the floor is to show what TLS costs at its best.
         TLSMemory.install()
         do throws(UsageError) {
@@ -64,6 +65,7 @@ enum BenchProgram {
             let report = try measure(plan)
             report.write()
             if let file = plan.htmlFile { try SmallFile.write(report.html, to: file) }
+            if let code = Interruption.exitCode { return code }
             if report.failure != nil, report.tally.connected == 0 { return .notConnected }
             return report.isClean ? .success : .failure
         } catch let error as UsageError {

@@ -270,6 +270,7 @@ struct BrokerFarm: ~Copyable {
         plan.seconds = 0
         plan.isQuiet = true
         for _ in 0..<300 {
+            if let reason = Interruption.reason { throw BenchFailure(reason) }
             if let report = try? BenchProgram.measure(plan), report.isClean { return }
             var status: Int32 = 0
             guard waitpid(broker.process, &status, WNOHANG) == 0 else { break }
@@ -286,7 +287,7 @@ struct BrokerFarm: ~Copyable {
     private static func awaitQuiet(_ process: pid_t) {
         let source = CostSource.process(Int(process))
         var before = source.read()?.cpuNanoseconds
-        for _ in 0..<50 {
+        for _ in 0..<50 where !Interruption.hasCome {
             usleep(100_000)
             let now = source.read()?.cpuNanoseconds
             guard let spent = before, let now, now - spent > 5_000_000 else { return }
@@ -297,7 +298,8 @@ struct BrokerFarm: ~Copyable {
     // MARK: - Processes
 
     /// Runs a shell's command; its process id, or -1. The command is the process where it begins
-    /// with exec.
+    /// with exec. Signals of the terminal are the harness's alone, which ends its brokers when
+    /// their clients have left; those that it blocks for itself are not blocked there.
     private func spawn(_ command: String, log: String) -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -305,10 +307,19 @@ struct BrokerFarm: ~Copyable {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0o600)
         posix_spawn_file_actions_adddup2(&actions, 1, 2)
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var noSignals = sigset_t()
+        sigemptyset(&noSignals)
+        posix_spawnattr_setsigmask(&attributes, &noSignals)
+        posix_spawnattr_setpgroup(&attributes, 0)
+        posix_spawnattr_setflags(
+            &attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP))
         var words = ["/bin/sh", "-c", command].map { (word: String) in strdup(word) } + [nil]
         defer { for word in words { free(word) } }
         var process: pid_t = -1
-        guard posix_spawn(&process, "/bin/sh", &actions, nil, &words, environ) == 0 else {
+        guard posix_spawn(&process, "/bin/sh", &actions, &attributes, &words, environ) == 0 else {
             return -1
         }
         return process

@@ -97,7 +97,7 @@ enum CompareCommand {
             return isClean ? .success : .failure
         } catch {
             StandardStream.error.print("martlet-bench: \(error.message)")
-            return .failure
+            return Interruption.exitCode ?? .failure
         }
     }
 

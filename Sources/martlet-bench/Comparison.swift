@@ -56,6 +56,7 @@ struct Comparison {
             let reason = (error as? BenchFailure)?.message ?? (error as? UsageError)?.message
             throw BenchFailure("\(entry.name), \(name): \(reason ?? "")")
         }
+        if let reason = Interruption.reason { throw BenchFailure(reason) }
         if !report.isClean {
             faultCount += 1
             StandardStream.error.print(report.lines.joined(separator: "\n"))

@@ -103,6 +103,7 @@ extension LoadDriver {
             numbersUsed: isNumbered ? publishers[publisher].nextSequence : nil, will: will,
             willQoS: plan.qos)
         let connection = clients[client].connection
+        clients[client].phase = .introduced
         if let mqtt {
             mqtt.writeConnect(identity, to: connection, in: &loop)
         } else {
@@ -112,6 +113,10 @@ extension LoadDriver {
 
     /// The broker has let a client in.
     mutating func becameConnected(_ client: Int, in loop: inout EventLoop) {
+        guard clients[client].phase == .introduced else {
+            fail("the broker let a client in twice")
+            return
+        }
         let connection = clients[client].connection
         if plan.resumesTLS, ticket == nil { ticket = loop.sessionTicket(of: connection) }
         clients[client].phase = .subscribing

@@ -3,6 +3,7 @@
 
 import NetTransport
 import Primitives
+import WireFormat
 
 extension LoadDriver {
     // MARK: - Beginnings
@@ -29,6 +30,10 @@ extension LoadDriver {
     ) {
         guard clients[client].phase == .subscribing else { return }
         if plan.scenario == .group, !plan.isReceiver(client) {
+            guard 1...WireLimits.identifierByteCountMaximum ~= content.count else {
+                fail("the broker answered with what is no group's name")
+                return
+            }
             group = content
             for source in sources { source.bytes.deallocate() }
             sources = [
@@ -62,7 +67,9 @@ extension LoadDriver {
         guard plan.scenario.reconnects, clients[client].phase == .ready else { return }
         switch stage {
         case .warmingUp, .measuring, .settling: break
-        case .connecting, .leaving, .enqueuing, .returning, .cutting, .holding, .finished: return
+        case .connecting, .leaving, .enqueuing, .returning, .cutting, .holding, .sayingGoodbye,
+            .finished:
+            return
         }
         if plan.scenario == .churn {
             guard publishers[client].inFlight == 0 else { return }
@@ -94,6 +101,22 @@ extension LoadDriver {
         }
         clients[client].phase = .leaving
         loop.close(connection, afterFlush: true)
+    }
+
+    /// The harness was asked to end: whoever is in says good-bye, and the others hang up.
+    mutating func sayGoodbye(at now: UInt64, in loop: inout EventLoop) {
+        if let reason = Interruption.reason { end(reason, with: .sayingGoodbye, at: now) }
+        for client in clients.indices {
+            switch clients[client].phase {
+            case .absent, .queued, .leaving: break
+            case .connecting: loop.close(clients[client].connection, afterFlush: false)
+            case .introduced, .subscribing:
+                connectsUnderWay -= 1
+                readyCount += 1
+                leave(client, in: &loop)
+            case .ready: leave(client, in: &loop)
+            }
+        }
     }
 
     /// A connection that we closed is gone.

@@ -129,7 +129,10 @@ extension LoadDriver {
     mutating func receipt(_ publisher: Int, _ sequence: UInt64) {
         guard case .window = plan.pace else { return }
         let place = awaitedIndex(publisher, sequence)
-        precondition(awaited[place] > 0, "a receipt for a message that is complete")
+        guard awaited[place] > 0 else {
+            fail("the broker delivered or confirmed a message that was complete")
+            return
+        }
         awaited[place] -= 1
         if awaited[place] == 0 {
             publishers[publisher].inFlight -= 1
@@ -139,15 +142,20 @@ extension LoadDriver {
 
     /// The broker has taken a send. A packet identifier stands for the last send that bore it.
     mutating func confirm(_ number: UInt64, of publisher: Int) {
+        guard plan.qos > 0 else {
+            fail("the broker confirmed what asks for no confirmation")
+            return
+        }
         guard publisher >= 0, number > 0, publishers[publisher].nextSequence > 0 else {
             fail("the broker confirmed what was never sent")
             return
         }
-        tally.confirmed += 1
-        lastProgress = max(lastProgress, monotonicNanoseconds())
+        let last = publishers[publisher].nextSequence - 1
         if mqtt == nil {
             let ahead = number &- publishers[publisher].confirmedThrough &- 1
-            guard ahead < 64 else {
+            guard ahead < 64, number <= last + 1,
+                publishers[publisher].confirmedBeyond & 1 << ahead == 0
+            else {
                 fail("the broker confirmed a send that was not on its way")
                 return
             }
@@ -155,10 +163,15 @@ extension LoadDriver {
             receipt(publisher, number - 1)
             list(publisher)
         } else {
-            let last = publishers[publisher].nextSequence - 1
             let back = (UInt64(MQTTCodec.packetIdentifier(of: last + 1)) + 65_535 - number) % 65_535
+            guard back <= last else {
+                fail("the broker confirmed what was never sent")
+                return
+            }
             receipt(publisher, last - back)
         }
+        tally.confirmed += 1
+        lastProgress = max(lastProgress, monotonicNanoseconds())
     }
 
     /// Tells the broker which results need not be kept, once per turn.

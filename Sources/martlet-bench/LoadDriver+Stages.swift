@@ -4,11 +4,14 @@ import NetTransport
 import Primitives
 
 extension LoadDriver {
-    mutating func fail(_ reason: String) {
+    /// The run ends early, for this reason.
+    mutating func fail(_ reason: String) { end(reason, with: .finished, at: stageStart) }
+
+    mutating func end(_ reason: String, with next: Stage, at now: UInt64) {
         guard failure == nil else { return }
         failure = reason
         finishInterval()
-        stage = .finished
+        enter(next, at: now)
     }
 
     private mutating func enter(_ next: Stage, at now: UInt64, seconds: Double? = nil) {
@@ -62,10 +65,16 @@ extension LoadDriver {
             if isStalled(at: now) {
                 fail("nothing arrived for \(LoadDriver.stallNanoseconds / 1_000_000_000) s")
             }
+        case .sayingGoodbye:
+            let isOver = now > stageStart + LoadDriver.goodbyeNanosecondsMaximum
+            if isOver || readyCount + connectsUnderWay == 0 { stage = .finished }
         case .settling, .cutting, .holding, .finished:
             break
         }
     }
+
+    /// Whoever asks the harness to end does not want to wait for a broker that does not read.
+    private static let goodbyeNanosecondsMaximum: UInt64 = 2_000_000_000
 
     private mutating func allConnected(at now: UInt64, in loop: inout EventLoop) {
         switch plan.scenario {
@@ -153,7 +162,7 @@ extension LoadDriver {
         case .cutting:
             (name, operation) = ("wills", .will)
             count = end.tally.delivered - start.tally.delivered
-        case .leaving, .warmingUp, .measuring, .returning, .settling, .finished:
+        case .leaving, .warmingUp, .measuring, .returning, .settling, .sayingGoodbye, .finished:
             (name, operation) = (stage == .returning ? "drain" : "load", .delivery)
             count = end.tally.delivered - start.tally.delivered
         }
@@ -193,7 +202,7 @@ extension LoadDriver {
         case .enqueuing: return part(tally.confirmed, of: plan.limit * UInt64(plan.publisherCount))
         case .returning, .cutting, .settling:
             return part(tally.delivered, of: expectedDeliveries)
-        case .finished: return 1
+        case .sayingGoodbye, .finished: return 1
         }
     }
 }

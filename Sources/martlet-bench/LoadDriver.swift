@@ -30,6 +30,8 @@ struct LoadDriver: LoopHandler, ~Copyable {
         case settling
         /// Idle connections are held (finished).
         case holding
+        /// The harness was asked to end: clients leave, so that no will is sent (finished).
+        case sayingGoodbye = "saying good-bye"
         case finished
     }
 
@@ -39,6 +41,8 @@ struct LoadDriver: LoopHandler, ~Copyable {
             /// Absent, and due to connect.
             case queued
             case connecting
+            /// CONNECT is on its way.
+            case introduced
             case subscribing
             case ready
             /// We have closed it; the loop has yet to say that it is gone.
@@ -197,10 +201,10 @@ struct LoadDriver: LoopHandler, ~Copyable {
         clients[client].connection = ConnectionID(rawValue: 0)
         switch phase {
         case .ready, .leaving: readyCount -= 1
-        case .connecting, .subscribing: connectsUnderWay -= 1
+        case .connecting, .introduced, .subscribing: connectsUnderWay -= 1
         case .absent, .queued: break
         }
-        guard stage != .leaving, stage != .finished else { return }
+        guard stage != .leaving, stage != .sayingGoodbye, stage != .finished else { return }
         if phase == .leaving {
             hasLeft(client)
             return
@@ -231,6 +235,9 @@ struct LoadDriver: LoopHandler, ~Copyable {
 
     mutating func turnEnded(in loop: inout EventLoop) {
         let now = monotonicNanoseconds()
+        if stage != .sayingGoodbye, stage != .finished, Interruption.hasCome {
+            sayGoodbye(at: now, in: &loop)
+        }
         switch stage {
         case .connecting, .returning: connectMore(at: now, in: &loop)
         case .warmingUp, .measuring, .settling:
@@ -238,7 +245,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
             if plan.scenario.reconnects { connectMore(at: now, in: &loop) }
             if stage != .settling, plan.scenario != .churn { publish(at: now, in: &loop) }
         case .enqueuing: publish(at: now, in: &loop)
-        case .leaving, .cutting, .holding, .finished: break
+        case .leaving, .cutting, .holding, .sayingGoodbye, .finished: break
         }
         advance(at: now, in: &loop)
         if now >= lastSample.nanoseconds + 1_000_000_000 { sample(at: now) }
@@ -291,7 +298,9 @@ struct LoadDriver: LoopHandler, ~Copyable {
     private mutating func takeDelivery(
         _ payload: UnsafeRawBufferPointer, of receiver: Int, at now: UInt64
     ) {
-        guard let stamp = Stamp(payload), stamp.publisher < plan.publisherCount,
+        // A broker may send anything to anybody, also to clients that subscribe to nothing.
+        guard plan.isReceiver(receiver), let stamp = Stamp(payload),
+            stamp.publisher < plan.publisherCount,
             stamp.sequence < publishers[Int(stamp.publisher)].nextSequence,
             plan.topology == .everybody || Int(stamp.publisher) == receiver
         else {
@@ -313,7 +322,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
         case .cutting:
             recentLatencies.record(now - min(now, stageStart))
         case .connecting, .leaving, .warmingUp, .measuring, .enqueuing, .returning, .settling,
-            .holding, .finished:
+            .holding, .sayingGoodbye, .finished:
             break
         }
         if stage != .returning, stage != .cutting { receipt(publisher, stamp.sequence) }

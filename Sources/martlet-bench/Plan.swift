@@ -156,6 +156,8 @@ struct Plan {
     static let windowMaximum = 4096
     static let numberedWindowMaximum = 64
     static let clientsMaximum = 1_000_000
+    /// A day: the stamps of messages count three (``Stamp``).
+    static let secondsMaximum: UInt64 = 86_400
 }
 
 extension Plan {
@@ -292,8 +294,18 @@ extension Plan {
         if scenario == .offline, case .rate = pace {
             throw UsageError("offline is a closed loop: use --window")
         }
-        seconds = Double(try options.seconds(.seconds) ?? UInt64(seconds))
-        warmUpSeconds = Double(try options.seconds(.warmUp) ?? UInt64(warmUpSeconds))
-        sleepSeconds = Double(max(1, try options.seconds(.sleep) ?? UInt64(sleepSeconds)))
+        seconds = try time(.seconds, options) ?? seconds
+        warmUpSeconds = try time(.warmUp, options) ?? warmUpSeconds
+        sleepSeconds = max(1, try time(.sleep, options) ?? sleepSeconds)
+    }
+
+    private func time(
+        _ option: BenchOption, _ options: ParsedOptions<BenchOption>
+    ) throws(UsageError) -> Double? {
+        guard let seconds = try options.seconds(option) else { return nil }
+        guard seconds <= Plan.secondsMaximum else {
+            throw UsageError("--\(option.rawValue) is at most a day (1d)")
+        }
+        return Double(seconds)
     }
 }

@@ -25,7 +25,9 @@ struct Stamp {
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Stamp.byteCount else { return nil }
         let digits = bytes.loadUnaligned(fromByteOffset: 0, as: UInt32.self)
-        publisher = UInt32(Stamp.decode(UInt64(UInt32(littleEndian: digits)) | 0x3030_3030 << 32))
+        // Bytes that are no digits may give more than four digits have.
+        publisher = UInt32(
+            clamping: Stamp.decode(UInt64(UInt32(littleEndian: digits)) | 0x3030_3030 << 32))
         sequence = Stamp.decode(
             UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt64.self)))
         nanoseconds = Stamp.decode(

@@ -48,7 +48,7 @@ struct StoreFloor: ~Copyable {
         let total = Int(plan.limit) * plan.publisherCount
         let start = mark()
         var number = 0
-        while number < total {
+        while number < total, !Interruption.hasCome {
             let count = min(each, total - number)
             try floor.commit(number..<number + count, plan)
             number += count

@@ -76,6 +76,13 @@ import Testing
         #expect(try plan(.sleepy).expirySeconds > 0)
     }
 
+    @Test(arguments: ["--seconds", "--warm-up", "--sleep"])
+    func `no time is longer than the stamps can count`(option: String) throws {
+        #expect(throws: UsageError.self) { try plan(.sleepy, option, "18446744073709551615") }
+        #expect(throws: UsageError.self) { try plan(.sleepy, option, "86401") }
+        _ = try plan(.sleepy, option, "1d")
+    }
+
     @Test func `groups and broadcasts are of mrt`() {
         #expect(throws: UsageError.self) { try plan(.group, "-V", "5") }
         #expect(throws: UsageError.self) { try plan(.broadcast, "-V", "4") }

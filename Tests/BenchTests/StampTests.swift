@@ -23,6 +23,18 @@ import Testing
         #expect(read?.nanoseconds == nanoseconds)
     }
 
+    @Test func `bytes of somebody else's are some stamp, whatever they are`() {
+        for byte in UInt8(0)...255 {
+            for place in 0..<Stamp.byteCount {
+                for rest in [UInt8(0), 0x20, 0x30, 0xFF] {
+                    var bytes = [UInt8](repeating: rest, count: Stamp.byteCount)
+                    bytes[place] = byte
+                    #expect(bytes.withUnsafeBytes { Stamp($0) } != nil)
+                }
+            }
+        }
+    }
+
     @Test func `a payload that is too short has none`() {
         let bytes = [UInt8](repeating: 0x30, count: Stamp.byteCount - 1)
         #expect(bytes.withUnsafeBytes { Stamp($0) } == nil)

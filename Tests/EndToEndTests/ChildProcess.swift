@@ -22,8 +22,12 @@ final class ChildProcess: Sendable {
     let identifier: pid_t
     private let state = Locked(State())
 
-    /// Where the programs of the same build are.
+    /// Where the programs of the same build are; or, for measurements, those that
+    /// `MARTLET_PROGRAMS` names.
     static let programs: URL = {
+        if let path = ProcessInfo.processInfo.environment["MARTLET_PROGRAMS"] {
+            return URL(filePath: path)
+        }
         let own = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
             .deletingLastPathComponent()
         if FileManager.default.isExecutableFile(atPath: own.appending(path: "martletd").path) {

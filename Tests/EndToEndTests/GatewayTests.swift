@@ -382,7 +382,8 @@ extension EndToEndTests {
             #expect(try await child.process.exit() == .code(0))
         }
 
-        @Test func `a read full of OPEN, noise and data costs neither the gateway nor a device`()
+        @Test(.needsPseudoTerminals)
+        func `a read full of OPEN, noise and data costs neither the gateway nor a device`()
             async throws
         {
             let broker = try await TestBroker()

@@ -26,6 +26,8 @@ package struct ModelBroker {
     package var identities: Set<Identity> = []
     /// Whose credential a token is.
     package var tokens: [[UInt8]: String] = [:]
+    /// What devices are told of the largest packet that is taken.
+    package var packetMaximum: UInt32 = 1 << 17
     /// CONNECTs wait until ``answerHeld()``.
     package var holdsAnswers = false
     private var held: [UInt32] = []
@@ -178,7 +180,7 @@ package struct ModelBroker {
         logins.append(identity)
         var accepted = MRT.ConnectAccepted()
         accepted.sessionEpoch = 0xB
-        accepted.packetMaximum = 1 << 17
+        accepted.packetMaximum = packetMaximum
         accepted.keepAliveSeconds = 10
         let name = Array(identity.user.utf8)
         accepted.user = ByteRange(offset: 0, count: name.count)

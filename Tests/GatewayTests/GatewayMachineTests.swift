@@ -190,6 +190,44 @@ import WireFormat
         #expect(site.broker.losses == [identity("plant7-a")])
     }
 
+    @Test(arguments: [UInt32(1_000), 100_000, 131_072, 131_073, 262_144, .max])
+    func `a device is told the largest packet that gateway and broker take`(
+        maximum: UInt32
+    ) throws {
+        let site = GatewaySite.ready(Self.names)
+        site.broker.packetMaximum = maximum
+        var device = ModelDevice()
+        site.receive(device.login(), on: 0)
+        let connack = try #require(device.take(site.takeWritten(0)).first)
+        let body = try #require(frame(connack)).body
+        let answer = try connack.withUnsafeBytes { try MRT.Connack(body: body.bytes(in: $0)) }
+        guard case .accepted(let accepted) = answer else {
+            Issue.record("refused")
+            return
+        }
+        #expect(accepted.packetMaximum == min(maximum, 128 * 1024))
+        #expect(accepted.keepAliveSeconds == 10)
+        let text = connack[Int(body.offset)...].dropFirst(Int(accepted.user.offset))
+        #expect(text.prefix(Int(accepted.user.count)).elementsEqual("plant7-a".utf8))
+        // As much as was said passes, and no byte more than the gateway takes.
+        func send(_ byteCount: Int) -> [UInt8] {
+            let source = [UInt8(0x62)] + [UInt8](repeating: 0x61, count: byteCount)
+            var packet = MRT.Send(
+                grade: .transient, number: 0, target: .user(ByteRange(offset: 0, count: 1)),
+                payload: ByteRange(offset: 1, count: byteCount))
+            packet.payload.count -= UInt32(encode(packet, source).count - byteCount)
+            return encode(packet, source)
+        }
+        let largest = send(Int(accepted.packetMaximum))
+        #expect(largest.count == Int(accepted.packetMaximum))
+        for start in stride(from: 0, to: largest.count, by: 2_048) {
+            let end = min(start + 2_048, largest.count)
+            site.receive(device.frames(Array(largest[start..<end])), on: 0)
+        }
+        #expect(site.broker.packets.map(\.type) == [MRT.PacketType.send.rawValue])
+        #expect(isAlive(&device, 0, site))
+    }
+
     // MARK: - One line and the others
 
     @Test func `a broker that takes nothing holds lines back and loses nothing`() throws {

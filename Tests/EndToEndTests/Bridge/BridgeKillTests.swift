@@ -9,7 +9,7 @@ import Testing
 import class Threads.Locked
 
 /// What a receiver has got, in order.
-private final class Inbox: Sendable {
+final class Inbox: Sendable {
     private struct State {
         var texts: [String] = []
         var waiters: [(isDone: @Sendable ([String]) -> Bool, AsyncStream<Void>.Continuation)] = []
@@ -54,22 +54,24 @@ private final class Inbox: Sendable {
 
 extension [String] {
     /// Without those that have come before.
-    fileprivate var withoutRepetitions: [String] {
+    var withoutRepetitions: [String] {
         var seen: Set<String> = []
         return filter { seen.insert($0).inserted }
     }
 
-    fileprivate func beginning(with prefix: String) -> [String] { filter { $0.hasPrefix(prefix) } }
+    func beginning(with prefix: String) -> [String] { filter { $0.hasPrefix(prefix) } }
 }
 
 /// Both brokers with the bridge between them, and who sends and receives on either side.
-private final class Crossing {
+final class Crossing {
     /// Messages of each grade and direction in a step.
     static let messageCount = 60
 
     let broker: TestBroker
     let mosquitto: Mosquitto
     let wire: Wire
+    /// The bridge's way to Martlet.
+    let ownWire: Wire
     let bridge: TestBridge
     private let bob: Client
     private let inbox = Inbox()
@@ -81,24 +83,28 @@ private final class Crossing {
     /// Of each mail that leaves for Mosquitto, what went wrong.
     private var failures: [AsyncStream<String>] = []
 
-    init(version: String) async throws {
+    /// - Parameter inFlight: publications that Mosquitto and the bridge have under way at a time;
+    ///   nil for what they have by default.
+    init(version: String, inFlight: Int? = nil) async throws {
         broker = try await TestBroker()
-        mosquitto = try await Mosquitto()
+        mosquitto = try await Mosquitto(extra: inFlight.map { ["max_inflight_messages \($0)"] })
         wire = try Wire(to: mosquitto.port)
+        ownWire = try Wire(to: broker.tlsPort)
         let sink = try await broker.client("sink")
         bob = try await broker.client("bob")
         // A subscriber that is away until the end: what reaches Mosquitto waits there.
         let first = try mosquitto.client("sub", "-c", "-i", "drain", "-q", "2", "-t", "out/#", "-E")
         #expect(try await first.exit() == .code(0))
         bridge = try await TestBridge(
-            broker, port: wire.port,
+            broker, port: wire.port, martletPort: ownWire.port,
             rules: """
+                packetMaximumBytes: 65536,
                 toMartlet: [{ from: "in/+", to: { user: "sink" } }],
                 toMqtt: [
                   { from: { inbox: "*" }, to: "out/{from}" },
                   { from: { topic: "finished" }, to: "finished" },
                 ],
-                """, version: version)
+                """, version: version, foreign: inFlight.map { "inFlight: \($0)," } ?? "")
         try await bridge.waitForSubscriptions("mqtt", "martlet")
         let inbox = inbox
         filling = Task { await inbox.fill(from: sink) }
@@ -127,6 +133,9 @@ private final class Crossing {
             failures.append(stream)
         }
     }
+
+    /// What was handed in for Mosquitto alone.
+    func note(_ names: [String]) { sent += names }
 
     func wait(
         _ what: String, _ isDone: @escaping @Sendable ([String]) -> Bool

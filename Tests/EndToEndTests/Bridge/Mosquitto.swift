@@ -11,14 +11,19 @@ final class Mosquitto {
     private let extra: [String]
     private(set) var process: ChildProcess
 
-    /// - Parameter settings: lines for its configuration, in place of a listener without TLS.
-    init(port: UInt16? = nil, settings: [String]? = nil) async throws {
+    /// - Parameters:
+    ///   - settings: lines for its configuration, in place of a listener without TLS.
+    ///   - more: lines beside those.
+    init(
+        port: UInt16? = nil, settings: [String]? = nil, extra more: [String]? = nil
+    ) async throws {
         var template = Array("/tmp/martlet-mosquitto-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
         directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
         let chosen = try port ?? freePort()
         self.port = chosen
         extra = settings ?? ["listener \(chosen) 127.0.0.1", "allow_anonymous true"]
+        let extra = extra + (more ?? [])
         // It writes its state when it is told to, and only then: see `save`.
         let lines =
             [
@@ -157,13 +162,24 @@ final class Wire: Sendable {
 
     let port: UInt16
     private let target: UInt16
+    private let isNarrow: Bool
     private let listener: Int32
     private let state = Locked(State())
 
-    init(to target: UInt16) throws {
+    /// - Parameter isNarrow: it holds few bytes itself, so that whoever sends is held back soon.
+    init(to target: UInt16, isNarrow: Bool = false) throws {
         self.target = target
+        self.isNarrow = isNarrow
         port = try freePort()
         listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        if isNarrow {
+            Self.narrow(listener, SO_RCVBUF)
+            // As on Ethernet: with segments of 64 KiB the sender's own buffer has megabytes.
+            var byteCount: Int32 = 1_460
+            setsockopt(
+                listener, Int32(IPPROTO_TCP), TCP_MAXSEG, &byteCount,
+                socklen_t(MemoryLayout<Int32>.size))
+        }
         var one: Int32 = 1
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
         var address = loopback(port)
@@ -192,6 +208,12 @@ final class Wire: Sendable {
         close(listener)
     }
 
+    private static func narrow(_ descriptor: Int32, _ option: Int32) {
+        var byteCount: Int32 = 16_384
+        setsockopt(
+            descriptor, SOL_SOCKET, option, &byteCount, socklen_t(MemoryLayout<Int32>.size))
+    }
+
     func freeze() { state.withLock { $0.isFrozen = true } }
 
     /// Ends all connections; new ones are carried again.
@@ -204,6 +226,7 @@ final class Wire: Sendable {
 
     private func carry(_ near: Int32) {
         let far = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        if isNarrow { Self.narrow(far, SO_SNDBUF) }
         var address = loopback(target)
         let isConnected = withUnsafePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
@@ -225,10 +248,12 @@ final class Wire: Sendable {
     private func copy(_ source: Int32, to target: Int32, isFromTarget: Bool) {
         var chunk = [UInt8](repeating: 0, count: 65_536)
         while case let count = recv(source, &chunk, chunk.count, 0), count > 0 {
-            let isSent = state.withLock { state in
-                if isFromTarget, state.isFrozen { return true }
-                return send(target, chunk, count, Int32(MSG_NOSIGNAL)) == count
-            }
+            // A target that stands still may hold this one: not with the lock, which `cut` needs.
+            let isSent =
+                isFromTarget
+                ? state.withLock {
+                    $0.isFrozen || send(target, chunk, count, Int32(MSG_NOSIGNAL)) == count
+                } : send(target, chunk, count, Int32(MSG_NOSIGNAL)) == count
             if !isSent { break }
         }
         shutdown(target, Int32(SHUT_RDWR))

@@ -12,11 +12,12 @@ final class TestBridge {
     ///
     /// - Parameters:
     ///   - port: where the other broker is.
+    ///   - martletPort: where Martlet is; nil for its own port.
     ///   - rules: the members of the file beside the brokers and the state file.
     ///   - foreign: further members of `mqtt`.
     init(
-        _ broker: TestBroker, port: UInt16, rules: String, version: String = "5",
-        server: String? = nil, foreign: String = "", rights: [String]? = nil
+        _ broker: TestBroker, port: UInt16, martletPort: UInt16? = nil, rules: String,
+        version: String = "5", server: String? = nil, foreign: String = "", rights: [String]? = nil
     ) async throws {
         var template = Array("/tmp/martlet-bridge-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
@@ -33,7 +34,7 @@ final class TestBridge {
                 \(foreign)
               },
               martlet: {
-                server: "tls://localhost:\(broker.tlsPort)",
+                server: "tls://localhost:\(martletPort ?? broker.tlsPort)",
                 caFile: "\(broker.authority)",
                 tokenFile: "\(directory)/token",
               },
