@@ -190,9 +190,8 @@ extension Broker {
         if sessions[sender].isPersistent {
             // Not among the rows that a full store leaves out: the identifier will mean another
             // message.
-            gathering.records.append(
-                Records.deletion(
-                    .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier)))
+            gathering.remove(
+                .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier))
         }
         confirmRelease(sender, PacketAnswer(connection, identifier, .complete), &effects)
     }
@@ -228,7 +227,7 @@ extension Broker {
 
     /// Stores that a QoS 2 publication was accepted, together with its message.
     mutating func writeSend(_ entry: OutboxEntry, of sender: UInt32) {
-        gathering.records.append(sendRow(entry, of: sender))
+        gathering.putWithSends(sendRow(entry, of: sender))
     }
 
     func sendRow(_ entry: OutboxEntry, of sender: UInt32) -> RecordChange {
@@ -284,10 +283,9 @@ extension Broker {
     /// Deletes the rows of a session's QoS 2 publications with the session.
     mutating func deleteSends(of session: UInt32) {
         for entry in sessions[session].outbox where entry.packetIdentifier > 0 {
-            gathering.records.append(
-                Records.deletion(
-                    .outboxes,
-                    key: RecordKey.packet(sessions[session].identifier, entry.packetIdentifier)))
+            gathering.remove(
+                .outboxes,
+                key: RecordKey.packet(sessions[session].identifier, entry.packetIdentifier))
         }
     }
 }

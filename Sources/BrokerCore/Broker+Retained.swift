@@ -31,7 +31,10 @@ extension Broker {
         let deadline = expirySeconds.map { moment.instant.advanced(bySeconds: $0) } ?? .never
         let new = Retained(
             identifier: makeIdentifier(), app: app, block: message.block(), deadline: deadline)
-        gathering.records.append(Records.retained(new, app: apps[app].name))
+        // Whoever retains has asked ``hasRoom(toRetain:)``.
+        let row = Records.retained(new, app: apps[app].name)
+        let permit = admitJudgedGrowth(of: row.pageByteCount)
+        gathering.put(row, permit)
         insertRetained(new)
     }
 
@@ -63,8 +66,7 @@ extension Broker {
         let old = retained.remove(index)
         apps[old.app].retainedByteCount -= old.block.count
         deadlines.cancel(old.token)
-        gathering.records.append(
-            Records.deletion(.retained, key: RecordKey.number(old.identifier)))
+        gathering.remove(.retained, key: RecordKey.number(old.identifier))
     }
 
     mutating func expire(retained index: UInt32) {
@@ -77,10 +79,17 @@ extension Broker {
         forgetRetained(index)
     }
 
+    /// Whether the store has room for a retained message with so long a payload.
+    func hasRoom(toRetain payloadByteCount: Int) -> Bool {
+        hasRoom(
+            for: RecordChange.pageByteCount(
+                key: 8, value: payloadByteCount + CoreLimits.retainedOverheadMaximum))
+    }
+
     /// The limit for which a retained message cannot be kept.
     func retainLimit(_ request: SendRequest, app: UInt32) -> LimitName {
         guard request.isRetained, !request.payload.isEmpty else { return .none }
-        if isStoreFull { return .store }
+        if !hasRoom(toRetain: Int(request.payload.count)) { return .store }
         if apps[app].retained.count >= limits.retainedPerAppMaximum { return .retainedCount }
         let byteCount = apps[app].retainedByteCount + Int(request.payload.count)
         return byteCount > limits.retainedBytesPerAppMaximum ? .retainedBytes : .none

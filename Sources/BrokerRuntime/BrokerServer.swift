@@ -174,12 +174,15 @@ public final class BrokerServer {
     }
 
     /// Changes the core's state and returns when the change is on disk.
-    func changeAndCommit(_ body: (inout Broker) -> Void) {
-        let sequence = shared.enter { state in
-            body(&state.broker)
-            return state.broker.gatheringSequence
+    func changeAndCommit(
+        _ body: (inout Broker) throws(NoRoom) -> Void
+    ) throws(NoRoom) {
+        let (result, sequence) = shared.enter { state in
+            let result = Result { () throws(NoRoom) in try body(&state.broker) }
+            return (result, state.broker.gatheringSequence)
         }
         shared.waitForCommit(of: sequence)
+        try result.get()
     }
 
     // MARK: - Parts

@@ -18,9 +18,13 @@ extension LMDBQueueStore {
         departures.removeAll()
         let beginning = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
         try removeLeaving(moment: openingStamp?.moment ?? beginning)
-        return RestoredState(
+        claimRoomAtStart()
+        var state = RestoredState(
             identity: identity, nextMessage: MessageID(raw: nextMessage), stamp: openingStamp,
             damaged: departures.damaged.tallies)
+        state.isFull = !hasRoom
+        state.rowRoomByteCount = rowRoomByteCount
+        return state
     }
 
     private mutating func readAll(
