@@ -215,12 +215,13 @@ public final class BrokerServer {
         var broker = Broker(
             limits: CoreLimits(settings), laneCount: laneCount, trust: trust,
             at: clock.moment())
-        let state: RestoredState
+        var state: RestoredState
         do throws(StoreError) {
             state = try store.restore(into: &broker)
         } catch {
             throw .store(error)
         }
+        store.claimRoom(telling: &state)
         do throws(RestoreError) {
             try broker.finishRestoring(
                 state, newEpochSeed: SystemRandom.number(), at: clock.moment())

@@ -18,13 +18,9 @@ extension LMDBQueueStore {
         departures.removeAll()
         let beginning = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
         try removeLeaving(moment: openingStamp?.moment ?? beginning)
-        claimRoomAtStart()
-        var state = RestoredState(
+        return RestoredState(
             identity: identity, nextMessage: MessageID(raw: nextMessage), stamp: openingStamp,
             damaged: departures.damaged.tallies)
-        state.isFull = !hasRoom
-        state.rowRoomByteCount = rowRoomByteCount
-        return state
     }
 
     private mutating func readAll(

@@ -158,7 +158,7 @@ public struct LMDBQueueStore: ~Copyable {
     }
 
     /// Whether sends are admitted, as far as the last write could tell.
-    var hasRoom: Bool {
+    private var hasRoom: Bool {
         hasDiskSpace && usedByteCount <= options.softLimitByteCount && !isHeldUp
     }
 
@@ -211,7 +211,7 @@ public struct LMDBQueueStore: ~Copyable {
 
     /// Bytes that are certain for rows that are new or get longer, beyond the reserve on the disk
     /// and half of what is left of the map.
-    var rowRoomByteCount: Int {
+    private var rowRoomByteCount: Int {
         let start = environment.highWaterByteCount - freeByteCount
         let map = (options.mapByteCount - start) / 2
         let disk =
@@ -222,9 +222,12 @@ public struct LMDBQueueStore: ~Copyable {
             / max(pageByteCount / 4_096, 1)
     }
 
-    /// Claims what the first batch of rows may need, before the core admits any.
-    mutating func claimRoomAtStart() {
+    /// Claims what the first batches of rows may need, and tells how much that is, before the core
+    /// admits any: for a broker that is about to start.
+    public mutating func claimRoom(telling state: inout RestoredState) {
         hasDiskSpace = claimRoom(for: StoreBatch())
+        state.isFull = !hasRoom
+        state.rowRoomByteCount = rowRoomByteCount
     }
 
     private mutating func attempt(

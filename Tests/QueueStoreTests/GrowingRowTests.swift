@@ -24,8 +24,10 @@ import Testing
 
         static func start(_ path: String) throws -> Site {
             var site = Site(
-                store: try LMDBQueueStore(directory: path, options: .small), broker: Broker(at: Site.now))
-            let state = try site.store.restore(into: &site.broker)
+                store: try LMDBQueueStore(directory: path, options: .small),
+                broker: Broker(at: Site.now))
+            var state = try site.store.restore(into: &site.broker)
+            site.store.claimRoom(telling: &state)
             try site.broker.finishRestoring(state, newEpochSeed: 1, at: Site.now)
             return site
         }
