@@ -20,7 +20,8 @@ import Testing
         var store: LMDBQueueStore
         var broker: Broker
         var effects = Effects(laneCount: 1)
-        static let now = Moment(instant: Instant(milliseconds: 1), unixMilliseconds: 1_700_000_000_000)
+        static let now = Moment(
+            instant: Instant(milliseconds: 1), unixMilliseconds: 1_700_000_000_000)
 
         static func start(_ path: String) throws -> Site {
             var site = Site(
