@@ -40,7 +40,7 @@ struct BenchCore: ~Copyable {
             preconditionFailure("nothing was restored: \(error)")
         }
         precondition(
-            broker.addApp(broker.anonymousApp, keyDigest: nil, rights: .everything),
+            try! broker.addApp(broker.anonymousApp, keyDigest: nil, rights: .everything),
             "a core has no apps yet")
         _ = place("senderbench/f" + String(repeating: "m", count: 100))
         connect(sender, ByteRange(offset: 0, count: 6), expirySeconds: 0)

@@ -31,7 +31,8 @@ private struct MatchingCore: ~Copyable {
         } catch {
             preconditionFailure("nothing was restored: \(error)")
         }
-        precondition(broker.addApp(broker.anonymousApp, keyDigest: nil), "a core has no apps yet")
+        precondition(
+            try! broker.addApp(broker.anonymousApp, keyDigest: nil), "a core has no apps yet")
         for (connection, name) in [(sender, "sender"), (subscriber, "subscriber")] {
             step(Array(name.utf8)) { range in
                 .connectReceived(

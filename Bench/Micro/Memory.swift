@@ -112,14 +112,14 @@ private struct Rows: ~Copyable {
 func measureTokens(count: Int) {
     let rows = Rows()
     var sleepers = Sleepers(rows)
-    _ = sleepers.broker.addApp(Sleepers.app, keyDigest: nil)
+    _ = try! sleepers.broker.addApp(Sleepers.app, keyDigest: nil)
     let before = residentBytes()
     for number in 0..<count {
         let token = Token(
             identifier: name("token0", number), digest: Digest(1, 2, 3, UInt64(number)),
             app: Sleepers.app, user: name("sensor", 0), device: name("device", number),
             expiresUnixSeconds: .max)
-        _ = sleepers.broker.addToken(token)
+        _ = try! sleepers.broker.addToken(token)
         var unread = Rows()
         sleepers.commit(to: &unread)
     }
@@ -132,7 +132,7 @@ func measureSleepers(count: Int) {
     var rows = Rows()
     var before = residentBytes()
     var first = Sleepers(rows)
-    _ = first.broker.addApp(Sleepers.app, keyDigest: nil)
+    _ = try! first.broker.addApp(Sleepers.app, keyDigest: nil)
     for number in 0..<count {
         first.visit(number)
         // Rows of this process would be counted too: nobody keeps them yet.
@@ -142,7 +142,7 @@ func measureSleepers(count: Int) {
     report("asleep, user and session, of \(count)", (residentBytes() - before) / count)
 
     var again = Sleepers(rows)
-    _ = again.broker.addApp(Sleepers.app, keyDigest: nil)
+    _ = try! again.broker.addApp(Sleepers.app, keyDigest: nil)
     for number in 0..<count { again.visit(number) }
     again.commit(to: &rows)
     before = residentBytes()

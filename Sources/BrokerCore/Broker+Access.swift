@@ -202,7 +202,7 @@ extension Broker {
     /// Keeps the time of a token's last use, to the hour, and without a commit of its own.
     private mutating func noteUse(of handle: Handle, _ now: UInt64) {
         guard let token = tokens.noteUse(handle, now) else { return }
-        gathering.lazyRecords.append(Records.token(token))
+        gathering.renewLazily(Records.token(token))
     }
 
     /// A claim without an end and without rights of its own.

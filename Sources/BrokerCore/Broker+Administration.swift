@@ -19,15 +19,19 @@ extension Broker {
 
     public func hasApp(_ name: [UInt8]) -> Bool { app(named: name) != nil }
 
+    // What makes the store grow throws ``NoRoom`` where there is none.
+
     /// Makes an app; false when there is one of this name.
     ///
     /// - Parameter rights: what its users may do unless their credential says otherwise.
     public mutating func addApp(
         _ name: [UInt8], keyDigest: Digest?, rights: Rights = .ordinary
-    ) -> Bool {
+    ) throws(NoRoom) -> Bool {
         guard app(named: name) == nil else { return false }
+        let row = Records.app(name, keyDigest: keyDigest, rights: rights)
+        guard let permit = admitGrowth(of: row.pageByteCount) else { throw NoRoom() }
         insertApp(name, keyDigest: keyDigest, rights: rights)
-        writeApp(app(named: name)!)
+        gathering.put(row, permit)
         return true
     }
 
@@ -36,7 +40,8 @@ extension Broker {
     public mutating func setAppKey(_ name: [UInt8], keyDigest: Digest?) -> Bool {
         guard let app = app(named: name) else { return false }
         apps[app].keyDigest = keyDigest
-        writeApp(app)
+        // A row without a key has room for one.
+        gathering.renew(row(ofApp: app))
         return true
     }
 
@@ -44,10 +49,15 @@ extension Broker {
     /// app.
     public mutating func setAppRights(
         _ name: [UInt8], rights: Rights, at moment: Moment, effects: inout Effects
-    ) -> Bool {
+    ) throws(NoRoom) -> Bool {
         guard let app = app(named: name) else { return false }
+        let old = row(ofApp: app)
+        let row = Records.app(name, keyDigest: apps[app].keyDigest, rights: rights)
+        let permit = admitGrowth(
+            of: row.pageByteCount, replacing: old.pageByteCount, for: .upkeep)
+        guard let permit else { throw NoRoom() }
         apps[app].rights = rights
-        writeApp(app)
+        gathering.put(row, permit)
         for access in 0..<accesses.endIndex where accesses.contains(access) {
             let session = accesses[access].session
             guard users[sessions[session].user].app == app else { continue }
@@ -69,31 +79,52 @@ extension Broker {
         }
     }
 
-    private mutating func writeApp(_ app: UInt32) {
-        gathering.records.append(
-            Records.app(
-                apps[app].name, keyDigest: apps[app].keyDigest, rights: apps[app].rights))
+    private func row(ofApp app: UInt32) -> RecordChange {
+        Records.app(apps[app].name, keyDigest: apps[app].keyDigest, rights: apps[app].rights)
+    }
+
+    /// Whether ``addToken(_:)`` would find room for all of these.
+    public func hasRoom(for tokens: [Token]) -> Bool {
+        var byteCount = 0
+        for token in tokens {
+            guard let app = app(named: token.app) else { continue }
+            byteCount += growth(ofToken: token, app: app)
+        }
+        return hasRoom(for: byteCount)
+    }
+
+    private func growth(ofToken token: Token, app: UInt32) -> Int {
+        Records.token(token).pageByteCount + growth(ofUser: token.user, app: app)
     }
 
     /// Makes a token known, and its user with it; false when its app is unknown or its identifier
     /// is taken.
-    public mutating func addToken(_ token: Token) -> Bool {
+    public mutating func addToken(_ token: Token) throws(NoRoom) -> Bool {
         guard let app = app(named: token.app), !tokens.contains(token.identifier) else {
             return false
         }
+        guard let permit = admitGrowth(of: growth(ofToken: token, app: app)) else {
+            throw NoRoom()
+        }
+        let row = Records.token(token)
         tokens.insert(token)
-        gathering.records.append(Records.token(token))
-        _ = knownUser(token.user, app: app)
+        gathering.put(row, permit)
+        _ = knownUser(token.user, app: app, permit)
         return true
     }
 
     /// Registers a user, so that messages wait for it before its first login; false when it is
     /// known already, nil when the app is not.
-    public mutating func addUser(_ name: [UInt8], app appName: [UInt8]) -> Bool? {
+    public mutating func addUser(
+        _ name: [UInt8], app appName: [UInt8]
+    ) throws(NoRoom) -> Bool? {
         guard let app = app(named: appName) else { return nil }
-        let count = users.count
-        _ = knownUser(name, app: app)
-        return users.count > count
+        if user(named: name, app: app) != nil { return false }
+        guard let permit = admitGrowth(of: growth(ofUser: name, app: app)) else {
+            throw NoRoom()
+        }
+        _ = makeUser(name, app: app, permit)
+        return true
     }
 
     /// What there is at the moment. Walks over all sessions: for statistics, not for every message.

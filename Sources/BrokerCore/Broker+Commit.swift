@@ -25,9 +25,7 @@ extension Broker {
         settleListeners()
         writeDirtySessions()
         if !doomedSends.isEmpty { deleteDoomedSends() }
-        if !gathering.lazyRecords.isEmpty {
-            gathering.records.append(contentsOf: gathering.lazyRecords)
-        }
+        gathering.takeLazyRecords()
         swap(&gathering, &committing)
         isCommitting = true
         batchSequence += 1
@@ -49,7 +47,7 @@ extension Broker {
         swap(&batch.states, &committing.states)
         if !committing.transfers.isEmpty { batch.transfers = committing.transfers }
         swap(&batch.deletedQueues, &committing.deletedQueues)
-        swap(&batch.records, &committing.records)
+        committing.exchangeRecords(with: &batch.records)
         swap(&batch.loads, &committing.loads)
         batch.sweepMaximum = committing.sweepMaximum
         return true
@@ -143,6 +141,7 @@ extension Broker {
     private mutating func noteFill(_ result: borrowing StoreResult) {
         storeUsedBytes = result.usedBytes
         storeLimitBytes = result.softLimitBytes
+        rowRoomByteCount = result.rowRoomByteCount
         if result.refusal != nil { counters.batchesRefused += 1 }
         // Sends are admitted again a little below the limit, so that it does not flap.
         let resume = result.softLimitBytes - result.softLimitBytes / 32
@@ -150,6 +149,7 @@ extension Broker {
             isStoreFull = true
         } else if result.usedBytes < resume {
             isStoreFull = false
+            growthWhileFull = 0
         }
     }
 

@@ -29,7 +29,8 @@ extension Broker {
             let device = Name(deviceName)
             let known = user(named: identity.user, app: identity.app)
             let existing = known.flatMap { session(of: $0, device: device) }
-            try checkRoom(app: identity.app, user: known, existing: existing, request)
+            try checkLimits(app: identity.app, user: known, existing: existing, request)
+            let permit = try admit(identity, existing: existing, deviceName, request)
             var takeovers = TakeoverCount()
             if let existing {
                 try checkResume(request, existing)
@@ -41,10 +42,11 @@ extension Broker {
                 }
                 takeovers = try takeOver(existing, from: connection, request, moment, &effects)
             }
-            let user = known ?? makeUser(identity.user, app: identity.app)
+            let user = knownUser(identity.user, app: identity.app, permit)
             removeOrphanWill(ofUser: user, device: device)
             let attached = attach(
-                connection, request, user: user, device: device, takeovers, moment, &effects)
+                connection, request, user: user, device: device, permit, takeovers, moment,
+                &effects)
             grant(identity.access, to: attached, moment)
             dropForbiddenSubscriptions(attached, &effects)
             acceptWhenCommitted(attached, moment, &effects)
@@ -56,14 +58,12 @@ extension Broker {
     // MARK: - Whether it may
 
     /// Refuses what would grow past a limit: nobody is made known for a login that fails.
-    private func checkRoom(
+    private func checkLimits(
         app: UInt32, user: UInt32?, existing: UInt32?, _ request: ConnectRequest
     ) throws(ConnectRefusal) {
         guard existing == nil else { return }
         var count = 0
         if let user { forEachSession(of: user) { _ in count += 1 } }
-        // What is left of a full store is for what makes room.
-        let isStored = user == nil || request.sessionExpirySeconds != 0
         let limit: LimitName =
             if sessions.count >= limits.sessionsMaximum {
                 .sessions
@@ -71,12 +71,33 @@ extension Broker {
                 .sessionsOfApp
             } else if count >= limits.sessionsPerUserMaximum {
                 .sessionsOfUser
-            } else if user == nil && users.count >= limits.usersMaximum {
-                .users
             } else {
-                isStored && isStoreFull ? .store : .none
+                user == nil && users.count >= limits.usersMaximum ? .users : .none
             }
         if limit != .none { throw ConnectRefusal(reason: .quotaExceeded, limit: limit) }
+    }
+
+    /// Admits the rows of a login. What is left of a full store is for what makes room: a session
+    /// that is stored already is always let in.
+    private mutating func admit(
+        _ identity: Identity, existing: UInt32?, _ device: [UInt8], _ request: ConnectRequest
+    ) throws(ConnectRefusal) -> GrowthPermit {
+        if let existing, sessions[existing].isPersistent { return admitReplacement() }
+        var growth = 0
+        if user(named: identity.user, app: identity.app) == nil {
+            growth += self.growth(ofUser: identity.user, app: identity.app)
+        }
+        if request.sessionExpirySeconds != 0 {
+            let names = apps[identity.app].name.count + identity.user.count + device.count
+            // The row of what it sends, which every session has at most one of, is short.
+            growth +=
+                RecordChange.pageByteCount(key: 8, value: names + CoreLimits.sessionRowOverhead)
+                + RecordChange.pageByteCount(key: 8, value: CoreLimits.sessionRowOverhead)
+        }
+        guard let permit = admitGrowth(of: growth) else {
+            throw ConnectRefusal(reason: .quotaExceeded, limit: .store)
+        }
+        return permit
     }
 
     /// Refuses a device that holds a number which was never given: it is not this session's, or its
@@ -169,7 +190,8 @@ extension Broker {
     /// Binds a connection to its session, old or new.
     private mutating func attach(
         _ connection: ConnectionID, _ request: ConnectRequest, user: UInt32, device: Name,
-        _ takeovers: TakeoverCount, _ moment: Moment, _ effects: inout Effects
+        _ permit: borrowing GrowthPermit, _ takeovers: TakeoverCount, _ moment: Moment,
+        _ effects: inout Effects
     ) -> UInt32 {
         let expiry = min(
             request.sessionExpirySeconds ?? limits.sessionExpirySecondsDefault,
@@ -185,7 +207,7 @@ extension Broker {
                 existing = nil
             }
         }
-        let session = existing ?? create(request, user: user, device: device, expiry)
+        let session = existing ?? create(request, user: user, device: device, expiry, permit)
         // A clean start is a promise that nothing of the old session comes back.
         if endsStored { sessions[session].decisiveBatch = gathering.sequence }
         cancelExpiry(session)
@@ -324,7 +346,8 @@ extension Broker {
     }
 
     private mutating func create(
-        _ request: ConnectRequest, user: UInt32, device: Name, _ expiry: UInt32
+        _ request: ConnectRequest, user: UInt32, device: Name, _ expiry: UInt32,
+        _ permit: borrowing GrowthPermit
     ) -> UInt32 {
         let isPersistent = expiry > 0
         let identifier = isPersistent ? makeIdentifier() : 0

@@ -195,8 +195,7 @@ extension Broker {
         if sessions[session].isPersistent {
             let identifier = sessions[session].identifier
             for table in [RecordTable.sessions, .outboxes] {
-                gathering.records.append(
-                    Records.deletion(table, key: RecordKey.number(identifier)))
+                gathering.remove(table, key: RecordKey.number(identifier))
             }
             deleteSends(of: session)
             let inbox = sessions[session].inbox

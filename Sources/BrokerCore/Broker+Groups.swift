@@ -134,7 +134,6 @@ extension Broker {
         guard meta.count <= CoreLimits.groupMetaMaximum,
             title.count <= CoreLimits.groupTitleMaximum
         else { return .refused(.packetTooLarge) }
-        if isStoreFull { return .refused(.quotaExceeded, .store) }
         if apps[app].groups.count >= limits.groupsPerAppMaximum {
             return .refused(.quotaExceeded, .groupsOfApp)
         }
@@ -144,6 +143,10 @@ extension Broker {
         if allowed?.count ?? 0 > CoreLimits.groupAllowedMaximum {
             return .refused(.quotaExceeded, .groupAllowed)
         }
+        let permit = admitGrowth(
+            of: growth(ofMember: owner)
+                + growth(ofGroupOwnedBy: owner, title: title, meta: meta, allowed: allowed))
+        guard let permit else { return .refused(.quotaExceeded, .store) }
         var seed = seed
         var name = unpredictableName(seed)
         while name.withUnsafeBytes({ apps[app].groups.value(for: $0) }) != nil {
@@ -155,9 +158,9 @@ extension Broker {
                 identifier: makeIdentifier(), app: app, name: name, title: title, owner: owner,
                 key: key, allowed: allowed, meta: meta,
                 audience: audiences.insert(Audience()).index))
-        writeGroup(group)
+        writeGroup(group, permit)
         addMember(owner, to: group)
-        writeMember(owner, group, isMember: true)
+        writeMember(owner, group, permit)
         return .done(.success, body: name)
     }
 
@@ -195,15 +198,17 @@ extension Broker {
     ) -> GroupOutcome {
         let user = actor.user
         if membership(of: user, in: group) != nil { return .done(.success) }
-        if isStoreFull { return .refused(.quotaExceeded, .store) }
         if groups[group].memberships.count >= limits.groupMembersMaximum {
             return .refused(.quotaExceeded, .groupMembers)
         }
         if users[user].memberships.count >= limits.groupsPerUserMaximum {
             return .refused(.quotaExceeded, .groupsOfUser)
         }
+        guard let permit = admitGrowth(of: growth(ofMember: user)) else {
+            return .refused(.quotaExceeded, .store)
+        }
         addMember(user, to: group)
-        writeMember(user, group, isMember: true)
+        writeMember(user, group, permit)
         tell(group, .joined, Array(users[user].name), by: actor, moment, &effects)
         return .done(.success)
     }
@@ -226,10 +231,10 @@ extension Broker {
     private mutating func remove(_ index: UInt32) {
         let (group, user) = (memberships[index].group, memberships[index].user)
         removeMember(index)
-        writeMember(user, group, isMember: false)
+        let key = RecordKey.number(groups[group].identifier)
+        gathering.remove(.members, key: key + Array(users[user].name))
         guard groups[group].memberships.isEmpty else { return }
-        gathering.records.append(
-            Records.deletion(.groups, key: RecordKey.number(groups[group].identifier)))
+        gathering.remove(.groups, key: key)
         removeGroup(group)
     }
 
@@ -287,7 +292,9 @@ extension Broker {
             }
         }
         allowed.removeAll { $0 == name }
-        replaceAllowed(group, allowed, actor, moment, &effects)
+        guard replaceAllowed(group, allowed, actor, moment, &effects) else {
+            return .refused(.quotaExceeded, .store)
+        }
         let kicked = kick(group, name, actor, moment, &effects)
         // A user nobody knows yet is barred all the same.
         guard case .refused = kicked else { return kicked }
@@ -300,8 +307,12 @@ extension Broker {
     ) -> GroupOutcome {
         guard meta.count <= CoreLimits.groupMetaMaximum else { return .refused(.packetTooLarge) }
         guard meta != groups[group].meta else { return .done(.success) }
+        let permit = admitGrowth(
+            of: growth(of: group, meta: meta, allowed: groups[group].allowed),
+            replacing: growth(ofGroup: group))
+        guard let permit else { return .refused(.quotaExceeded, .store) }
         groups[group].meta = meta
-        writeGroup(group)
+        writeGroup(group, permit)
         tell(group, .metaUpdated, meta, by: actor, moment, &effects)
         return .done(.success)
     }
@@ -314,20 +325,26 @@ extension Broker {
         guard (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum else {
             return .refused(.quotaExceeded, .groupAllowed)
         }
-        replaceAllowed(group, allowed, actor, moment, &effects)
-        return .done(.success)
+        return replaceAllowed(group, allowed, actor, moment, &effects)
+            ? .done(.success) : .refused(.quotaExceeded, .store)
     }
 
+    /// - Returns: false where the store has no room for a list of that length.
     private mutating func replaceAllowed(
         _ group: UInt32, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
-    ) {
-        guard allowed != groups[group].allowed else { return }
+    ) -> Bool {
+        guard allowed != groups[group].allowed else { return true }
+        let permit = admitGrowth(
+            of: growth(of: group, meta: groups[group].meta, allowed: allowed),
+            replacing: growth(ofGroup: group))
+        guard let permit else { return false }
         groups[group].allowed = allowed
-        writeGroup(group)
+        writeGroup(group, permit)
         var data: [UInt8] = [allowed == nil ? 0 : 1]
         for name in allowed ?? [] { data += [UInt8(name.count)] + name }
         tell(group, .allowListUpdated, data, by: actor, moment, &effects)
+        return true
     }
 
     // MARK: - System messages

@@ -27,10 +27,7 @@ extension Broker {
         isHousekeepingDue = false
         if gathering.hasLazyRows { gathering.isUrgent = true }
         // Only a write can tell whether there is room again: one that changes nothing.
-        if isStoreFull {
-            gathering.records.append(
-                Records.counter(.identifiers, value: identifiersReservedThrough))
-        }
+        if isStoreFull { writeIdentifierReservation() }
         if queuedCount > 0 {
             let share = Int(queuedCount / CoreLimits.sweepRounds)
             gathering.sweepMaximum = min(

@@ -201,8 +201,7 @@ extension Broker {
         gathering.transfers.append(
             QueueTransfer(
                 source: queue, destination: leftovers[new].queue, firstNumber: 1, scope: .shared))
-        gathering.records.append(
-            Records.leftover(leftovers[new].queue, app: apps[app].name))
+        gathering.renew(Records.leftover(leftovers[new].queue, app: apps[app].name))
     }
 
     private mutating func insertLeftover(_ new: Leftover) -> UInt32 {
@@ -282,8 +281,7 @@ extension Broker {
     private mutating func endLeftover(_ index: UInt32) {
         let leftover = leftovers.remove(index)
         queueOwners[leftover.queue.raw] = nil
-        gathering.records.append(
-            Records.deletion(.leftovers, key: RecordKey.number(leftover.queue.raw)))
+        gathering.remove(.leftovers, key: RecordKey.number(leftover.queue.raw))
     }
 
     mutating func restoreLeftover(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {

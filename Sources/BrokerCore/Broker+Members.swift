@@ -208,18 +208,43 @@ extension Broker {
 
     // MARK: - Rows
 
-    mutating func writeGroup(_ group: UInt32) {
-        gathering.records.append(
-            Records.group(
-                groups[group], app: apps[groups[group].app].name,
-                owner: Array(users[groups[group].owner].name)))
+    mutating func writeGroup(_ group: UInt32, _ permit: borrowing GrowthPermit) {
+        let row = Records.group(
+            groups[group], app: apps[groups[group].app].name,
+            owner: Array(users[groups[group].owner].name))
+        gathering.put(row, permit)
     }
 
-    mutating func writeMember(_ user: UInt32, _ group: UInt32, isMember: Bool) {
-        gathering.records.append(
-            Records.member(
-                group: groups[group].identifier, user: Array(users[user].name),
-                isMember: isMember))
+    /// What a group's row has to be admitted for if its list and its text are these.
+    func growth(
+        ofGroupOwnedBy owner: UInt32, title: [UInt8], meta: [UInt8], allowed: [[UInt8]]?
+    ) -> Int {
+        let names = apps[users[owner].app].name.count + Array(users[owner].name).count
+        let list = (allowed ?? []).reduce(0) { $0 + 2 + $1.count }
+        return RecordChange.pageByteCount(
+            key: 8, value: names + title.count + meta.count + list + 48)
+    }
+
+    func growth(of group: UInt32, meta: [UInt8], allowed: [[UInt8]]?) -> Int {
+        growth(
+            ofGroupOwnedBy: groups[group].owner, title: groups[group].title, meta: meta,
+            allowed: allowed)
+    }
+
+    func growth(ofGroup group: UInt32) -> Int {
+        growth(of: group, meta: groups[group].meta, allowed: groups[group].allowed)
+    }
+
+    mutating func writeMember(
+        _ user: UInt32, _ group: UInt32, _ permit: borrowing GrowthPermit
+    ) {
+        gathering.put(
+            Records.member(group: groups[group].identifier, user: Array(users[user].name)),
+            permit)
+    }
+
+    func growth(ofMember user: UInt32) -> Int {
+        Records.member(group: 0, user: Array(users[user].name)).pageByteCount
     }
 
     mutating func restoreGroup(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {

@@ -295,9 +295,8 @@ extension Broker {
         if sessions[sender].isPersistent {
             // Not among the rows that a full store leaves out: the identifier will mean another
             // message.
-            gathering.records.append(
-                Records.deletion(
-                    .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier)))
+            gathering.remove(
+                .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier))
         }
         confirmRelease(sender, PacketAnswer(connection, identifier, .complete), &effects)
     }
@@ -355,7 +354,7 @@ extension Broker {
 
     /// Stores that a QoS 2 publication was accepted, together with its message.
     mutating func writeSend(_ entry: OutboxEntry, of sender: UInt32) {
-        gathering.records.append(sendRow(entry, of: sender))
+        gathering.putWithSends(sendRow(entry, of: sender))
     }
 
     func sendRow(_ entry: OutboxEntry, of sender: UInt32) -> RecordChange {
@@ -419,8 +418,7 @@ extension Broker {
             let identifiers = doomedSends[last].identifiers.removeLastPage()
             if doomedSends[last].identifiers.count == 0 { doomedSends.removeLast() }
             for identifier in identifiers {
-                gathering.records.append(
-                    Records.deletion(.outboxes, key: RecordKey.packet(session, identifier)))
+                gathering.remove(.outboxes, key: RecordKey.packet(session, identifier))
             }
             room -= identifiers.count
         }

@@ -72,7 +72,7 @@ extension Broker {
         if request.grade == .once && sessions[sender].isPersistent {
             // Its identifier names nothing else until it is released, after a crash too.
             entry.awaitsRow = true
-            gathering.records.append(sendRow(entry, of: sender))
+            gathering.putWithSends(sendRow(entry, of: sender))
             gathering.repeats.append((sessions.handle(sender), request.number))
         }
         entry.isComplete = known.isComplete && !entry.awaitsRow
@@ -154,9 +154,7 @@ extension Broker {
     /// Takes the row of a repeat that is refused out of the store: its identifier is free again.
     private mutating func deleteSendRow(of entry: OutboxEntry, _ sender: UInt32) {
         guard entry.grade == .once && sessions[sender].isPersistent else { return }
-        gathering.records.append(
-            Records.deletion(
-                .outboxes,
-                key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier)))
+        gathering.remove(
+            .outboxes, key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier))
     }
 }

@@ -21,12 +21,12 @@ extension Broker {
             let rows = sessions[handle.index].dirty
             sessions[handle.index].dirty = []
             if rows.contains(.session) {
-                gathering.records.append(sessionRow(handle.index))
+                gathering.renew(sessionRow(handle.index))
             }
             if rows.contains(.send) {
-                gathering.records.append(outboxRow(handle.index).asPart(.send))
+                gathering.putWithSends(outboxRow(handle.index))
             } else if rows.contains(.outbox) {
-                gathering.records.append(outboxRow(handle.index))
+                gathering.renew(outboxRow(handle.index))
             }
         }
     }
@@ -55,17 +55,22 @@ extension Broker {
 
     /// Keeps the results of durable sends too, which a crash forgets: the broker is about to stop
     /// and takes nothing in any more. A sender that did not see one sends again after the restart,
-    /// and is told it.
+    /// and is told it. Where there is no room for them it is delivered again, marked.
     public mutating func prepareToStop() {
         for session in 0..<sessions.endIndex
         where sessions.contains(session) && !sessions[session].dialect.isMQTT {
-            var isNews = false
-            for position in 0..<sessions[session].outbox.count
-            where sessions[session].outbox[position].isComplete {
-                isNews = isNews || !sessions[session].outbox[position].isStored
-                sessions[session].outbox[position].isStored = true
+            let news = (0..<sessions[session].outbox.count).filter {
+                sessions[session].outbox[$0].isComplete
+                    && !sessions[session].outbox[$0].isStored
             }
-            if isNews { markDirty(session, .outbox, isUrgent: true) }
+            if news.isEmpty { continue }
+            for position in news { sessions[session].outbox[position].isStored = true }
+            let growth = outboxRow(session).pageByteCount
+            if sessions[session].isPersistent, admitGrowth(of: growth) == nil {
+                for position in news { sessions[session].outbox[position].isStored = false }
+                continue
+            }
+            markDirty(session, .outbox, isUrgent: true)
         }
     }
 

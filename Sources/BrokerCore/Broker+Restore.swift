@@ -65,9 +65,11 @@ extension Broker: StoreVisitor {
         if let failure = restored.failure { throw failure }
         restoration = nil
         nextMessageIdentifier = max(state.nextMessage.raw, 1)
+        isStoreFull = state.isFull
+        rowRoomByteCount = state.rowRoomByteCount
         for tally in state.damaged { counters.damagedEntries += tally.count }
         if restored.identity != state.identity {
-            gathering.records.append(Records.identity(state.identity))
+            gathering.renew(Records.identity(state.identity))
         }
         let isBackup = restored.identity != nil && restored.identity != state.identity
         for session in 0..<sessions.endIndex where sessions.contains(session) {
@@ -258,7 +260,7 @@ extension Broker: StoreVisitor {
     /// Removes a row that promises nothing to anybody, and that an earlier version left behind.
     private mutating func repair(_ table: RecordTable, _ key: [UInt8]) {
         counters.rowsRepaired += 1
-        gathering.records.append(Records.deletion(table, key: key))
+        gathering.remove(table, key: key)
     }
 
     private func reason(

@@ -38,7 +38,10 @@ extension Broker {
         let deadline = expirySeconds.map { moment.instant.advanced(bySeconds: $0) } ?? .never
         let new = Retained(
             identifier: makeIdentifier(), app: app, block: message.block(), deadline: deadline)
-        gathering.records.append(Records.retained(new, app: apps[app].name))
+        // The limit was asked for, and with it ``hasRoom(toRetain:)``.
+        let row = Records.retained(new, app: apps[app].name)
+        let permit = admitJudgedGrowth(of: row.pageByteCount)
+        gathering.put(row, permit)
         insertRetained(new)
         return .none
     }
@@ -75,8 +78,7 @@ extension Broker {
         let old = retained.remove(index)
         apps[old.app].retainedByteCount -= old.block.count
         deadlines.cancel(old.token)
-        gathering.records.append(
-            Records.deletion(.retained, key: RecordKey.number(old.identifier)))
+        gathering.remove(.retained, key: RecordKey.number(old.identifier))
     }
 
     mutating func expire(retained index: UInt32) {
@@ -106,7 +108,7 @@ extension Broker {
     func retainLimit(
         _ topic: UnsafeRawBufferPointer, byteCount: Int, app: UInt32
     ) -> LimitName {
-        if isStoreFull { return .store }
+        if !hasRoom(toRetain: byteCount) { return .store }
         var growth = byteCount
         if let old = apps[app].retained.value(of: topic) {
             growth -= retained[old].block.count
@@ -123,6 +125,13 @@ extension Broker {
     /// Memory of an app's retained messages and of the tree that finds them.
     func retainedByteCount(ofApp app: UInt32) -> Int {
         apps[app].retainedByteCount + apps[app].retained.byteCount
+    }
+
+    /// Whether the store has room for a retained message with a block of so many bytes.
+    func hasRoom(toRetain byteCount: Int) -> Bool {
+        hasRoom(
+            for: RecordChange.pageByteCount(
+                key: 8, value: byteCount + CoreLimits.retainedRowOverhead))
     }
 
     // MARK: - Sending

@@ -20,13 +20,21 @@ extension Broker {
     ) {
         guard let session = session(of: connection) else { return }
         let filter = request.filter.bytes(in: bytes)
-        let judged: JudgedFilter
+        let index: UInt32
+        let isNew: Bool
         do throws(SubscribeRefusal) {
             guard request.isFilterValid else { throw SubscribeRefusal(.topicFilterInvalid) }
             guard !isRefusedAsOpen(connection, request.requestIdentifier) else {
                 throw SubscribeRefusal(.packetIdentifierInUse)
             }
-            judged = try admit(filter, of: session, moment, &effects)
+            let judged = try admit(filter, of: session, moment, &effects)
+            if let existing = subscription(of: session, filter) {
+                change(existing, to: request)
+                (index, isNew) = (existing, false)
+            } else {
+                index = try add(judged, of: session, request)
+                isNew = true
+            }
         } catch {
             let reason = error.reason
             counters.subscriptionsRefused += 1
@@ -40,26 +48,6 @@ extension Broker {
                 &effects)
             return
         }
-        let existing = subscription(of: session, filter)
-        let index: UInt32
-        if let existing {
-            // A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
-            let place = subscriptions[existing]
-            let position = Int(place.position)
-            var subscriber = audiences[place.audience].subscribers[position]
-            let isChanged = subscriber.change(to: request)
-            audiences[place.audience].subscribers[position] = subscriber
-            // One that says what is stored already, or on its way there, needs no row.
-            if isChanged { writeSubscription(existing) }
-            index = existing
-        } else {
-            let identifier = sessions[session].isPersistent ? makeIdentifier() : 0
-            index = addSubscription(
-                session, judged, request.grade, identifier: identifier,
-                options: request.options,
-                subscriptionIdentifier: request.subscriptionIdentifier)
-            writeSubscription(index)
-        }
         // To be in a group is the user's, and is stored also where the session is not.
         answersAtCommit = answersAtCommit || isGroupAddress(filter)
         refuseOmitted(request.omittedCount, session, filter, &effects)
@@ -67,8 +55,32 @@ extension Broker {
             session, request.requestIdentifier, .success, body: [request.grade.rawValue],
             followingCount: request.followingCount, omittedCount: request.omittedCount, &effects)
         sendRetained(
-            to: session, index, filter, request, isNew: existing == nil, moment, &effects)
+            to: session, index, filter, request, isNew: isNew, moment, &effects)
         pump(session, moment, &effects)
+    }
+
+    /// A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
+    private mutating func change(_ index: UInt32, to request: SubscribeRequest) {
+        let place = subscriptions[index]
+        let position = Int(place.position)
+        var subscriber = audiences[place.audience].subscribers[position]
+        let isChanged = subscriber.change(to: request)
+        audiences[place.audience].subscribers[position] = subscriber
+        // One that says what is stored already, or on its way there, needs no row.
+        if isChanged, sessions[place.session].isPersistent { gathering.renew(row(of: index)) }
+    }
+
+    private mutating func add(
+        _ judged: JudgedFilter, of session: UInt32, _ request: SubscribeRequest
+    ) throws(SubscribeRefusal) -> UInt32 {
+        let isStored = sessions[session].isPersistent
+        let permit = admitGrowth(of: isStored ? growth(ofFilter: judged.bytes.count) : 0)
+        guard let permit else { throw SubscribeRefusal(.quotaExceeded, .store) }
+        let index = addSubscription(
+            session, judged, request.grade, identifier: isStored ? makeIdentifier() : 0,
+            options: request.options, subscriptionIdentifier: request.subscriptionIdentifier)
+        if isStored { gathering.put(row(of: index), permit) }
+        return index
     }
 
     mutating func unsubscribe(
@@ -154,7 +166,8 @@ extension Broker {
             if sessions[session].filterCount >= limits.subscriptionsMaximum {
                 .subscriptions
             } else {
-                isStoreFull && sessions[session].isPersistent ? .store : .none
+                sessions[session].isPersistent && !hasRoom(for: growth(ofFilter: filter.count))
+                    ? .store : .none
             }
         if limit != .none && subscription(of: session, filter) == nil {
             throw SubscribeRefusal(.quotaExceeded, limit)
@@ -216,14 +229,17 @@ extension Broker {
         return index
     }
 
-    private mutating func writeSubscription(_ index: UInt32) {
+    private func row(of index: UInt32) -> RecordChange {
         let place = subscriptions[index]
-        guard sessions[place.session].isPersistent else { return }
-        gathering.records.append(
-            Records.subscription(
-                session: sessions[place.session].identifier, identifier: place.identifier,
-                filter: audiences[place.audience].filter,
-                audiences[place.audience].subscribers[Int(place.position)]))
+        return Records.subscription(
+            session: sessions[place.session].identifier, identifier: place.identifier,
+            filter: audiences[place.audience].filter,
+            audiences[place.audience].subscribers[Int(place.position)])
+    }
+
+    /// What a stored subscription has to be admitted for, by the length of its filter.
+    private func growth(ofFilter byteCount: Int) -> Int {
+        RecordChange.pageByteCount(key: 16, value: byteCount + 16)
     }
 
     /// Takes a session out of an audience, the row out of the store, and a filter that nobody has
@@ -237,11 +253,9 @@ extension Broker {
         guard !filter.isEmpty else { return }
         sessions[session].filterCount -= 1
         if sessions[session].isPersistent {
-            gathering.records.append(
-                Records.deletion(
-                    .subscriptions,
-                    key: RecordKey.numbers(
-                        sessions[session].identifier, subscription.identifier)))
+            gathering.remove(
+                .subscriptions,
+                key: RecordKey.numbers(sessions[session].identifier, subscription.identifier))
         }
         if audiences[subscription.audience].subscribers.isEmpty {
             let app = users[sessions[session].user].app

@@ -78,7 +78,7 @@ extension Broker {
         }
         for handle in revoked {
             let token = tokens.remove(handle)
-            gathering.records.append(Records.deletion(.tokens, key: token.identifier))
+            gathering.remove(.tokens, key: token.identifier)
         }
         return Revocation(tokenCount: revoked.count, connectionCount: connectionCount)
     }

@@ -29,15 +29,25 @@ extension Broker {
     }
 
     /// The user of an app by name, known from now on.
-    mutating func knownUser(_ name: [UInt8], app: UInt32) -> UInt32 {
-        user(named: name, app: app) ?? makeUser(name, app: app)
+    mutating func knownUser(
+        _ name: [UInt8], app: UInt32, _ permit: borrowing GrowthPermit
+    ) -> UInt32 {
+        if let user = user(named: name, app: app) { return user }
+        return makeUser(name, app: app, permit)
     }
 
     /// Makes a user known, in the store too.
-    mutating func makeUser(_ name: [UInt8], app: UInt32) -> UInt32 {
+    mutating func makeUser(
+        _ name: [UInt8], app: UInt32, _ permit: borrowing GrowthPermit
+    ) -> UInt32 {
         let user = insertUser(name, app: app)
-        writeUser(user)
+        gathering.put(row(ofUser: user), permit)
         return user
+    }
+
+    /// What ``makeUser(_:app:_:)`` has to be admitted for.
+    func growth(ofUser name: [UInt8], app: UInt32) -> Int {
+        Records.user(app: apps[app].name, name, mailbox: nil).pageByteCount
     }
 
     mutating func insertUser(_ name: [UInt8], app: UInt32) -> UInt32 {
@@ -47,13 +57,15 @@ extension Broker {
         return user
     }
 
-    private mutating func writeUser(_ user: UInt32) {
+    private func row(ofUser user: UInt32) -> RecordChange {
         let mailbox = users[user].mailbox
-        gathering.records.append(
-            Records.user(
-                app: apps[users[user].app].name, Array(users[user].name),
-                mailbox: mailbox == Slab<Inbox>.none ? nil : mailboxes[mailbox].queue))
+        return Records.user(
+            app: apps[users[user].app].name, Array(users[user].name),
+            mailbox: mailbox == Slab<Inbox>.none ? nil : mailboxes[mailbox].queue)
     }
+
+    /// Writes which queue waits for a user: the row has room for that.
+    private mutating func renewUser(_ user: UInt32) { gathering.renew(row(ofUser: user)) }
 
     // MARK: - Sessions of a user
 
@@ -111,7 +123,7 @@ extension Broker {
     /// Lets a queue wait for a user.
     mutating func giveMailbox(_ inbox: Inbox, to user: UInt32) {
         insertMailbox(inbox, of: user)
-        writeUser(user)
+        renewUser(user)
     }
 
     mutating func insertMailbox(_ inbox: Inbox, of user: UInt32) {
@@ -126,7 +138,7 @@ extension Broker {
         let mailbox = users[user].mailbox
         guard mailbox != Slab<Inbox>.none else { return nil }
         users[user].mailbox = Slab<Inbox>.none
-        writeUser(user)
+        renewUser(user)
         queueOwners[mailboxes[mailbox].queue.raw] = nil
         return mailboxes.remove(mailbox)
     }

@@ -24,30 +24,51 @@ extension Broker {
         // In MQTT a will is part of the login, which waits for this batch and is the answer.
         let isPartOfLogin = sessions[session].dialect.isMQTT
         if let (reason, limit) = refusal(of: request, from: session, bytes) {
-            counters.requestsRefused += 1
-            note(
-                .sendRefused, session, reason, subject: subject(of: request.message.target, bytes),
-                limit: limit, &effects)
-            if isPartOfLogin {
-                close(session, reason, moment, &effects)
-                return
-            }
-            effects[connection.lane].respond(connection, requestIdentifier, reason)
+            refuseWill(
+                of: session, requestIdentifier, request, reason, limit, bytes, moment, &effects)
+            return
+        }
+        let owner = WillOwner(user: sessions[session].user, device: sessions[session].device)
+        let will = Will(
+            identifier: makeIdentifier(), owner: owner,
+            keepAliveSeconds: attachments[sessions[session].attachment].keepAliveSeconds,
+            authority: authority(of: session), request, bytes)
+        let row = row(of: will)
+        let old = sessions[session].will
+        let permit = admitGrowth(
+            of: row.pageByteCount,
+            replacing: old == Slab<Will>.none ? 0 : self.row(of: wills[old]).pageByteCount,
+            for: isPartOfLogin ? .upkeep : .request)
+        guard let permit else {
+            refuseWill(
+                of: session, requestIdentifier, request, .quotaExceeded, .store, bytes, moment,
+                &effects)
             return
         }
         removeWill(of: session)
-        let owner = WillOwner(user: sessions[session].user, device: sessions[session].device)
-        let will = wills.insert(
-            Will(
-                identifier: makeIdentifier(), owner: owner,
-                keepAliveSeconds: attachments[sessions[session].attachment].keepAliveSeconds,
-                authority: authority(of: session), request, bytes)
-        ).index
-        sessions[session].will = will
+        sessions[session].will = wills.insert(will).index
         sessions[session].decisiveBatch = gathering.sequence
-        writeWill(will)
+        gathering.put(row, permit)
         if isPartOfLogin { return }
         respondAtCommit(connection, requestIdentifier, .success, body: [])
+    }
+
+    private mutating func refuseWill(
+        of session: UInt32, _ requestIdentifier: UInt64, _ request: WillRequest,
+        _ reason: ReasonCode, _ limit: LimitName, _ bytes: UnsafeRawBufferPointer,
+        _ moment: Moment, _ effects: inout Effects
+    ) {
+        counters.requestsRefused += 1
+        if limit == .store { counters.requestsOverQuota += 1 }
+        note(
+            .sendRefused, session, reason, subject: subject(of: request.message.target, bytes),
+            limit: limit, &effects)
+        if sessions[session].dialect.isMQTT {
+            close(session, reason, moment, &effects)
+            return
+        }
+        let connection = liveConnection(of: session)
+        effects[connection.lane].respond(connection, requestIdentifier, reason)
     }
 
     /// Forgets the will. Where there is none the answer waits for a commit all the same: the one
@@ -108,7 +129,7 @@ extension Broker {
         let authority = authority(of: session)
         guard wills[will].authority != authority else { return }
         wills[will].authority = authority
-        writeWill(will)
+        renewWill(will)
     }
 
     /// Who sends a will that is due; nil where the credential that it was set with has been
@@ -191,7 +212,8 @@ extension Broker {
     private mutating func forgetWill(_ index: UInt32) {
         let will = wills.remove(index)
         deadlines.cancel(will.token)
-        gathering.records.append(Records.deletion(.wills, key: will.key))
+        returnGrowth(of: row(of: will).pageByteCount)
+        gathering.remove(.wills, key: will.key)
     }
 
     // MARK: - Loss and return
@@ -270,7 +292,10 @@ extension Broker {
         will index: UInt32, excluding session: UInt32, _ moment: Moment,
         _ effects: inout Effects
     ) {
-        if wills[index].grade != .transient && isStoreFull {
+        let isRetained = wills[index].isRetained && !wills[index].payload.isEmpty
+        if wills[index].grade != .transient && isStoreFull
+            || isRetained && !hasRoom(toRetain: blockByteCount(ofWill: index))
+        {
             scheduleWill(index, afterSeconds: CoreLimits.willRetrySeconds, moment)
             return
         }
@@ -278,10 +303,10 @@ extension Broker {
         address.withUnsafeBytes { bytes in
             guard let target = judge(will: index, bytes, &effects) else { return }
             // It is sent, and not kept.
-            if wills[index].isRetained, !wills[index].payload.isEmpty,
-                retainLimit(ofWill: index, bytes) != .none
-            {
-                noteWill(index, .quotaExceeded, subject: bytes, &effects)
+            if isRetained {
+                let limit = retainLimit(
+                    bytes, byteCount: blockByteCount(ofWill: index), app: users[wills[index].user].app)
+                if limit != .none { noteWill(index, .quotaExceeded, subject: bytes, &effects) }
             }
             if wills[index].grade == .transient {
                 sendTransient(
@@ -293,14 +318,10 @@ extension Broker {
         }
     }
 
-    private func retainLimit(
-        ofWill index: UInt32, _ topic: UnsafeRawBufferPointer
-    ) -> LimitName {
-        let user = wills[index].user
-        let byteCount =
-            MessageBlock.headerByteCount + users[user].name.count + topic.count
-            + wills[index].properties.count + wills[index].payload.count
-        return retainLimit(topic, byteCount: byteCount, app: users[user].app)
+    private func blockByteCount(ofWill index: UInt32) -> Int {
+        MessageBlock.headerByteCount + users[wills[index].user].name.count
+            + wills[index].address.count + wills[index].properties.count
+            + wills[index].payload.count
     }
 
     private mutating func sendDurable(
@@ -324,7 +345,7 @@ extension Broker {
         }
         gathering.firedWills.append(index)
         gathering.isUrgent = true
-        gathering.records.append(Records.deletion(.wills, key: will.key).asPart(.send))
+        gathering.putWithSends(Records.deletion(.wills, key: will.key))
     }
 
     /// Sends a will that is for those who are online (MQTT). It is gone with that.
@@ -359,7 +380,7 @@ extension Broker {
                 counters.willsSent += 1
                 wills.remove(will)
             } else {
-                writeWill(will)
+                renewWill(will)
                 scheduleWill(will, afterSeconds: CoreLimits.willRetrySeconds, moment)
             }
         }
@@ -367,10 +388,12 @@ extension Broker {
 
     // MARK: - Restart
 
-    private mutating func writeWill(_ index: UInt32) {
-        let user = wills[index].user
-        gathering.records.append(
-            wills[index].row(app: apps[users[user].app].name, user: Array(users[user].name)))
+    private func row(of will: borrowing Will) -> RecordChange {
+        will.row(app: apps[users[will.user].app].name, user: Array(users[will.user].name))
+    }
+
+    private mutating func renewWill(_ index: UInt32) {
+        gathering.renew(row(of: wills[index]))
     }
 
     mutating func restoreWill(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {

@@ -76,6 +76,10 @@ public struct Broker: ~Copyable, Sendable {
     var batchSequence: UInt64 = 0
     /// Set while the store has no room for sends.
     var isStoreFull = false
+    /// Bytes by which rows may grow until the store tells again, as it told last.
+    var rowRoomByteCount = Int.max
+    /// Bytes by which rows have grown although there was no room, since there was.
+    var growthWhileFull = 0
     /// As of the last commit, for the statistics.
     var storeUsedBytes: UInt64 = 0
     var storeLimitBytes: UInt64 = 0
@@ -248,10 +252,13 @@ public struct Broker: ~Copyable, Sendable {
         nextIdentifier += 1
         if nextIdentifier + CoreLimits.identifierReservation / 2 > identifiersReservedThrough {
             identifiersReservedThrough += CoreLimits.identifierReservation
-            gathering.records.append(
-                Records.counter(.identifiers, value: identifiersReservedThrough))
+            writeIdentifierReservation()
         }
         return identifier
+    }
+
+    mutating func writeIdentifierReservation() {
+        gathering.renew(Records.counter(.identifiers, value: identifiersReservedThrough))
     }
 
     mutating func makeStamp() -> UInt64 {

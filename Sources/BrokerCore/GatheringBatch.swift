@@ -76,7 +76,11 @@ struct GatheringBatch: ~Copyable {
     /// batch came before.
     var listeners: [(session: Handle, messageCount: Int)] = []
     var deletedQueues: [QueueID] = []
-    var records: [RecordChange] = []
+    private(set) var records: [RecordChange] = []
+    /// Bytes of pages that the store may need for rows that are new or have grown.
+    var growthByteCount = 0
+    /// The same for rows of a full store that take the place of longer ones.
+    var replacedByteCount = 0
     var loads: [LoadRequest] = []
     /// Entries and bytes that the loads bring, at most and as far as that is known.
     var loadCount = 0
@@ -97,7 +101,7 @@ struct GatheringBatch: ~Copyable {
     /// reason for one.
     var dirtySessions: [Handle] = []
     /// Rows of other tables that nobody waits for either.
-    var lazyRecords: [RecordChange] = []
+    private var lazyRecords: [RecordChange] = []
     var isUrgent = false
     /// Inbox numbers that may be used once this batch is committed.
     var reservations: [(session: Handle, through: UInt64)] = []
@@ -121,6 +125,42 @@ struct GatheringBatch: ~Copyable {
     /// Whether there are rows to ride along.
     var hasLazyRows: Bool { !dirtySessions.isEmpty || !lazyRecords.isEmpty }
 
+    // MARK: Rows
+
+    /// Writes a row that is new, or longer than it was.
+    mutating func put(_ row: RecordChange, _ permit: borrowing GrowthPermit) {
+        records.append(row)
+    }
+
+    /// Writes a row again that is in the store and stays as long as it is, but for a few bytes; or
+    /// a short one that every session or queue has at most one of.
+    mutating func renew(_ row: RecordChange) {
+        records.append(row)
+    }
+
+    /// As above, with the next batch that there is a reason for.
+    mutating func renewLazily(_ row: RecordChange) {
+        lazyRecords.append(row)
+    }
+
+    /// Writes a row that is left out with the sends where the store has no room for them.
+    mutating func putWithSends(_ row: RecordChange) {
+        records.append(row.asPart(.send))
+    }
+
+    mutating func remove(_ table: RecordTable, key: [UInt8]) {
+        records.append(Records.deletion(table, key: key))
+    }
+
+    /// The batch is about to be handed over.
+    mutating func takeLazyRecords() {
+        if !lazyRecords.isEmpty { records.append(contentsOf: lazyRecords) }
+    }
+
+    mutating func exchangeRecords(with other: inout [RecordChange]) {
+        swap(&records, &other)
+    }
+
     /// Empties the batch and keeps its memory.
     mutating func reset(sequence: UInt64) {
         self.sequence = sequence
@@ -140,6 +180,8 @@ struct GatheringBatch: ~Copyable {
         listeners.removeAllKeepingCapacity()
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
+        growthByteCount = 0
+        replacedByteCount = 0
         loads.removeAllKeepingCapacity()
         loadCount = 0
         loadByteCount = 0

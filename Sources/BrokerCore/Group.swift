@@ -75,10 +75,9 @@ extension Records {
     }
 
     /// A member is a row of its own, so that a join does not rewrite the group.
-    static func member(group: UInt64, user: [UInt8], isMember: Bool) -> RecordChange {
-        let row = RecordWriter(version: 1)
-        return RecordChange(
+    static func member(group: UInt64, user: [UInt8]) -> RecordChange {
+        RecordChange(
             table: .members, key: RecordKey.number(group) + user,
-            value: isMember ? row.bytes : nil)
+            value: RecordWriter(version: 1).bytes)
     }
 }

@@ -170,6 +170,15 @@ public struct CoreLimits: Sendable {
     /// Memory of an entry on its way to the store: 40 bytes in the batch that gathers, up to twice
     /// that while its array grows, and 48 in what the writer is handed.
     static let uncommittedEntryBytes = 128
+    /// Bytes of rows that logins and the withdrawal of rights may add to a full store, and that
+    /// shorter rows may take in one commit before the longer ones are given back. A part of the
+    /// store's reserve: the wills of 20,000 devices of 200 bytes each.
+    static let upkeepBytesMaximum = 8 << 20
+    /// Bytes of a session's row beside its names, and of the row of what it has sent, at most.
+    static let sessionRowOverhead = 96
+    /// Bytes of a retained message's row beside its block: an app's name of at most 64 bytes, the
+    /// deadline and lengths.
+    static let retainedRowOverhead = 96
     /// Bytes of answers or of copied messages that cost as much as one delivery.
     static let bytesPerWork = 256
     /// Bytes of an answer about groups that cost as much as one delivery: they are gathered from

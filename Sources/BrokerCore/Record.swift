@@ -55,6 +55,23 @@ public struct RecordChange: Hashable, Sendable {
         RecordChange(table: table, key: key, value: value, part: part)
     }
 
+    /// Bytes of pages that the store may need for it.
+    public var pageByteCount: Int {
+        RecordChange.pageByteCount(key: key.count, value: value?.count ?? 0)
+    }
+
+    /// Bytes of pages that the store may need for a record with so many bytes. LMDB gives a record
+    /// of more than half a page whole pages of its own; all others lie on pages that are at least
+    /// half full.
+    static func pageByteCount(key: Int, value: Int) -> Int {
+        let page = 4_096
+        // The table's byte, the checksum, and the heads of a page and of a record on it.
+        let overhead = 48
+        let byteCount = key + value + overhead
+        if byteCount <= page / 2 { return 2 * byteCount }
+        return (byteCount + page - 1) / page * page + 2 * (key + overhead)
+    }
+
     /// Keys are fixed-size numbers or ids of at most 3 × 64 bytes, so this leaves room below LMDB's
     /// limit of 511.
     public static let keyByteCountMaximum = 256

@@ -390,6 +390,9 @@ public struct StoreResult: Sendable {
     /// space to claim. What makes state grow (new sessions, retained messages) should be refused
     /// too; the space kept in reserve is for what makes room.
     public var isFull = false
+    /// Bytes of pages that are certain to be there for rows that are new or get longer, in all
+    /// batches until the next result.
+    public var rowRoomByteCount = Int.max
     /// Bytes of the store in use after the commit, and the limit above which sends are refused.
     public var usedBytes: UInt64 = 0
     public var softLimitBytes: UInt64 = .max
@@ -412,6 +415,7 @@ public struct StoreResult: Sendable {
         damagedUncounted = 0
         isUnfinished = false
         isFull = false
+        rowRoomByteCount = .max
         usedBytes = 0
         softLimitBytes = .max
     }

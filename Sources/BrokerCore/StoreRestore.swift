@@ -68,6 +68,9 @@ public struct RestoredState: Hashable, Sendable {
     public var stamp: StoreStamp?
     /// Entries that failed their checksum and were set aside; they are in no outline.
     public var damaged: [QueueTally]
+    /// As in ``StoreResult``.
+    public var isFull = false
+    public var rowRoomByteCount = Int.max
 
     public init(
         identity: StoreIdentity, nextMessage: MessageID, stamp: StoreStamp?, damaged: [QueueTally]

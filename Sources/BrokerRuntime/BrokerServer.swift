@@ -180,12 +180,15 @@ public final class BrokerServer {
     }
 
     /// Changes the core's state and returns when the change is on disk.
-    func changeAndCommit(_ body: (inout Broker) -> Void) {
-        let sequence = shared.enter { state in
-            body(&state.broker)
-            return state.broker.gatheringSequence
+    func changeAndCommit(
+        _ body: (inout Broker) throws(NoRoom) -> Void
+    ) throws(NoRoom) {
+        let (result, sequence) = shared.enter { state in
+            let result = Result { () throws(NoRoom) in try body(&state.broker) }
+            return (result, state.broker.gatheringSequence)
         }
         shared.waitForCommit(of: sequence)
+        try result.get()
     }
 
     // MARK: - Parts
@@ -218,12 +221,13 @@ public final class BrokerServer {
         var broker = Broker(
             limits: CoreLimits(settings), laneCount: laneCount, trust: trust,
             at: clock.moment())
-        let state: RestoredState
+        var state: RestoredState
         do throws(StoreError) {
             state = try store.restore(into: &broker)
         } catch {
             throw .store(error)
         }
+        store.claimRoom(telling: &state)
         do throws(RestoreError) {
             try broker.finishRestoring(
                 state, newEpochSeed: SystemRandom.number(), at: clock.moment())

@@ -52,18 +52,20 @@ public struct DevelopmentSetup: Sendable {
         let file = "\(dataDirectory)/\(Self.variablesFile)"
         let listener =
             server.listeners.first { $0.transport == .tls } ?? server.listeners.first
-        do throws(CredentialError) {
+        do {
             // The store may be another than the one that the file was written for.
             let lines: [String]
             if let text = try PrivateFile.read(file), server.hasApp(Self.app) {
                 lines = keepingSecrets(String(decoding: text, as: UTF8.self), listener)
             } else {
                 lines = variables(
-                    server.makeDevelopmentSecrets(app: Self.app, users: Self.users), listener)
+                    try server.makeDevelopmentSecrets(app: Self.app, users: Self.users), listener)
             }
             try PrivateFile.write(Array((lines.joined(separator: "\n") + "\n").utf8), to: file)
-        } catch {
+        } catch let error as CredentialError {
             throw .credentials(error)
+        } catch {
+            throw .fullStore
         }
         return guide(file, listener)
     }
@@ -166,16 +168,18 @@ extension BrokerServer {
     }
 
     /// Makes the demo app and one token for each user, committed when this returns.
-    func makeDevelopmentSecrets(app: String, users: [String]) -> DevelopmentSecrets {
+    func makeDevelopmentSecrets(
+        app: String, users: [String]
+    ) throws(NoRoom) -> DevelopmentSecrets {
         let key = AppKey.mint()
         let minted = users.map { _ in OpaqueToken.mint() }
-        changeAndCommit { broker in
+        try changeAndCommit { (broker) throws(NoRoom) in
             let (name, digest) = (Array(app.utf8), Digest(key.key.digest))
-            if !broker.addApp(name, keyDigest: digest, rights: .everything) {
+            if try !broker.addApp(name, keyDigest: digest, rights: .everything) {
                 _ = broker.setAppKey(name, keyDigest: digest)
             }
             for (user, token) in zip(users, minted) {
-                _ = broker.addToken(
+                _ = try broker.addToken(
                     BrokerCore.Token(
                         identifier: Array(token.token.id.description.utf8),
                         digest: Digest(token.token.digest), app: Array(app.utf8),

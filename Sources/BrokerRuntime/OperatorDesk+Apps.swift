@@ -12,8 +12,8 @@ extension OperatorDesk {
         let rights = try request.rights.map(Self.rights) ?? .ordinary
         let minted = AppKey.mint()
         let name = Array(request.app.utf8)
-        let isNew = changeAndCommit { state in
-            state.broker.addApp(name, keyDigest: Digest(minted.key.digest), rights: rights)
+        let isNew = try growAndCommit { (state) throws(NoRoom) in
+            try state.broker.addApp(name, keyDigest: Digest(minted.key.digest), rights: rights)
         }
         guard isNew else {
             throw AdministrationRefusal(
@@ -36,8 +36,8 @@ extension OperatorDesk {
     func addUser(_ request: AddUser) throws(AdministrationRefusal) -> AddUser.Reply {
         try checkIdentifier(request.app, "app")
         try checkIdentifier(request.user, "user")
-        let isNew = changeAndCommit { state in
-            state.broker.addUser(Array(request.user.utf8), app: Array(request.app.utf8))
+        let isNew = try growAndCommit { (state) throws(NoRoom) in
+            try state.broker.addUser(Array(request.user.utf8), app: Array(request.app.utf8))
         }
         guard let isNew else { throw Self.unknownApp(request.app) }
         return AddUser.Reply(isNew: isNew)
@@ -62,8 +62,8 @@ extension OperatorDesk {
     ) throws(AdministrationRefusal) -> SetAppRights.Reply {
         let rights = try Self.rights(request.rights)
         let moment = clock.moment()
-        let isKnown = changeAndCommit { state in
-            state.broker.setAppRights(
+        let isKnown = try growAndCommit { (state) throws(NoRoom) in
+            try state.broker.setAppRights(
                 Array(request.app.utf8), rights: rights, at: moment, effects: &state.effects)
         }
         guard isKnown else { throw Self.unknownApp(request.app) }

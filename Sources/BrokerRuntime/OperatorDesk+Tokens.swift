@@ -15,18 +15,18 @@ extension OperatorDesk {
         let now = (clock.moment().unixMilliseconds + 999) / 1000
         let expires = request.expirySeconds.map { now.addingReportingOverflow($0) }
         let minted = request.users.map { _ in OpaqueToken.mint() }
-        let isKnown = changeAndCommit { state in
-            for (user, token) in zip(request.users, minted) {
-                let isAdded = state.broker.addToken(
-                    BrokerCore.Token(
-                        identifier: Array(token.token.id.description.utf8),
-                        digest: Digest(token.token.digest), app: Array(request.app.utf8),
-                        user: Array(user.utf8), device: request.device.map { Array($0.utf8) },
-                        expiresUnixSeconds: expires.map { $0.overflow ? .max : $0.partialValue }
-                            ?? .max,
-                        batch: Array((request.batch ?? "").utf8), rights: rights))
-                if !isAdded { return false }
-            }
+        let tokens = zip(request.users, minted).map { user, token in
+            BrokerCore.Token(
+                identifier: Array(token.token.id.description.utf8),
+                digest: Digest(token.token.digest), app: Array(request.app.utf8),
+                user: Array(user.utf8), device: request.device.map { Array($0.utf8) },
+                expiresUnixSeconds: expires.map { $0.overflow ? .max : $0.partialValue } ?? .max,
+                batch: Array((request.batch ?? "").utf8), rights: rights)
+        }
+        let isKnown = try growAndCommit { (state) throws(NoRoom) in
+            // All of them or none: those without an answer nobody could use.
+            guard state.broker.hasRoom(for: tokens) else { throw NoRoom() }
+            for token in tokens where try !state.broker.addToken(token) { return false }
             return true
         }
         guard isKnown else { throw Self.unknownApp(request.app) }

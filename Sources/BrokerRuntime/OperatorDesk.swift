@@ -103,6 +103,24 @@ struct OperatorDesk {
         return result
     }
 
+    /// The same for a change that may need room in the store.
+    func growAndCommit<Value>(
+        _ body: (inout SharedBroker.State) throws(NoRoom) -> Value
+    ) throws(AdministrationRefusal) -> Value {
+        let outcome = changeAndCommit { state in
+            Result { () throws(NoRoom) in try body(&state) }
+        }
+        do throws(NoRoom) {
+            return try outcome.get()
+        } catch {
+            throw Self.fullStore
+        }
+    }
+
+    static let fullStore = AdministrationRefusal(
+        .quotaExceeded,
+        "the store is full: it has no room for this; martlet stats shows how much is used")
+
     func checkIdentifier(
         _ text: String, _ what: String
     ) throws(AdministrationRefusal) {

@@ -14,6 +14,7 @@ public enum StartError: Error, CustomStringConvertible {
     case credentials(CredentialError)
     case file(call: String, path: String, errno: Int32)
     case missingCertificate(listener: String)
+    case fullStore
 
     public var description: String {
         switch self {
@@ -25,6 +26,7 @@ public enum StartError: Error, CustomStringConvertible {
             "\(address) is in use: another broker runs there; choose another with --listen"
         case .transport(let error): "\(error)"
         case .credentials(let error): "\(error)"
+        case .fullStore: "the store has no room for the demo app; make some, or use another one"
         case .file(let call, let path, let code):
             "\(call) failed on \(path): \(String(cString: strerror(code)))"
         case .missingCertificate(let listener):
@@ -53,7 +55,7 @@ public enum StartError: Error, CustomStringConvertible {
     public var kind: Kind {
         switch self {
         case .transport(.system(call: "bind", _, EADDRINUSE)): .addressInUse
-        case .store, .state: .store
+        case .store, .state, .fullStore: .store
         case .missingCertificate: .configuration
         case .transport, .credentials, .file: .other
         }

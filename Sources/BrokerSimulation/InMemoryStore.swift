@@ -10,6 +10,8 @@ import Primitives
 public struct InMemoryStore: Sendable {
     /// Whether sends are refused, as they are by a disk without room.
     public var isFull = false
+    /// Bytes by which rows may grow until the next result.
+    public var rowRoomByteCount = Int.max
     /// What ``restore(into:)`` gives; a new value stands for a restored backup.
     public var identity: StoreIdentity
 
@@ -91,8 +93,11 @@ public struct InMemoryStore: Sendable {
                     tally: InMemoryStore.tally(queue, entries), firstNumber: entries.first!.number,
                     lastNumber: entries.last!.number))
         }
-        return RestoredState(
+        var state = RestoredState(
             identity: identity, nextMessage: nextMessage, stamp: stamp, damaged: [])
+        state.isFull = isFull
+        state.rowRoomByteCount = rowRoomByteCount
+        return state
     }
 
     /// The ids of the bodies that are held, in order: for tests.
@@ -108,6 +113,13 @@ public struct InMemoryStore: Sendable {
         records[RecordKey(table: change.table.rawValue, key: change.key)]?.count ?? 0
     }
 
+    /// The first row of a table, as it would be written again.
+    func firstRow(of table: RecordTable) -> RecordChange? {
+        records.filter { $0.key.table == table.rawValue }.min { $0.key < $1.key }.map {
+            RecordChange(table: table, key: $0.key.key, value: $0.value)
+        }
+    }
+
     /// Whether nothing waits in a queue.
     func isEmpty(_ queue: QueueID) -> Bool { queues[queue] == nil }
 
@@ -117,6 +129,7 @@ public struct InMemoryStore: Sendable {
         result.removeAll()
         result.sequence = batch.sequence
         result.isFull = isFull
+        result.rowRoomByteCount = rowRoomByteCount
         if isFull, batch.hasSends {
             result.refusal = .full
         } else {

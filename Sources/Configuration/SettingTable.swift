@@ -314,8 +314,8 @@ public enum SettingTable {
         .integer(
             "store.softLimitBytes", \.store.softLimitBytes, in: 8_388_608...35_184_372_088_832,
             unit: "bytes", reload: .restart,
-            "Bytes in use above which sends are refused (0x97), while acknowledgements and drains "
-                + "go on."),
+            "Bytes in use above which sends and requests that make the store grow are refused "
+                + "(0x97), while acknowledgements and drains go on."),
         .boolean(
             "store.checksPages", \.store.checksPages, reload: .restart,
             "Whether every page is checked at start, which reads the whole file once."),

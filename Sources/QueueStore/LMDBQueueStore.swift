@@ -151,6 +151,7 @@ public struct LMDBQueueStore: ~Copyable {
         result.damagedUncounted = departures.damagedUncounted
         result.isUnfinished = !doomedQueues.isEmpty
         result.isFull = !hasRoom
+        result.rowRoomByteCount = rowRoomByteCount
         result.usedBytes = usedByteCount
         result.softLimitBytes = UInt64(options.softLimitByteCount)
         hasFailed = false
@@ -186,19 +187,47 @@ public struct LMDBQueueStore: ~Copyable {
         try attempt(batch, withSends: false, into: &result)
     }
 
-    /// Claims disk space for everything the batch may write and for the reserve; false where the
-    /// disk has none.
+    /// Claims disk space for everything the batch may write, for the reserve and for the rows of
+    /// the next batches; false where the disk has not even the first two.
     private mutating func claimRoom(for batch: StoreBatch) -> Bool {
-        // Copy-on-write: every scattered change may take a page of its own, and split it.
+        // Copy-on-write: every scattered change may take a page of its own, and split it. Long rows
+        // have pages of their own beside that, next to each other.
         let pagesMaximum = 2 * batch.changeCount + 64
-        let needed = 2 * batch.blocks.count + pagesMaximum * pageByteCount
-        let highWater = environment.highWaterByteCount
-        // LMDB reuses free pages first. Half of them are counted on: the youngest are not free yet,
-        // and a body of several pages needs neighbours. With snapshots none may be left.
-        let free =
-            snapshots.haveGrown(environment) ? 0 : max(highWater - Int(usedByteCount), 0) / 2
-        let growth = max(needed + StoreLimits.reserveByteCount - free, 2 * batch.blocks.count)
-        return claim.extend(to: min(highWater + growth, options.mapByteCount))
+        let runByteCount = 2 * batch.blocks.count + batch.longRowByteCount(page: pageByteCount)
+        let needed = runByteCount + pagesMaximum * pageByteCount
+        let growth = max(needed + StoreLimits.reserveByteCount - freeByteCount, runByteCount)
+        let end = min(environment.highWaterByteCount + growth, options.mapByteCount)
+        return claim.extend(
+            to: end,
+            wanting: min(StoreLimits.rowRoomByteCountMaximum, options.mapByteCount - end))
+    }
+
+    /// LMDB reuses free pages first. Half of them are counted on: the youngest are not free yet,
+    /// and a body of several pages needs neighbours. With snapshots none may be left.
+    private var freeByteCount: Int {
+        snapshots.haveGrown(environment)
+            ? 0 : max(environment.highWaterByteCount - Int(usedByteCount), 0) / 2
+    }
+
+    /// Bytes that are certain for rows that are new or get longer, beyond the reserve on the disk
+    /// and half of what is left of the map.
+    private var rowRoomByteCount: Int {
+        let start = environment.highWaterByteCount - freeByteCount
+        let map = (options.mapByteCount - start) / 2
+        let disk =
+            claim.isSupported
+            ? claim.byteCount - start - StoreLimits.reserveByteCount : .max
+        // The core counts in pages of 4 KiB; on larger ones a row may need so much more.
+        return max(min(map, disk, StoreLimits.rowRoomByteCountMaximum), 0)
+            / max(pageByteCount / 4_096, 1)
+    }
+
+    /// Claims what the first batches of rows may need, and tells how much that is, before the core
+    /// admits any: for a broker that is about to start.
+    public mutating func claimRoom(telling state: inout RestoredState) {
+        hasDiskSpace = claimRoom(for: StoreBatch())
+        state.isFull = !hasRoom
+        state.rowRoomByteCount = rowRoomByteCount
     }
 
     private mutating func attempt(
@@ -372,5 +401,13 @@ extension StoreBatch {
         entries.count + acknowledgements.count + removals.count + states.count + records.count
             + 2 * trims.count + 2 * moves.count
             + 2 * transfers.count + deletedQueues.count
+    }
+
+    /// Bytes of the pages that rows take which do not fit on half a page.
+    fileprivate func longRowByteCount(page: Int) -> Int {
+        records.reduce(0) { sum, change in
+            let byteCount = (change.value?.count ?? 0) + 2 * SealedValue.headByteCount
+            return byteCount <= page / 2 ? sum : sum + (byteCount + page) / page * page
+        }
     }
 }

@@ -18,11 +18,17 @@ struct SpaceClaim {
         self.descriptor = descriptor
     }
 
-    /// Claims the first `needed` bytes of the file, and a step more if there is room for it. False
-    /// where the disk or a quota has none. The file's length stays: LMDB alone decides that.
-    mutating func extend(to needed: Int) -> Bool {
-        if needed <= byteCount || !isSupported { return true }
-        return claim(needed + StoreLimits.claimStepByteCount) || claim(needed)
+    /// Claims the first `needed` bytes of the file and as much of `wanted` more as there is room
+    /// for, in a step that saves calls where there is plenty. False where the disk or a quota has
+    /// not even what is needed. The file's length stays: LMDB alone decides that.
+    mutating func extend(to needed: Int, wanting wanted: Int) -> Bool {
+        if needed + wanted <= byteCount || !isSupported { return true }
+        var extra = wanted + StoreLimits.claimStepByteCount
+        while extra >= StoreLimits.claimStepByteCountMinimum {
+            if needed + extra <= byteCount || claim(needed + extra) { return true }
+            extra /= 4
+        }
+        return needed <= byteCount || claim(needed)
     }
 
     private mutating func claim(_ end: Int) -> Bool {

@@ -238,7 +238,7 @@ import Testing
     @Test func `above its soft limit refuses sends until it is well below`() {
         world.begin("bob/pc", "ann/phone")
         func report(_ used: UInt64) {
-            world.addUser("u\(used)")
+            world.broker.writeIdentifierReservation()
             world.beginCommit()
             world.finishCommit(softLimitBytes: 3200, usedBytes: used)
             _ = world.lines()

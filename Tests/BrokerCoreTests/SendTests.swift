@@ -115,7 +115,7 @@ import Testing
 
     @Test func `never meets another app`() {
         world.begin("ann/phone")
-        _ = world.broker.addApp(
+        _ = try! world.broker.addApp(
             Array("other".utf8), keyDigest: World.keyDigest, rights: .everything)
         world.connect("bob/pc") { bytes in
             .appKey(

@@ -58,7 +58,7 @@ final class World {
         self.limits = limits
         broker = Broker(limits: limits, laneCount: 2, at: now)
         restore()
-        _ = broker.addApp(World.app, keyDigest: World.keyDigest, rights: .everything)
+        _ = try! broker.addApp(World.app, keyDigest: World.keyDigest, rights: .everything)
         settle()
     }
 
@@ -259,7 +259,8 @@ final class World {
         let app = broker.app(named: World.app)!
         let index = Array(group.utf8).withUnsafeBytes { broker.apps[app].groups.value(for: $0)! }
         for name in names {
-            broker.addMember(broker.knownUser(Array(name.utf8), app: app), to: index)
+            addUser(name)
+            broker.addMember(broker.user(named: Array(name.utf8), app: app)!, to: index)
         }
     }
 
@@ -296,7 +297,7 @@ final class World {
     /// Replaces what the app's users may do.
     func setRights(_ texts: String...) {
         let rights = try! Rights(texts.map { Array($0.utf8) })
-        _ = broker.setAppRights(World.app, rights: rights, at: now, effects: &effects)
+        _ = try! broker.setAppRights(World.app, rights: rights, at: now, effects: &effects)
         collect()
     }
 
@@ -309,7 +310,7 @@ final class World {
 
     /// Makes a token of a user's; without rights of its own where none are given.
     func addToken(_ identifier: String, user: String, rights: [String]?) {
-        let isNew = broker.addToken(
+        let isNew = try! broker.addToken(
             Token(
                 identifier: Array(identifier.utf8), digest: World.tokenDigest, app: World.app,
                 user: Array(user.utf8), device: nil, expiresUnixSeconds: .max,
@@ -340,8 +341,8 @@ final class World {
         return broker.replaceTrust(trust, at: now, effects: &effects)
     }
 
-    func addUser(_ name: String) { _ = broker.addUser(Array(name.utf8), app: World.app) }
-    func addToken(_ token: Token) -> Bool { broker.addToken(token) }
+    func addUser(_ name: String) { _ = try! broker.addUser(Array(name.utf8), app: World.app) }
+    func addToken(_ token: Token) -> Bool { try! broker.addToken(token) }
 
     var nextDeadline: Instant? { broker.nextDeadline }
 

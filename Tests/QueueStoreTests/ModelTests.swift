@@ -3,6 +3,7 @@
 
 import BrokerCore
 import BrokerSimulation
+import Glibc
 import Primitives
 import Testing
 
@@ -40,6 +41,77 @@ import Testing
         }
     }
 
+    /// A store above its soft limit leaves out sends; moves and transfers take no room of theirs,
+    /// and go on.
+    @Test(arguments: 1...6 as ClosedRange<UInt64>)
+    func `agree while the store is full`(seed: UInt64) throws {
+        let directory = TemporaryDirectory()
+        var driver = BatchDriver(seed: seed)
+        var model = InMemoryStore()
+        var full = StoreOptions.small
+        full.softLimitByteCount = 1
+        var refusedCount = 0
+        for round in 0..<60 {
+            // Every other life of the store has no room.
+            let isFull = round % 2 == 1
+            var store = try LMDBQueueStore(
+                directory: directory.path, options: isFull ? full : .small)
+            model.isFull = isFull
+            model.crash(committing: false)
+            for _ in 0..<4 {
+                let batch = driver.makeBatch()
+                // What the last one wrote decides about this one: a full store is told by a write.
+                let result = try store.carryOut(batch)
+                var expected = StoreResult()
+                model.carryOut(batch, into: &expected)
+                refusedCount += result.refusal == nil ? 0 : 1
+                #expect(Outcome(result) == Outcome(expected), "seed \(seed), round \(round)")
+                let held = try store.storedMessages()
+                #expect(held == model.heldMessages, "seed \(seed), round \(round)")
+            }
+            var restored = Restored()
+            var expected = Restored()
+            _ = try store.restore(into: &restored)
+            _ = model.restore(into: &expected)
+            #expect(restored == expected, "seed \(seed), round \(round)")
+        }
+        #expect(refusedCount > 20)
+    }
+
+    /// The process dies in a batch of moves and transfers: its data file as it was before the
+    /// commit is a store without them, and the file after it one with all of them.
+    @Test(arguments: 1...6 as ClosedRange<UInt64>)
+    func `agree when the process dies in a batch`(seed: UInt64) throws {
+        let directory = TemporaryDirectory()
+        let copy = TemporaryDirectory()
+        var driver = BatchDriver(seed: seed)
+        var model = InMemoryStore()
+        for round in 0..<30 {
+            let batch = driver.makeBatch()
+            var store = try LMDBQueueStore(directory: directory.path, options: .small)
+            for isCommitted in [false, true] {
+                // A commit is in the file when it is reported, whatever the process does then.
+                if isCommitted { _ = try store.carryOut(batch) }
+                model.begin(batch)
+                model.crash(committing: isCommitted)
+                var expected = Restored()
+                _ = model.restore(into: &expected)
+                let restored = try restored(from: directory.dataFile, in: copy)
+                #expect(restored == expected, "seed \(seed), round \(round)")
+            }
+        }
+    }
+
+    private func restored(
+        from file: String, in directory: TemporaryDirectory
+    ) throws -> Restored {
+        overwrite(directory.dataFile, at: 0, readFile(file), flags: O_CREAT | O_TRUNC)
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        var restored = Restored()
+        _ = try store.restore(into: &restored)
+        return restored
+    }
+
     /// The parts of a result that both must agree on.
     struct Outcome: Equatable {
         var refusal: SendRefusal?
@@ -48,6 +120,8 @@ import Testing
         var blocks: [UInt8]
         var tallies: [QueueTally]
         var trimmed: [QueueTally]
+        var transferred: [QueueTally]
+        var missedMoves: [Int]
         var expired: [QueueTally]
         var swept: [ExpiredEntry]
         var damaged: [QueueTally]
@@ -59,6 +133,8 @@ import Testing
             blocks = result.blocks
             tallies = result.tallies
             trimmed = result.trimmed
+            transferred = result.transferred
+            missedMoves = result.missedMoves
             expired = result.expired
             swept = result.swept
             damaged = result.damaged
@@ -87,6 +163,7 @@ struct BatchDriver {
         var batch = StoreBatch(at: now)
         batch.sequence = sequence
         for _ in 0..<random.next(upTo: 6) { addSend(to: &batch) }
+        for _ in 0..<random.next(upTo: 4) { addMove(to: &batch) }
         for _ in 0..<random.next(upTo: 4) {
             batch.acknowledge(anyQueue(), through: random.next(upTo: 60), wantsTally: true)
         }
@@ -96,9 +173,7 @@ struct BatchDriver {
             batch.states.append(
                 EntryStateChange(
                     queue: QueueID(raw: anyQueue()), number: random.next(upTo: 60),
-                    state: EntryState(
-                        grade: .once, options: .received,
-                        share: UInt16(random.next(upTo: 65_535)))))
+                    state: anyState()))
         }
         if random.next(upTo: 4) == 0 {
             batch.trims.append(
@@ -140,6 +215,9 @@ struct BatchDriver {
         let number =
             (receivers.map { nextNumbers[$0, default: 1] }.max() ?? 1) + random.next(upTo: 1)
         batch.send(nextMessage, text, to: receivers, number: number, deadline: deadline)
+        for index in batch.entries.indices.suffix(receivers.count) {
+            batch.entries[index].state = anyState()
+        }
         for queue in receivers { nextNumbers[queue] = number + 1 }
         nextMessage += 1 + random.next(upTo: 2)
     }
@@ -149,11 +227,41 @@ struct BatchDriver {
         let destination = anyQueue()
         guard source != destination else { return }
         let first = nextNumbers[destination, default: 1]
+        let scope: TransferScope =
+            switch random.next(upTo: 2) {
+            case 0: .all
+            case 1: .shared
+            default: .mail(before: MessageID(raw: random.next(upTo: nextMessage)))
+            }
         batch.transfers.append(
             QueueTransfer(
                 source: QueueID(raw: source), destination: QueueID(raw: destination),
-                firstNumber: first))
+                firstNumber: first, scope: scope))
         nextNumbers[destination] = first + 1000
+    }
+
+    /// Moves an entry that may not be there, or that an earlier move of the batch has taken.
+    private mutating func addMove(to batch: inout StoreBatch) {
+        let source = anyQueue()
+        let destination = anyQueue()
+        guard source != destination else { return }
+        let number = nextNumbers[destination, default: 1]
+        batch.moves.append(
+            EntryMove(
+                queue: QueueID(raw: source),
+                number: random.next(upTo: nextNumbers[source, default: 1]),
+                destination: QueueID(raw: destination), destinationNumber: number,
+                state: anyState()))
+        nextNumbers[destination] = number + 1
+    }
+
+    /// What scopes of transfers look at.
+    private mutating func anyState() -> EntryState {
+        EntryState(
+            grade: random.next(upTo: 1) == 0 ? .durable : .once,
+            options: [[], .shared, .ownOnly, .received, [.shared, .ownOnly]][
+                Int(random.next(upTo: 4))],
+            share: UInt16(random.next(upTo: 65_535)))
     }
 
     private mutating func addDeletion(to batch: inout StoreBatch) {

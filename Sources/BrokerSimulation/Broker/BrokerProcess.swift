@@ -49,7 +49,16 @@ final class BrokerProcess {
 
     /// What an operator does before the first client comes: an app, and a token for each user.
     private func setUp(_ store: FaultyStore) {
-        _ = broker.addApp(Array(Profile.app.utf8), keyDigest: nil, rights: .everything)
+        do throws(NoRoom) {
+            try addTokens()
+        } catch {
+            preconditionFailure("a new store without room")
+        }
+        storeGathered(in: store)
+    }
+
+    private func addTokens() throws(NoRoom) {
+        _ = try broker.addApp(Array(Profile.app.utf8), keyDigest: nil, rights: .everything)
         for user in 0..<surroundings.profile.userCount {
             let isGateway = surroundings.profile.clients.contains {
                 $0.user == user && $0.isGateway
@@ -59,9 +68,9 @@ final class BrokerProcess {
                 app: Array(Profile.app.utf8), user: Array(Profile.userName(user).utf8),
                 device: nil, expiresUnixSeconds: .max,
                 rights: isGateway ? BrokerProcess.gatewayRights : rights(ofUser: user))
-            precondition(broker.addToken(token), "a token that is there already")
+            let isNew = try broker.addToken(token)
+            precondition(isNew, "a token that is there already")
         }
-        storeGathered(in: store)
     }
 
     private static let gatewayRights = compiled(

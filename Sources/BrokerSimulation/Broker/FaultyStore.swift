@@ -96,7 +96,7 @@ final class FaultyStore {
             addedByteCount = 0
             return
         }
-        for change in batch.records {
+        for change in batch.records where change.part != .send {
             addedByteCount += (change.value?.count ?? 0) - store.rowByteCount(change)
         }
         guard addedByteCount > FaultyStore.fullGrowthMaximum else { return }
@@ -167,6 +167,7 @@ final class FaultyStore {
         case .keptIdentifier:
             batch.sendRecords.removeAll { isPacket($0) && $0.value == nil }
             batch.records.removeAll { isPacket($0) && $0.value == nil }
+        case .unaskedRow: addUnasked(to: &batch)
         case .lostTransfer:
             batch.deletedQueues += batch.transfers.map(\.source)
             batch.transfers = []
@@ -198,6 +199,17 @@ final class FaultyStore {
             batch.moment.instant = batch.moment.instant.advanced(bySeconds: 8 * 86_400)
         default: break
         }
+    }
+
+    /// Writes what groups are to have although the core has refused it, behind what their rows say.
+    private func addUnasked(to batch: inout StoreBatch) {
+        let byteCount = surroundings.unaskedByteCount
+        surroundings.unaskedByteCount = 0
+        guard isToldFull, isFull, byteCount > 0, var row = store.firstRow(of: .groups) else {
+            return
+        }
+        row.value! += [UInt8](repeating: 0, count: byteCount)
+        batch.records.append(row)
     }
 
     /// Whether a row is that of an identifier of QoS 2: a session's number and the identifier.

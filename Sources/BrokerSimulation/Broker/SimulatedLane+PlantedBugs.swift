@@ -62,6 +62,12 @@ extension SimulatedLane {
         case (.hastyWill, .willSet(let connection, let identifier, var request)):
             request.delaySeconds = 0
             return .willSet(connection, requestIdentifier: identifier, request)
+        case (.unaskedRow, .groupRequested(_, _, .setMeta(_, let meta))):
+            surroundings.unaskedByteCount += Int(meta.count)
+            return event
+        case (.unaskedRow, .groupRequested(_, _, .setAllowed(_, let allowed?))):
+            surroundings.unaskedByteCount += Int(allowed.bytes.count)
+            return event
         case (.gatewayEndsWills, .connectionClosed(let connection, _)) where connection.isChannel:
             return .disconnectReceived(connection, DisconnectRequest())
         case (.keptWill, .disconnectReceived(let connection, var request)):

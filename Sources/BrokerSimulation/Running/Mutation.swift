@@ -7,7 +7,6 @@ public enum Mutation: String, CaseIterable, Sendable {
     public var troubles: Troubles {
         switch self {
         case .wideSending, .wideSubscribing: .all.union(.rights)
-        case .unheededFull: .all.union(.rows)
         default: .all
         }
     }
@@ -146,6 +145,8 @@ public enum Mutation: String, CaseIterable, Sendable {
     case keptIdentifier = "kept-identifier"
     /// A store that is full does not say so before it has refused something.
     case unheededFull = "unheeded-full"
+    /// The rows of requests that are refused for want of room are written all the same.
+    case unaskedRow = "unasked-row"
     /// What moves from one queue into another is lost.
     case lostTransfer = "lost-transfer"
 

@@ -82,10 +82,10 @@ public struct Troubles: OptionSet, Hashable, Sendable {
     /// What a run has where nobody says otherwise.
     public static let all: Troubles = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
-        .clockSteps, .mqtt, .gateways, .repeats,
+        .clockSteps, .mqtt, .gateways, .repeats, .rows,
     ]
     /// With those that the core does not withstand yet.
-    public static let everything = all.union([.rights, .leavers, .rows, .siblings])
+    public static let everything = all.union([.rights, .leavers, .siblings])
 
     /// The names on the command line.
     public static let names: [(name: String, trouble: Troubles)] = [

@@ -30,6 +30,8 @@ final class Surroundings {
     var habitRandom: SimulationRandom
     /// For a planted bug: sends that were refused.
     var plantedRefusals: Set<PlantedRefusal> = []
+    /// For another: bytes of lists and texts that groups are to have.
+    var unaskedByteCount = 0
     /// For another: identifiers of MQTT clients that are in use.
     var plantedIdentifiers: Set<PlantedIdentifier> = []
 

@@ -49,7 +49,7 @@ private struct FuzzedBroker: ~Copyable {
             lane: 0, terms: [ListenerTerms(allowsAnonymous: true)],
             packetMaximum: FuzzedBroker.packetMaximum)
         start()
-        precondition(broker.addApp(OpenDoor.app, keyDigest: nil, rights: .everything))
+        precondition(try! broker.addApp(OpenDoor.app, keyDigest: nil, rights: .everything))
         commit()
     }
 

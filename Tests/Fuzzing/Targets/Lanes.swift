@@ -80,12 +80,12 @@ final class FuzzedLanes {
         if settings & 0x20 != 0 { changeRates(settings) }
         start()
         let isNew = shared.enter { state in
-            state.broker.addApp(
+            try! state.broker.addApp(
                 FuzzCredentials.app, keyDigest: FuzzCredentials.appKeyDigest, rights: .ordinary)
         }
         precondition(isNew)
         for token in FuzzCredentials.opaque {
-            shared.enter { precondition($0.broker.addToken(token)) }
+            shared.enter { precondition(try! $0.broker.addToken(token)) }
         }
         commitAll()
     }
@@ -365,10 +365,10 @@ final class FuzzedLanes {
                     matching: TokenFilter(app: app, user: user), at: moment,
                     effects: &state.effects)
             case 5:
-                for token in FuzzCredentials.opaque { _ = state.broker.addToken(token) }
+                for token in FuzzCredentials.opaque { _ = try? state.broker.addToken(token) }
             case 6:
                 let texts = FuzzCredentials.rights[Int(detail) % FuzzCredentials.rights.count]
-                _ = state.broker.setAppRights(
+                _ = try? state.broker.setAppRights(
                     app, rights: texts.map(FuzzCredentials.compiled) ?? .ordinary, at: moment,
                     effects: &state.effects)
             case 7:
