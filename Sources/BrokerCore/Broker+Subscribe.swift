@@ -37,15 +37,15 @@ extension Broker {
         }
         let existing = subscription(of: session, filter)
         let index: UInt32
+        var needsRow = true
         if let existing {
             // A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
             let place = subscriptions[existing]
             let position = Int(place.position)
             var subscriber = audiences[place.audience].subscribers[position]
-            let isChanged = subscriber.change(to: request)
-            audiences[place.audience].subscribers[position] = subscriber
             // One that says what is stored already, or on its way there, needs no row.
-            if isChanged { writeSubscription(existing) }
+            needsRow = subscriber.change(to: request)
+            audiences[place.audience].subscribers[position] = subscriber
             index = existing
         } else {
             let identifier = sessions[session].isPersistent ? makeIdentifier() : 0
@@ -53,7 +53,6 @@ extension Broker {
                 session, judged, request.grade, identifier: identifier,
                 options: request.options,
                 subscriptionIdentifier: request.subscriptionIdentifier)
-            writeSubscription(index)
         }
         // To be in a group is the user's, and is stored also where the session is not.
         answersAtCommit = answersAtCommit || isGroupAddress(filter)
@@ -62,6 +61,8 @@ extension Broker {
             followingCount: request.followingCount, &effects)
         sendRetained(
             to: session, index, filter, request, isNew: existing == nil, moment, &effects)
+        needsRow = noteReplay(of: index) || needsRow
+        if needsRow { writeSubscription(index) }
         pump(session, moment, &effects)
     }
 
@@ -185,7 +186,7 @@ extension Broker {
         return index
     }
 
-    private mutating func writeSubscription(_ index: UInt32) {
+    mutating func writeSubscription(_ index: UInt32) {
         let place = subscriptions[index]
         guard sessions[place.session].isPersistent else { return }
         gathering.records.append(

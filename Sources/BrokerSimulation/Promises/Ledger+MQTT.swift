@@ -211,7 +211,7 @@ extension Ledger {
             for filter in Profile.filters.indices {
                 let share = FilterName.share(filter)
                 guard Ledger.matches(topic, share: share), isShared(share, send, outcome),
-                    !hasSharer(of: share, with: message)
+                    !hasSharer(of: share, with: message), !mayHaveBeenInMemory(share, send)
                 else { continue }
                 accuse(
                     .acknowledgedIsKept,
@@ -243,6 +243,16 @@ extension Ledger {
                 || sessions[session].filters[share]?.grade == .transient
         }
         return isHeld && !mayBeGone
+    }
+
+    /// Whether a message may have been with a session that ends with its connection when the broker
+    /// died: what only memory holds dies with it.
+    private func mayHaveBeenInMemory(_ share: FilterName, _ send: SendFact) -> Bool {
+        deaths > send.deathsBefore
+            && sessions.contains {
+                !$0.isLasting && $0.firstSeen <= lastDeath
+                    && devices[$0.device].filtersAskedFor[share] != nil
+            }
     }
 
     private func hasSharer(of share: FilterName, with message: Int) -> Bool {

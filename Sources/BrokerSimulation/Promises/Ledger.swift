@@ -26,6 +26,7 @@ final class Ledger {
     private var sessionIndices: [SessionKey: Int] = [:]
 
     private(set) var deaths = 0
+    private(set) var lastDeath = Instant(milliseconds: 0)
     /// Those among them that were orderly.
     private(set) var stops = 0
     private(set) var fullTimes = 0
@@ -77,6 +78,7 @@ final class Ledger {
 
     func brokerDied(_ how: String) {
         deaths += 1
+        lastDeath = now
         history.note(.broker, how)
         for device in devices.indices { endConnection(device) }
     }

@@ -183,6 +183,7 @@ extension SimulatedMQTTClient {
     ) {
         var identifier = ""
         var refused: [(index: Int, reason: ReasonCode)] = []
+        var refusedCount = 0
         let owner = MQTT.PropertyOwner(answer.step.type)
         var reader = MQTT.PropertyReader(answer.properties, of: owner, in: body)
         while let property = try? reader.next() {
@@ -190,6 +191,7 @@ extension SimulatedMQTTClient {
             let value = String(decoding: property.value.bytes(in: body), as: UTF8.self)
             switch String(decoding: property.text.bytes(in: body), as: UTF8.self) {
             case "mid": identifier = value
+            case "refused-count": refusedCount = Int(value) ?? 0
             case "refused":
                 let parts = value.split(separator: " ").compactMap { UInt8($0) }
                 guard parts.count == 2, let reason = ReasonCode(rawValue: parts[1]) else {
@@ -203,7 +205,7 @@ extension SimulatedMQTTClient {
         let reason = answer.reason == .success ? ReasonCode.sent : answer.reason
         ledger.resolve(
             publication.message, reason, messageIdentifier: identifier,
-            refusedCount: refused.count, refused: refused)
+            refusedCount: max(refusedCount, refused.count), refused: refused)
     }
 
     // MARK: Packets
