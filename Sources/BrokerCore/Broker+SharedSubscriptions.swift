@@ -14,7 +14,8 @@ struct ShareSet {
 /// A filter of a shared subscription, taken apart.
 struct SharedFilter {
     let pattern: UnsafeRawBufferPointer
-    /// The name, scattered (FNV-1a, folded), never 0: entries carry it, also over a restart.
+    /// The name and the pattern, which together are the subscription, scattered (FNV-1a, folded),
+    /// never 0: entries carry it, also over a restart.
     let share: UInt16
 
     private static let prefix: StaticString = "$share/"
@@ -31,7 +32,7 @@ struct SharedFilter {
         guard end + 1 < filter.count else { return nil }
         pattern = UnsafeRawBufferPointer(rebasing: filter[(end + 1)...])
         var hash: UInt32 = 2_166_136_261
-        for byte in filter[prefix.utf8CodeUnitCount..<end] {
+        for byte in filter[prefix.utf8CodeUnitCount...] {
             hash = (hash ^ UInt32(byte)) &* 16_777_619
         }
         share = max(UInt16(truncatingIfNeeded: hash ^ hash >> 16), 1)

@@ -217,6 +217,19 @@ import Testing
         #expect(world.gauges.queuedMessages == 3)
     }
 
+    @Test func `goes to nobody who shares another filter under the same name`() {
+        world.beginMQTT("finn/pad", "eve/pad")
+        world.subscribeMQTT("finn/pad", "$share/w/#")
+        publish(2)
+        #expect(jobs(of: "finn/pad") == [1, 2])
+        world.lose("finn/pad")
+        world.settle()
+        #expect(jobs(of: "ann/phone") == [])
+        world.connect("finn/pad", expiry: 3600, dialect: .mqtt5)
+        world.settle()
+        #expect(jobs(of: "finn/pad") == [1, 2])
+    }
+
     @Test func `goes to others though the session has unsubscribed`() {
         publish(2)
         world.subscribeMQTT("eve/pad", "$share/w/t")
