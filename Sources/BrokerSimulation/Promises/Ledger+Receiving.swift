@@ -61,6 +61,7 @@ extension Ledger {
         checkAddress(received, message, session, client)
         checkRights(message, session: session, client: client)
         checkRepeat(message, client)
+        checkSecond(received, message, session, client)
         checkCount(received, message, session, client, boot)
         checkOrder(received, message, session, client)
         sessions[session].received.insert(message)

@@ -29,26 +29,27 @@ extension SimulatedMQTTClient {
         if order.grade == .transient {
             guard hasResent else { return }
         } else {
-            guard state!.outgoing.count < min(mqtt.inFlightMaximum, state!.sendWindow) else {
-                return
-            }
+            guard state!.outgoing.count < min(mqtt.inFlightMaximum, sendWindow) else { return }
         }
         var fact = SendFact(
             client: index, receivers: order.receivers, grade: order.grade,
             expirySeconds: order.expirySeconds, messageIdentifier: order.messageIdentifier,
             issuedAt: surroundings.now, session: session, wasReachable: false,
             deathsBefore: ledger.deaths, fullTimesBefore: ledger.pastFullTimes)
+        if surroundings.has(.uncheckedWill), ledger.isForbidden(fact) { return }
         fact.isMQTT = true
         fact.isRetained = order.isRetained
         fact.isClearing = order.isClearing
         if let repeated {
             fact.repeats = usedIdentifiers[repeated].message
-            fact.idsBetween = usedIdentifiers.count - repeated - 1
+            // What comes again and has been forgotten takes a place of its own.
+            fact.idsBetween = identifiedCount - usedIdentifiers[repeated].position - 1
         }
         let message = ledger.issue(fact)
         if repeated == nil, !order.messageIdentifier.isEmpty {
-            usedIdentifiers.append((order, message))
+            usedIdentifiers.append((order, message, position: identifiedCount))
         }
+        if !order.messageIdentifier.isEmpty { identifiedCount += 1 }
         var (packet, source) = encode(order, message)
         if order.isRetained { ledger.retaining(message) }
         guard order.grade != .transient else {
@@ -67,6 +68,11 @@ extension SimulatedMQTTClient {
         guard survives() else { return }
         if hasResent { publish(state!.outgoing.count - 1) }
         _ = survives()
+    }
+
+    /// Like many clients, some do not heed what the broker takes at a time.
+    private var sendWindow: Int {
+        mqtt.identifierMaximum == .max ? .max : state!.sendWindow
     }
 
     /// The next identifier that nothing is under way with [MQTT-2.2.1-3].
