@@ -21,11 +21,13 @@ struct Subscriber {
 
     /// Takes over what a repeated subscription wants. True where that is something else.
     mutating func change(to request: SubscribeRequest) -> Bool {
+        // What has begun for it goes on.
+        let new = request.options.stored.union(options.intersection(.awaitsReplay))
         let isChanged =
-            grade != request.grade || options != request.options.stored
+            grade != request.grade || options != new
             || subscriptionIdentifier != request.subscriptionIdentifier
         grade = request.grade
-        options = request.options.stored
+        options = new
         subscriptionIdentifier = request.subscriptionIdentifier
         return isChanged
     }

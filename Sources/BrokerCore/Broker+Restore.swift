@@ -214,10 +214,11 @@ extension Broker: StoreVisitor {
             let session = restoration!.sessions[RecordKey.readNumber(key)]
         else { throw .danglingRecord(.subscriptions, key: key) }
         let options = SubscriptionOptions(rawValue: try row.read(UInt8.self))
-        addSubscription(
+        let subscription = addSubscription(
             session, JudgedFilter(restored: filter), grade,
             identifier: RecordKey.readNumber(key, at: 8),
             options: options, subscriptionIdentifier: try row.read(UInt32.self))
+        if options.contains(.awaitsReplay) { restoreReplay(of: subscription) }
     }
 
     private mutating func restoreOutbox(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {

@@ -1,6 +1,9 @@
 // The retained messages of a new subscription. There may be a hundred thousand of them, so they are
 // sent in pieces: the next one when the client has taken the last, and in QoS 1 and 2 when its
 // window has room. One subscription of a session is served at a time; the others wait, each once.
+//
+// The row of a subscription that has not been sent all says so. A broker that dies meanwhile begins
+// with that subscription again: what its client had by then may come a second time.
 
 import Primitives
 
@@ -77,6 +80,56 @@ extension Broker {
         }
     }
 
+    // MARK: - What is stored
+
+    /// A subscription is about to be written: notes whether retained messages are still to be sent.
+    /// True where the row did not say that.
+    mutating func noteReplay(of subscription: UInt32) -> Bool {
+        let place = subscriptions[subscription]
+        guard sessions[place.session].isPersistent else { return false }
+        let replay = attachments[sessions[place.session].attachment].replay
+        guard replay != Slab<RetainedReplay>.none else { return false }
+        let position = Int(place.position)
+        let subscriber = audiences[place.audience].subscribers[position]
+        let isServed =
+            replays[replay].subscription == subscriptions.handle(subscription)
+            && !replays[replay].isSystem
+        let isWaiting =
+            subscriber.awaitsRetained
+            && audiences[place.audience].filter.withUnsafeBytes { ReservedTopic($0) != .system }
+        guard isServed || isWaiting, !subscriber.options.contains(.awaitsReplay) else {
+            return false
+        }
+        audiences[place.audience].subscribers[position].options.insert(.awaitsReplay)
+        return true
+    }
+
+    /// All that a subscription was to be sent has been put into its session's queue.
+    private mutating func completeReplay(_ handle: Handle) {
+        guard subscriptions.contains(handle) else { return }
+        let place = subscriptions[handle.index]
+        let position = Int(place.position)
+        let subscriber = audiences[place.audience].subscribers[position]
+        guard subscriber.options.contains(.awaitsReplay), !subscriber.awaitsRetained else {
+            return
+        }
+        audiences[place.audience].subscribers[position].options.remove(.awaitsReplay)
+        writeSubscription(handle.index)
+    }
+
+    /// A subscription comes back from the store. It gets its retained messages, from the first one
+    /// on, when its session has a connection.
+    mutating func restoreReplay(of subscription: UInt32) {
+        let session = subscriptions[subscription].session
+        if let replay = suspendedReplays[session] {
+            enqueueReplay(subscription, in: replay)
+            return
+        }
+        var replay = makeReplay(session, subscription, isSystem: false)
+        replay.awaitsWindow = true
+        suspendedReplays[session] = replays.insert(replay).index
+    }
+
     // MARK: - The end of a connection
 
     /// A connection ends. A session that lasts gets the rest on its next connection: it does not
@@ -142,6 +195,7 @@ extension Broker {
                 guard case .value(let value) = step else { continue }
                 byteCount += send(value, of: replays[index], to: session, moment, &effects)
             }
+            completeReplay(replays[index].subscription)
         } while beginNext(index, session)
         attachments[attachment].replay = Slab<RetainedReplay>.none
         endWalk(replays.remove(index), session)

@@ -17,6 +17,8 @@ struct RoutingTally {
     var refusals: [Refusal] = []
     /// The send, as ``User/routedStamp`` remembers it.
     let stamp: UInt64
+    /// The message that is put into queues; `Slab.none` for one that is not.
+    var message = Slab<Message>.none
 
     init(stamp: UInt64) { self.stamp = stamp }
 
@@ -333,6 +335,7 @@ extension Broker {
         _ effects: inout Effects
     ) {
         let sender = senderSession(of: message)
+        tally.message = message
         forEachDestination(of: target, grade, from: sender, user, &tally) {
             broker, place, tally in
             switch place {
@@ -414,7 +417,9 @@ extension Broker {
             if let audience = audience(ofTopic: name, app, from: session) {
                 body(&self, .audience(audience), &tally)
             }
-            if let audience = audience(ofSharesOf: name, app, grade: grade) {
+            if let audience = audience(
+                ofSharesOf: name, app, grade: grade, message: tally.message)
+            {
                 body(&self, .audience(audience), &tally)
             }
         }

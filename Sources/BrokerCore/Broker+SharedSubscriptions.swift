@@ -14,7 +14,8 @@ struct ShareSet {
 /// A filter of a shared subscription, taken apart.
 struct SharedFilter {
     let pattern: UnsafeRawBufferPointer
-    /// The name, scattered (FNV-1a, folded), never 0: entries carry it, also over a restart.
+    /// The name and the pattern, which together are the subscription, scattered (FNV-1a, folded),
+    /// never 0: entries carry it, also over a restart.
     let share: UInt16
 
     private static let prefix: StaticString = "$share/"
@@ -31,7 +32,7 @@ struct SharedFilter {
         guard end + 1 < filter.count else { return nil }
         pattern = UnsafeRawBufferPointer(rebasing: filter[(end + 1)...])
         var hash: UInt32 = 2_166_136_261
-        for byte in filter[prefix.utf8CodeUnitCount..<end] {
+        for byte in filter[prefix.utf8CodeUnitCount...] {
             hash = (hash ^ UInt32(byte)) &* 16_777_619
         }
         share = max(UInt16(truncatingIfNeeded: hash ^ hash >> 16), 1)
@@ -68,10 +69,14 @@ extension Broker {
 
     /// Those to whom a message on a topic goes by shared subscriptions: one for each name; nil
     /// where there are none.
+    ///
+    /// - Parameter message: what is put into the queue of each; `Slab.none` where nothing is.
     mutating func audience(
-        ofSharesOf topic: UnsafeRawBufferPointer, _ app: UInt32, grade: Grade
+        ofSharesOf topic: UnsafeRawBufferPointer, _ app: UInt32, grade: Grade, message: UInt32
     ) -> UInt32? {
         guard apps[app].shareCount > 0 else { return nil }
+        let byteCount =
+            message == Slab<Message>.none ? 0 : UInt32(messages[message].blockByteCount)
         var matched = ContiguousArray<UInt32>()
         swap(&matched, &matchedAudiences)
         defer { swap(&matched, &matchedAudiences) }
@@ -81,7 +86,7 @@ extension Broker {
         for set in matched {
             for position in 0..<shareSets[set].audiences.count {
                 let audience = shareSets[set].audiences[position]
-                if var chosen = choose(from: audience, grade: grade) {
+                if var chosen = choose(from: audience, grade: grade, byteCount) {
                     chosen.options.insert(.chosen)
                     audiences[chosenAudience].subscribers.append(chosen)
                 }
@@ -90,31 +95,39 @@ extension Broker {
         return audiences[chosenAudience].subscribers.isEmpty ? nil : chosenAudience
     }
 
-    /// The next subscriber in turn: one that is there and has room in its window, otherwise one
-    /// that is there, otherwise one that will come back.
-    private mutating func choose(from audience: UInt32, grade: Grade) -> Subscriber? {
+    /// The next subscriber in turn, of those that rank best. One whose queue is full is chosen only
+    /// where all are.
+    private mutating func choose(
+        from audience: UInt32, grade: Grade, _ byteCount: UInt32
+    ) -> Subscriber? {
         let count = audiences[audience].subscribers.count
         let start = Int(audiences[audience].turn) % count
-        var second: Int?
-        var third: Int?
+        var best: (rank: Int, position: Int)?
         for step in 0..<count {
             let position = (start + step) % count
-            let subscriber = audiences[audience].subscribers[position]
-            if subscriber.connection == .none {
-                if grade != .transient && subscriber.grade != .transient {
-                    third = third ?? position
-                }
-                continue
-            }
-            if grade == .transient || hasRoomInWindow(subscriber.session) {
-                audiences[audience].turn = UInt32(position + 1)
-                return subscriber
-            }
-            second = second ?? position
+            guard
+                let rank = rank(
+                    audiences[audience].subscribers[position], grade: grade, byteCount),
+                rank < best?.rank ?? .max
+            else { continue }
+            best = (rank, position)
+            if rank == 0 { break }
         }
-        guard let position = second ?? third else { return nil }
-        audiences[audience].turn = UInt32(position + 1)
-        return audiences[audience].subscribers[position]
+        guard let best else { return nil }
+        audiences[audience].turn = UInt32(best.position + 1)
+        return audiences[audience].subscribers[best.position]
+    }
+
+    /// The lower, the sooner it is chosen: one that is there and has room in its window, one that
+    /// is there, one that will come back; nil for one that does not come into question.
+    private func rank(_ subscriber: Subscriber, grade: Grade, _ byteCount: UInt32) -> Int? {
+        let isThere = subscriber.connection != .none
+        let isQueued = grade != .transient && subscriber.grade != .transient
+        if !isQueued && !isThere { return nil }
+        if grade == .transient { return 0 }
+        let isFull = isQueued && !hasRoom(subscriber.session, for: byteCount)
+        let place = !isThere ? 2 : hasRoomInWindow(subscriber.session) ? 0 : 1
+        return place + (isFull ? 3 : 0)
     }
 
     // MARK: - Hand-over

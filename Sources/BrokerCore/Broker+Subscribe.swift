@@ -56,6 +56,7 @@ extension Broker {
             followingCount: request.followingCount, omittedCount: request.omittedCount, &effects)
         sendRetained(
             to: session, index, filter, request, isNew: isNew, moment, &effects)
+        if noteReplay(of: index) { writeSubscription(index) }
         pump(session, moment, &effects)
     }
 
@@ -67,7 +68,7 @@ extension Broker {
         let isChanged = subscriber.change(to: request)
         audiences[place.audience].subscribers[position] = subscriber
         // One that says what is stored already, or on its way there, needs no row.
-        if isChanged, sessions[place.session].isPersistent { gathering.renew(row(of: index)) }
+        if isChanged { writeSubscription(index) }
     }
 
     private mutating func add(
@@ -227,6 +228,13 @@ extension Broker {
             options: options.stored, subscriptionIdentifier: subscriptionIdentifier)
         addressChanged(session, filter: filter, isHeard: true)
         return index
+    }
+
+    /// Writes the row of a stored subscription again, which is as long as before.
+    mutating func writeSubscription(_ index: UInt32) {
+        if sessions[subscriptions[index].session].isPersistent {
+            gathering.renew(row(of: index))
+        }
     }
 
     private func row(of index: UInt32) -> RecordChange {

@@ -346,11 +346,15 @@ public struct SubscriptionOptions: OptionSet, Hashable, Sendable, BitwiseCopyabl
         SubscriptionOptions(rawValue: 1 << 5)
     }
 
+    /// Retained messages are still to be sent; in no request.
+    static var awaitsReplay: SubscriptionOptions { SubscriptionOptions(rawValue: 1 << 6) }
     /// Of somebody whom a shared subscription has chosen for a message; in no request.
     static var chosen: SubscriptionOptions { SubscriptionOptions(rawValue: 1 << 7) }
 
     /// What outlives the request.
-    var stored: SubscriptionOptions { intersection([.noLocal, .retainsAsPublished]) }
+    var stored: SubscriptionOptions {
+        intersection([.noLocal, .retainsAsPublished, .awaitsReplay])
+    }
 }
 
 public struct UnsubscribeRequest: Sendable {

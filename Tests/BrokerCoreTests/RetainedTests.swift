@@ -196,6 +196,57 @@ import Testing
         #expect(world.broker.replays.count == 0)
     }
 
+    /// Retained messages that a session was given since the last call, each by its topic.
+    private func retainedTopics(of name: String) -> Set<String> {
+        Set(
+            world.lines(of: name).compactMap { line in
+                guard line.contains("retained") else { return nil }
+                return line.split(separator: " on ").last?.split(separator: ",").first
+                    .map(String.init)
+            })
+    }
+
+    @Test(arguments: 0..<9)
+    func `comes to a session that lasts, also where the broker dies meanwhile`(commits: Int) {
+        world.limits.replayStepsMaximum = 4
+        for number in 1...20 {
+            world.publish("bob/pc", UInt16(number), "r/\(number)", "kept", isRetained: true)
+            world.publish("bob/pc", UInt16(100 + number), "s/\(number)", "kept", isRetained: true)
+        }
+        world.settle()
+        _ = world.lines()
+        world.subscribeMQTT("ann/phone", "r/#", "s/+", grade: .durable)
+        #expect(world.broker.replays.count == 1)
+        var received = retainedTopics(of: "ann/phone")
+        // Some pieces are sent, of which some are stored, before it dies.
+        for _ in 0..<commits {
+            world.step(.outgoingDrained(world.connections["ann/phone"]!))
+            if commits % 2 == 0 { world.settle() }
+        }
+        received.formUnion(retainedTopics(of: "ann/phone"))
+        world.crash(committing: commits % 3 == 0)
+        world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
+        world.settle()
+        for _ in 0..<60 {
+            world.step(.outgoingDrained(world.connections["ann/phone"]!))
+            world.settle()
+            received.formUnion(retainedTopics(of: "ann/phone"))
+        }
+        #expect(received.count == 40)
+        #expect(world.broker.replays.count == 0)
+        // It is over: the next start begins nothing.
+        world.crash()
+        #expect(world.broker.suspendedReplays.count == 0)
+    }
+
+    @Test func `is not sent again by a broker that dies after all have been stored`() {
+        world.publish("bob/pc", 1, "t", "kept", isRetained: true)
+        world.settle()
+        world.subscribeMQTT("ann/phone", "t", grade: .durable)
+        world.crash()
+        #expect(world.broker.replays.count == 0)
+    }
+
     @Test func `is found by exactly the filters that match its topic`() {
         var tree = RetainedTree()
         let topics = ["a", "a/b", "a/b/c", "/", "$x/y", "a//c"]

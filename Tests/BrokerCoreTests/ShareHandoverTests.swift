@@ -217,6 +217,19 @@ import Testing
         #expect(world.gauges.queuedMessages == 3)
     }
 
+    @Test func `goes to nobody who shares another filter under the same name`() {
+        world.beginMQTT("finn/pad", "eve/pad")
+        world.subscribeMQTT("finn/pad", "$share/w/#")
+        publish(2)
+        #expect(jobs(of: "finn/pad") == [1, 2])
+        world.lose("finn/pad")
+        world.settle()
+        #expect(jobs(of: "ann/phone") == [])
+        world.connect("finn/pad", expiry: 3600, dialect: .mqtt5)
+        world.settle()
+        #expect(jobs(of: "finn/pad") == [1, 2])
+    }
+
     @Test func `goes to others though the session has unsubscribed`() {
         publish(2)
         world.subscribeMQTT("eve/pad", "$share/w/t")
@@ -266,6 +279,26 @@ import Testing
         }
         #expect(taken == [1, 2, 3, 4])
         #expect(world.counters.discarded == 0)
+    }
+
+    @Test(arguments: [false, true])
+    func `is given to a session with room, also while another's turn it is`(isStored: Bool) {
+        world.limits.queueCountMaximum = 2
+        world.limits.memoryQueueCountMaximum = 2
+        world.beginMQTT("eve/pad", expiry: isStored ? 3600 : 0)
+        world.subscribeMQTT("eve/pad", "$share/w/t")
+        world.subscribeMQTT("eve/pad", "own")
+        for number in 1...2 { world.publish("bob/pc", UInt16(number), "own", "own \(number)") }
+        world.settle()
+        _ = world.lines()
+        for number in 3...4 {
+            world.publish("bob/pc", UInt16(number), "t", "job \(number)")
+        }
+        world.settle()
+        #expect(jobs(of: "ann/phone") == [3, 4])
+        world.publish("bob/pc", 5, "t", "job 5")
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["accepted 5, quotaExceeded"])
     }
 
     @Test func `that a refused commit would have stored is refused, not lost`() {

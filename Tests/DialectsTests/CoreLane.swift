@@ -46,7 +46,8 @@ final class CoreLane {
         let state = store.restore(into: &broker)
         try! broker.finishRestoring(state, newEpochSeed: 1, at: now)
         broker.anonymousApp = Array("app".utf8)
-        _ = broker.addApp(broker.anonymousApp, keyDigest: Digest(0, 0, 0, 0), rights: .everything)
+        _ = try! broker.addApp(
+            broker.anonymousApp, keyDigest: Digest(0, 0, 0, 0), rights: .everything)
         commit()
     }
 

@@ -79,7 +79,12 @@ final class BrokerProcess {
     private func rights(ofUser user: Int) -> Rights? {
         surroundings.profile.restrictions[user].map { restriction in
             var texts = restriction.texts
-            if surroundings.has(.wideSending) { texts += ["send:*", "publish:#", "broadcast"] }
+            if surroundings.has(.wideSending) || surroundings.has(.uncheckedWill) {
+                texts += ["send:*", "publish:#", "broadcast"]
+            }
+            if surroundings.has(.rawNames), let name = restriction.deviceName {
+                texts.append("subscribe:\(name)/#")
+            }
             if surroundings.has(.wideSubscribing) { texts.append("subscribe:#") }
             return BrokerProcess.compiled(texts.map { Array($0.utf8) })
         }
@@ -106,6 +111,9 @@ final class BrokerProcess {
     }
 
     // MARK: Lanes
+
+    /// Whether retained messages are still being sent to somebody.
+    var isReplaying: Bool { (0..<laneCount).contains { lanes[$0].awaitsDrain } }
 
     /// Gives a new connection to a lane, in turn.
     func open(link: Int) -> ConnectionID {

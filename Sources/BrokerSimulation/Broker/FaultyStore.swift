@@ -22,6 +22,7 @@ final class FaultyStore {
     /// Bytes by which rows may grow in a store that is full: what the real one keeps free is for
     /// what removes something, which writes small rows.
     private static let fullGrowthMaximum = 4_096
+    private var backup: InMemoryStore?
     /// Users whose row has been written.
     private var knownUsers: Set<[UInt8]> = []
     /// Rows of sessions as they were at first, with the first numbers reserved.
@@ -149,6 +150,22 @@ final class FaultyStore {
         }
     }
 
+    // MARK: Backups
+
+    /// Copies what is committed.
+    func makeBackup() { backup = store }
+
+    /// The backup takes the place of the store. False where there is none.
+    func putBackupBack() -> Bool {
+        guard var restored = backup else { return false }
+        restored.isFull = store.isFull
+        restored.identity = StoreIdentity(high: 1, low: store.identity.low + 1)
+        store = restored
+        backup = nil
+        pasts = []
+        return true
+    }
+
     // MARK: Planted bugs
 
     private func tamper(_ batch: inout StoreBatch) {
@@ -168,6 +185,21 @@ final class FaultyStore {
             batch.sendRecords.removeAll { isPacket($0) && $0.value == nil }
             batch.records.removeAll { isPacket($0) && $0.value == nil }
         case .unaskedRow: addUnasked(to: &batch)
+        case .keptRefusal:
+            guard store.isFull else { break }
+            for index in batch.records.indices where isPacket(batch.records[index]) {
+                batch.records[index] = batch.records[index].asPart(.state)
+            }
+        case .lostMove: removeMoved(&batch)
+        case .refusedMove: if store.isFull { removeMoved(&batch) }
+        case .discardedMail:
+            for index in batch.transfers.indices {
+                if case .mail = batch.transfers[index].scope {
+                    batch.transfers[index].scope = .mail(before: MessageID(raw: 0))
+                }
+            }
+        case .forgottenBackup: changeRows(.sessions, of: &batch, FaultyStore.forgetBackup)
+        case .forgottenDelay: changeRows(.wills, of: &batch, FaultyStore.forgetDelay)
         case .lostTransfer:
             batch.deletedQueues += batch.transfers.map(\.source)
             batch.transfers = []
@@ -210,6 +242,33 @@ final class FaultyStore {
         }
         row.value! += [UInt8](repeating: 0, count: byteCount)
         batch.records.append(row)
+    }
+
+    /// What is moved out of a queue comes nowhere.
+    private func removeMoved(_ batch: inout StoreBatch) {
+        batch.removals += batch.moves.map { EntryRemoval(queue: $0.queue, number: $0.number) }
+        batch.moves = []
+    }
+
+    private func changeRows(
+        _ table: RecordTable, of batch: inout StoreBatch, _ change: (inout [UInt8]) -> Void
+    ) {
+        for index in batch.records.indices where batch.records[index].table == table {
+            guard batch.records[index].value != nil else { continue }
+            change(&batch.records[index].value!)
+        }
+    }
+
+    /// A session's row of version 2 ends with the mark and eight more bytes.
+    private static func forgetBackup(_ row: inout [UInt8]) {
+        if row[0] == 2 { row[row.count - 9] = 0 }
+    }
+
+    /// The delay follows the version and three texts.
+    private static func forgetDelay(_ row: inout [UInt8]) {
+        var offset = 1
+        for _ in 0..<3 { offset += 2 + Int(row[offset]) + Int(row[offset + 1]) << 8 }
+        for index in offset..<offset + 4 { row[index] = 0 }
     }
 
     /// Whether a row is that of an identifier of QoS 2: a session's number and the identifier.

@@ -129,7 +129,7 @@ struct SimulatedHost: ConnectionHost {
     }
 
     mutating func releaseAfterAnswers(_ connection: ConnectionID) {
-        guard self[connection] != nil else { return }
+        guard self[connection] != nil, !surroundings.has(.deafHost) else { return }
         self[connection]!.awaitsAnswers = false
         self[connection]!.lastHeard = surroundings.now
         released.append(connection)

@@ -162,6 +162,12 @@ extension SimulatedLane {
             {
                 effects.effects.append(.reportResult(result))
             }
+        case .repeatedRefusal:
+            guard surroundings.ledger.isStoreFull else { return }
+            for case .reportResult(let result) in effects.effects.elements where result.number > 0 {
+                effects.effects.append(.reportResult(result))
+            }
+        case .silentRefusal: hideRefusals()
         case .kickLosesMail:
             for case .deliver(let delivery) in effects.effects.elements where delivery.number > 0 {
                 planted.delivered[delivery.connection] = delivery.number
@@ -198,6 +204,20 @@ extension SimulatedLane {
             else { continue }
             delivery.grade = surroundings.ledger.sends[message].grade == .once ? .once : .durable
             effects.effects[index] = .deliver(delivery)
+        }
+    }
+
+    private mutating func hideRefusals() {
+        for index in effects.effects.indices {
+            switch effects.effects[index] {
+            case .reportResult(var result) where !result.reason.isFailure:
+                (result.refusedCount, result.namedRefusalCount) = (0, 0)
+                effects.effects[index] = .reportResult(result)
+            case .answerPacket(var answer) where !answer.reason.isFailure:
+                (answer.refusedCount, answer.namedRefusalCount) = (0, 0)
+                effects.effects[index] = .answerPacket(answer)
+            default: break
+            }
         }
     }
 

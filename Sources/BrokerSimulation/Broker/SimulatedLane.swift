@@ -45,6 +45,9 @@ struct SimulatedLane: ~Copyable {
 
     deinit { host.free() }
 
+    /// Whether the core is to be told who has taken what was written.
+    var awaitsDrain: Bool { !carrier.awaitingDrain.isEmpty }
+
     // MARK: - What happens
 
     mutating func opened(link: Int) -> ConnectionID {

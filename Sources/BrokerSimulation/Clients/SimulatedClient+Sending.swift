@@ -24,13 +24,15 @@ extension SimulatedClient {
     /// Sends a message, as far as the machine takes it.
     func send(_ order: Order) {
         guard machine != nil, order.grade != .transient || isConnected else { return }
-        let message = ledger.issue(
-            SendFact(
-                client: index, receivers: order.receivers, grade: order.grade,
-                expirySeconds: order.expirySeconds, messageIdentifier: order.messageIdentifier,
-                issuedAt: surroundings.now, session: session,
-                wasReachable: isReachable, deathsBefore: ledger.deaths,
-                fullTimesBefore: ledger.pastFullTimes))
+        let fact = SendFact(
+            client: index, receivers: order.receivers, grade: order.grade,
+            expirySeconds: order.expirySeconds, messageIdentifier: order.messageIdentifier,
+            issuedAt: surroundings.now, session: session,
+            wasReachable: isReachable, deathsBefore: ledger.deaths,
+            fullTimesBefore: ledger.pastFullTimes)
+        // For a planted bug that is to show in wills alone.
+        if surroundings.has(.uncheckedWill), ledger.isForbidden(fact) { return }
+        let message = ledger.issue(fact)
         let (packet, source) = encode(order, message)
         let outcome = source.withUnsafeBytes { source in
             Result { () throws(ClientError) in try machine!.send(packet, from: source) }

@@ -143,6 +143,8 @@ struct DeviceFact {
     var attempts = 0
     /// All filters that were ever asked for, and when they first were.
     var filtersAskedFor: [FilterName: Instant] = [:]
+    /// Those among them that it wanted in QoS 2.
+    var sharedOnce: Set<FilterName> = []
     /// Sessions that it has had.
     var sessionCount = 0
 }

@@ -193,9 +193,14 @@ extension Ledger {
 
     /// MQTT has no word for receivers of many that were refused because there was no room.
     func isRefusedUntold(_ send: SendFact, _ outcome: SendFact.Outcome) -> Bool {
-        guard send.isMQTT, outcome.mayHaveLackedRoom else { return false }
+        guard send.isMQTT, outcome.mayHaveLackedRoom, !isTold(send) else { return false }
         guard case .users(let users, _) = send.receivers, users.count == 1 else { return true }
         return devices.count { $0.user == users[0] } > 1
+    }
+
+    /// Whether the answer says how many receivers were refused: since 5.0, to what was sent once.
+    private func isTold(_ send: SendFact) -> Bool {
+        profile.clients[send.client].mqtt?.version == .v5 && send.attemptCount == 1
     }
 
     /// Of those who share a filter somebody has to have what was acknowledged, as long as none of
@@ -211,7 +216,8 @@ extension Ledger {
             for filter in Profile.filters.indices {
                 let share = FilterName.share(filter)
                 guard Ledger.matches(topic, share: share), isShared(share, send, outcome),
-                    !hasSharer(of: share, with: message)
+                    !hasSharer(of: share, with: message), !mayHaveBeenInMemory(share, send),
+                    !mayHaveEnded(share, send)
                 else { continue }
                 accuse(
                     .acknowledgedIsKept,
@@ -243,6 +249,25 @@ extension Ledger {
                 || sessions[session].filters[share]?.grade == .transient
         }
         return isHeld && !mayBeGone
+    }
+
+    /// Whether a message of QoS 2 may have been with a session that has ended: it is given to no
+    /// other [MQTT-4.8.2-5].
+    private func mayHaveEnded(_ share: FilterName, _ send: SendFact) -> Bool {
+        send.grade == .once
+            && sessions.contains {
+                $0.lastSeen != .never && devices[$0.device].sharedOnce.contains(share)
+            }
+    }
+
+    /// Whether a message may have been with a session that ends with its connection when the broker
+    /// died, or when there was no room to store it for another one: what only memory holds is lost.
+    private func mayHaveBeenInMemory(_ share: FilterName, _ send: SendFact) -> Bool {
+        guard deaths > send.deathsBefore || fullTimes > send.fullTimesBefore else { return false }
+        return sessions.contains {
+            !$0.isLasting && devices[$0.device].filtersAskedFor[share] != nil
+                && ($0.firstSeen <= lastDeath || fullTimes > send.fullTimesBefore)
+        }
     }
 
     private func hasSharer(of share: FilterName, with message: Int) -> Bool {

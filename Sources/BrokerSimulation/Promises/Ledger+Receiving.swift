@@ -61,6 +61,7 @@ extension Ledger {
         checkAddress(received, message, session, client)
         checkRights(message, session: session, client: client)
         checkRepeat(message, client)
+        checkSecond(received, message, session, client)
         checkCount(received, message, session, client, boot)
         checkOrder(received, message, session, client)
         sessions[session].received.insert(message)
@@ -241,11 +242,13 @@ extension Ledger {
         // MQTT promises it within a topic and a quality of service; and what waits for a user is
         // behind what came on other topics before the session subscribed to it.
         if send.isMQTT { route.grade = send.grade }
-        let user = devices[sessions[session].device].user
-        if mqttUsers.contains(user) {
-            let isInherited = send.issuedAt < sessions[session].firstSeen
-            if isInherited || devices.count(where: { $0.user == user }) > 1 { return }
-        }
+        let device = sessions[session].device
+        let user = devices[device].user
+        // What was sent before the session was there may come late: left by another session of the
+        // user's that has ended, or in MQTT waiting for a subscription.
+        let isEarlier = send.issuedAt < sessions[session].firstSeen
+        if isEarlier && (mqttUsers.contains(user) || hasHadSiblings(device)) { return }
+        if mqttUsers.contains(user), hasHadSiblings(device) { return }
         if send.isMQTT || mqttUsers.contains(user) { route.receivers = send.receivers }
         if let last = routes[route], last >= send.number {
             if isResend(received, send) || isOutside(message) || isRoutedAnew(send, session) {
@@ -257,6 +260,14 @@ extension Ledger {
                 message: message, client: client)
         }
         routes[route] = send.number
+    }
+
+    /// Whether another device of the same user may have, or have had, a session.
+    private func hasHadSiblings(_ device: Int) -> Bool {
+        devices.indices.contains {
+            $0 != device && devices[$0].user == devices[device].user
+                && (devices[$0].sessionCount > 0 || devices[$0].attempts > 0)
+        }
     }
 
     /// A send that comes again and is not known, because the broker has forgotten it or had refused

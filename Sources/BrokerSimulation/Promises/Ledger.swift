@@ -25,7 +25,14 @@ final class Ledger {
     private var openSends: [[Int]]
     private var sessionIndices: [SessionKey: Int] = [:]
 
+    /// When the backup was made, and whether it has been put back. Of what was promised before
+    /// that, nothing can be held any more.
+    private(set) var backupAt: Instant?
+    private(set) var hasBackup = false
+    /// What each device had received when it was put back.
+    private var receivedBeforeBackup: [Int: Set<Int>] = [:]
     private(set) var deaths = 0
+    private(set) var lastDeath = Instant(milliseconds: 0)
     /// Those among them that were orderly.
     private(set) var stops = 0
     private(set) var fullTimes = 0
@@ -64,11 +71,40 @@ final class Ledger {
 
     func accuse(
         _ promise: Promise, _ text: @autoclosure () -> String, message: Int? = nil,
-        client: Int? = nil
+        client: Int? = nil, isOfBackup: Bool = false
     ) {
-        guard violation == nil else { return }
+        guard violation == nil, !hasBackup || isOfBackup || promise.outlivesBackup else { return }
         violation = Violation(
             promise: promise, text: text(), message: message, client: client, time: now)
+    }
+
+    // MARK: Backups
+
+    func backupMade() {
+        backupAt = now
+        history.note(.broker, "a backup is made")
+    }
+
+    func backupPutBack() {
+        hasBackup = true
+        for session in sessions.indices {
+            receivedBeforeBackup[sessions[session].device, default: []]
+                .formUnion(sessions[session].received)
+        }
+        history.note(.broker, "the backup is put back")
+    }
+
+    /// What is not in the backup, and was received before that was put back, can come again only
+    /// because its sender sends it again: then it says so.
+    func checkSecond(_ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int) {
+        let send = sends[message]
+        guard hasBackup, !received.isMarked, received.canBeMarked, received.grade != .transient,
+            !send.isMQTT, !send.isWill, let backupAt, send.issuedAt > backupAt,
+            receivedBeforeBackup[sessions[session].device]?.contains(message) == true
+        else { return }
+        accuse(
+            .secondIsMarked, "received twice without a mark, after a backup was put back",
+            message: message, client: client, isOfBackup: true)
     }
 
     // MARK: The broker, seen from outside
@@ -77,6 +113,7 @@ final class Ledger {
 
     func brokerDied(_ how: String) {
         deaths += 1
+        lastDeath = now
         history.note(.broker, how)
         for device in devices.indices { endConnection(device) }
     }
@@ -397,6 +434,7 @@ final class Ledger {
     func subscribing(_ client: Int, filter: FilterName, grade: MRT.Grade) {
         if grade == .transient { sharedAtMostOnce.insert(filter) }
         let device = profile.clients[client].device
+        if grade == .once { devices[device].sharedOnce.insert(filter) }
         devices[device].filtersAskedFor[filter] = devices[device].filtersAskedFor[filter] ?? now
         unsubscribing(client, filter: filter)
     }

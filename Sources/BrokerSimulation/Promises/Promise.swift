@@ -51,6 +51,15 @@ public enum Promise: String, CaseIterable, Sendable {
     case allComesToRest = "all-comes-to-rest"
     /// No turn costs more than its budget and the one packet that passes it.
     case turnsAreBounded = "turns-are-bounded"
+
+    /// Whether it is held where a backup was put back. The others say of what happened before that
+    /// it is known.
+    var outlivesBackup: Bool {
+        switch self {
+        case .startsAgain, .turnsAreBounded, .rightsAreKept, .windowIsKept: true
+        default: false
+        }
+    }
 }
 
 /// A promise that was broken.

@@ -39,6 +39,9 @@ enum Occurrence: Hashable {
     /// A client does something that only some runs have: see ``Habit``.
     case habitShown
     case troubleComes
+    /// A backup is made, or the last one is put in the place of the store.
+    case backupMade
+    case backupPutBack
     case storeHasRoom
 }
 

@@ -6,7 +6,8 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// What a run needs for this one to show.
     public var troubles: Troubles {
         switch self {
-        case .wideSending, .wideSubscribing: .all.union(.rights)
+        // Where more goes on no early seed shows it.
+        case .gatewayEndsWills: .all.subtracting([.rights, .leavers, .siblings, .backups])
         default: .all
         }
     }
@@ -149,6 +150,28 @@ public enum Mutation: String, CaseIterable, Sendable {
     case unaskedRow = "unasked-row"
     /// What moves from one queue into another is lost.
     case lostTransfer = "lost-transfer"
+    /// What a store without room has refused of an MQTT client's send leaves its row there.
+    case keptRefusal = "kept-refusal"
+    /// What a sharer has not acknowledged leaves the store when it goes to another one.
+    case lostMove = "lost-move"
+    /// As above, where the store has no room.
+    case refusedMove = "refused-move"
+    /// What a session leaves to another one of its user is thrown away.
+    case discardedMail = "discarded-mail"
+    /// That a store is a backup which was put back is forgotten with the next start.
+    case forgottenBackup = "forgotten-backup"
+    /// A result leaves twice while the store has no room.
+    case repeatedRefusal = "repeated-refusal"
+    /// Nobody is told how many receivers were refused.
+    case silentRefusal = "silent-refusal"
+    /// To whom a will goes is not held against the rights of who set it.
+    case uncheckedWill = "unchecked-will"
+    /// A client's name is put into the patterns of its rights as it is, `$SYS` too.
+    case rawNames = "raw-names"
+    /// The delay of a will is not stored.
+    case forgottenDelay = "forgotten-delay"
+    /// Who was not read from for a while is not read from again.
+    case deafHost = "deaf-host"
 
     // In what gateways carry.
     /// Now and then a packet leaves on another channel of its gateway.

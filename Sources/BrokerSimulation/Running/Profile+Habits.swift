@@ -43,6 +43,15 @@ extension Profile {
         if habits.contains(.repeatsIdentifier) { drawRepeaters(&random) }
     }
 
+    /// How soon backups are made and put back; in most runs never.
+    mutating func drawBackup(_ options: SimulationOptions) {
+        var random = SimulationRandom(seed: options.seed ^ 0x6261_636B_7570)
+        guard options.troubles.contains(.backups), random.happens(perTenThousand: 800) else {
+            return
+        }
+        backupMaximum = random.pick([1_000, 5_000, 50_000])
+    }
+
     /// Troubles without which these habits show little.
     mutating func drawHabitTroubles(_ troubles: Troubles) {
         guard habits.contains(.changesShare) || habits.contains(.repeatsIdentifier) else { return }
@@ -84,6 +93,7 @@ extension Profile {
         guard
             let anchor = clients.firstIndex(where: {
                 $0.mqtt?.isLate == false && $0.sessionExpirySeconds > 0
+                    && restrictions[$0.user] == nil
             })
         else { return }
         // It stays: whatever the others leave has somebody to go to.
@@ -95,9 +105,12 @@ extension Profile {
         limits.queueCountMaximum = CoreLimits().queueCountMaximum
         limits.sessionExpirySecondsDefault = 604_800
         let known = clients[anchor]
+        // What is with a session that is not stored dies with the broker: in half of these runs
+        // there is none, and nothing may be lost.
+        let isStored = random.happens(perTenThousand: 5_000)
         for _ in 0..<random.number(in: 1...2) {
             var habits = drawMQTTHabits(&random, user: known.user, isFirst: false)
-            habits.sessionExpirySeconds = random.pick([0, 0, 20])
+            habits.sessionExpirySeconds = isStored ? 20 : 0
             habits.inboxWindow = UInt16(random.pick([2, 5, 64]))
             habits.acknowledgementDelayMilliseconds = random.pick([0, 1_000, 5_000])
             habits.mqtt!.sharedFilter = sharedFilter
@@ -107,8 +120,13 @@ extension Profile {
             deviceCount += 1
         }
         for client in clients.indices
-        where clients[client].mqtt?.isLate == false && client != anchor {
+        where clients[client].mqtt?.isLate == false && client != anchor
+            && restrictions[clients[client].user] == nil
+        {
             clients[client].mqtt!.sharedFilter = sharedFilter
+            if isStored {
+                clients[client].sessionExpirySeconds = max(clients[client].sessionExpirySeconds, 20)
+            }
             clients[client].inboxWindow = 64
             clients[client].acknowledgementDelayMilliseconds = random.pick([50, 1_000, 5_000])
         }

@@ -53,6 +53,8 @@ struct Profile {
     var restrictions: [Int: Restriction] = [:]
     /// The user whose devices go away in turn, where there is one.
     var siblings: Int?
+    /// The most milliseconds until a backup is made, and from then on until it is put back.
+    var backupMaximum: UInt64?
 
     // Times in milliseconds.
     var latencyMaximum: UInt64
@@ -117,6 +119,7 @@ struct Profile {
         drawHabits(options)
         drawTroubles(&random, options.troubles)
         drawHabitTroubles(options.troubles)
+        drawBackup(options)
     }
 
     private mutating func drawLimits(_ random: inout SimulationRandom) {

@@ -58,6 +58,40 @@ extension Simulation {
         sender.runOn()
     }
 
+    /// In some runs a backup is made, and put back, again and again.
+    func enterBackup() {
+        guard let longest = surroundings.profile.backupMaximum else { return }
+        let made = surroundings.habitRandom.milliseconds(in: 100...longest)
+        let putBack = made + surroundings.habitRandom.milliseconds(in: 100...longest)
+        surroundings.enter(.backupMade, after: made)
+        surroundings.enter(.backupPutBack, after: putBack)
+    }
+
+    func makeBackup() {
+        guard !surroundings.isHealing else { return }
+        store.makeBackup()
+        ledger.backupMade()
+        // Who does not read sees no results, and sends again when the backup is put back.
+        for client in clients where surroundings.habitRandom.happens(perTenThousand: 5_000) {
+            guard let link = client.link else { continue }
+            network.stall(link, milliseconds: surroundings.profile.backupMaximum ?? 0)
+        }
+    }
+
+    /// The process dies, the store becomes the backup, and the broker is started several times:
+    /// most devices come back after that.
+    func putBackupBack() {
+        guard !surroundings.isHealing else { return }
+        crash(committing: false)
+        guard store.putBackupBack() else { return }
+        ledger.backupPutBack()
+        for _ in 0...surroundings.habitRandom.below(2) {
+            startBroker()
+            stop()
+        }
+        enterBackup()
+    }
+
     private func changeRows() {
         guard ledger.groups.count > 0 else {
             (clients.first { $0 is SimulatedClient && $0.isConnected } as? SimulatedClient)?

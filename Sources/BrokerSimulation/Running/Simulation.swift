@@ -53,6 +53,7 @@ final class Simulation {
         surroundings.enter(.clientUsed, after: 100)
         if !profile.habits.isEmpty { surroundings.enter(.habitShown, after: 200) }
         surroundings.enter(.troubleComes, after: profile.troubleInterval)
+        enterBackup()
         while ledger.violation == nil, !isOver {
             guard let (time, occurrence) = surroundings.agenda.takeNext() else { break }
             surroundings.advance(to: time)
@@ -87,6 +88,8 @@ final class Simulation {
         case .habitShown: showHabit()
         case .troubleComes: makeTrouble()
         case .storeHasRoom: setStore(isFull: false)
+        case .backupMade: makeBackup()
+        case .backupPutBack: putBackupBack()
         }
         if surroundings.isHealing { lookForRest() }
     }
@@ -98,7 +101,7 @@ final class Simulation {
 
     // MARK: Broker
 
-    private func startBroker() {
+    func startBroker() {
         guard process == nil else { return }
         lives += 1
         ledger.history.note(.broker, "starts, life \(lives)")
@@ -240,6 +243,8 @@ final class Simulation {
 
     /// Two hours: sixty of the longest waits before a reconnect.
     private static let healingSeconds: UInt64 = 7_200
+    /// Long enough for every client to have come back and sent again.
+    private static let backupHealingSeconds: UInt64 = 200
     /// Steps after the last message that a client received: many times what any run needs. It ends
     /// those in which nothing moves. How long a queue of many hundred takes to a client that
     /// answers once a second is the client's affair.
@@ -248,6 +253,14 @@ final class Simulation {
     private func lookForRest() {
         if ledger.receivedCount > progress.received {
             progress = (ledger.receivedCount, stepCount)
+        }
+        if ledger.hasBackup {
+            // Clients wait for what the backup does not know: there is no rest to wait for.
+            isOver =
+                surroundings.now
+                >= surroundings.healingSince.advanced(
+                    bySeconds: Simulation.backupHealingSeconds)
+            return
         }
         if surroundings.now > healingDeadline
             || stepCount > max(progress.step, options.stepMaximum) + Simulation.idleStepMaximum
@@ -287,6 +300,7 @@ final class Simulation {
         }
         if gauges.messagesInMemory > 0 { return "\(gauges.messagesInMemory) messages in memory" }
         if gauges.queuedMessages > 0 { return "\(gauges.queuedMessages) messages in queues" }
+        if process.isReplaying { return "retained messages" }
         if process.broker.hasBatch || store.isCommitting { return "a batch" }
         return store.isDrained ? nil : "messages in the store"
     }

@@ -79,13 +79,14 @@ public struct Troubles: OptionSet, Hashable, Sendable {
     /// A user with two devices that go away in turn, for longer than their sessions last.
     public static let siblings = Troubles(rawValue: 1 << 16)
 
+    /// A backup is put back, and the broker is started several times.
+    public static let backups = Troubles(rawValue: 1 << 17)
+
     /// What a run has where nobody says otherwise.
     public static let all: Troubles = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
-        .clockSteps, .mqtt, .gateways, .repeats, .rows,
+        .clockSteps, .mqtt, .gateways, .repeats, .rights, .leavers, .siblings, .backups, .rows,
     ]
-    /// With those that the core does not withstand yet.
-    public static let everything = all.union([.rights, .leavers, .siblings])
 
     /// The names on the command line.
     public static let names: [(name: String, trouble: Troubles)] = [
@@ -94,6 +95,7 @@ public struct Troubles: OptionSet, Hashable, Sendable {
         ("absences", .absences), ("rivals", .rivals), ("clock-steps", .clockSteps),
         ("mqtt", .mqtt), ("gateways", .gateways), ("rights", .rights), ("repeats", .repeats),
         ("leavers", .leavers), ("rows", .rows), ("siblings", .siblings),
+        ("backups", .backups),
     ]
 
     /// The names of those that no run has by itself.

@@ -15,7 +15,8 @@ final class Surroundings {
     private(set) var now = Instant(milliseconds: 1_000_000)
     var agenda = Agenda()
     /// The troubles are over: nothing is lost any more, and everything has to come to rest.
-    var isHealing = false
+    var isHealing = false { didSet { healingSince = now } }
+    private(set) var healingSince = Instant.never
 
     /// Chance of the network, of clients' power, of what clients do, of troubles, and of the
     /// broker's epochs and cookies.

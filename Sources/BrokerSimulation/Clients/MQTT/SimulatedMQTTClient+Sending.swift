@@ -29,26 +29,27 @@ extension SimulatedMQTTClient {
         if order.grade == .transient {
             guard hasResent else { return }
         } else {
-            guard state!.outgoing.count < min(mqtt.inFlightMaximum, state!.sendWindow) else {
-                return
-            }
+            guard state!.outgoing.count < min(mqtt.inFlightMaximum, sendWindow) else { return }
         }
         var fact = SendFact(
             client: index, receivers: order.receivers, grade: order.grade,
             expirySeconds: order.expirySeconds, messageIdentifier: order.messageIdentifier,
             issuedAt: surroundings.now, session: session, wasReachable: false,
             deathsBefore: ledger.deaths, fullTimesBefore: ledger.pastFullTimes)
+        if surroundings.has(.uncheckedWill), ledger.isForbidden(fact) { return }
         fact.isMQTT = true
         fact.isRetained = order.isRetained
         fact.isClearing = order.isClearing
         if let repeated {
             fact.repeats = usedIdentifiers[repeated].message
-            fact.idsBetween = usedIdentifiers.count - repeated - 1
+            // What comes again and has been forgotten takes a place of its own.
+            fact.idsBetween = identifiedCount - usedIdentifiers[repeated].position - 1
         }
         let message = ledger.issue(fact)
         if repeated == nil, !order.messageIdentifier.isEmpty {
-            usedIdentifiers.append((order, message))
+            usedIdentifiers.append((order, message, position: identifiedCount))
         }
+        if !order.messageIdentifier.isEmpty { identifiedCount += 1 }
         var (packet, source) = encode(order, message)
         if order.isRetained { ledger.retaining(message) }
         guard order.grade != .transient else {
@@ -67,6 +68,11 @@ extension SimulatedMQTTClient {
         guard survives() else { return }
         if hasResent { publish(state!.outgoing.count - 1) }
         _ = survives()
+    }
+
+    /// Like many clients, some do not heed what the broker takes at a time.
+    private var sendWindow: Int {
+        mqtt.identifierMaximum == .max ? .max : state!.sendWindow
     }
 
     /// The next identifier that nothing is under way with [MQTT-2.2.1-3].
@@ -183,6 +189,7 @@ extension SimulatedMQTTClient {
     ) {
         var identifier = ""
         var refused: [(index: Int, reason: ReasonCode)] = []
+        var refusedCount = 0
         let owner = MQTT.PropertyOwner(answer.step.type)
         var reader = MQTT.PropertyReader(answer.properties, of: owner, in: body)
         while let property = try? reader.next() {
@@ -190,6 +197,7 @@ extension SimulatedMQTTClient {
             let value = String(decoding: property.value.bytes(in: body), as: UTF8.self)
             switch String(decoding: property.text.bytes(in: body), as: UTF8.self) {
             case "mid": identifier = value
+            case "refused-count": refusedCount = Int(value) ?? 0
             case "refused":
                 let parts = value.split(separator: " ").compactMap { UInt8($0) }
                 guard parts.count == 2, let reason = ReasonCode(rawValue: parts[1]) else {
@@ -203,7 +211,7 @@ extension SimulatedMQTTClient {
         let reason = answer.reason == .success ? ReasonCode.sent : answer.reason
         ledger.resolve(
             publication.message, reason, messageIdentifier: identifier,
-            refusedCount: refused.count, refused: refused)
+            refusedCount: max(refusedCount, refused.count), refused: refused)
     }
 
     // MARK: Packets

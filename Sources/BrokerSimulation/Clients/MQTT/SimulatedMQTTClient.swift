@@ -53,6 +53,7 @@ final class SimulatedMQTTClient: NetworkedClient {
     private var lastSent = Instant(milliseconds: 0)
     /// When an answer of the broker's is overdue.
     private var patienceEnds = Instant.never
+    private var pingedAt = Instant(milliseconds: 0)
     /// The will of this connection, by the name of its message.
     private var will: Int?
 
@@ -67,7 +68,9 @@ final class SimulatedMQTTClient: NetworkedClient {
     private var dueEntered = Instant.never
     var sendCount: UInt64 = 0
     /// What it has sent under message ids.
-    var usedIdentifiers: [(order: Order, message: Int)] = []
+    var usedIdentifiers: [(order: Order, message: Int, position: Int)] = []
+    /// How often it has sent something under an id, new or not.
+    var identifiedCount = 0
     /// What it wants to be subscribed to. It is configured so, and does not forget.
     var wishes: [FilterName: MRT.Grade] = [:]
 
@@ -379,7 +382,10 @@ final class SimulatedMQTTClient: NetworkedClient {
             reconnectAt = .never
             link = network.open(client: index)
         }
-        if patienceEnds <= now { return giveUp() }
+        if patienceEnds <= now {
+            checkSilence()
+            return giveUp()
+        }
         if answersDue <= now {
             guard giveAnswers() else { return }
         }
@@ -391,12 +397,22 @@ final class SimulatedMQTTClient: NetworkedClient {
             guard askForMissing() else { return }
             if now >= pingDue {
                 write(MQTT.Ping(isResponse: false))
+                pingedAt = now
                 patienceEnds = min(
                     patienceEnds,
                     now.advanced(byMilliseconds: UInt64(habits.keepAliveSeconds) * 500 + 1_000))
             }
         }
         enterDeadline()
+    }
+
+    /// Without troubles a broker answers PINGREQ, whatever else it waits for. The last stalls and
+    /// the last slow commits have passed a minute after they end.
+    private func checkSilence() {
+        guard phase == .connected, surroundings.isHealing,
+            pingedAt >= surroundings.healingSince.advanced(bySeconds: 60)
+        else { return }
+        ledger.accuse(.allComesToRest, "no answer to PINGREQ", client: index)
     }
 
     private var pingDue: Instant {
