@@ -115,7 +115,9 @@ extension EndToEndTests {
             async throws
         {
             let broker = try await TestBroker("store.softLimitBytes=8388608")
-            let bob = try await broker.client("bob")
+            // A full store has no room for a new token.
+            let settings = try broker.settings("bob")
+            let bob = try await connected(Client(settings))
             try await bob.subscribe(to: "big", grade: .durable)
             await bob.close()
             let alice = try await broker.client("alice")
@@ -133,7 +135,7 @@ extension EndToEndTests {
             }
             #expect((20...42).contains(acceptedCount), "\(acceptedCount)")
             _ = try await broker.process.line(with: "event=store_full", "state=full")
-            let again = try await broker.client("bob")
+            let again = try await connected(Client(settings))
             for _ in 0..<acceptedCount { again.acknowledge(try await again.nextMessage()) }
             _ = try await broker.process.line(with: "event=store_full", "state=has-room")
             try await alice.send(OutgoingMessage(to: .user("bob"), text: "room again"))

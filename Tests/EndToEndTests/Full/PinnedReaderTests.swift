@@ -19,7 +19,9 @@ extension EndToEndTests {
             let broker = try await TestBroker(
                 "store.mapBytes=\(64 << 20)", "store.softLimitBytes=\(Self.softLimit)")
             let holder = try await SnapshotHolder(broker)
-            try await broker.client("ann").close()
+            // A full store has no room for a new token.
+            let settings = try broker.settings("ann")
+            try await connected(Client(settings)).close()
             let sender = try await broker.client("sender")
             for number in 1...Self.waitingCount {
                 try await sender.send(OutgoingMessage(to: .user("ann"), text: "\(number)"))
@@ -32,7 +34,7 @@ extension EndToEndTests {
             // It is the reader, not what waits.
             #expect(try broker.counter("store/used/bytes") < Self.softLimit / 2)
             _ = try await broker.process.line(with: "event=store_full", "state=full")
-            let ann = try await broker.client("ann")
+            let ann = try await connected(Client(settings))
             let texts = try await ann.nextTexts(Self.waitingCount)
             #expect(texts == (1...Self.waitingCount).map { "\($0)" })
             try await drained(broker)
