@@ -304,8 +304,9 @@ extension Broker {
             guard let target = judge(will: index, bytes, &effects) else { return }
             // It is sent, and not kept.
             if isRetained {
+                let app = users[wills[index].user].app
                 let limit = retainLimit(
-                    bytes, byteCount: blockByteCount(ofWill: index), app: users[wills[index].user].app)
+                    bytes, byteCount: blockByteCount(ofWill: index), app: app)
                 if limit != .none { noteWill(index, .quotaExceeded, subject: bytes, &effects) }
             }
             if wills[index].grade == .transient {
