@@ -109,8 +109,8 @@ extension EndToEndTests {
                 throw TestFailure("a token with 4 s left was refused")
             }
             #expect(try client.nextDisconnect() == .maximumConnectTime)
-            // Not a minute later, nor sooner by more than the milliseconds that clocks are read in; how
-            // busy the machine is has room in between.
+            // Not a minute later, nor sooner by more than the milliseconds that clocks are read
+            // in; how busy the machine is has room in between.
             let late = Date().timeIntervalSince1970 - Double(expiry)
             #expect((-0.01..<30).contains(late), "\(late) s")
             #expect(try refusal(of: token, broker) == .badUserNameOrPassword)
