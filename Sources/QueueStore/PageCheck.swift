@@ -34,9 +34,9 @@ struct PageCheck: ~Copyable {
     private static let depthMaximum = 32
     /// Pages of a large value that are read at once, while it is copied.
     private static let chunkPageCount = 16
-    /// The flags that tell kinds of pages apart: branch, leaf, overflow, meta, and two kinds of
-    /// tables with duplicates, which this store has none of.
-    private static let kindMask: UInt16 = 0x6F
+    /// The flags of the three kinds of pages. A page in a file has no other: those of tables with
+    /// duplicates do not occur in this store, and those of pages in memory make LMDB write to the
+    /// file's mapping, which is read-only.
     private static let branch: UInt16 = 0x01
     private static let leaf: UInt16 = 0x02
     private static let overflow: UInt16 = 0x04
@@ -299,7 +299,7 @@ struct PageCheck: ~Copyable {
         try require(
             bytes.littleEndian(at: 0) == UInt64(page), page, "it has the number of another page")
         let flags: UInt16 = bytes.littleEndian(at: 10)
-        try require(flags & PageCheck.kindMask == kind, page, "it is of another kind")
+        try require(flags == kind, page, "it is of another kind")
     }
 
     /// Takes the pages of a large value; gives how many they are, and the first one's number in the
