@@ -20,8 +20,11 @@ struct PageCheck: ~Copyable {
     private let meta: StoreMeta
     private let progress: CopyProgress?
     private var copy: PageCopy?
-    /// One byte per page: whether something points at it, or it is free.
+    /// One byte per page of the file: whether something points at it, or it is free.
     private var isTaken: [Bool]
+    /// Free pages behind the end of the file, which were never written. They are those that a list
+    /// in the file names: how many there could be is what a damaged meta page says.
+    private var freeBehindEnd: Set<Int> = []
     /// A page of memory for each level of the walk. The tables' levels follow those of the unnamed
     /// tree, which names them.
     private var levels: [UnsafeMutableRawBufferPointer] = []
@@ -69,7 +72,8 @@ struct PageCheck: ~Copyable {
         self.meta = meta
         self.copy = copy
         self.progress = progress
-        isTaken = [Bool](repeating: false, count: meta.lastPage + 1)
+        let pageCount = (meta.byteCount + meta.pageByteCount - 1) / meta.pageByteCount
+        isTaken = [Bool](repeating: false, count: min(meta.lastPage + 1, pageCount))
         isTaken[0] = true
         isTaken[1] = true
     }
@@ -284,6 +288,7 @@ struct PageCheck: ~Copyable {
         try require(
             number <= UInt64(meta.lastPage), 0, "a pointer leads to page \(number), outside")
         let page = Int(number)
+        try require(page < isTaken.count, page, "it is cut off")
         try require(!isTaken[page], page, "two pointers lead to it")
         isTaken[page] = true
         try progress?.advance(byByteCount: pageByteCount)
@@ -352,10 +357,17 @@ struct PageCheck: ~Copyable {
             let free: UInt64 = list.littleEndian(at: 8 + 8 * index)
             try require(free < previous, page, "a free list is out of order")
             try require(
-                free <= UInt64(meta.lastPage) && !isTaken[Int(free)], page, "a free page is in use")
-            isTaken[Int(free)] = true
+                free <= UInt64(meta.lastPage) && takeFree(Int(free)), page, "a free page is in use")
             previous = free
         }
+    }
+
+    /// Takes a free page; false where it is taken.
+    private mutating func takeFree(_ page: Int) -> Bool {
+        guard page < isTaken.count else { return freeBehindEnd.insert(page).inserted }
+        guard !isTaken[page] else { return false }
+        isTaken[page] = true
+        return true
     }
 
     private func isPreviousKey(of walk: Walk, before key: UnsafeRawBufferPointer) -> Bool {

@@ -182,8 +182,9 @@ extension EndToEndTests {
         @Test func `a program without standard streams writes into none of its files`()
             async throws
         {
-            let directory = try TemporaryDirectory()
-            let data = directory.url.appending(path: "data")
+            let data = FileManager.default.temporaryDirectory
+                .appending(path: "martlet-closed-\(UUID().uuidString)")
+            defer { try? FileManager.default.removeItem(at: data) }
             let martletd = ChildProcess.programs.appending(path: "martletd").path
             let command =
                 "exec \(martletd) --dev --data=\(data.path) --listen=tcp://127.0.0.1:0"
