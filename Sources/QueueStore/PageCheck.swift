@@ -45,11 +45,16 @@ struct PageCheck: ~Copyable {
     private static let overflow: UInt16 = 0x04
 
     /// Checks the newest commit of the data file at a path.
-    static func run(path: String, progress: CopyProgress? = nil) throws(StoreError) {
+    ///
+    /// - Returns: how many pages behind the end of the file are in no list of free pages. LMDB makes
+    ///   none. Nothing is lost by them, but new pages begin behind them.
+    @discardableResult
+    static func run(path: String, progress: CopyProgress? = nil) throws(StoreError) -> Int {
         let file = try PageFile(path: path)
         let meta = try file.meta()
         var check = PageCheck(file, meta, copy: nil, progress: progress)
         _ = try check.checkAll()
+        return meta.lastPage + 1 - check.isTaken.count - check.freeBehindEnd.count
     }
 
     /// Checks what a commit reaches and writes it, without its free pages, into a file that is

@@ -233,6 +233,8 @@ import Testing
         #expect(readFile(directory.dataFile) != sound)
         let before = largestMemoryKilobytes()
         _ = try copyFailure(from: directory.path)
+        let report = try LMDBQueueStore.verify(directory: directory.path, options: .small)
+        #expect(report.findingCount == 1)
         #expect(largestMemoryKilobytes() - before < 1 << 20)
     }
 
