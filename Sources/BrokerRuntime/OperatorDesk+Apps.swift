@@ -111,8 +111,8 @@ extension OperatorDesk {
         rights.texts.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Why no request with such a topic or filter reaches the judgement: the packet that names it is
-    /// refused before.
+    /// Why no request with such a topic or filter is judged: the packet that names it is refused
+    /// before.
     private static func spellingRefusal(_ request: ExplainRights) -> ReasonCode? {
         let target = Array(request.target.utf8)
         switch request.action {

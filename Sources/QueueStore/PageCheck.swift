@@ -46,8 +46,8 @@ struct PageCheck: ~Copyable {
 
     /// Checks the newest commit of the data file at a path.
     ///
-    /// - Returns: how many pages behind the end of the file are in no list of free pages. LMDB makes
-    ///   none. Nothing is lost by them, but new pages begin behind them.
+    /// - Returns: how many pages behind the end of the file are in no list of free pages. LMDB
+    ///   makes none. Nothing is lost by them, but new pages begin behind them.
     @discardableResult
     static func run(path: String, progress: CopyProgress? = nil) throws(StoreError) -> Int {
         let file = try PageFile(path: path)

@@ -258,8 +258,8 @@ import Testing
         }
     }
 
-    /// LMDB keeps marks of its own beside the kind of a page (0x10: it lies in memory and is written
-    /// where it is). The page of a file that bears one must not reach LMDB.
+    /// LMDB keeps marks of its own beside the kind of a page (0x10: it lies in memory and is
+    /// written where it is). The page of a file that bears one must not reach LMDB.
     @Test func `with any flag of a page changed is refused, or starts`() throws {
         try makeStore(messageCount: 50)
         let sound = readFile(directory.dataFile)
