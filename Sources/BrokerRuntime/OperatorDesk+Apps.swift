@@ -3,6 +3,8 @@
 import Administration
 import BrokerCore
 import Credentials
+import Primitives
+import WireFormat
 
 extension OperatorDesk {
     func createApp(
@@ -88,7 +90,8 @@ extension OperatorDesk {
             }
         }
         guard let explanation else { throw Self.unknownApp(request.app) }
-        let (grounds, right, reason) = Self.grounds(explanation.verdict)
+        let (grounds, right, reason) = Self.grounds(
+            Self.spellingRefusal(request).map { .refused($0) } ?? explanation.verdict)
         return ExplainRights.Reply(
             grounds: grounds, right: right, reason: reason,
             origin: Self.text(explanation.origin, app: request.app),
@@ -106,6 +109,19 @@ extension OperatorDesk {
 
     static func texts(_ rights: Rights) -> [String] {
         rights.texts.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Why no request with such a topic or filter is judged: the packet that names it is refused
+    /// before.
+    private static func spellingRefusal(_ request: ExplainRights) -> ReasonCode? {
+        let target = Array(request.target.utf8)
+        switch request.action {
+        case .publish:
+            return target.withUnsafeBytes(TextRules.isTopicName) ? nil : .topicNameInvalid
+        case .subscribe:
+            return target.withUnsafeBytes(TextRules.isTopicFilter) ? nil : .topicFilterInvalid
+        case .send, .presence, .broadcast, .createGroup: return nil
+        }
     }
 
     private static func action(

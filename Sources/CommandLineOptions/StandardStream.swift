@@ -15,6 +15,19 @@ public enum StandardStream: Int32, Sendable {
     /// task or thread at a time.
     nonisolated(unsafe) private static var firstFailure: Int32 = 0
 
+    /// Takes the descriptors 0, 1 and 2 where they were closed when the program was started. Else a
+    /// file that the program opens would become one of them, and log lines and results would be
+    /// written into it. Nothing can be read from or written to what this opens: both fail with
+    /// `EBADF`, as they do with a closed descriptor. A program calls it before anything else.
+    public static func takeClosed() {
+        for descriptor in 0...2 as ClosedRange<Int32> where fcntl(descriptor, F_GETFD) < 0 {
+            // The lowest one that is free: this one.
+            if open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) != descriptor {
+                exit(ExitCode.failure.rawValue)
+            }
+        }
+    }
+
     /// Writes a text and a line feed, and returns when the kernel has taken all of it.
     ///
     /// - Returns: false if the other end is gone or the device is full; the program may stop

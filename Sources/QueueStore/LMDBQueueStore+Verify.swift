@@ -25,7 +25,10 @@ extension LMDBQueueStore {
         var report = VerificationReport()
         let lock = try DirectoryLock(directory: directory, createsDirectory: false)
         do throws(StoreError) {
-            try PageCheck.run(path: directory + "/" + Environment.dataFile)
+            let strayCount = try PageCheck.run(path: directory + "/" + Environment.dataFile)
+            if strayCount > 0 {
+                report.find("\(strayCount) pages behind the end of the file belong to nothing")
+            }
             let environment = try Environment(
                 directory: directory, lock: lock, mapByteCount: options.mapByteCount,
                 isReadOnly: true)

@@ -20,8 +20,11 @@ struct PageCheck: ~Copyable {
     private let meta: StoreMeta
     private let progress: CopyProgress?
     private var copy: PageCopy?
-    /// One byte per page: whether something points at it, or it is free.
+    /// One byte per page of the file: whether something points at it, or it is free.
     private var isTaken: [Bool]
+    /// Free pages behind the end of the file, which were never written. They are those that a list
+    /// in the file names: how many there could be is what a damaged meta page says.
+    private var freeBehindEnd: Set<Int> = []
     /// A page of memory for each level of the walk. The tables' levels follow those of the unnamed
     /// tree, which names them.
     private var levels: [UnsafeMutableRawBufferPointer] = []
@@ -34,19 +37,24 @@ struct PageCheck: ~Copyable {
     private static let depthMaximum = 32
     /// Pages of a large value that are read at once, while it is copied.
     private static let chunkPageCount = 16
-    /// The flags that tell kinds of pages apart: branch, leaf, overflow, meta, and two kinds of
-    /// tables with duplicates, which this store has none of.
-    private static let kindMask: UInt16 = 0x6F
+    /// The flags of the three kinds of pages. A page in a file has no other: those of tables with
+    /// duplicates do not occur in this store, and those of pages in memory make LMDB write to the
+    /// file's mapping, which is read-only.
     private static let branch: UInt16 = 0x01
     private static let leaf: UInt16 = 0x02
     private static let overflow: UInt16 = 0x04
 
     /// Checks the newest commit of the data file at a path.
-    static func run(path: String, progress: CopyProgress? = nil) throws(StoreError) {
+    ///
+    /// - Returns: how many pages behind the end of the file are in no list of free pages. LMDB
+    ///   makes none. Nothing is lost by them, but new pages begin behind them.
+    @discardableResult
+    static func run(path: String, progress: CopyProgress? = nil) throws(StoreError) -> Int {
         let file = try PageFile(path: path)
         let meta = try file.meta()
         var check = PageCheck(file, meta, copy: nil, progress: progress)
         _ = try check.checkAll()
+        return meta.lastPage + 1 - check.isTaken.count - check.freeBehindEnd.count
     }
 
     /// Checks what a commit reaches and writes it, without its free pages, into a file that is
@@ -69,7 +77,8 @@ struct PageCheck: ~Copyable {
         self.meta = meta
         self.copy = copy
         self.progress = progress
-        isTaken = [Bool](repeating: false, count: meta.lastPage + 1)
+        let pageCount = (meta.byteCount + meta.pageByteCount - 1) / meta.pageByteCount
+        isTaken = [Bool](repeating: false, count: min(meta.lastPage + 1, pageCount))
         isTaken[0] = true
         isTaken[1] = true
     }
@@ -284,6 +293,7 @@ struct PageCheck: ~Copyable {
         try require(
             number <= UInt64(meta.lastPage), 0, "a pointer leads to page \(number), outside")
         let page = Int(number)
+        try require(page < isTaken.count, page, "it is cut off")
         try require(!isTaken[page], page, "two pointers lead to it")
         isTaken[page] = true
         try progress?.advance(byByteCount: pageByteCount)
@@ -299,7 +309,7 @@ struct PageCheck: ~Copyable {
         try require(
             bytes.littleEndian(at: 0) == UInt64(page), page, "it has the number of another page")
         let flags: UInt16 = bytes.littleEndian(at: 10)
-        try require(flags & PageCheck.kindMask == kind, page, "it is of another kind")
+        try require(flags == kind, page, "it is of another kind")
     }
 
     /// Takes the pages of a large value; gives how many they are, and the first one's number in the
@@ -352,10 +362,17 @@ struct PageCheck: ~Copyable {
             let free: UInt64 = list.littleEndian(at: 8 + 8 * index)
             try require(free < previous, page, "a free list is out of order")
             try require(
-                free <= UInt64(meta.lastPage) && !isTaken[Int(free)], page, "a free page is in use")
-            isTaken[Int(free)] = true
+                free <= UInt64(meta.lastPage) && takeFree(Int(free)), page, "a free page is in use")
             previous = free
         }
+    }
+
+    /// Takes a free page; false where it is taken.
+    private mutating func takeFree(_ page: Int) -> Bool {
+        guard page < isTaken.count else { return freeBehindEnd.insert(page).inserted }
+        guard !isTaken[page] else { return false }
+        isTaken[page] = true
+        return true
     }
 
     private func isPreviousKey(of walk: Walk, before key: UnsafeRawBufferPointer) -> Bool {

@@ -71,6 +71,10 @@ final class PageFile: Sendable {
         let (newer, older) = isSecondNewer ? (second, first) : (first, second)
         try require(
             newer.number - older.number <= 1, 0, "the meta pages are not of successive commits")
+        // LMDB counts commits and has the largest number for "no reader".
+        try require(
+            newer.number < PageFile.commitMaximum, isSecondNewer ? 1 : 0,
+            "the commit's number is impossible")
         // The last page may be free and never written: only what is reached has to be there. More
         // than LMDB can address is damage, and would be taken for a size of memory.
         try require(
@@ -84,6 +88,9 @@ final class PageFile: Sendable {
 
     /// 16 TiB of pages of 4 KiB, and beyond every map that an operator can set.
     private static let pageMaximum: UInt64 = 1 << 32
+
+    /// No store gets there: a thousand commits a second for 140,000 years.
+    private static let commitMaximum: UInt64 = 1 << 62
 
     /// Reads whole pages.
     func read(

@@ -20,7 +20,7 @@ public final class StoreSnapshot: @unchecked Sendable {
                 mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
             do throws(StoreError) {
                 let meta = try file.meta()
-                if meta.commit == UInt64(mdb_txn_id(begun)) {
+                if Int(exactly: meta.commit) == mdb_txn_id(begun) {
                     (transaction, self.file, self.meta) = (begun!, file, meta)
                     return
                 }

@@ -3,5 +3,6 @@
 import CommandLineOptions
 import Glibc
 
+StandardStream.takeClosed()
 let exitCode = BenchProgram.run(CommandLine.arguments.dropFirst())
 exit(exitCode.afterOutput(of: "martlet-bench").rawValue)

@@ -10,7 +10,7 @@ enum TokenFile {
 
     /// The first line of a file that only its owner, and perhaps its group, may read.
     static func read(_ path: String) throws(UsageError) -> String {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else {
             throw UsageError("--token-file: \(path): \(String(cString: strerror(errno)))")
         }

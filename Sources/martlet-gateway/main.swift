@@ -3,6 +3,7 @@
 import CommandLineOptions
 import Glibc
 
+StandardStream.takeClosed()
 let arguments = CommandLine.arguments.dropFirst()
 let exitCode =
     arguments.first == "bridge"

@@ -3,5 +3,6 @@
 import CommandLineOptions
 import Glibc
 
+StandardStream.takeClosed()
 let exitCode = SimulationProgram.run(CommandLine.arguments.dropFirst())
 exit(exitCode.afterOutput(of: "martlet-sim").rawValue)

@@ -18,10 +18,16 @@ struct InboxStateFile {
 
     /// What was stored; nil where there is no file yet, or one whose only write did not end.
     func read() throws(CommandFailure) -> InboxRecord? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        // A pipe without a writer is opened at once, and is refused: it keeps nothing.
+        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         if descriptor < 0, errno == ENOENT { return nil }
         guard descriptor >= 0 else { throw failure("open") }
         defer { close(descriptor) }
+        var information = stat()
+        guard fstat(descriptor, &information) == 0 else { throw failure("read") }
+        guard information.st_mode & S_IFMT == S_IFREG else {
+            throw CommandFailure("\(path) is not a regular file; name another", .failure)
+        }
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: Self.byteCountMaximum)
         while bytes.count <= Self.byteCountMaximum {

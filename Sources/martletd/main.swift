@@ -5,5 +5,6 @@ import CommandLineOptions
 import Configuration
 import Glibc
 
+StandardStream.takeClosed()
 let exitCode = MartletdProgram.run(CommandLine.arguments.dropFirst())
 exit(exitCode.afterOutput(of: "martletd").rawValue)

@@ -178,6 +178,35 @@ extension EndToEndTests {
             }
         }
 
+        /// The lock of the store was the first file that was opened, and the log was written to it.
+        @Test func `a program without standard streams writes into none of its files`()
+            async throws
+        {
+            let data = FileManager.default.temporaryDirectory
+                .appending(path: "martlet-closed-\(UUID().uuidString)")
+            defer { try? FileManager.default.removeItem(at: data) }
+            let martletd = ChildProcess.programs.appending(path: "martletd").path
+            let command =
+                "exec \(martletd) --dev --data=\(data.path) --listen=tcp://127.0.0.1:0"
+            let child = try ChildProcess("/bin/bash", ["-c", "\(command) <&- >&- 2>&-"])
+            defer { child.signal(SIGKILL) }
+            let lock = data.appending(path: "martlet.lock")
+            try await eventually("a broker") {
+                FileManager.default.fileExists(atPath: data.appending(path: "admin.sock").path)
+            }
+            child.signal(SIGTERM)
+            // The lines for a person at the terminal did not get out.
+            #expect(try await child.exit() == .code(2))
+            let text = try String(contentsOf: lock, encoding: .utf8)
+            #expect(text.allSatisfy { $0.isNumber || $0.isNewline }, "\(text)")
+
+            let broker = try await TestBroker()
+            let mint = try await shell("martlet token mint --user new >&-", of: broker)
+            #expect(mint.exit == .code(2))
+            #expect(mint.text.contains("Bad file descriptor"), "\(mint.text)")
+            #expect(mint.text.contains("revoked again"), "\(mint.text)")
+        }
+
         @Test func `listen says why its output ends, and acknowledges nothing that is not out`()
             async throws
         {

@@ -64,6 +64,8 @@ extension EndToEndTests {
                 ("subscribe", "$b", "allowed: broadcasts"),
                 ("subscribe", "$share/s/a/b", "allowed by subscribe:#"),
                 ("subscribe", "$presence/bob", "refused: no"),
+                ("publish", "a/+", "refused: 144"), ("publish", "", "refused: 144"),
+                ("subscribe", "a+", "refused: 143"), ("subscribe", "a/#/b", "refused: 143"),
             ]
             for (action, address, answer) in answers {
                 let told = try await martlet("explain", "--user=ann", action, address, of: broker)

@@ -45,6 +45,15 @@ import Testing
         }
     }
 
+    @Test func `what keeps nothing is refused at once`() throws {
+        try withPath { path in
+            #expect(mkfifo(path, 0o600) == 0)
+            for path in [path, "/dev/zero", "/tmp"] {
+                #expect(throws: CommandFailure.self) { try InboxStateFile(path: path).read() }
+            }
+        }
+    }
+
     @Test func `a write that fails leaves the old record`() throws {
         try withPath { path in
             let record = InboxRecord(epoch: 3, number: 4)

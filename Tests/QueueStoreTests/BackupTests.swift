@@ -221,6 +221,75 @@ import Testing
         #expect(refused > 0 && copied > 0)
     }
 
+    /// A meta page that says so would cost 4 GiB, and the process its life.
+    @Test func `with a last page beyond its end costs no memory`() throws {
+        try makeStore(messageCount: 50)
+        let sound = readFile(directory.dataFile)
+        // The last page stands behind both trees.
+        for meta in 0...1 {
+            overwrite(
+                directory.dataFile, at: meta * 4096 + 16 + 24 + 96, [0xFF, 0xFF, 0xFF, 0xFF])
+        }
+        #expect(readFile(directory.dataFile) != sound)
+        let before = largestMemoryKilobytes()
+        _ = try copyFailure(from: directory.path)
+        let report = try LMDBQueueStore.verify(directory: directory.path, options: .small)
+        #expect(report.findingCount == 1)
+        #expect(largestMemoryKilobytes() - before < 1 << 20)
+    }
+
+    private func largestMemoryKilobytes() -> Int {
+        var usage = rusage()
+        getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+        return usage.ru_maxrss
+    }
+
+    @Test func `with an impossible number of its commit is refused`() throws {
+        try makeStore(messageCount: 50)
+        // The number stands behind the last page.
+        for meta in 0...1 {
+            overwrite(
+                directory.dataFile, at: meta * 4096 + 16 + 24 + 104,
+                [UInt8](repeating: 0xFF, count: 8))
+        }
+        #expect(try copyFailure(from: directory.path) != nil)
+        #expect(throws: StoreError.self) {
+            _ = try LMDBQueueStore(directory: directory.path, options: .small)
+        }
+    }
+
+    /// LMDB keeps marks of its own beside the kind of a page (0x10: it lies in memory and is
+    /// written where it is). The page of a file that bears one must not reach LMDB.
+    @Test func `with any flag of a page changed is refused, or starts`() throws {
+        try makeStore(messageCount: 50)
+        let sound = readFile(directory.dataFile)
+        let expected = try contents(directory.path)
+        let isLarge = pagesOfLargeValues(sound)
+        let target = TemporaryDirectory(inMemory: true)
+        var refused = 0
+        for page in 2..<sound.count / 4096 where !isLarge[page] {
+            for bit in 0..<16 {
+                let offset = page * 4096 + 10 + bit / 8
+                overwrite(directory.dataFile, at: offset, [sound[offset] ^ 1 << (bit % 8)])
+                defer { overwrite(directory.dataFile, at: offset, [sound[offset]]) }
+                do throws(StoreError) {
+                    try LMDBQueueStore.copy(
+                        directory: directory.path, to: target.path, options: .small)
+                } catch {
+                    refused += 1
+                    continue
+                }
+                // A page that is free. A store that starts writes to the copy, too.
+                let found = try contents(target.path)
+                try #require(found.0.records == expected.0.records, "page \(page), bit \(bit)")
+                try #require(found.1 == expected.1, "page \(page), bit \(bit)")
+                unlink(target.dataFile)
+                unlink(target.path + "/lock.mdb")
+            }
+        }
+        #expect(refused > 100)
+    }
+
     @Test func `of a running store with a damaged page is refused, and the store goes on`() throws {
         try makeStore()
         var store = try LMDBQueueStore(directory: directory.path, options: .small)
