@@ -50,10 +50,17 @@ struct Audience {
     var subscribers: ContiguousArray<Subscriber> = []
     /// Of a shared subscription: whose turn it is.
     var turn: UInt32 = 0
+    /// Of a shared subscription: subscribers that have a connection.
+    var presentCount: UInt32 = 0
     /// The filter, as clients wrote it, that leads here; empty for an address.
     let filter: [UInt8]
     /// Of a shared subscription: what its entries are known by; otherwise 0.
     let share: UInt16
+    /// Whether its filter matches the topic of ``Broker/markedTopic``.
+    var isMarked = false
+    /// Of a shared subscription: the shares of its filter, and its place among them.
+    var shareSet = Slab<ShareSet>.none
+    var sharePosition: UInt32 = 0
 
     init(filter: [UInt8] = []) {
         self.filter = filter

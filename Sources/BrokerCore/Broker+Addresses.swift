@@ -131,18 +131,30 @@ extension Broker {
     /// A session has begun, or ceased, to subscribe to an address.
     mutating func addressChanged(_ session: UInt32, filter: [UInt8], isHeard: Bool) {
         guard filter.withUnsafeBytes({ ReservedTopic($0) == .address }) else { return }
+        let user = sessions[session].user
+        if let group = addressedGroup(by: filter, users[user].app) {
+            if restoration == nil { countHearer(user, group, isNew: isHeard) }
+            return
+        }
         let isUser = filter.withUnsafeBytes { filter in
             if case .user? = AddressedTopic(filter) { return true }
             return false
         }
-        if isUser {
-            sessions[session].hearsMail = isHeard
-            if isHeard && sessions[session].isPersistent {
-                noteListener(session)
-                inherit(session)
-            }
+        guard isUser else { return }
+        sessions[session].hearsMail = isHeard
+        if isHeard && sessions[session].isPersistent {
+            noteListener(session)
+            inherit(session)
         }
-        updateWaiting(of: sessions[session].user)
+        if restoration == nil { updateWaiting(of: user) }
+    }
+
+    /// The group whose address a filter is.
+    func addressedGroup(by filter: [UInt8], _ app: UInt32) -> UInt32? {
+        filter.withUnsafeBytes { filter in
+            guard case .group(let name)? = AddressedTopic(filter) else { return nil }
+            return apps[app].groups.value(for: name)
+        }
     }
 
     /// The first persistent session that hears its user's mail inherits what waits.

@@ -15,11 +15,13 @@ extension Broker {
         subscription.next = sessions[session].firstSubscription
         let index = subscriptions.insert(subscription).index
         sessions[session].firstSubscription = index
+        let connection = liveConnection(of: session)
         audiences[audience].subscribers.append(
             Subscriber(
-                connection: liveConnection(of: session), session: session, subscription: index,
+                connection: connection, session: session, subscription: index,
                 grade: grade, options: options, dialect: sessions[session].dialect,
                 subscriptionIdentifier: subscriptionIdentifier))
+        if connection != .none { countPresent(audience, isPresent: true) }
         return index
     }
 
@@ -27,9 +29,13 @@ extension Broker {
     mutating func leave(subscription index: UInt32) {
         let subscription = subscriptions.remove(index)
         unchain(index, subscription)
+        let position = Int(subscription.position)
+        if audiences[subscription.audience].subscribers[position].connection != .none {
+            countPresent(subscription.audience, isPresent: false)
+        }
         let last = audiences[subscription.audience].subscribers.removeLast()
         if last.subscription != index {
-            audiences[subscription.audience].subscribers[Int(subscription.position)] = last
+            audiences[subscription.audience].subscribers[position] = last
             subscriptions[last.subscription].position = subscription.position
         }
     }
@@ -44,6 +50,19 @@ extension Broker {
         }
         while subscriptions[previous].next != index { previous = subscriptions[previous].next }
         subscriptions[previous].next = subscription.next
+    }
+
+    /// A share counts those of its subscribers who have a connection.
+    @inline(__always)
+    private mutating func countPresent(_ audience: UInt32, isPresent: Bool) {
+        guard audiences[audience].share != 0 else { return }
+        if isPresent {
+            audiences[audience].presentCount += 1
+            if audiences[audience].presentCount == 1 { moveShare(audience, isPresent: true) }
+        } else {
+            audiences[audience].presentCount -= 1
+            if audiences[audience].presentCount == 0 { moveShare(audience, isPresent: false) }
+        }
     }
 
     @inline(__always)
@@ -72,6 +91,10 @@ extension Broker {
         while index != Slab<Subscription>.none {
             let subscription = subscriptions[index]
             let position = Int(subscription.position)
+            let old = audiences[subscription.audience].subscribers[position].connection
+            if (old != .none) != (connection != .none) {
+                countPresent(subscription.audience, isPresent: old == .none)
+            }
             audiences[subscription.audience].subscribers[position].connection = connection
             audiences[subscription.audience].subscribers[position].dialect =
                 sessions[session].dialect

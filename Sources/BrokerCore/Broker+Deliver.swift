@@ -39,33 +39,6 @@ extension Subscriber {
         !options.contains(.noLocal) || session != sender
     }
 
-    /// Leaves one of several subscriptions of a session: the message comes once, in the highest
-    /// grade that any of them wants [MQTT-3.3.4-2], with the identifiers of all [MQTT-3.3.4-4].
-    static func merge(_ subscribers: inout ContiguousArray<Subscriber>) {
-        subscribers.sort { ($0.session, $0.grade) < ($1.session, $1.grade) }
-        var kept = 0
-        for position in 0..<subscribers.count {
-            let next = subscribers[position]
-            if kept > 0, subscribers[kept - 1].session == next.session {
-                let identifier = subscribers[kept - 1].subscriptionIdentifier
-                if identifier == 0 {
-                    subscribers[kept - 1].subscriptionIdentifier = next.subscriptionIdentifier
-                } else if next.subscriptionIdentifier != 0,
-                    next.subscriptionIdentifier != identifier
-                {
-                    subscribers[kept - 1].subscriptionIdentifier = EntryState.severalIdentifiers
-                }
-                subscribers[kept - 1].grade = max(subscribers[kept - 1].grade, next.grade)
-                subscribers[kept - 1].options.formUnion(
-                    next.options.intersection(.retainsAsPublished))
-                continue
-            }
-            subscribers[kept] = next
-            kept += 1
-        }
-        subscribers.removeSubrange(kept...)
-    }
-
     /// What is told of a delivery by this subscription.
     @inline(__always)
     func state(grade: Grade, isRetained: Bool) -> EntryState {
@@ -189,8 +162,7 @@ extension Broker {
                 continue
             }
             var state = listingIdentifiers(
-                entry.state, of: session, MessageBlock(messages[entry.message].block).address,
-                in: &effects[connection.lane])
+                entry.state, of: session, entry.message, in: &effects[connection.lane])
             if isRepeated { state.options.insert(.repeated) }
             effects[connection.lane].deliver(
                 stamp: messages[entry.message].stamp, block: messages[entry.message].block,

@@ -68,8 +68,7 @@ extension Broker {
         }
         let state = listingIdentifiers(
             subscriber.state(grade: .transient, isRetained: isRetained), of: subscriber.session,
-            MessageBlock(messages[message].block).address,
-            in: &effects[subscriber.connection.lane])
+            message, in: &effects[subscriber.connection.lane])
         effects[subscriber.connection.lane].deliver(
             stamp: messages[message].stamp, block: messages[message].block,
             deadline: messages[message].deadline, to: subscriber.connection, subscriber.dialect,

@@ -161,6 +161,31 @@ extension Broker {
             "a session in memory has nothing on disk")
     }
 
+    private func checkShares() {
+        var count = 0
+        for set in 0..<shareSets.endIndex where shareSets.contains(set) {
+            for (position, audience) in shareSets[set].audiences.enumerated() {
+                precondition(
+                    audiences[audience].shareSet == set
+                        && audiences[audience].sharePosition == position,
+                    "a share knows its place")
+                let isPresent = audiences[audience].subscribers.contains {
+                    $0.connection != .none
+                }
+                precondition(
+                    isPresent == (position < shareSets[set].presentCount),
+                    "shares whose members are there come first")
+                count += 1
+            }
+        }
+        var shareCount = 0
+        for audience in 0..<audiences.endIndex
+        where audiences.contains(audience) && audiences[audience].share != 0 {
+            shareCount += 1
+        }
+        precondition(count == shareCount, "a share is among those of its filter")
+    }
+
     private func checkAudiences() {
         var places = 0
         for audience in 0..<audiences.endIndex
@@ -178,6 +203,9 @@ extension Broker {
             }
         }
         precondition(places == subscriptions.count, "a subscription has one place")
+        checkShares()
+        precondition(
+            mergePlaces.allSatisfy { $0 == 0 }, "no session stands where audiences are merged")
     }
 
     // MARK: - Groups and wills
@@ -207,12 +235,23 @@ extension Broker {
             "a user finds its groups")
         let isWaiting = membership.waitingPosition != Slab<Membership>.none
         precondition(
-            isWaiting == self.isWaiting(membership.user, membership.group),
+            isWaiting == self.isWaiting(index),
             "group mail waits for whom no session receives")
         precondition(
             !isWaiting
                 || groups[membership.group].waiting[Int(membership.waitingPosition)] == index,
             "who waits knows its place")
+        let address = self.audience(
+            ofAddress: .group, groups[membership.group].name, app: groups[membership.group].app)
+        var hearerCount: UInt32 = 0
+        forEachSession(of: membership.user) { session in
+            if let address, subscription(of: session, audience: address) != nil {
+                hearerCount += 1
+            }
+        }
+        precondition(
+            hearerCount == membership.hearerCount,
+            "a membership counts the sessions that subscribe to its group")
         let audience = groups[membership.group].audience
         forEachSession(of: membership.user) { session in
             var isListening = false

@@ -37,7 +37,7 @@ extension Broker {
         let place = memberPosition(in: group, notBefore: users[user].name)
         let ownPlace = groupPosition(of: user, notBefore: groups[group].name)
         let membership = memberships.insert(
-            Membership(group: group, user: user, waitingPosition: Slab<Membership>.none)
+            Membership(group: group, user: user)
         ).index
         groups[group].memberships.insert(membership, at: place)
         users[user].memberships.insert(membership, at: ownPlace)
@@ -48,7 +48,9 @@ extension Broker {
             }
             session = sessions[session].nextOfUser
         }
-        setWaiting(membership, isWaiting(user, group))
+        // While a store is read back, all are counted at the end.
+        if restoration == nil { countHearers(of: membership) }
+        setWaiting(membership, isWaiting(membership))
     }
 
     mutating func removeMember(_ index: UInt32) {
@@ -168,24 +170,64 @@ extension Broker {
 
     /// Whether what is sent to a group waits in a member's mailbox, since no session receives it:
     /// neither the user's mail at all, nor, in MQTT, just what the group is sent.
-    func isWaiting(_ user: UInt32, _ group: UInt32) -> Bool {
-        if hasListener(user) { return false }
+    func isWaiting(_ membership: UInt32) -> Bool {
+        memberships[membership].hearerCount == 0 && !hasListener(memberships[membership].user)
+    }
+
+    /// Notes in all groups of a user whether its mail has to wait: call whenever it may have got
+    /// its first session that hears all of it, or lost the last.
+    mutating func updateWaiting(of user: UInt32) {
+        let isListening = hasListener(user)
+        work += users[user].memberships.count / CoreLimits.looksPerWork
+        for index in users[user].memberships {
+            setWaiting(index, !isListening && memberships[index].hearerCount == 0)
+        }
+    }
+
+    /// A session of a member subscribes to the address of a group, or does not any more.
+    mutating func countHearer(_ user: UInt32, _ group: UInt32, isNew: Bool) {
+        // Whoever is not a member any more has been forgotten.
+        guard let membership = membership(of: user, in: group) else { return }
+        if isNew {
+            memberships[membership].hearerCount += 1
+        } else {
+            memberships[membership].hearerCount -= 1
+        }
+        setWaiting(membership, isWaiting(membership))
+    }
+
+    /// Counts the sessions of a new member that subscribe to the address of the group.
+    private mutating func countHearers(of membership: UInt32) {
+        let (group, user) = (memberships[membership].group, memberships[membership].user)
         guard
             let audience = audience(
                 ofAddress: .group, groups[group].name, app: groups[group].app)
-        else { return true }
-        var isHeard = false
+        else { return }
+        var (count, lookCount) = (UInt32(0), 0)
         forEachSession(of: user) { session in
-            isHeard = isHeard || subscription(of: session, audience: audience) != nil
+            lookCount += Int(sessions[session].filterCount)
+            if subscription(of: session, audience: audience) != nil { count += 1 }
         }
-        return !isHeard
+        work += lookCount / CoreLimits.looksPerWork
+        memberships[membership].hearerCount = count
     }
 
-    /// Notes in all groups of a user whether its mail has to wait: call whenever that may have
-    /// changed.
-    mutating func updateWaiting(of user: UInt32) {
-        for index in users[user].memberships {
-            setWaiting(index, isWaiting(user, memberships[index].group))
+    /// What was read back says who hears which groups: counts all of it, each subscription once.
+    mutating func countRestoredHearers() {
+        for session in 0..<sessions.endIndex where sessions.contains(session) {
+            guard sessions[session].dialect.isMQTT else { continue }
+            let user = sessions[session].user
+            guard !users[user].memberships.isEmpty else { continue }
+            var index = sessions[session].firstSubscription
+            while index != Slab<Subscription>.none {
+                if let group = addressedGroup(
+                    by: audiences[subscriptions[index].audience].filter, users[user].app),
+                    let membership = membership(of: user, in: group)
+                {
+                    memberships[membership].hearerCount += 1
+                }
+                index = subscriptions[index].next
+            }
         }
     }
 

@@ -45,6 +45,8 @@ extension Broker {
         if sessions[sender].book.value.recentSends.count >= Int(limits.sendWindowMaximum),
             let oldest = sessions[sender].book.value.recentSends.firstIndex(where: \.isComplete)
         {
+            // Those before it, and those that move up.
+            work += sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork
             sessions[sender].book.value.recentSends.remove(at: oldest)
         }
         sessions[sender].book.value.recentSends.append(
@@ -113,9 +115,8 @@ extension Broker {
         let handle = messages[message].sender
         let number = messages[message].senderNumber
         guard sessions.contains(handle), sessions[handle.index].book.exists,
-            let place = sessions[handle.index].book.value.recentSends.firstIndex(where: {
-                $0.number == number
-            })
+            !sessions[handle.index].book.value.recentSends.isEmpty,
+            let place = sessions[handle.index].book.value.place(ofRecent: number)
         else { return }
         let sender = handle.index
         let hasRepeats = sessions[sender].book.value.recentSends[place].hasRepeats

@@ -76,6 +76,7 @@ extension Broker: StoreVisitor {
             if isBackup { takeForBackup(session, seed: newEpochSeed) }
             resumeExpiry(session, moment)
         }
+        countRestoredHearers()
         for user in 0..<users.endIndex where users.contains(user) { updateWaiting(of: user) }
         for index in 0..<leftovers.endIndex where leftovers.contains(index) {
             loadLeftover(index)

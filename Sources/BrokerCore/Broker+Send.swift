@@ -477,21 +477,12 @@ extension Broker {
         swap(&matched, &matchedAudiences)
         defer { swap(&matched, &matchedAudiences) }
         matched.removeAllKeepingCapacity()
-        apps[app].topics.match(topic, into: &matched)
+        work += apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
         if matched.count <= 1 {
             apps[app].topics.noteMatch(topic, audience: matched.first)
             return matched.first
         }
-        var merged = ContiguousArray<Subscriber>()
-        swap(&merged, &audiences[mergedAudience].subscribers)
-        merged.removeAllKeepingCapacity()
-        for audience in matched {
-            for subscriber in audiences[audience].subscribers where subscriber.takes(from: sender) {
-                merged.append(subscriber)
-            }
-        }
-        Subscriber.merge(&merged)
-        swap(&merged, &audiences[mergedAudience].subscribers)
+        if merge(matched, from: sender) { mark(matched, topic, app) }
         return mergedAudience
     }
 

@@ -7,8 +7,11 @@ import Primitives
 
 /// The shares of one filter: for each name, who subscribes under it.
 struct ShareSet {
-    /// Audiences by index. Their filters are spelled with `$share` and the name.
+    /// Audiences by index: first those of which somebody is connected. Their filters are spelled
+    /// with `$share` and the name.
     var audiences: [UInt32] = []
+    /// Audiences of which somebody is connected.
+    var presentCount = 0
 }
 
 /// A filter of a shared subscription, taken apart.
@@ -47,22 +50,47 @@ extension Broker {
             let known = apps[app].shares.audience(of: shared.pattern)
             let set = known ?? shareSets.insert(ShareSet()).index
             if known == nil { apps[app].shares.insert(shared.pattern, audience: set) }
+            audiences[audience].shareSet = set
+            audiences[audience].sharePosition = UInt32(shareSets[set].audiences.count)
             shareSets[set].audiences.append(audience)
             apps[app].shareCount += 1
         }
     }
 
     /// Nobody subscribes under this name any more.
-    mutating func removeShare(_ audience: UInt32, filter: [UInt8], app: UInt32) {
-        filter.withUnsafeBytes { filter in
-            guard let shared = SharedFilter(filter),
-                let set = apps[app].shares.audience(of: shared.pattern)
-            else { return }
-            shareSets[set].audiences.removeAll { $0 == audience }
-            apps[app].shareCount -= 1
-            if shareSets[set].audiences.isEmpty {
-                shareSets.remove(set)
-                apps[app].shares.remove(shared.pattern)
+    mutating func removeShare(_ removed: Audience, app: UInt32) {
+        let set = removed.shareSet
+        exchangeShares(set, Int(removed.sharePosition), shareSets[set].audiences.count - 1)
+        shareSets[set].audiences.removeLast()
+        apps[app].shareCount -= 1
+        guard shareSets[set].audiences.isEmpty else { return }
+        shareSets.remove(set)
+        removed.filter.withUnsafeBytes { filter in
+            if let shared = SharedFilter(filter) { apps[app].shares.remove(shared.pattern) }
+        }
+    }
+
+    /// The first subscriber of a share is connected now, or none is any more.
+    mutating func moveShare(_ audience: UInt32, isPresent: Bool) {
+        let set = audiences[audience].shareSet
+        let position = Int(audiences[audience].sharePosition)
+        if isPresent {
+            exchangeShares(set, position, shareSets[set].presentCount)
+            shareSets[set].presentCount += 1
+        } else {
+            shareSets[set].presentCount -= 1
+            exchangeShares(set, position, shareSets[set].presentCount)
+        }
+    }
+
+    private mutating func exchangeShares(_ set: UInt32, _ first: Int, _ second: Int) {
+        guard first != second else { return }
+        shareSets[set].audiences.swapAt(first, second)
+        for position in [first, second] {
+            let audience = shareSets[set].audiences[position]
+            // The one that is being removed is not there any more.
+            if audiences.contains(audience) {
+                audiences[audience].sharePosition = UInt32(position)
             }
         }
     }
@@ -81,30 +109,38 @@ extension Broker {
         swap(&matched, &matchedAudiences)
         defer { swap(&matched, &matchedAudiences) }
         matched.removeAllKeepingCapacity()
-        apps[app].shares.match(topic, into: &matched)
+        var visitedCount = apps[app].shares.match(topic, into: &matched)
+        var lookCount = 0
         audiences[chosenAudience].subscribers.removeAllKeepingCapacity()
         for set in matched {
-            for position in 0..<shareSets[set].audiences.count {
+            // What is not queued goes to nobody who is away.
+            let count =
+                grade == .transient
+                ? shareSets[set].presentCount : shareSets[set].audiences.count
+            visitedCount += count
+            for position in 0..<count {
                 let audience = shareSets[set].audiences[position]
-                if var chosen = choose(from: audience, grade: grade, byteCount) {
+                if var chosen = choose(from: audience, grade: grade, byteCount, &lookCount) {
                     chosen.options.insert(.chosen)
                     audiences[chosenAudience].subscribers.append(chosen)
                 }
             }
         }
+        work += visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork
         return audiences[chosenAudience].subscribers.isEmpty ? nil : chosenAudience
     }
 
     /// The next subscriber in turn, of those that rank best. One whose queue is full is chosen only
     /// where all are.
     private mutating func choose(
-        from audience: UInt32, grade: Grade, _ byteCount: UInt32
+        from audience: UInt32, grade: Grade, _ byteCount: UInt32, _ lookCount: inout Int
     ) -> Subscriber? {
         let count = audiences[audience].subscribers.count
         let start = Int(audiences[audience].turn) % count
         var best: (rank: Int, position: Int)?
         for step in 0..<count {
             let position = (start + step) % count
+            lookCount += 1
             guard
                 let rank = rank(
                     audiences[audience].subscribers[position], grade: grade, byteCount),
@@ -231,14 +267,21 @@ extension Broker {
         _ byteCount: UInt32, reaching reach: SuccessorReach
     ) -> Successor {
         var matched = ContiguousArray<UInt32>()
-        apps[app].shares.match(MessageBlock(messages[message].block).address, into: &matched)
+        var visitedCount = apps[app].shares.match(
+            MessageBlock(messages[message].block).address, into: &matched)
+        var lookCount = 0
+        defer {
+            work += visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork
+        }
         var isFull = false
         for set in matched {
+            visitedCount += shareSets[set].audiences.count
             for audience in shareSets[set].audiences
             // Entries of earlier versions do not say whose they are.
             where state.share == 0 || audiences[audience].share == state.share {
                 var best: (rank: Int, position: Int)?
                 let count = audiences[audience].subscribers.count
+                lookCount += count
                 for step in 0..<count {
                     let position = (Int(audiences[audience].turn) + step) % count
                     let subscriber = audiences[audience].subscribers[position]

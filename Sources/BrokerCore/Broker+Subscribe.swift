@@ -163,13 +163,7 @@ extension Broker {
         }
         let (verdict, judged) = judge(filter: filter, of: session)
         if case .refused(let reason) = verdict { throw SubscribeRefusal(reason) }
-        let limit: LimitName =
-            if sessions[session].filterCount >= limits.subscriptionsMaximum {
-                .subscriptions
-            } else {
-                sessions[session].isPersistent && !hasRoom(for: growth(ofFilter: filter.count))
-                    ? .store : .none
-            }
+        let limit = limit(keepingOut: filter, of: session)
         if limit != .none && subscription(of: session, filter) == nil {
             throw SubscribeRefusal(.quotaExceeded, limit)
         }
@@ -195,11 +189,43 @@ extension Broker {
     }
 
     func subscription(of session: UInt32, audience: UInt32) -> UInt32? {
-        var found: UInt32?
-        forEachSubscription(of: session) {
-            if subscriptions[$0].audience == audience { found = $0 }
+        var index = sessions[session].firstSubscription
+        while index != Slab<Subscription>.none {
+            if subscriptions[index].audience == audience { return index }
+            index = subscriptions[index].next
         }
-        return found
+        return nil
+    }
+
+    /// The limit that keeps a new subscription out, `none` where there is room for it.
+    private mutating func limit(
+        keepingOut filter: UnsafeRawBufferPointer, of session: UInt32
+    ) -> LimitName {
+        if sessions[session].filterCount >= limits.subscriptionsMaximum { return .subscriptions }
+        if sessions[session].isPersistent && !hasRoom(for: growth(ofFilter: filter.count)) {
+            return .store
+        }
+        let app = users[sessions[session].user].app
+        let countMaximum = limits.filterShapesMaximum
+        guard let shared = SharedFilter(filter) else {
+            // A subscription that others have too has a place.
+            return apps[app].topics.shapes.admits(filter, countMaximum: countMaximum)
+                ? .none : .filterShapes
+        }
+        guard apps[app].shares.shapes.admits(shared.pattern, countMaximum: countMaximum),
+            apps[app].topics.shapes.admits(filter, countMaximum: countMaximum)
+        else { return .filterShapes }
+        if apps[app].shareCount >= limits.sharesPerAppMaximum,
+            apps[app].topics.audience(of: filter) == nil
+        {
+            return .sharesOfApp
+        }
+        work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
+        var shareCount = 0
+        forEachSubscription(of: session) {
+            if audiences[subscriptions[$0].audience].share != 0 { shareCount += 1 }
+        }
+        return shareCount >= limits.sharesPerSessionMaximum ? .sharesOfSession : .none
     }
 
     @discardableResult
@@ -211,6 +237,7 @@ extension Broker {
         let app = users[sessions[session].user].app
         var audience = filter.withUnsafeBytes { apps[app].topics.audience(of: $0) }
         if audience == nil {
+            unmarkAudiences()
             let new = audiences.insert(Audience(filter: filter)).index
             filter.withUnsafeBytes { apps[app].topics.insert($0, audience: new) }
             audience = new
@@ -267,12 +294,13 @@ extension Broker {
         }
         if audiences[subscription.audience].subscribers.isEmpty {
             let app = users[sessions[session].user].app
-            audiences.remove(subscription.audience)
+            unmarkAudiences()
+            let removed = audiences.remove(subscription.audience)
             filter.withUnsafeBytes { apps[app].topics.remove($0) }
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: apps[app].addressCount -= 1
             case .presence?: apps[app].presenceFilterCount -= 1
-            case .share?: removeShare(subscription.audience, filter: filter, app: app)
+            case .share?: removeShare(removed, app: app)
             case .system?: apps[app].systemCount -= 1
             case nil: break
             }

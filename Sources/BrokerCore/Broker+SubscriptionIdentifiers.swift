@@ -1,51 +1,66 @@
 // Several subscriptions of one session, with identifiers of their own, that match one message: it
 // is sent once and brings all of them [MQTT-3.3.4-5]. Which they are is not kept with the message
-// but looked up when it is delivered, so that nobody else pays for it.
+// but looked up when it is delivered, so that nobody else pays for it: the topic is matched once
+// for all receivers, and marks the audiences that it leads to.
 
 import Primitives
 
 extension Broker {
     /// The rare delivery of a fan-out that several subscriptions with identifiers bring. Apart from
-    /// the others, which then keep their state in registers.
+    /// the others, which then keep their state in registers. The merge has marked the audiences.
     @inline(never)
     func deliverListingIdentifiers(
         _ message: TransientMessage, to connection: ConnectionID, _ session: UInt32,
         _ dialect: SessionDialect, _ state: EntryState, _ effects: inout Effects
     ) {
-        let state = listingIdentifiers(
-            state, of: session, message.parts.address, in: &effects[connection.lane])
+        let state = listMarked(state, of: session, in: &effects[connection.lane])
         effects[connection.lane].deliver(message, to: connection, dialect, state: state)
     }
 
     /// A state as a lane is to hear of it: where there are several identifiers, their list is put
     /// into the lane.
     @inline(__always)
-    func listingIdentifiers(
-        _ state: EntryState, of session: UInt32,
-        _ topic: @autoclosure () -> UnsafeRawBufferPointer, in lane: inout EffectLane
+    mutating func listingIdentifiers(
+        _ state: EntryState, of session: UInt32, _ message: UInt32, in lane: inout EffectLane
     ) -> EntryState {
         guard state.subscriptionIdentifier == EntryState.severalIdentifiers else { return state }
-        return listSeveral(state, of: session, topic(), in: &lane)
+        return listSeveral(state, of: session, message, in: &lane)
     }
 
     @inline(never)
-    private func listSeveral(
-        _ state: EntryState, of session: UInt32, _ topic: UnsafeRawBufferPointer,
-        in lane: inout EffectLane
+    private mutating func listSeveral(
+        _ state: EntryState, of session: UInt32, _ message: UInt32, in lane: inout EffectLane
+    ) -> EntryState {
+        markAudiences(
+            of: MessageBlock(messages[message].block).address,
+            users[sessions[session].user].app)
+        let listed = listMarked(state, of: session, in: &lane)
+        work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
+        if listed.subscriptionIdentifier >= EntryState.severalIdentifiers {
+            work += lane.identifierLists.last!.count / CoreLimits.identifiersPerWork
+        }
+        return listed
+    }
+
+    private func listMarked(
+        _ state: EntryState, of session: UInt32, in lane: inout EffectLane
     ) -> EntryState {
         var identifiers: [UInt32] = []
         forEachSubscription(of: session) { index in
             let place = subscriptions[index]
+            guard audiences[place.audience].isMarked else { return }
             let identifier = audiences[place.audience].subscribers[Int(place.position)]
                 .subscriptionIdentifier
-            if identifier != 0, !identifiers.contains(identifier),
-                audiences[place.audience].filter.withUnsafeBytes({
-                    TopicLevels.matches(filter: $0, topic)
-                })
-            {
-                identifiers.append(identifier)
-            }
+            if identifier != 0 { identifiers.append(identifier) }
         }
+        identifiers.sort()
+        var distinctCount = 0
+        for identifier in identifiers
+        where distinctCount == 0 || identifiers[distinctCount - 1] != identifier {
+            identifiers[distinctCount] = identifier
+            distinctCount += 1
+        }
+        identifiers.removeSubrange(distinctCount...)
         var state = state
         // One may have ended since.
         state.subscriptionIdentifier = identifiers.first ?? 0
@@ -55,23 +70,41 @@ extension Broker {
         lane.identifierLists.append(identifiers)
         return state
     }
-}
 
-extension TopicLevels {
-    /// Whether a filter matches a topic name: what the tree says of all filters at once. That of a
-    /// shared subscription matches nothing here.
-    static func matches(filter: UnsafeRawBufferPointer, _ topic: UnsafeRawBufferPointer) -> Bool {
-        var (filterLevels, topicLevels) = (TopicLevels(filter), TopicLevels(topic))
-        // [MQTT-4.7.2-1]
-        var allowsWildcard = topic.first != UInt8(ascii: "$")
-        while let level = filterLevels.next() {
-            if level.isHash { return allowsWildcard }
-            guard let name = topicLevels.next() else { return false }
-            if level.isPlus ? !allowsWildcard : !level.bytes.elementsEqual(name.bytes) {
-                return false
-            }
-            allowsWildcard = true
+    // MARK: - Marks
+
+    /// Marks the audiences of a topic, where they are not.
+    private mutating func markAudiences(of topic: UnsafeRawBufferPointer, _ app: UInt32) {
+        if app == markedApp,
+            markedTopic.withUnsafeBytes({ $0.count == topic.count && $0.elementsEqual(topic) })
+        {
+            return
         }
-        return topicLevels.next() == nil
+        var matched = ContiguousArray<UInt32>()
+        swap(&matched, &matchedAudiences)
+        defer { swap(&matched, &matchedAudiences) }
+        matched.removeAllKeepingCapacity()
+        work += apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
+        mark(matched, topic, app)
+    }
+
+    /// Marks what a topic has been found to match, and nothing else.
+    mutating func mark(
+        _ matched: ContiguousArray<UInt32>, _ topic: UnsafeRawBufferPointer, _ app: UInt32
+    ) {
+        unmarkAudiences()
+        for audience in matched { audiences[audience].isMarked = true }
+        markedAudiences.append(contentsOf: matched)
+        markedTopic.append(contentsOf: topic)
+        markedApp = app
+    }
+
+    /// Filters come or go: marks mean nothing any more.
+    mutating func unmarkAudiences() {
+        guard markedApp != Slab<App>.none else { return }
+        for audience in markedAudiences { audiences[audience].isMarked = false }
+        markedAudiences.removeAll(keepingCapacity: true)
+        markedTopic.removeAll(keepingCapacity: true)
+        markedApp = Slab<App>.none
     }
 }

@@ -104,6 +104,13 @@ public struct Broker: ~Copyable, Sendable {
 
     // Memory that is used again and again within one event.
     var matchedAudiences: ContiguousArray<UInt32> = []
+    /// While audiences are merged: 1 + the place of a session among those that have been found, 0
+    /// for others.
+    var mergePlaces: ContiguousArray<UInt32> = []
+    /// The topic whose audiences are marked, its app, and which they are.
+    var markedTopic: [UInt8] = []
+    var markedApp = Slab<App>.none
+    var markedAudiences: ContiguousArray<UInt32> = []
     var scratch = ByteArena(capacity: 1024)
     /// Requests whose answers wait for a commit.
     var openRequests: Set<RequestName> = []

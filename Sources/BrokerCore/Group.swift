@@ -46,7 +46,9 @@ struct Membership {
     let group: UInt32
     let user: UInt32
     /// Place among those who wait; `Slab.none` when some session receives the user's mail.
-    var waitingPosition: UInt32
+    var waitingPosition = Slab<Membership>.none
+    /// Sessions of the user that subscribe to the group's address.
+    var hearerCount: UInt32 = 0
 }
 
 /// What happens in a group, as its members are told. Raw values are on the wire.

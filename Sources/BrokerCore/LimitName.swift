@@ -25,6 +25,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case groupsOfUser
     case groupMembers
     case groupAllowed
+    case filterShapes
+    case sharesOfApp
+    case sharesOfSession
 
     /// The key of the configuration that sets it, or what it is where none does; empty for none.
     public var key: StaticString {
@@ -49,6 +52,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .groupsOfUser: "limits.groupsPerUser"
         case .groupMembers: "limits.membersPerGroup"
         case .groupAllowed: "1000 users of an allow list"
+        case .filterShapes: "4096 shapes of an app's filters"
+        case .sharesOfApp: "4096 shared subscriptions of an app"
+        case .sharesOfSession: "50 shared subscriptions of a session"
         }
     }
 }

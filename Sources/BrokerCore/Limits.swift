@@ -60,9 +60,17 @@ public struct CoreLimits: Sendable {
     public static let filtersPerPacketMaximum = 1_024
     /// Subscriptions of one session, so that one client cannot fill the topic tree.
     public var subscriptionsMaximum: UInt32 = 1_000
-    /// Levels of a topic or filter; matching a filter with wildcards costs at most one step for
-    /// each.
+    /// Levels of a topic or filter.
     public var topicLevelsMaximum = 64
+    /// Different beginnings of an app's filters with `+`, by where they have it: as many nodes of
+    /// the tree a topic leads to at most, of which each costs up to 0.2 microseconds. Fleets have
+    /// some dozens.
+    public var filterShapesMaximum = 4_096
+    /// Names and filters of shared subscriptions of one app: a publication that all of them match
+    /// asks each, and is put into a queue for each.
+    public var sharesPerAppMaximum = 4_096
+    /// The same of one session, so that the 64 sessions of one user do not have all of an app's.
+    public var sharesPerSessionMaximum = 50
     /// Sessions of all apps: about 410 bytes of memory each with its user, and more while it is
     /// connected.
     public var sessionsMaximum = 1_000_000
@@ -190,6 +198,17 @@ public struct CoreLimits: Sendable {
     static let doomedSendsMaximum = 4_096
     /// Subscribers or nodes of a tree that are looked at for the price of one delivery.
     static let looksPerWork = 16
+    /// Nodes of a tree of filters that a match visits for the price of one delivery: names are
+    /// hashed there, and memory is read that nobody read lately.
+    static let nodesPerWork = 2
+    /// Subscribers of several audiences that are merged for the price of one delivery.
+    static let mergedPerWork = 8
+    /// Subscription identifiers that are listed and written for the price of one delivery.
+    static let identifiersPerWork = 4
+    /// A filter with so many `+` in so many levels is taken whatever the others of its app are:
+    /// there are 832 beginnings of these.
+    static let plainFilterPlusMaximum = 2
+    static let plainFilterLevelsMaximum = 16
     /// Bytes of retained messages sent to a new subscription before its client has to have read
     /// them: what every connection may hold of outgoing memory, whatever the others do.
     static let replayBytesMaximum = 16_384

@@ -20,7 +20,7 @@ struct SendBook: ~Copyable, EmptyInitializable {
     /// publications have receivers that are refused.
     private(set) var answeredRefusals: [UInt16: AnsweredRefusals] = [:]
     private var answeredNameCount = 0
-    /// What it sent lately under ids of the application's own (MQTT).
+    /// What it sent lately under ids of the application's own (MQTT), in the order of numbers.
     var recentSends: [RecentSend] = []
     /// The ids of sends that are not answered.
     var sendTags: [SendTag] = []
@@ -47,6 +47,16 @@ struct SendBook: ~Copyable, EmptyInitializable {
         identifiers[identifier] = nil
         guard !answeredRefusals.isEmpty else { return }
         answeredNameCount -= answeredRefusals.removeValue(forKey: identifier)?.named.count ?? 0
+    }
+
+    /// The place of what was sent lately under a number.
+    func place(ofRecent number: UInt64) -> Int? {
+        var (low, high) = (0, recentSends.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if recentSends[middle].number < number { low = middle + 1 } else { high = middle }
+        }
+        return low < recentSends.count && recentSends[low].number == number ? low : nil
     }
 
     /// The names of an entry that leaves the outbox.

@@ -1,6 +1,6 @@
 // Topics and filters as a tree of levels (MQTT 4.7). Levels are interned, so that a step down the
-// tree is one lookup of two numbers; the cost of a match depends on the levels of the topic and the
-// filters that do match, never on how many do not.
+// tree is one lookup of two numbers. A match visits one node at most for each way in which filters
+// spread `+` over their first levels (FilterShapes.swift), however many filters there are.
 
 import Primitives
 
@@ -38,6 +38,7 @@ struct TopicTree: ~Copyable {
     /// The children of all nodes, by ``edge(_:_:)``.
     private var edges = NumberTable()
     private var recent = RecentTopics()
+    private(set) var shapes = FilterShapes()
     private let root: UInt32
 
     init() {
@@ -45,7 +46,9 @@ struct TopicTree: ~Copyable {
     }
 
     /// Whether nothing is left of any filter: no node but the root, and no level.
-    var isEmpty: Bool { nodes.count == 1 && edges.count == 0 && levelUses.count == 0 }
+    var isEmpty: Bool {
+        nodes.count == 1 && edges.count == 0 && levelUses.count == 0 && shapes.count == 0
+    }
 
     /// The audience of a filter, if any session has it.
     func audience(of filter: UnsafeRawBufferPointer) -> UInt32? {
@@ -69,14 +72,25 @@ struct TopicTree: ~Copyable {
         recent.removeAll()
         var node = root
         var rest = TopicLevels(filter)
+        var (hasPlus, endsInHash) = (false, false)
         while let level = rest.next() {
             if level.isHash {
-                nodes[node].multiAudience = audience
-                return
+                endsInHash = true
+                break
             }
-            node = level.isPlus ? plusChild(of: node) : child(of: node, level: level.bytes)
+            if level.isPlus {
+                hasPlus = true
+                node = plusChild(of: node)
+            } else {
+                node = child(of: node, level: level.bytes)
+            }
         }
-        nodes[node].audience = audience
+        if endsInHash {
+            nodes[node].multiAudience = audience
+        } else {
+            nodes[node].audience = audience
+        }
+        if hasPlus { shapes.insert(filter) }
     }
 
     /// Forgets a filter whose audience is empty, and the nodes that only it needed.
@@ -84,13 +98,14 @@ struct TopicTree: ~Copyable {
         recent.removeAll()
         var node = root
         var rest = TopicLevels(filter)
-        var endsInHash = false
+        var (hasPlus, endsInHash) = (false, false)
         while let level = rest.next() {
             if level.isHash {
                 endsInHash = true
                 break
             }
             if level.isPlus {
+                hasPlus = true
                 node = nodes[node].plus
             } else {
                 node = edges.value(for: Self.edge(node, levels.value(for: level.bytes)!))!
@@ -101,6 +116,7 @@ struct TopicTree: ~Copyable {
         } else {
             nodes[node].audience = Self.none
         }
+        if hasPlus { shapes.remove(filter) }
         prune(node)
     }
 
@@ -115,35 +131,43 @@ struct TopicTree: ~Copyable {
         recent.note(topic, audience: audience ?? Self.none)
     }
 
-    /// Appends the audiences of all filters that match a topic name.
+    /// Appends the audiences of all filters that match a topic name. Says how many nodes it
+    /// visited.
     ///
     /// A topic that begins with `$` is not matched by a filter that begins with a wildcard
     /// [MQTT-4.7.2-1].
-    func match(_ topic: UnsafeRawBufferPointer, into audiences: inout ContiguousArray<UInt32>) {
+    func match(
+        _ topic: UnsafeRawBufferPointer, into audiences: inout ContiguousArray<UInt32>
+    ) -> Int {
         let isReserved = topic.first == UInt8(ascii: "$")
-        match(TopicLevels(topic), from: root, allowsWildcard: !isReserved, into: &audiences)
+        return match(TopicLevels(topic), from: root, allowsWildcard: !isReserved, into: &audiences)
     }
 
     private func match(
-        _ levels: TopicLevels, from node: UInt32, allowsWildcard: Bool,
+        _ levels: TopicLevels, from start: UInt32, allowsWildcard isAllowed: Bool,
         into audiences: inout ContiguousArray<UInt32>
-    ) {
-        // "sport/#" also matches "sport": the parent level counts [MQTT 4.7.1.2].
-        if allowsWildcard, nodes[node].multiAudience != Self.none {
-            audiences.append(nodes[node].multiAudience)
-        }
-        var rest = levels
-        guard let level = rest.next() else {
-            if nodes[node].audience != Self.none { audiences.append(nodes[node].audience) }
-            return
-        }
-        if allowsWildcard, nodes[node].plus != Self.none {
-            match(rest, from: nodes[node].plus, allowsWildcard: true, into: &audiences)
-        }
-        if nodes[node].childCount > 0, let interned = self.levels.value(for: level.bytes),
-            let child = edges.value(for: Self.edge(node, interned))
-        {
-            match(rest, from: child, allowsWildcard: true, into: &audiences)
+    ) -> Int {
+        var (node, rest, allowsWildcard) = (start, levels, isAllowed)
+        var visitedCount = 1
+        while true {
+            // "sport/#" also matches "sport": the parent level counts [MQTT 4.7.1.2].
+            if allowsWildcard, nodes[node].multiAudience != Self.none {
+                audiences.append(nodes[node].multiAudience)
+            }
+            guard let level = rest.next() else {
+                if nodes[node].audience != Self.none { audiences.append(nodes[node].audience) }
+                return visitedCount
+            }
+            if allowsWildcard, nodes[node].plus != Self.none {
+                visitedCount &+= match(
+                    rest, from: nodes[node].plus, allowsWildcard: true, into: &audiences)
+            }
+            guard nodes[node].childCount > 0, let interned = self.levels.value(for: level.bytes),
+                let child = edges.value(for: Self.edge(node, interned))
+            else { return visitedCount }
+            node = child
+            allowsWildcard = true
+            visitedCount &+= 1
         }
     }
 

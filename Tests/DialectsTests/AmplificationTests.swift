@@ -295,6 +295,7 @@ private final class AmplificationTable {
             row(
                 "MQTT PUBLISH, with an alias for 4,000 bytes",
                 Packets.publish("", properties: [0x23, 0, 1]), aliased)
+            measureWorstFilters()
         case .puback: row("MQTT PUBACK", [0x40, 2, 0, 1], client(.mqtt5))
         case .pubrec: row("MQTT PUBREC", [0x50, 2, 0, 1], client(.mqtt5))
         case .pubrel: row("MQTT PUBREL", [0x62, 2, 0, 1], client(.mqtt5))
@@ -321,5 +322,65 @@ private final class AmplificationTable {
         case .connack, .suback, .unsuback, .pingresp:
             break  // The broker's own.
         }
+    }
+
+    /// Publications against all that the limits let filters be. Those who subscribe go away again.
+    private func measureWorstFilters() {
+        let limits = CoreLimits()
+        // Filters of 64 levels that match but for the last one, each with a `+` or two elsewhere.
+        let walker = client(.mqtt5)
+        for second in 0..<63 {
+            let filters = (second..<63).map { first -> String in
+                let levels = (0..<63).map { $0 == first || $0 == second ? "+" : "a" }
+                return (levels + ["z"]).joined(separator: "/")
+            }
+            lane.exchange(Packets.subscribe(Array(filters.prefix(1_000))), walker)
+        }
+        row(
+            "MQTT PUBLISH, QoS 0, past all shapes of filters",
+            Packets.publish([String](repeating: "a", count: 64).joined(separator: "/")),
+            client(.mqtt5))
+        lane.exchange(Packets.packet(0xE0, [0, 5, 0x11, 0, 0, 0, 0]), walker)
+        // 1,000 filters that all match, with identifiers, of each of ten sessions.
+        let overlapping = (0..<10).map { _ in client(.mqtt5) }
+        for number in 0..<1_000 {
+            let filter = (0..<10).map { number >> $0 & 1 == 1 ? "+" : "b" }.joined(separator: "/")
+            let packet = Packets.packet(
+                0x82,
+                [0, 1] + [UInt8(1 + Packets.varint(number + 1).count), 0x0B]
+                    + Packets.varint(number + 1) + Packets.string16(filter) + [0])
+            for client in overlapping { lane.exchange(packet, client) }
+        }
+        row(
+            "MQTT PUBLISH, QoS 0, to 10 with 1,000 filters and identifiers",
+            Packets.publish([String](repeating: "b", count: 10).joined(separator: "/")),
+            client(.mqtt5))
+        for client in overlapping {
+            lane.exchange(Packets.packet(0xE0, [0, 5, 0x11, 0, 0, 0, 0]), client)
+        }
+        // As many shares as an app may have, each of one session that is there, or away.
+        var sharers: [ConnectionID] = []
+        for first in stride(
+            from: 0, to: limits.sharesPerAppMaximum, by: limits.sharesPerSessionMaximum)
+        {
+            let end = min(first + limits.sharesPerSessionMaximum, limits.sharesPerAppMaximum)
+            let sharer = client(.mqtt5)
+            lane.exchange(
+                Packets.subscribe((first..<end).map { "$share/\($0)/s" }, qos: 1), sharer)
+            sharers.append(sharer)
+        }
+        row(
+            "MQTT PUBLISH, QoS 0, to 4,096 shares", Packets.publish("s"), client(.mqtt5))
+        for sharer in sharers {
+            lane.desk.closed(sharer, .lost)
+            lane.enter()
+            lane.commit()
+        }
+        row(
+            "MQTT PUBLISH, QoS 0, to 4,096 shares of sessions that are away",
+            Packets.publish("s"), client(.mqtt5))
+        row(
+            "MQTT PUBLISH, QoS 1, to 4,096 shares of sessions that are away",
+            Packets.publish("s", qos: 1), client(.mqtt5))
     }
 }
