@@ -162,14 +162,21 @@ extension Broker {
         guard restoration == nil, let mailbox = takeMailbox(of: sessions[session].user) else {
             return
         }
+        let expected = expected(in: mailbox.queue)
+        let queue = sessions[session].inbox.queue
         gathering.transfers.append(
             QueueTransfer(
-                source: mailbox.queue, destination: sessions[session].inbox.queue,
-                firstNumber: sessions[session].inbox.nextNumber))
+                source: mailbox.queue, destination: queue,
+                firstNumber: sessions[session].inbox.nextNumber,
+                countMaximum: UInt64(mailbox.count) + expected.count))
+        // The session counts what the mailbox has, but not what is on its way there.
+        if expected.count > 0 {
+            gathering.arrivals[queue.raw, default: TrimAmount()] += expected
+        }
         // What the store still has to say of the old queue is about this session.
         queueOwners[mailbox.queue.raw] = .inherited(by: sessions.handle(session))
         gathering.inheritedQueues.append(mailbox.queue)
-        sessions[session].inbox.append(mailbox, expecting: expectedCount(of: mailbox.queue))
+        sessions[session].inbox.append(mailbox, expecting: expected.count)
         let attachment = sessions[session].attachment
         if attachment != Slab<Attachment>.none {
             attachments[attachment].backlogCount += mailbox.count

@@ -143,6 +143,7 @@ extension Broker {
         }
         for index in 0..<leftovers.endIndex where leftovers.contains(index) {
             queuedMessages += leftovers[index].count
+            queuedBytes += leftovers[index].byteCount
         }
         var sharedSubscriptions = 0
         var retainedBytes = 0

@@ -378,7 +378,7 @@ extension Broker {
             countOutBacklog(
                 session: session.index, count: tally.count, byteCount: tally.byteCount)
         case .leftover(let leftover)?:
-            leftovers[leftover].count -= tally.count
+            leftovers[leftover].subtract(count: tally.count, byteCount: tally.byteCount)
             queuedCount -= tally.count
         case nil:
             break

@@ -36,7 +36,7 @@ extension Broker {
         checkAppQuotas()
         for index in 0..<leftovers.endIndex where leftovers.contains(index) {
             // Whose queues were full may have room.
-            if !leftovers[index].isUnderWay { loadLeftover(index) }
+            if leftovers[index].isDue() { loadLeftover(index) }
         }
         scheduleHousekeeping(moment)
     }
@@ -60,6 +60,9 @@ extension Broker {
             let mailbox = users[user].mailbox
             if mailbox == Slab<Inbox>.none { continue }
             sums[Int(users[user].app)] += mailboxes[mailbox].byteCount
+        }
+        for leftover in 0..<leftovers.endIndex where leftovers.contains(leftover) {
+            sums[Int(leftovers[leftover].app)] += leftovers[leftover].byteCount
         }
         hasAppsOverQuota = false
         for app in 0..<apps.endIndex where apps.contains(app) {

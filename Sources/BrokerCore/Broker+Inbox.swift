@@ -127,8 +127,12 @@ extension Broker {
     ) {
         let attachment = sessions[session].attachment
         guard attachment != Slab<Attachment>.none else { return }
-        if attachments[attachment].takesNext(
-            byteCount: Int(entry.byteCount), windowBytesMaximum: limits.inboxWindowBytesMaximum)
+        // Behind what is on its way into the queue it waits on disk: in the window it would be
+        // acknowledged first, and with it all numbers below.
+        if !awaitsArrivals(sessions[session].inbox.queue),
+            attachments[attachment].takesNext(
+                byteCount: Int(entry.byteCount),
+                windowBytesMaximum: limits.inboxWindowBytesMaximum)
         {
             attachments[attachment].append(entry)
             messages[entry.message].references += 1
@@ -325,6 +329,6 @@ extension Broker {
 }
 
 extension UInt64 {
-    /// How much of this does not fit below a bound.
-    fileprivate func missing(from bound: UInt64) -> UInt64 { self > bound ? self - bound : 0 }
+    /// How much of this does not fit below a bound, or is left of this above what is used.
+    func missing(from bound: UInt64) -> UInt64 { self > bound ? self - bound : 0 }
 }

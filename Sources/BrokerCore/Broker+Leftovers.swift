@@ -15,11 +15,61 @@ import Primitives
 struct Leftover {
     let queue: QueueID
     let app: UInt32
-    var count: UInt64 = 0
+    /// Whose session it was; `Slab.none` where a row of an earlier version does not say.
+    let user: UInt32
+    private(set) var count: UInt64 = 0
+    private(set) var byteCount: UInt64 = 0
+    /// What the transfer under way brings at most.
+    private(set) var expected = TrimAmount()
     /// Entries up to here have been looked at.
     var lookedThrough: UInt64 = 0
     /// Whether the store has been asked for more of it, or to make it.
     var isUnderWay = true
+    /// Whether the walk under way has given away any of it.
+    private var isMoving = false
+    /// Walks are this many rounds of housekeeping apart, more after each that gave nothing away.
+    private var roundsBetween = 0
+    private var roundsLeft = 0
+
+    init(queue: QueueID, app: UInt32, user: UInt32, expected: TrimAmount = TrimAmount()) {
+        self.queue = queue
+        self.app = app
+        self.user = user
+        self.expected = expected
+    }
+
+    /// What is in it, by the store's word.
+    mutating func restore(_ tally: QueueTally) {
+        count = tally.count
+        byteCount = tally.byteCount
+        expected = TrimAmount()
+    }
+
+    mutating func subtract(count: UInt64, byteCount: UInt64) {
+        precondition(count <= self.count, "a leftover below empty")
+        self.count -= count
+        // The size of a damaged entry is not known.
+        self.byteCount = self.count == 0 ? 0 : self.byteCount - min(byteCount, self.byteCount)
+        isMoving = true
+    }
+
+    /// A walk has come to the end. What nobody had room for is looked at again later.
+    mutating func endWalk() {
+        roundsBetween =
+            isMoving ? 0 : min(2 * roundsBetween + 1, CoreLimits.leftoverRoundsMaximum)
+        roundsLeft = roundsBetween
+        isMoving = false
+        lookedThrough = 0
+        isUnderWay = false
+    }
+
+    /// Whether this round of housekeeping is one to look at it.
+    mutating func isDue() -> Bool {
+        guard !isUnderWay else { return false }
+        if roundsLeft == 0 { return true }
+        roundsLeft -= 1
+        return false
+    }
 }
 
 extension Broker {
@@ -29,17 +79,17 @@ extension Broker {
     ///
     /// - Parameter isMail: what its user was sent is not to be lost with it.
     mutating func leave(_ inbox: Inbox, of user: UInt32, isMail: Bool) {
-        let expectedCount = expectedCount(of: inbox.queue)
-        let app = users[user].app
-        if apps[app].shareCount > 0, UInt64(inbox.count) + expectedCount > 0 {
-            makeLeftover(of: inbox.queue, app)
+        var held = expected(in: inbox.queue)
+        held += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
+        if apps[users[user].app].shareCount > 0, held.count > 0 {
+            makeLeftover(of: inbox.queue, held, user)
         }
-        if isMail, UInt64(inbox.count) + expectedCount > 0 {
+        if isMail, held.count > 0 {
             guard hasPersistentListener(user) else {
                 giveMailbox(inbox, to: user)
                 return
             }
-            bequeath(inbox, to: oldestListener(of: user), expecting: expectedCount)
+            bequeath(inbox.queue, held, to: oldestListener(of: user))
         }
         counters.discarded += UInt64(inbox.count)
         queuedCount -= UInt64(inbox.count)
@@ -60,34 +110,45 @@ extension Broker {
         return oldest
     }
 
-    /// Moves what a user was sent before any of the other sessions listened into the queue of one.
-    /// How much that is the store knows.
-    private mutating func bequeath(
-        _ inbox: Inbox, to heir: UInt32, expecting expectedCount: UInt64
-    ) {
+    /// Moves what a user was sent before any of the other sessions listened into the queue of one,
+    /// as far as that has room. How much that is the store knows: it moves no more than there are
+    /// numbers for.
+    private mutating func bequeath(_ queue: QueueID, _ held: TrimAmount, to heir: UInt32) {
         guard sessions[heir].hearsSince > 0 else { return }
+        let inbox = sessions[heir].inbox
+        let waiting = expected(in: inbox.queue)
+        let room = TrimAmount(
+            count: limits.inheritedCountMaximum.missing(
+                from: waiting.count + UInt64(inbox.count)),
+            byteCount: limits.inheritedBytesMaximum.missing(
+                from: waiting.byteCount + inbox.byteCount))
+        let arriving = TrimAmount(
+            count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
+        guard arriving.count > 0 else { return }
         gathering.bequests.append((gathering.transfers.count, sessions.handle(heir)))
         gathering.transfers.append(
             QueueTransfer(
-                source: inbox.queue, destination: sessions[heir].inbox.queue,
-                firstNumber: sessions[heir].inbox.nextNumber,
+                source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
+                countMaximum: arriving.count, byteMaximum: room.byteCount,
                 scope: .mail(before: MessageID(raw: sessions[heir].hearsSince))))
-        sessions[heir].inbox.nextNumber += UInt64(inbox.count) + expectedCount
+        gathering.arrivals[inbox.queue.raw, default: TrimAmount()] += arriving
+        sessions[heir].inbox.nextNumber += arriving.count
         reserveNumbers(heir)
     }
 
-    /// How many entries may be on their way into a queue that have not been counted there.
-    func expectedCount(of queue: QueueID) -> UInt64 {
-        var count: UInt64 = 0
-        for (index, _) in gathering.bequests where gathering.transfers[index].destination == queue {
-            count += UInt64(limits.queueCountMaximum)
-        }
-        guard isCommitting else { return count }
-        for (index, _) in committing.bequests
-        where committing.transfers[index].destination == queue {
-            count += UInt64(limits.queueCountMaximum)
-        }
-        return count
+    /// What transfers may bring into a queue that has not been counted there. Each of them has
+    /// noted it when it was asked for, so that no later limit changes it.
+    func expected(in queue: QueueID) -> TrimAmount {
+        var expected = gathering.arrivals[queue.raw] ?? TrimAmount()
+        if isCommitting { expected += committing.arrivals[queue.raw] ?? TrimAmount() }
+        return expected
+    }
+
+    /// Whether entries may be on their way into a queue by the store's own doing.
+    @inline(__always)
+    func awaitsArrivals(_ queue: QueueID) -> Bool {
+        if gathering.arrivals.isEmpty && committing.arrivals.isEmpty { return false }
+        return gathering.arrivals[queue.raw] != nil || committing.arrivals[queue.raw] != nil
     }
 
     // MARK: - Who has heard what
@@ -161,19 +222,19 @@ extension Broker {
             } else {
                 counters.discarded -= min(tally.count, counters.discarded)
             }
-            leftovers[leftover.index].count = tally.count
+            leftovers[leftover.index].restore(tally)
             queuedCount += tally.count
             loadLeftover(leftover.index)
         }
         for (index, _) in committing.bequests {
             let tally = result.transferred[index]
-            counters.discarded -= min(tally.count, counters.discarded)
-            countIn(tally)
+            if countIn(tally) { counters.discarded -= min(tally.count, counters.discarded) }
         }
     }
 
-    /// Entries have come into a queue by the store's own doing.
-    private mutating func countIn(_ tally: QueueTally) {
+    /// Entries have come into a queue by the store's own doing. False where that has ended
+    /// meanwhile: it may have passed them on, and then they are counted with that transfer.
+    private mutating func countIn(_ tally: QueueTally) -> Bool {
         let session: UInt32
         switch owner(of: tally.queue) {
         case .session(let owner)?: session = owner
@@ -181,32 +242,55 @@ extension Broker {
         case .mailbox(let user)?:
             mailboxes[users[user].mailbox].countIn(tally)
             queuedCount += tally.count
-            return
-        case .inherited, .leftover, nil: return
+            return true
+        case .inherited, .leftover, nil: return false
         }
         sessions[session].inbox.countIn(tally)
         queuedCount += tally.count
         let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none else { return }
+        guard attachment != Slab<Attachment>.none else { return true }
         attachments[attachment].backlogCount += UInt32(tally.count)
         committing.waiting.append(attachments.handle(attachment))
+        return true
     }
 
     // MARK: - Shares
 
-    private mutating func makeLeftover(of queue: QueueID, _ app: UInt32) {
+    /// Keeps what came by shared subscriptions for others of the share, as far as one user's
+    /// sessions may leave that. The rest goes the way of the queue.
+    private mutating func makeLeftover(of queue: QueueID, _ held: TrimAmount, _ user: UInt32) {
+        let others = leftoversOfUsers[user] ?? []
+        guard others.count < CoreLimits.leftoversPerUserMaximum else { return }
+        var kept = TrimAmount()
+        for index in others {
+            kept += leftovers[index].expected
+            kept += TrimAmount(
+                count: leftovers[index].count, byteCount: leftovers[index].byteCount)
+        }
+        let room = TrimAmount(
+            count: limits.leftoverCountMaximum.missing(from: kept.count),
+            byteCount: limits.leftoverBytesMaximum.missing(from: kept.byteCount))
+        let arriving = TrimAmount(
+            count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
+        guard arriving.count > 0 else { return }
+        let app = users[user].app
         let new = insertLeftover(
-            Leftover(queue: QueueID(raw: makeIdentifier()), app: app))
+            Leftover(
+                queue: QueueID(raw: makeIdentifier()), app: app, user: user, expected: arriving))
         gathering.leftovers.append((gathering.transfers.count, leftovers.handle(new)))
         gathering.transfers.append(
             QueueTransfer(
-                source: queue, destination: leftovers[new].queue, firstNumber: 1, scope: .shared))
-        gathering.renew(Records.leftover(leftovers[new].queue, app: apps[app].name))
+                source: queue, destination: leftovers[new].queue, firstNumber: 1,
+                countMaximum: arriving.count, byteMaximum: room.byteCount, scope: .shared))
+        gathering.renew(
+            Records.leftover(
+                leftovers[new].queue, app: apps[app].name, user: Array(users[user].name)))
     }
 
     private mutating func insertLeftover(_ new: Leftover) -> UInt32 {
         let index = leftovers.insert(new).index
         queueOwners[new.queue.raw] = .leftover(index)
+        leftoversOfUsers[new.user, default: []].append(index)
         return index
     }
 
@@ -247,9 +331,7 @@ extension Broker {
             release(message)
         }
         if !load.reachedEnd { return loadLeftover(index) }
-        // What nobody had room for is looked at again from the start, later.
-        leftovers[index].lookedThrough = 0
-        leftovers[index].isUnderWay = false
+        leftovers[index].endWalk()
         if leftovers[index].count == 0 { endLeftover(index) }
     }
 
@@ -274,29 +356,42 @@ extension Broker {
             gathering.removals.append(
                 EntryRemoval(queue: leftover.queue, number: entry.number))
         }
-        leftovers[index].count -= 1
+        leftovers[index].subtract(count: 1, byteCount: UInt64(entry.byteCount))
         queuedCount -= 1
     }
 
     private mutating func endLeftover(_ index: UInt32) {
         let leftover = leftovers.remove(index)
+        leftoversOfUsers[leftover.user]!.removeAll { $0 == index }
+        if leftoversOfUsers[leftover.user]!.isEmpty { leftoversOfUsers[leftover.user] = nil }
         queueOwners[leftover.queue.raw] = nil
         gathering.remove(.leftovers, key: RecordKey.number(leftover.queue.raw))
     }
 
     mutating func restoreLeftover(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        var row = try RecordReader(value, version: 1, table: .leftovers, key: key)
+        // Rows of version 1 do not say whose session it was.
+        let version: UInt8 = value.first == 1 ? 1 : 2
+        var row = try RecordReader(value, version: version, table: .leftovers, key: key)
         guard key.count == 8, let app = app(named: try row.readString()) else {
             throw .danglingRecord(.leftovers, key: key)
         }
-        _ = insertLeftover(Leftover(queue: QueueID(raw: RecordKey.readNumber(key)), app: app))
+        var user = Slab<User>.none
+        if version > 1 {
+            guard let known = self.user(named: try row.readString(), app: app) else {
+                throw .danglingRecord(.leftovers, key: key)
+            }
+            user = known
+        }
+        _ = insertLeftover(
+            Leftover(queue: QueueID(raw: RecordKey.readNumber(key)), app: app, user: user))
     }
 }
 
 extension Records {
-    static func leftover(_ queue: QueueID, app: [UInt8]) -> RecordChange {
-        var row = RecordWriter(version: 1)
+    static func leftover(_ queue: QueueID, app: [UInt8], user: [UInt8]) -> RecordChange {
+        var row = RecordWriter(version: 2)
         row.write(app)
+        row.write(user)
         return RecordChange(
             table: .leftovers, key: RecordKey.number(queue.raw), value: row.bytes)
     }

@@ -41,7 +41,7 @@ extension Broker: StoreVisitor {
             mailboxes[users[user].mailbox].restore(
                 outline.tally, lastNumber: outline.lastNumber)
         case .leftover(let leftover)?:
-            leftovers[leftover].count = outline.tally.count
+            leftovers[leftover].restore(outline.tally)
         case .inherited, nil:
             // A queue without an owner: its deletion was under way. Finish it.
             gathering.deletedQueues.append(queue)

@@ -32,6 +32,8 @@ public struct Broker: ~Copyable, Sendable {
     var mailboxes = Slab<Inbox>()
     /// What sessions that ended had of shared subscriptions.
     var leftovers = Slab<Leftover>()
+    /// Those of each user's sessions.
+    var leftoversOfUsers: [UInt32: [UInt32]] = [:]
     /// Sessions by their queues.
     var sessionQueues = IndexTable()
     /// Whose the queues are that belong to no session.

@@ -72,6 +72,9 @@ struct GatheringBatch: ~Copyable {
     var leftovers: [(transfer: Int, leftover: Handle)] = []
     /// Transfers of what a user's other session is left with, and that session.
     var bequests: [(transfer: Int, heir: Handle)] = []
+    /// What transfers bring at most, by the queue they bring it into, as far as that queue has not
+    /// counted it. Numbers are kept for as many.
+    var arrivals: [UInt64: TrimAmount] = [:]
     /// Sessions that have begun to hear what their users are sent, and how many messages of this
     /// batch came before.
     var listeners: [(session: Handle, messageCount: Int)] = []
@@ -177,6 +180,7 @@ struct GatheringBatch: ~Copyable {
         inheritedQueues.removeAllKeepingCapacity()
         leftovers.removeAllKeepingCapacity()
         bequests.removeAllKeepingCapacity()
+        if !arrivals.isEmpty { arrivals.removeAll() }
         listeners.removeAllKeepingCapacity()
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()

@@ -36,6 +36,25 @@ public struct CoreLimits: Sendable {
     public var queueCountMaximum: UInt32 = 10_000
     /// Bytes that wait for one session.
     public var queueBytesMaximum: UInt64 = 16 << 20
+    /// Messages that a session's queue holds at most where it inherits those of the user's others:
+    /// what is beyond goes with the session that ends. A client that ends its sessions one after
+    /// the other would otherwise pile up a full queue with each. One transaction moves them, in
+    /// some 50 ms; no less than four full queues, however few the operator lets one hold.
+    public var inheritedCountMinimum: UInt64 = 40_000
+    var inheritedCountMaximum: UInt64 { max(inheritedCountMinimum, 4 * UInt64(queueCountMaximum)) }
+    /// Their bytes.
+    public var inheritedBytesMinimum: UInt64 = 64 << 20
+    var inheritedBytesMaximum: UInt64 {
+        max(inheritedBytesMinimum, 4 * min(queueBytesMaximum, .max / 4))
+    }
+    /// Messages of shared subscriptions that one user's sessions leave at most when they end and
+    /// nobody of the share has room: as many as wait for one session. What is beyond goes with the
+    /// session, and is counted as discarded.
+    public var leftoverCountMinimum: UInt64 = 10_000
+    var leftoverCountMaximum: UInt64 { max(leftoverCountMinimum, UInt64(queueCountMaximum)) }
+    /// Their bytes.
+    public var leftoverBytesMinimum: UInt64 = 16 << 20
+    var leftoverBytesMaximum: UInt64 { max(leftoverBytesMinimum, queueBytesMaximum) }
     /// Bytes that wait for all receivers of one app. Summed up every ten seconds and not kept by
     /// every message, so an app may be above it for that long.
     public var queueBytesPerAppMaximum: UInt64 = .max
@@ -131,6 +150,12 @@ public struct CoreLimits: Sendable {
     /// Inbox numbers made durable at a time before they are used (design: numbers never go back).
     /// One small record for so many deliveries; the gap after a crash is at most twice this.
     static let numberReservation: UInt64 = 1_024
+    /// Sessions of one user that have ended and left messages of shared subscriptions which nobody
+    /// has room for: each has a row and is looked at now and then.
+    static let leftoversPerUserMaximum = 256
+    /// The most rounds of housekeeping, of ten seconds each, between two looks at what nobody of a
+    /// share had room for.
+    static let leftoverRoundsMaximum = 7
     /// Bytes of a user's name, as the wire has it.
     static let userNameBytesMaximum = 64
     /// Identifiers of sessions, queues and the like made durable at a time.

@@ -312,20 +312,35 @@ public enum TransferScope: Hashable, Sendable {
 }
 
 /// Moves entries of one queue behind those of another: the first gets `firstNumber`, the others
-/// follow in order. Whatever the scope leaves stays where it is.
+/// follow in order. What the scope leaves stays where it is, and all from the first entry on that
+/// one of the bounds has no room for.
 public struct QueueTransfer: Hashable, Sendable {
     public var source: QueueID
     public var destination: QueueID
     public var firstNumber: UInt64
+    /// No more entries are moved: as many numbers are kept for them, and others follow.
+    public var countMaximum: UInt64
+    /// No more bytes are moved.
+    public var byteMaximum: UInt64
     public var scope: TransferScope
 
     public init(
-        source: QueueID, destination: QueueID, firstNumber: UInt64, scope: TransferScope = .all
+        source: QueueID, destination: QueueID, firstNumber: UInt64, countMaximum: UInt64,
+        byteMaximum: UInt64 = .max, scope: TransferScope = .all
     ) {
         self.source = source
         self.destination = destination
         self.firstNumber = firstNumber
+        self.countMaximum = countMaximum
+        self.byteMaximum = byteMaximum
         self.scope = scope
+    }
+
+    /// Whether one more entry is moved behind those that have been.
+    @inlinable
+    public func hasRoom(behind moved: QueueTally, for byteCount: UInt32) -> Bool {
+        moved.count < countMaximum
+            && UInt64(byteCount) <= byteMaximum - min(moved.byteCount, byteMaximum)
     }
 }
 

@@ -223,9 +223,15 @@ public struct InMemoryStore: Sendable {
     private mutating func move(_ transfer: QueueTransfer) -> QueueTally {
         var moved: [EntryPut] = []
         var kept: [EntryPut] = []
+        var tally = QueueTally(queue: transfer.destination, count: 0, byteCount: 0)
+        var hasRoom = true
         for entry in queues.removeValue(forKey: transfer.source) ?? [] {
-            if transfer.scope.contains(entry.message, entry.state) {
+            let isMoved = transfer.scope.contains(entry.message, entry.state)
+            hasRoom = hasRoom && (!isMoved || transfer.hasRoom(behind: tally, for: entry.byteCount))
+            if isMoved && hasRoom {
                 moved.append(entry)
+                tally.count += 1
+                tally.byteCount += UInt64(entry.byteCount)
             } else {
                 kept.append(entry)
             }
@@ -236,7 +242,7 @@ public struct InMemoryStore: Sendable {
             moved[index].number = transfer.firstNumber + UInt64(index)
             insert(moved[index])
         }
-        return InMemoryStore.tally(transfer.destination, moved)
+        return tally
     }
 
     private mutating func move(_ move: EntryMove) -> Bool {

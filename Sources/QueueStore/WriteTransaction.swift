@@ -178,10 +178,14 @@ struct WriteTransaction: ~Copyable {
     ) throws(StoreError) -> QueueTally {
         precondition(transfer.source != transfer.destination, "a queue is moved to another")
         var moved: [StoredEntry] = []
+        var tally = QueueTally(queue: transfer.destination, count: 0, byteCount: 0)
         var isThere = try entries.seek(notBefore: EntryKey(queue: transfer.source.raw, number: 0))
         while isThere, let key = EntryKey(entries.key), key.queue == transfer.source.raw {
             if let entry = StoredEntry(entries.value, key: key) {
                 if transfer.scope.contains(MessageID(raw: entry.message), entry.state) {
+                    guard transfer.hasRoom(behind: tally, for: entry.byteCount) else { break }
+                    tally.count += 1
+                    tally.byteCount += UInt64(entry.byteCount)
                     moved.append(entry)
                     try entries.delete()
                 }
@@ -190,14 +194,11 @@ struct WriteTransaction: ~Copyable {
             }
             isThere = try entries.next()
         }
-        var tally = QueueTally(queue: transfer.destination, count: 0, byteCount: 0)
-        for entry in moved {
+        for (index, entry) in moved.enumerated() {
             try put(
                 entry,
                 at: EntryKey(
-                    queue: transfer.destination.raw, number: transfer.firstNumber + tally.count))
-            tally.count += 1
-            tally.byteCount += UInt64(entry.byteCount)
+                    queue: transfer.destination.raw, number: transfer.firstNumber + UInt64(index)))
         }
         return tally
     }

@@ -68,10 +68,12 @@ extension World {
         _ name: String, _ filters: String..., grade: Grade = .once,
         options: SubscriptionOptions = [], identifier: UInt32 = 0
     ) -> [UInt8] {
+        let requestIdentifier = freeRequest(name)
         for (position, filter) in filters.enumerated() {
             var bytes: [UInt8] = []
             var request = SubscribeRequest(
-                requestIdentifier: 1, filter: bytes.appendRange(filter), grade: grade)
+                requestIdentifier: requestIdentifier, filter: bytes.appendRange(filter),
+                grade: grade)
             request.options = options
             request.subscriptionIdentifier = identifier
             request.followingCount = filters.count - 1 - position

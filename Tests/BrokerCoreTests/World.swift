@@ -164,7 +164,7 @@ final class World {
     }
 
     /// The lowest number that no open request of a client bears.
-    private func freeRequest(_ name: String) -> UInt64 {
+    func freeRequest(_ name: String) -> UInt64 {
         var identifier: UInt64 = 1
         while broker.openRequests.contains(
             RequestName(connection: connections[name]!, identifier: identifier))

@@ -159,7 +159,8 @@ import Testing
         moving.send(3, "second", to: [9], number: 2)
         moving.transfers = [
             QueueTransfer(
-                source: QueueID(raw: 9), destination: QueueID(raw: 4), firstNumber: 100)
+                source: QueueID(raw: 9), destination: QueueID(raw: 4), firstNumber: 100,
+                countMaximum: 2)
         ]
         moving.load(4)
         moving.load(9)
@@ -167,6 +168,26 @@ import Testing
         #expect(result.texts == ["here already", "first", "second"])
         #expect(result.loads[0].entries.map(\.number) == [5, 100, 101])
         #expect(result.loads[1].entries.isEmpty && result.loads[1].reachedEnd)
+    }
+
+    @Test func `no more entries of a queue are moved than there are numbers for`() throws {
+        var store = try open()
+        var batch = StoreBatch(at: 0)
+        for number: UInt64 in 1...5 { batch.send(number, "\(number)", to: [9], number: number) }
+        _ = try store.carryOut(batch)
+        var moving = StoreBatch(at: 0)
+        moving.transfers = [
+            QueueTransfer(
+                source: QueueID(raw: 9), destination: QueueID(raw: 4), firstNumber: 100,
+                countMaximum: 3),
+            QueueTransfer(
+                source: QueueID(raw: 9), destination: QueueID(raw: 5), firstNumber: 1,
+                countMaximum: 10, byteMaximum: 0),
+        ]
+        for queue: UInt64 in [4, 5, 9] { moving.load(queue) }
+        let result = try store.carryOut(moving)
+        #expect(result.transferred.map(\.count) == [3, 0])
+        #expect(result.loads.map { $0.entries.map(\.number) } == [[100, 101, 102], [], [4, 5]])
     }
 
     @Test func `bounds a load by count and by bytes, and always gives one entry`() throws {

@@ -227,6 +227,7 @@ struct BatchDriver {
         let destination = anyQueue()
         guard source != destination else { return }
         let first = nextNumbers[destination, default: 1]
+        let count: UInt64 = random.next(upTo: 3) == 0 ? 1 + random.next(upTo: 10) : 1_000
         let scope: TransferScope =
             switch random.next(upTo: 2) {
             case 0: .all
@@ -236,8 +237,10 @@ struct BatchDriver {
         batch.transfers.append(
             QueueTransfer(
                 source: QueueID(raw: source), destination: QueueID(raw: destination),
-                firstNumber: first, scope: scope))
-        nextNumbers[destination] = first + 1000
+                firstNumber: first, countMaximum: count,
+                byteMaximum: random.next(upTo: 4) == 0 ? random.next(upTo: 3_000) : .max,
+                scope: scope))
+        nextNumbers[destination] = first + count
     }
 
     /// Moves an entry that may not be there, or that an earlier move of the batch has taken.
