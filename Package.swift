@@ -136,7 +136,10 @@ let package = Package(
             name: "CredentialsTests", dependencies: ["Credentials", "BrokerCore", "COpenSSL"]),
         .testTarget(
             name: "QueueStoreTests",
-            dependencies: ["QueueStore", "BrokerSimulation", "BrokerCore", "Primitives", "CLMDB"]),
+            dependencies: [
+                "QueueStore", "BrokerSimulation", "BrokerCore", "Primitives", "CLMDB",
+                "TestSurroundings",
+            ]),
         .testTarget(
             name: "NetTransportTests", dependencies: ["NetTransport", "Primitives", "COpenSSL"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),

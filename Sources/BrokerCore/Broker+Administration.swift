@@ -158,7 +158,7 @@ extension Broker {
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retained.count,
             retainedBytes: retainedBytes, tokens: tokens.count,
             messagesInMemory: messages.count, spareBytes: blocks.byteCount,
-            queuedMessages: queuedMessages,
+            memoryQueueBytes: memoryQueueByteCount, queuedMessages: queuedMessages,
             queuedBytes: queuedBytes, isStoreFull: isStoreFull, storeUsedBytes: storeUsedBytes,
             storeLimitBytes: storeLimitBytes)
     }

@@ -389,6 +389,9 @@ extension Broker {
         if messages[message].identifier != 0 {
             residentMessages[messages[message].identifier] = nil
         }
+        if messages[message].isInMemoryQueue {
+            memoryQueueByteCount -= messages[message].blockByteCount
+        }
         blocks.giveBack(messages.remove(message).memoryLeft())
     }
 

@@ -143,6 +143,10 @@ extension Broker {
         if allowed?.count ?? 0 > CoreLimits.groupAllowedMaximum {
             return .refused(.quotaExceeded, .groupAllowed)
         }
+        let byteCount = Group.byteCount(title: title, meta: meta, allowed: allowed)
+        if let limit = groupLimitReached(by: owner, growingTo: byteCount, from: 0) {
+            return .refused(.quotaExceeded, limit)
+        }
         let permit = admitGrowth(
             of: growth(ofMember: owner)
                 + growth(ofGroupOwnedBy: owner, title: title, meta: meta, allowed: allowed))
@@ -292,8 +296,8 @@ extension Broker {
             }
         }
         allowed.removeAll { $0 == name }
-        guard replaceAllowed(group, allowed, actor, moment, &effects) else {
-            return .refused(.quotaExceeded, .store)
+        if let limit = replaceAllowed(group, allowed, actor, moment, &effects) {
+            return .refused(.quotaExceeded, limit)
         }
         let kicked = kick(group, name, actor, moment, &effects)
         // A user nobody knows yet is barred all the same.
@@ -307,12 +311,10 @@ extension Broker {
     ) -> GroupOutcome {
         guard meta.count <= CoreLimits.groupMetaMaximum else { return .refused(.packetTooLarge) }
         guard meta != groups[group].meta else { return .done(.success) }
-        let permit = admitGrowth(
-            of: growth(of: group, meta: meta, allowed: groups[group].allowed),
-            replacing: growth(ofGroup: group))
-        guard let permit else { return .refused(.quotaExceeded, .store) }
-        groups[group].meta = meta
-        writeGroup(group, permit)
+        let allowed = groups[group].allowed
+        if let limit = rewrite(group, meta: meta, allowed: allowed) {
+            return .refused(.quotaExceeded, limit)
+        }
         tell(group, .metaUpdated, meta, by: actor, moment, &effects)
         return .done(.success)
     }
@@ -325,26 +327,43 @@ extension Broker {
         guard (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum else {
             return .refused(.quotaExceeded, .groupAllowed)
         }
-        return replaceAllowed(group, allowed, actor, moment, &effects)
-            ? .done(.success) : .refused(.quotaExceeded, .store)
+        if let limit = replaceAllowed(group, allowed, actor, moment, &effects) {
+            return .refused(.quotaExceeded, limit)
+        }
+        return .done(.success)
     }
 
-    /// - Returns: false where the store has no room for a list of that length.
+    /// Gives a group another text or list, here and in the store; the limit that keeps it from
+    /// that, if one does.
+    private mutating func rewrite(
+        _ group: UInt32, meta: [UInt8], allowed: [[UInt8]]?
+    ) -> LimitName? {
+        let byteCount = Group.byteCount(
+            title: groups[group].title, meta: meta, allowed: allowed)
+        let limit = groupLimitReached(
+            by: groups[group].owner, growingTo: byteCount, from: groups[group].byteCount)
+        if let limit { return limit }
+        let permit = admitGrowth(
+            of: growth(of: group, meta: meta, allowed: allowed),
+            replacing: growth(ofGroup: group))
+        guard let permit else { return .store }
+        replace(group, meta: meta, allowed: allowed)
+        writeGroup(group, permit)
+        return nil
+    }
+
+    /// - Returns: the limit that keeps the list from being that long; nil where none does.
     private mutating func replaceAllowed(
         _ group: UInt32, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
-    ) -> Bool {
-        guard allowed != groups[group].allowed else { return true }
-        let permit = admitGrowth(
-            of: growth(of: group, meta: groups[group].meta, allowed: allowed),
-            replacing: growth(ofGroup: group))
-        guard let permit else { return false }
-        groups[group].allowed = allowed
-        writeGroup(group, permit)
+    ) -> LimitName? {
+        guard allowed != groups[group].allowed else { return nil }
+        let meta = groups[group].meta
+        if let limit = rewrite(group, meta: meta, allowed: allowed) { return limit }
         var data: [UInt8] = [allowed == nil ? 0 : 1]
         for name in allowed ?? [] { data += [UInt8(name.count)] + name }
         tell(group, .allowListUpdated, data, by: actor, moment, &effects)
-        return true
+        return nil
     }
 
     // MARK: - System messages

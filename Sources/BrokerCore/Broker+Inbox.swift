@@ -148,18 +148,19 @@ extension Broker {
         _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
     ) {
         let attachment = sessions[session].attachment
-        if attachments[attachment].window.count >= limits.memoryQueueCountMaximum
-            || sessions[session].inbox.byteCount + UInt64(byteCount) > limits.queueBytesMaximum
-        {
+        let limit = memoryLimitReached(
+            by: session, for: byteCount, isHeld: messages[message].isInMemoryQueue)
+        if let limit {
             counters.memoryQueueDropped += 1
             sessions[session].inbox.droppedCount += 1
-            let isLong =
-                attachments[attachment].window.count >= limits.memoryQueueCountMaximum
-            let limit: LimitName = isLong ? .memoryQueue : .queueBytes
             noteRefused(
                 user: sessions[session].user, device: sessions[session].device, limit, moment,
                 &effects)
             return tally.refuse(.quotaExceeded, limit)
+        }
+        if !messages[message].isInMemoryQueue {
+            messages[message].isInMemoryQueue = true
+            memoryQueueByteCount += messages[message].blockByteCount
         }
         tally.taken += 1
         let number = sessions[session].inbox.add(byteCount: byteCount)
@@ -242,10 +243,30 @@ extension Broker {
         guard !sessions[session].isPersistent else {
             return hasRoom(sessions[session].inbox, for: byteCount)
         }
+        return sessions[session].attachment != Slab<Attachment>.none
+            && memoryLimitReached(by: session, for: byteCount, isHeld: false) == nil
+    }
+
+    /// The limit that keeps a message out of the window of a session in memory; nil where none
+    /// does. A window of its own size is everybody's, and more is there while all have little.
+    ///
+    /// - Parameter isHeld: whether another such session holds the message already.
+    private func memoryLimitReached(
+        by session: UInt32, for byteCount: UInt32, isHeld: Bool
+    ) -> LimitName? {
         let attachment = sessions[session].attachment
-        return attachment != Slab<Attachment>.none
-            && attachments[attachment].window.count < limits.memoryQueueCountMaximum
-            && sessions[session].inbox.byteCount + UInt64(byteCount) <= limits.queueBytesMaximum
+        if attachments[attachment].window.count >= limits.memoryQueueCountMaximum {
+            return .memoryQueue
+        }
+        if sessions[session].inbox.byteCount + UInt64(byteCount) > limits.queueBytesMaximum {
+            return .queueBytes
+        }
+        let own = attachments[attachment].windowByteCount + Int(byteCount)
+        if own <= limits.inboxWindowBytesMaximum || attachments[attachment].window.isEmpty {
+            return nil
+        }
+        let all = memoryQueueByteCount + (isHeld ? 0 : Int(byteCount))
+        return all <= limits.memoryQueueBytesMaximum ? nil : .memoryQueueBytes
     }
 
     private func limitReached(by inbox: Inbox) -> LimitName {

@@ -344,6 +344,12 @@ extension Broker {
         for message in 0..<messages.endIndex where messages.contains(message) {
             check(message: message, mentions[message] ?? Mentions())
         }
+        var inMemoryQueue = 0
+        for message in 0..<messages.endIndex
+        where messages.contains(message) && messages[message].isInMemoryQueue {
+            inMemoryQueue += messages[message].blockByteCount
+        }
+        precondition(inMemoryQueue == memoryQueueByteCount, "what sessions hold is counted")
         for (identifier, message) in residentMessages {
             precondition(
                 messages[message].identifier == identifier && messages[message].batch == 0,

@@ -8,6 +8,7 @@ extension Broker {
 
     mutating func insertGroup(_ new: consuming Group) -> UInt32 {
         let (app, name, identifier) = (new.app, new.name, new.identifier)
+        apps[app].groupByteCount += new.byteCount
         let group = groups.insert(new).index
         name.withUnsafeBytes { apps[app].groups.insert(group, for: $0) }
         restoration?.groups[identifier] = group
@@ -18,9 +19,37 @@ extension Broker {
     mutating func removeGroup(_ group: UInt32) {
         precondition(groups[group].memberships.isEmpty, "the end of a group with members")
         let app = groups[group].app
+        apps[app].groupByteCount -= groups[group].byteCount
         groups[group].name.withUnsafeBytes { name in _ = apps[app].groups.remove(name) }
         audiences.remove(groups[group].audience)
         groups.remove(group)
+    }
+
+    /// Gives a group another text or list.
+    mutating func replace(_ group: UInt32, meta: [UInt8], allowed: [[UInt8]]?) {
+        let app = groups[group].app
+        apps[app].groupByteCount -= groups[group].byteCount
+        groups[group].replace(meta: meta, allowed: allowed)
+        apps[app].groupByteCount += groups[group].byteCount
+    }
+
+    /// The limit that keeps a list or a text of an owner's groups from growing to so many bytes;
+    /// nil where none does. What gets shorter always may.
+    mutating func groupLimitReached(
+        by owner: UInt32, growingTo byteCount: Int, from old: Int
+    ) -> LimitName? {
+        guard byteCount > old else { return nil }
+        let added = byteCount - old
+        if apps[users[owner].app].groupByteCount + added > limits.groupBytesPerAppMaximum {
+            return .groupBytesOfApp
+        }
+        work += users[owner].memberships.count / CoreLimits.looksPerWork
+        var own = added
+        for membership in users[owner].memberships {
+            let group = memberships[membership].group
+            if groups[group].owner == owner { own += groups[group].byteCount }
+        }
+        return own > limits.groupBytesPerUserMaximum ? .groupBytesOfUser : nil
     }
 
     // MARK: - Members

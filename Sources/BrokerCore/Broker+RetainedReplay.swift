@@ -292,5 +292,8 @@ extension Broker {
         let attachment = sessions[session].attachment
         return attachments[attachment].backlogCount == 0
             && attachments[attachment].window.count < attachments[attachment].windowMaximum
+            // What has no room in memory would be refused, and not wait on disk.
+            && (sessions[session].isPersistent || attachments[attachment].window.isEmpty
+                || hasRoom(session, for: limits.payloadMaximum))
     }
 }

@@ -45,7 +45,8 @@ extension Broker {
                 &effects)
             return
         }
-        removeWill(of: session)
+        // What the old row took of the reserve is the new one's: see what was admitted.
+        removeWill(of: session, isReplaced: true)
         sessions[session].will = wills.insert(will).index
         sessions[session].decisiveBatch = gathering.sequence
         gathering.put(row, permit)
@@ -122,14 +123,20 @@ extension Broker {
         }
     }
 
-    /// A session has a new access: its will is bound to that one.
+    /// A session has a new access: its will is bound to that one. Where a full store has no room
+    /// for a longer row, a broker that starts again judges the will by what it was set with.
     mutating func renewAuthority(of session: UInt32) {
         let will = sessions[session].will
         guard will != Slab<Will>.none else { return }
         let authority = authority(of: session)
         guard wills[will].authority != authority else { return }
+        let old = row(of: wills[will]).pageByteCount
         wills[will].authority = authority
-        renewWill(will)
+        let row = row(of: wills[will])
+        guard let permit = admitGrowth(of: row.pageByteCount, replacing: old, for: .upkeep) else {
+            return
+        }
+        gathering.put(row, permit)
     }
 
     /// Who sends a will that is due; nil where the credential that it was set with has been
@@ -201,18 +208,18 @@ extension Broker {
     }
 
     /// Forgets a session's will, here and in the store.
-    mutating func removeWill(of session: UInt32) {
+    mutating func removeWill(of session: UInt32, isReplaced: Bool = false) {
         let will = sessions[session].will
         guard will != Slab<Will>.none else { return }
         sessions[session].will = Slab<Will>.none
         sessions[session].decisiveBatch = gathering.sequence
-        forgetWill(will)
+        forgetWill(will, isReplaced: isReplaced)
     }
 
-    private mutating func forgetWill(_ index: UInt32) {
+    private mutating func forgetWill(_ index: UInt32, isReplaced: Bool = false) {
         let will = wills.remove(index)
         deadlines.cancel(will.token)
-        returnGrowth(of: row(of: will).pageByteCount)
+        if !isReplaced { returnGrowth(of: row(of: will).pageByteCount) }
         gathering.remove(.wills, key: will.key)
     }
 
@@ -381,7 +388,7 @@ extension Broker {
                 counters.willsSent += 1
                 wills.remove(will)
             } else {
-                renewWill(will)
+                // Its row is in the store: the deletion was refused with the message.
                 scheduleWill(will, afterSeconds: CoreLimits.willRetrySeconds, moment)
             }
         }
@@ -391,10 +398,6 @@ extension Broker {
 
     private func row(of will: borrowing Will) -> RecordChange {
         will.row(app: apps[users[will.user].app].name, user: Array(users[will.user].name))
-    }
-
-    private mutating func renewWill(_ index: UInt32) {
-        gathering.renew(row(of: wills[index]))
     }
 
     mutating func restoreWill(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {

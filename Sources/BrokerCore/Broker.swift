@@ -68,6 +68,8 @@ public struct Broker: ~Copyable, Sendable {
     // Messages in memory and what is on its way to the store.
     var messages = Slab<Message>(minimumCapacity: 64)
     /// Memory of messages that are over, for the next ones.
+    /// Bytes of the messages that sessions in memory hold, each message once.
+    var memoryQueueByteCount = 0
     var blocks = BlockPool(byteCountMaximum: CoreLimits.spareBytesMaximum)
     /// Messages in memory that are in the store, by where they are stored: a body that wakes a
     /// thousand sessions is loaded for all of them once.

@@ -99,6 +99,8 @@ public struct Gauges: Hashable, Sendable {
     public var messagesInMemory: Int
     /// Memory of former messages that is kept for the next ones.
     public var spareBytes: Int
+    /// Bytes of the messages that sessions in memory hold.
+    public var memoryQueueBytes: Int
     public var queuedMessages: UInt64
     public var queuedBytes: UInt64
     public var isStoreFull: Bool

@@ -15,8 +15,10 @@ struct Group: ~Copyable {
     /// The number that the owner gave its creation: asking for it again makes no second group.
     let key: UInt64
     /// Who may join; nil for everybody. The owner always may.
-    var allowed: [[UInt8]]?
-    var meta: [UInt8]
+    private(set) var allowed: [[UInt8]]?
+    private(set) var meta: [UInt8]
+    /// Memory of the list and the texts.
+    @NarrowCount private(set) var byteCount = 0
     /// The sessions of members, for sends.
     let audience: UInt32
     /// Memberships by index, in the order of the bytes of the members' ids. An insertion moves what
@@ -38,6 +40,19 @@ struct Group: ~Copyable {
         self.allowed = allowed
         self.meta = meta
         self.audience = audience
+        byteCount = Self.byteCount(title: title, meta: meta, allowed: allowed)
+    }
+
+    mutating func replace(meta: [UInt8], allowed: [[UInt8]]?) {
+        self.meta = meta
+        self.allowed = allowed
+        byteCount = Self.byteCount(title: title, meta: meta, allowed: allowed)
+    }
+
+    static func byteCount(title: [UInt8], meta: [UInt8], allowed: [[UInt8]]?) -> Int {
+        (allowed ?? []).reduce(title.count + meta.count) {
+            $0 + $1.count + CoreLimits.groupAllowedOverhead
+        }
     }
 }
 

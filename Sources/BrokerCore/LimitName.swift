@@ -10,6 +10,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case queueMessages
     case queueBytes
     case memoryQueue
+    case memoryQueueBytes
     case appBytes
     case uncommittedBytes
     case listLength
@@ -23,6 +24,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case filters
     case groupsOfApp
     case groupsOfUser
+    case groupBytesOfApp
+    case groupBytesOfUser
     case groupMembers
     case groupAllowed
     case filterShapes
@@ -37,6 +40,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .queueMessages: "queues.messages"
         case .queueBytes: "queues.bytes"
         case .memoryQueue: "1000 messages of a session in memory"
+        case .memoryQueueBytes: "queues.memoryBytes"
         case .appBytes: "queues.bytesPerApp"
         case .uncommittedBytes: "queues.uncommittedBytes"
         case .listLength: "256 receivers of a list"
@@ -50,6 +54,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .filters: "1024 filters of a packet"
         case .groupsOfApp: "limits.groupsPerApp"
         case .groupsOfUser: "limits.groupsPerUser"
+        case .groupBytesOfApp: "limits.groupBytesPerApp"
+        case .groupBytesOfUser: "limits.groupBytesPerUser"
         case .groupMembers: "limits.membersPerGroup"
         case .groupAllowed: "1000 users of an allow list"
         case .filterShapes: "4096 shapes of an app's filters"

@@ -67,6 +67,9 @@ public struct CoreLimits: Sendable {
     public var queuePolicy = QueuePolicy.refuse
     /// Durable messages held in memory for a session that is not persistent and reads slowly.
     public var memoryQueueCountMaximum = 1_000
+    /// Bytes of the messages that all such sessions hold, each message once. Above it a session
+    /// holds ``inboxWindowBytesMaximum``, as one that is stored does.
+    public var memoryQueueBytesMaximum = 64 << 20
     /// Bytes of the minimal JSON form of a `t`/`b` message.
     public var messageMaximum: UInt32 = 1_024
     /// Bytes of a payload on a plain topic.
@@ -118,6 +121,11 @@ public struct CoreLimits: Sendable {
     public var groupsPerAppMaximum = 100_000
     /// Groups of one user: each is looked at when the user logs in.
     public var groupsPerUserMaximum = 1_000
+    /// Memory of the allow lists, titles and metas of an app's groups: 600 lists of a thousand long
+    /// names.
+    public var groupBytesPerAppMaximum = 64 << 20
+    /// The same of the groups that one user owns, so that no user takes the room of the others.
+    public var groupBytesPerUserMaximum = 4 << 20
     /// Members of one group.
     public var groupMembersMaximum = 1_000_000
     /// What one turn of an event loop may cost the core and the loop before the rest of its events
@@ -166,6 +174,9 @@ public struct CoreLimits: Sendable {
     public static let groupTitleMaximum = 128
     /// Ids on a group's allow list; one row of the store holds them all.
     public static let groupAllowedMaximum = 1_000
+    /// Memory of a name on an allow list beside its bytes: an array of its own and what points at
+    /// it.
+    static let groupAllowedOverhead = 48
     /// Bytes of one answer about groups, so that it holds up nothing behind it; more is paged. A
     /// client that takes less is given less.
     public static let groupAnswerMaximum = 16_384

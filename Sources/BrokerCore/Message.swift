@@ -35,6 +35,8 @@ struct Message: ~Copyable, @unchecked Sendable {
     var isTold = false
     /// A receiver whose copy was lost may have got it all the same.
     var mayHaveArrived = false
+    /// Whether it counts among the bytes that sessions in memory hold.
+    var isInMemoryQueue = false
     /// The send was taken back as a whole: nobody is given it any more.
     var isWithdrawn = false
     /// The batch that stores it; 0 when it is committed or is never stored.

@@ -214,6 +214,8 @@ struct App: ~Copyable {
     /// By name.
     var users = IndexTable()
     var groups = ByteKeyTable()
+    /// Memory of the groups' lists and texts.
+    var groupByteCount = 0
     /// Who receives broadcasts.
     let broadcastAudience: UInt32
     var topics: TopicTree

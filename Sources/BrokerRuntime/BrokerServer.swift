@@ -118,6 +118,7 @@ public final class BrokerServer {
         var configuration = configuration
         var watch = LaneWatch(shared.laneHandles)
         var conditions = ConditionLog()
+        var heap = HeapTrim()
         var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
@@ -150,6 +151,7 @@ public final class BrokerServer {
                 renewChangedFiles()
                 keepDaily()
             }
+            heap.look(at: now)
             if notifier.watchdogMilliseconds != nil, watch.haveTurned() { notifier.alive() }
             log.reportSuppressed()
         }

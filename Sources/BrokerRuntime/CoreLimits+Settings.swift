@@ -12,11 +12,14 @@ extension CoreLimits {
         sessionsMaximum = settings.limits.sessions
         sessionsPerAppMaximum = settings.limits.sessionsPerApp
         usersMaximum = settings.limits.users
+        memoryQueueBytesMaximum = settings.queues.memoryBytes
         uncommittedBytesMaximum = settings.queues.uncommittedBytes
         queueBytesPerAppMaximum =
             settings.queues.bytesPerApp == 0 ? .max : UInt64(settings.queues.bytesPerApp)
         groupsPerAppMaximum = settings.limits.groupsPerApp
         groupsPerUserMaximum = settings.limits.groupsPerUser
+        groupBytesPerAppMaximum = settings.limits.groupBytesPerApp
+        groupBytesPerUserMaximum = settings.limits.groupBytesPerUser
         groupMembersMaximum = settings.limits.membersPerGroup
         sessionsPerUserMaximum = settings.limits.sessionsPerUser
         subscriptionsMaximum = UInt32(settings.limits.subscriptionsPerSession)

@@ -71,6 +71,7 @@ enum StatisticsNames {
             "wills/refused": counters.willsRefused,
             "messages/memory": UInt64(gauges.messagesInMemory),
             "messages/memory/spare/bytes": UInt64(gauges.spareBytes),
+            "messages/memory/queue/bytes": UInt64(gauges.memoryQueueBytes),
             "apps/total": UInt64(gauges.apps),
             "users/total": UInt64(gauges.users),
             "tokens/total": UInt64(gauges.tokens),

@@ -58,6 +58,8 @@ public struct BrokerSettings: Hashable, Sendable {
         public var takeoversPerMinute = 5
         public var groupsPerApp = 100_000
         public var groupsPerUser = 1_000
+        public var groupBytesPerApp = 64 << 20
+        public var groupBytesPerUser = 4 << 20
         public var membersPerGroup = 1_000_000
         public var subscriptionsPerSession = 1_000
         public var topicLevels = 64
@@ -78,6 +80,7 @@ public struct BrokerSettings: Hashable, Sendable {
         public var bytes = 16 << 20
         public var ageSeconds = 7 * 86_400
         public var bytesPerApp = 0
+        public var memoryBytes = 64 << 20
         public var uncommittedBytes = 256 << 20
         public var policy = QueueFullPolicy.refuse
     }

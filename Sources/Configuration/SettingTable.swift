@@ -181,12 +181,24 @@ public enum SettingTable {
                 + "(MRT)."),
         .integer(
             "limits.groupsPerApp", \.limits.groupsPerApp, in: 0...10_000_000, unit: "groups",
-            reload: .atOnce, "All groups are in memory, some 300 bytes each and their meta."),
+            reload: .atOnce,
+            "All groups are in memory, some 300 bytes each beside what `limits.groupBytesPerApp` "
+                + "counts."),
         .integer(
             "limits.groupsPerUser", \.limits.groupsPerUser, in: 0...100_000, unit: "groups",
             reload: .atOnce,
             "Groups that a user is in, own ones included: each is looked at when the user logs "
                 + "in."),
+        .integer(
+            "limits.groupBytesPerApp", \.limits.groupBytesPerApp, in: 0...1_099_511_627_776,
+            unit: "bytes", reload: .atOnce,
+            "Memory of the allow lists, titles and metas of an app's groups, 48 bytes for each "
+                + "name included. A list or text that gets shorter always may."),
+        .integer(
+            "limits.groupBytesPerUser", \.limits.groupBytesPerUser, in: 0...1_099_511_627_776,
+            unit: "bytes", reload: .atOnce,
+            "The same of the groups that a user owns and is in: 36 lists of 1000 names of 64 "
+                + "bytes."),
         .integer(
             "limits.membersPerGroup", \.limits.membersPerGroup, in: 1...10_000_000,
             unit: "users", reload: .atOnce,
@@ -264,6 +276,12 @@ public enum SettingTable {
             "Bytes that wait for all receivers of one app, 0 for any; above it sends of its users "
                 + "are refused (0x97). Looked at every ten seconds. Not limited by default: it is "
                 + "for apps that do not know each other and share a broker."),
+        .integer(
+            "queues.memoryBytes", \.queues.memoryBytes, in: 65_536...1_099_511_627_776,
+            unit: "bytes", reload: .atOnce,
+            "Memory of messages of QoS 1 and 2 that sessions hold which end with their connection, "
+                + "each message once. Above it such a session holds `limits.inboxWindowBytes`, and "
+                + "one message always fits; what is beyond that is refused (0x97)."),
         .integer(
             "queues.uncommittedBytes", \.queues.uncommittedBytes,
             in: 1_048_576...1_099_511_627_776, unit: "bytes", reload: .atOnce,

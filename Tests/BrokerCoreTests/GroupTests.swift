@@ -37,6 +37,52 @@ import Testing
         world.groups(name, id: id) { .ban($0.appendRange(group), user: $0.appendRange(user)) }
     }
 
+    // MARK: - What its list and its text may take
+
+    /// A list of so many names takes 58 bytes for each.
+    private func names(_ count: Int) -> [String] { (0..<count).map { "\($0 + 1_000_000_000)" } }
+
+    private func setAllowed(_ group: String, _ names: [String]) -> ReasonCode {
+        world.operate(group, .setAllowed(names.map { Array($0.utf8) }))
+    }
+
+    @Test func `has a list and a text as long as its owner's others leave room for`() {
+        world.showsNotes = true
+        world.limits.groupBytesPerUserMaximum = 1_000
+        let group = world.operatorGroup(owner: "ann", allowed: names(10))
+        #expect(setAllowed(group, names(17)) == .success)
+        #expect(setAllowed(group, names(18)) == .quotaExceeded)
+        #expect(world.operate(group, .setMeta([UInt8](repeating: 1, count: 9))) == .success)
+        #expect(
+            world.operate(group, .setMeta([UInt8](repeating: 1, count: 10))) == .quotaExceeded)
+        _ = lines()
+        world.createGroup("ann/phone", key: 8, meta: "x", id: 3)
+        let refused = lines()
+        #expect(refused.contains("ann/phone: response 3, quotaExceeded"), "\(refused)")
+        #expect(refused.contains { $0.hasPrefix("note: requestRefused") }, "\(refused)")
+        #expect(world.counters.requestsOverQuota == 1)
+        // Another user's are counted apart, and what gets shorter makes room.
+        _ = world.operatorGroup(owner: "bob", allowed: names(17))
+        #expect(setAllowed(group, names(5)) == .success)
+        _ = world.operatorGroup(owner: "ann", allowed: names(11))
+    }
+
+    @Test func `has them as long as those of its app leave room for, also after a restart`() {
+        world.limits.groupBytesPerAppMaximum = 1_000
+        let first = world.operatorGroup(owner: "ann", allowed: names(10))
+        let other = world.operatorGroup(owner: "bob", allowed: names(7))
+        #expect(setAllowed(other, names(8)) == .quotaExceeded)
+        world.settle()
+        world.crash()
+        #expect(setAllowed(other, names(8)) == .quotaExceeded)
+        world.limits.groupBytesPerAppMaximum = 100
+        #expect(setAllowed(first, names(9)) == .success)
+        #expect(setAllowed(first, names(10)) == .quotaExceeded)
+        world.limits.groupBytesPerAppMaximum = 500
+        #expect(world.operate(first, .leave(user: Array("ann".utf8))) == .success)
+        #expect(setAllowed(other, names(8)) == .success)
+    }
+
     // MARK: - Made and ended
 
     @Test func `is made by an answer after the commit, and its maker is in it`() {

@@ -120,6 +120,59 @@ import Testing
         #expect(hasRoom(for: 0))
     }
 
+    /// One will in place of another takes nothing of the reserve, and so gives nothing back.
+    @Test func `gives back no more of the reserve than was taken`() {
+        let text = String(repeating: "x", count: 3_000)
+        world.setWill("ann/phone", to: .user("bob"), text)
+        world.settle()
+        fill()
+        let bound = CoreLimits.upkeepBytesMaximum
+        _ = world.broker.admitGrowth(of: bound - 50_000, for: .upkeep)
+        for _ in 0..<20 {
+            world.setWill("ann/phone", to: .user("bob"), text)
+            world.settle()
+        }
+        #expect(world.lines().contains { $0.contains("success") })
+        #expect(hasRoom(for: 50_000, .upkeep))
+        #expect(!hasRoom(for: 50_001, .upkeep))
+    }
+
+    /// The credential of a login is part of its will's row, and may name 64 rights.
+    @Test(arguments: [false, true])
+    func `keeps in a full store what the will was set with`(isFull: Bool) throws {
+        world.setWill("ann/phone", to: .user("bob"), "gone", delay: 60)
+        world.settle()
+        world.lose("ann/phone")
+        if isFull {
+            fill()
+            _ = world.broker.admitGrowth(of: CoreLimits.upkeepBytesMaximum, for: .upkeep)
+        }
+        let key = VoucherTrust.WebTokenKey(app: World.app, voucher: Array("k1".utf8))
+        let trust = VoucherTrust(
+            webTokenKeys: [key: 1], preSharedIdentities: [:], revokedCertificates: [])
+        _ = world.replaceTrust(trust)
+        let long = String(repeating: "x", count: 900)
+        let rights = try Rights((0..<64).map { Array("publish:\($0)/\(long)".utf8) })
+        let reference = world.identities.append(
+            VerifiedIdentity(
+                proof: .webToken, app: World.app, user: Array("ann".utf8), rights: rights,
+                voucher: Array("k1".utf8), key: .mark(1)))
+        world.connect("ann/phone", claim: { _ in .verified(reference) })
+        world.identities.endTurn()
+        world.settle()
+        #expect(world.lines().contains("ann/phone: accepted, present"))
+        func isVerified(_ broker: borrowing Broker) -> Bool {
+            for will in 0..<broker.wills.endIndex where broker.wills.contains(will) {
+                if case .verified = broker.wills[will].authority.credential { return true }
+            }
+            return false
+        }
+        let inMemory = isVerified(world.broker)
+        #expect(inMemory)
+        let stored = isVerified(world.restarted())
+        #expect(stored == !isFull)
+    }
+
     /// The session is in memory only, so what it asks for is new in the store.
     @Test func `is refused for a session that is to be stored from now on`() {
         world.begin("ann/pad", expiry: 0)

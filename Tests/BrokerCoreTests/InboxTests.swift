@@ -276,6 +276,65 @@ import Testing
         #expect(world.counters.memoryQueueDropped == 1)
     }
 
+    /// Three sessions in memory that acknowledge nothing, and two messages of some 550 bytes for
+    /// each.
+    func fillMemory() {
+        world.showsNotes = true
+        world.limits.inboxWindowBytesMaximum = 1_000
+        world.limits.memoryQueueBytesMaximum = 2_300
+        world.limits.messageMaximum = 1_024
+        world.begin("bob/pc")
+        for name in ["ann", "cat", "dan"] {
+            world.begin("\(name)/phone", expiry: 0, window: 1)
+        }
+        let text = String(repeating: "x", count: 500)
+        for number in 1...6 as ClosedRange<UInt64> {
+            let name = ["ann", "cat", "dan"][Int(number - 1) % 3]
+            world.send("bob/pc", number, to: .user(name), text)
+            world.seeResults("bob/pc", through: number)
+        }
+    }
+
+    @Test func `sessions in memory hold a window each, and more only while all have little`() {
+        fillMemory()
+        let lines = world.lines()
+        let results = lines.filter { $0.contains("result") }
+        // Three for each as its first, and one more within the sum of all.
+        #expect(results.count { $0.hasSuffix("sent") } == 4, "\(results)")
+        #expect(results.count { $0.hasSuffix("quotaExceeded") } == 2, "\(results)")
+        #expect(world.counters.memoryQueueDropped == 2)
+        #expect(lines.count { $0.contains("note: receiverRefused") } == 2, "\(lines)")
+    }
+
+    @Test func `memory that sessions gave back is there for others`() {
+        fillMemory()
+        world.lose("ann/phone")
+        world.lose("dan/phone")
+        _ = world.lines()
+        world.send("bob/pc", 7, to: .user("cat"), String(repeating: "x", count: 500))
+        #expect(world.lines().contains("bob/pc: result 7, sent"))
+        world.acknowledge("cat/phone", through: 3)
+        #expect(world.gauges.messagesInMemory == 0)
+        #expect(world.gauges.memoryQueueBytes == 0)
+    }
+
+    @Test func `one message for many sessions in memory counts once`() {
+        world.limits.inboxWindowBytesMaximum = 1_000
+        world.limits.memoryQueueBytesMaximum = 3_000
+        world.begin("bob/pc")
+        for number in 1...5 {
+            world.begin("ann/\(number)", expiry: 0, window: 1)
+        }
+        let text = String(repeating: "x", count: 500)
+        for number in 1...4 as ClosedRange<UInt64> {
+            world.send("bob/pc", number, to: .user("ann"), text)
+            world.seeResults("bob/pc", through: number)
+        }
+        let results = world.lines().filter { $0.contains("result") }
+        #expect(results.count { $0.hasSuffix("sent") } == 4, "\(results)")
+        #expect(world.counters.memoryQueueDropped == 0)
+    }
+
     @Test func `delivery that does not fit its client's packets is dropped and counted`() {
         world.begin("bob/pc", "ann/phone")
         send(1...3)

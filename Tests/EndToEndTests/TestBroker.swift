@@ -4,6 +4,7 @@
 import Administration
 import Foundation
 import MartletClient
+import TestSurroundings
 
 /// A martletd that can be stopped, killed and started again on the same directory and ports.
 final class TestBroker {
@@ -12,6 +13,8 @@ final class TestBroker {
     private let tlsOptions: String
     private let faults: DiskFaults?
     private let environment: [String: String]
+    /// What it lies on, while it is there; nil for the disk of the machine.
+    private let disk: SmallDisk?
     private(set) var process: ChildProcess
     private(set) var tlsPort: UInt16 = 0
     private(set) var plainPort: UInt16 = 0
@@ -31,11 +34,14 @@ final class TestBroker {
     ///   - faults: what its disk does, in every life that is not told otherwise.
     ///   - fatal: a disk that kills it in a life before that, its first.
     ///   - environment: what else its process is told.
+    ///   - disk: where its directory is; nil for the disk of the machine.
     init(
         settings: [String], tlsOptions: String = "", faults: DiskFaults? = nil,
-        afterLifeWith fatal: DiskFaults? = nil, environment: [String: String] = [:]
+        afterLifeWith fatal: DiskFaults? = nil, environment: [String: String] = [:],
+        on disk: SmallDisk? = nil
     ) async throws {
-        var template = Array("/tmp/martlet-e2e-XXXXXX".utf8CString)
+        self.disk = disk
+        var template = Array("\(disk?.path ?? "/tmp")/martlet-e2e-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
         directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } + "/data"
         self.settings = settings

@@ -3,6 +3,7 @@
 import BrokerCore
 import Glibc
 import Primitives
+import TestSurroundings
 import Testing
 
 @testable import QueueStore
@@ -148,26 +149,5 @@ import Testing
         }
         var store = try LMDBQueueStore(directory: directory.path, options: .small)
         #expect(try store.texts(of: 1) == ["committed"])
-    }
-}
-
-/// A file system in memory that is soon full; unmounted when it goes out of scope.
-final class SmallDisk {
-    let path: String
-
-    static let canBeMounted = SmallDisk(byteCount: 1 << 20) != nil
-
-    init?(byteCount: Int) {
-        var template = Array("/tmp/martlet-disk-XXXXXX".utf8CString)
-        path = String(cString: mkdtemp(&template))
-        guard mount("tmpfs", path, "tmpfs", 0, "size=\(byteCount)") == 0 else {
-            rmdir(path)
-            return nil
-        }
-    }
-
-    deinit {
-        umount2(path, Int32(MNT_DETACH))
-        rmdir(path)
     }
 }

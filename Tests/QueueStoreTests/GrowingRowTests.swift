@@ -3,6 +3,7 @@
 
 import BrokerCore
 import Primitives
+import TestSurroundings
 import Testing
 
 @testable import QueueStore
@@ -23,10 +24,18 @@ import Testing
         static let now = Moment(
             instant: Instant(milliseconds: 1), unixMilliseconds: 1_700_000_000_000)
 
+        /// The disk is what fills, and not what groups may take of memory.
+        static var limits: CoreLimits {
+            var limits = CoreLimits()
+            limits.groupBytesPerAppMaximum = .max
+            limits.groupBytesPerUserMaximum = .max
+            return limits
+        }
+
         static func start(_ path: String) throws -> Site {
             var site = Site(
                 store: try LMDBQueueStore(directory: path, options: .small),
-                broker: Broker(at: Site.now))
+                broker: Broker(limits: limits, at: Site.now))
             var state = try site.store.restore(into: &site.broker)
             site.store.claimRoom(telling: &state)
             try site.broker.finishRestoring(state, newEpochSeed: 1, at: Site.now)
