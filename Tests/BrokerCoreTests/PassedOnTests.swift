@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    private func sleep(_ name: String) {
+    private func goAway(_ name: String) {
         world.begin(name, expiry: 10_000)
         world.lose(name)
     }
@@ -42,9 +42,9 @@ import Testing
     /// Fills the queues of two sessions, ends the older, and gives the younger what both had.
     private func fillTwice() {
         world.limits.queueCountMaximum = 100
-        sleep("ann/d1")
+        goAway("ann/d1")
         send(1...100)
-        sleep("ann/d2")
+        goAway("ann/d2")
         send(101...200)
         world.connect("ann/d1", expiry: 10_000)
         world.disconnect("ann/d1", expiry: 0)
@@ -99,9 +99,9 @@ import Testing
 
     @Test func `pass on what came by the mailbox that one of them took over`() {
         world.limits.queueCountMaximum = 100
-        sleep("ann/d1")
+        goAway("ann/d1")
         send(1...50)
-        sleep("ann/d2")
+        goAway("ann/d2")
         send(51...60)
         world.connect("ann/d1", expiry: 10_000)
         world.connect("ann/d2", expiry: 10_000)
@@ -124,9 +124,9 @@ import Testing
     @Test func `pass on no more than the limit of what is inherited`() {
         world.limits.inheritedCountMinimum = 5
         world.limits.queueCountMaximum = 100
-        sleep("ann/d1")
+        goAway("ann/d1")
         send(1...4)
-        sleep("ann/d2")
+        goAway("ann/d2")
         send(5...7)
         world.limits.queueCountMaximum = 1
         world.connect("ann/d1", expiry: 10_000)
