@@ -18,6 +18,8 @@ final class FaultyStore {
     /// The core has been told that the store is full, and how many bytes of rows it has added
     /// since.
     private var isToldFull = false
+    /// It had been told so already when the batch under way began to gather.
+    private var knewFull = false
     private var addedByteCount = 0
     /// Bytes by which rows may grow in a store that is full: what the real one keeps free is for
     /// what removes something, which writes small rows.
@@ -82,6 +84,7 @@ final class FaultyStore {
         keepPast()
         measureGrowth(batch)
         store.carryOut(batch, into: &result)
+        knewFull = isToldFull
         isToldFull = result.isFull
         if surroundings.has(.unheededFull), result.refusal == nil { result.isFull = false }
         tamper(&result)
@@ -93,7 +96,8 @@ final class FaultyStore {
 
     /// Adds up the rows that the core writes although it knows that there is no room.
     private func measureGrowth(_ batch: StoreBatch) {
-        guard isToldFull, store.isFull else {
+        // The first batch after the store has said so holds what was admitted before.
+        guard knewFull, isToldFull, store.isFull else {
             addedByteCount = 0
             return
         }

@@ -87,20 +87,22 @@ extension Ledger {
     private func settleRetained(_ topic: Int, _ fact: FilterFact, _ session: Int) {
         // Where there was no room nobody is told.
         if profile.hasSmallQueues || fullTimes > fact.fullTimesBefore || isStoreFull { return }
-        let candidates = retained[topic]!.filter {
-            sends[$0].issuedAt <= fact.confirmedAt
-                && successor(of: $0, before: fact.askedAt) == nil
+        // What took the place of the last one while the replay waited for its turn may come in its
+        // place, however long after the subscription it was sent.
+        let possible = retained[topic]!.filter {
+            successor(of: $0, before: fact.askedAt) == nil
         }
+        let candidates = possible.filter { sends[$0].issuedAt <= fact.confirmedAt }
         let isCertain = candidates.contains {
             guard let outcome = sends[$0].outcome else { return false }
             return !outcome.reason.isFailure && outcome.at <= fact.askedAt
         }
-        let isPlain = candidates.allSatisfy {
+        let isPlain = possible.allSatisfy {
             !sends[$0].isClearing && sends[$0].grade != .transient && sends[$0].expirySeconds == 0
         }
         guard isCertain, isPlain else { return }
         let has = sessions[session].retainedReceived.union(sessions[session].received)
-        if !candidates.contains(where: has.contains) {
+        if !possible.contains(where: has.contains) {
             accuse(
                 .lastIsRetained,
                 "a subscription did not get the retained message of \(Profile.topics[topic])",
