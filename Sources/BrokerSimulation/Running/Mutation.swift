@@ -7,7 +7,9 @@ public enum Mutation: String, CaseIterable, Sendable {
     public var troubles: Troubles {
         switch self {
         // Where more goes on no early seed shows it.
-        case .gatewayEndsWills: .all.subtracting([.rights, .leavers, .siblings, .backups])
+        case .gatewayEndsWills: .all.subtracting([.rights, .leavers, .siblings, .backups, .rows])
+        case .keptRetained: .all.subtracting([.rights, .backups, .rows])
+        case .keptRefusal, .discardedMail: .all.subtracting(.rows)
         default: .all
         }
     }
