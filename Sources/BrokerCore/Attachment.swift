@@ -8,7 +8,7 @@ import Primitives
 struct WindowEntry: BitwiseCopyable {
     var number: UInt64
     /// Index of the message in memory.
-    var message: UInt32
+    var message: Index<Message>
     /// Place in the entries of the batch that stores it, while that batch is `Message.batch`.
     var batchEntry: UInt32
     var byteCount: UInt32
@@ -27,7 +27,7 @@ struct WindowEntry: BitwiseCopyable {
 ///                     └──────── window ──────────────────┘
 struct Attachment: ~Copyable {
     let connection: ConnectionID
-    let session: UInt32
+    let session: Index<Session>
     private var narrowSentCount: UInt16 = 0
     private let narrowWindowMaximum: UInt16
     /// Publications of QoS 1 and 2 that the client may have unanswered, as it was told, and that it
@@ -55,11 +55,11 @@ struct Attachment: ~Copyable {
     let cookie: UInt64
     private let presentedCookie: UInt64
     /// What it was let in with.
-    var access = Slab<Access>.none
+    @Packed var access: Index<Access>? = nil
     /// The retained messages on their way to it; `Slab.none` where there are none.
-    var replay = Slab<RetainedReplay>.none
+    @Packed var replay: Index<RetainedReplay>? = nil
     /// The user whom it sent to last; users stay.
-    var lastReceiver = Slab<User>.none
+    @Packed var lastReceiver: Index<User>? = nil
     var connectedUnixMilliseconds: UInt64 = 0
     /// How often the session has been taken over lately; passed on to the connection that does it.
     var takeovers: TakeoverCount
@@ -79,7 +79,7 @@ struct Attachment: ~Copyable {
     ///   - start: the last number the receiver holds.
     ///   - backlogCount: entries in its queue.
     init(
-        connection: ConnectionID, session: UInt32, wasPresent: Bool, windowMaximum: UInt16,
+        connection: ConnectionID, session: Index<Session>, wasPresent: Bool, windowMaximum: UInt16,
         start: UInt64, backlogCount: UInt32, cookie: UInt64, presentedCookie: UInt64?,
         keepAliveSeconds: UInt32, publishWindow: UInt16, hasAssignedDevice: Bool,
         takeovers: TakeoverCount

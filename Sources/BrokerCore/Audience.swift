@@ -7,8 +7,8 @@ import Primitives
 struct Subscriber {
     /// The session's live connection, or `.none`; kept up to date by attach and detach.
     var connection: ConnectionID
-    var session: UInt32
-    var subscription: UInt32
+    var session: Index<Session>
+    var subscription: Index<Subscription>
     /// The highest grade it wants.
     var grade: Grade
     var options: SubscriptionOptions
@@ -35,12 +35,12 @@ struct Subscriber {
 
 /// A session's place in an audience, from the session's side.
 struct Subscription {
-    let session: UInt32
-    let audience: UInt32
+    let session: Index<Session>
+    let audience: Index<Audience>
     /// Place in the audience's list.
     var position: UInt32
     /// The next in the session's chain of subscriptions.
-    var next = Slab<Subscription>.none
+    @Packed var next: Index<Subscription>? = nil
     /// Durable name within the session; 0 where nothing of it is stored.
     let identifier: UInt64
 }
@@ -59,7 +59,7 @@ struct Audience {
     /// Whether its filter matches the topic of ``Broker/markedTopic``.
     var isMarked = false
     /// Of a shared subscription: the shares of its filter, and its place among them.
-    var shareSet = Slab<ShareSet>.none
+    @Packed var shareSet: Index<ShareSet>? = nil
     var sharePosition: UInt32 = 0
 
     init(filter: [UInt8] = []) {

@@ -113,7 +113,7 @@ public struct VoucherTrust: Sendable {
 /// What a live connection was let in with: 48 bytes, in an order that leaves no gaps.
 struct Access {
     enum Source {
-        case token(Handle)
+        case token(Handle<Token>)
         case appKey
         case anonymous
         /// By itself, so that those without one do not have room for one.
@@ -122,7 +122,7 @@ struct Access {
     }
 
     let source: Source
-    var session = Slab<Session>.none
+    @Packed var session: Index<Session>? = nil
     /// What is allowed now; taken again from the source when that changes.
     var rights: Rights
     let expiresUnixSeconds: UInt64
@@ -132,7 +132,7 @@ struct Access {
 
 /// Who a claim turned out to be.
 struct Identity {
-    let app: UInt32
+    let app: Index<App>
     var user: [UInt8]
     let access: Access
 }
@@ -200,14 +200,14 @@ extension Broker {
     }
 
     /// Keeps the time of a token's last use, to the hour, and without a commit of its own.
-    private mutating func noteUse(of handle: Handle, _ now: UInt64) {
+    private mutating func noteUse(of handle: Handle<Token>, _ now: UInt64) {
         guard let token = tokens.noteUse(handle, now) else { return }
         gathering.renewLazily(Records.token(token))
     }
 
     /// A claim without an end and without rights of its own.
     private func unlimitedIdentity(
-        _ app: UInt32, _ user: [UInt8], _ source: Access.Source
+        _ app: Index<App>, _ user: [UInt8], _ source: Access.Source
     ) -> Identity {
         Identity(
             app: app, user: user,
@@ -237,9 +237,9 @@ extension Broker {
     // MARK: - The life of an access
 
     /// Gives a session's new connection its access.
-    mutating func grant(_ access: Access, to session: UInt32, _ moment: Moment) {
-        let attachment = sessions[session].attachment
-        precondition(attachments[attachment].access == Slab<Access>.none, "a second access")
+    mutating func grant(_ access: Access, to session: Index<Session>, _ moment: Moment) {
+        let attachment = attachmentIndex(of: session)
+        precondition(attachments[attachment].access == nil, "a second access")
         let index = accesses.insert(access).index
         accesses[index].session = session
         attachments[attachment].access = index
@@ -255,11 +255,11 @@ extension Broker {
     }
 
     /// Takes a session's access back, with its connection.
-    mutating func withdrawAccess(of session: UInt32) {
-        let attachment = sessions[session].attachment
-        let access = accesses.remove(attachments[attachment].access)
+    mutating func withdrawAccess(of session: Index<Session>) {
+        let attachment = attachmentIndex(of: session)
+        let access = accesses.remove(self.access(of: session))
         deadlines.cancel(access.timer)
-        attachments[attachment].access = Slab<Access>.none
+        attachments[attachment].access = nil
         countSensor(of: access.source, -1)
     }
 
@@ -304,12 +304,12 @@ extension Broker {
     ) -> Int {
         trust = new
         var count = 0
-        for access in 0..<accesses.endIndex where accesses.contains(access) {
+        for access in accesses.places where accesses.contains(access) {
             guard case .verified(let identity) = accesses[access].source,
                 !trust.believes(identity)
             else { continue }
             close(
-                accesses[access].session, .notAuthorized, willFate: .removed, moment, &effects)
+                session(of: access), .notAuthorized, willFate: .removed, moment, &effects)
             count += 1
         }
         return count
@@ -317,19 +317,30 @@ extension Broker {
 
     /// A credential has come to its end while its connection lives. 0xA0 tells the device that its
     /// time is up, and not that it did something it may not.
-    mutating func expireAccess(_ index: UInt32, _ moment: Moment, _ effects: inout Effects) {
-        close(accesses[index].session, .maximumConnectTime, moment, &effects)
+    mutating func expireAccess(_ index: Index<Access>, _ moment: Moment, _ effects: inout Effects) {
+        close(session(of: index), .maximumConnectTime, moment, &effects)
     }
 
     // MARK: - Rights
 
     /// What a connected session was let in with.
     @inline(__always)
-    func access(of session: UInt32) -> UInt32 {
-        attachments[sessions[session].attachment].access
+    func access(of session: Index<Session>) -> Index<Access> {
+        guard let access = attachments[attachmentIndex(of: session)].access else {
+            preconditionFailure("session \(session.place) is connected without an access")
+        }
+        return access
     }
 
-    func bearer(_ session: UInt32) -> RightsBearer {
+    /// Whose access it is.
+    func session(of access: Index<Access>) -> Index<Session> {
+        guard let session = accesses[access].session else {
+            preconditionFailure("access \(access.place) was granted to no session")
+        }
+        return session
+    }
+
+    func bearer(_ session: Index<Session>) -> RightsBearer {
         RightsBearer(
             user: users[sessions[session].user].name, device: sessions[session].device)
     }
@@ -337,7 +348,7 @@ extension Broker {
     /// Tells the log which receivers of a list the sender was not allowed; the sender itself is
     /// told with the result.
     func noteForbidden(
-        _ target: JudgedTarget, from session: UInt32, _ effects: inout Effects
+        _ target: JudgedTarget, from session: Index<Session>, _ effects: inout Effects
     ) {
         guard target.hasRefusals else { return }
         target.refusedNames.withUnsafeBytes {
@@ -346,7 +357,7 @@ extension Broker {
     }
 
     /// Ends the subscriptions of a connected session that its rights do not allow any more.
-    mutating func dropForbiddenSubscriptions(_ session: UInt32, _ effects: inout Effects) {
+    mutating func dropForbiddenSubscriptions(_ session: Index<Session>, _ effects: inout Effects) {
         // What begins with `$SYS` needs a right by name.
         let rights = accesses[access(of: session)].rights
         let app = users[sessions[session].user].app
@@ -355,8 +366,7 @@ extension Broker {
             return
         }
         var next = sessions[session].firstSubscription
-        while next != Slab<Subscription>.none {
-            let index = next
+        while let index = next {
             next = subscriptions[index].next
             // What every session receives by itself has no filter.
             let filter = audiences[subscriptions[index].audience].filter

@@ -85,8 +85,8 @@ enum ReservedTopic {
 extension Broker {
     /// Those MQTT sessions that subscribe to an address; nil for none.
     func audience(
-        ofAddress kind: AddressKind, _ name: some Collection<UInt8>, app: UInt32
-    ) -> UInt32? {
+        ofAddress kind: AddressKind, _ name: some Collection<UInt8>, app: Index<App>
+    ) -> Index<Audience>? {
         guard apps[app].addressCount > 0 else { return nil }
         let prefix = kind.prefix
         return withUnsafeTemporaryAllocation(
@@ -97,7 +97,7 @@ extension Broker {
                     start: prefix.utf8Start, count: prefix.utf8CodeUnitCount))
             UnsafeMutableRawBufferPointer(rebasing: filter[prefix.utf8CodeUnitCount...])
                 .copyBytes(from: name)
-            return apps[app].topics.audience(of: UnsafeRawBufferPointer(filter))
+            return apps[app].topics.target(of: UnsafeRawBufferPointer(filter))
         }
     }
 
@@ -107,7 +107,9 @@ extension Broker {
     }
 
     /// The group that a filter is the address of.
-    private func group(_ session: UInt32, of filter: UnsafeRawBufferPointer) -> UInt32? {
+    private func group(_ session: Index<Session>, of filter: UnsafeRawBufferPointer) -> Index<
+        Group
+    >? {
         guard sessions[session].dialect.isMQTT, case .group(let name)? = AddressedTopic(filter)
         else { return nil }
         return apps[users[sessions[session].user].app].groups.value(for: name)
@@ -116,7 +118,7 @@ extension Broker {
     /// Joins a group for a subscription to it; why not, where its owner or a limit does not allow
     /// it.
     mutating func join(
-        _ session: UInt32, by filter: UnsafeRawBufferPointer, _ moment: Moment,
+        _ session: Index<Session>, by filter: UnsafeRawBufferPointer, _ moment: Moment,
         _ effects: inout Effects
     ) -> ReasonCode? {
         guard let group = group(session, of: filter) else { return .notAuthorized }
@@ -129,7 +131,7 @@ extension Broker {
     }
 
     /// A session has begun, or ceased, to subscribe to an address.
-    mutating func addressChanged(_ session: UInt32, filter: [UInt8], isHeard: Bool) {
+    mutating func addressChanged(_ session: Index<Session>, filter: [UInt8], isHeard: Bool) {
         guard filter.withUnsafeBytes({ ReservedTopic($0) == .address }) else { return }
         let user = sessions[session].user
         if let group = addressedGroup(by: filter, users[user].app) {
@@ -150,7 +152,7 @@ extension Broker {
     }
 
     /// The group whose address a filter is.
-    func addressedGroup(by filter: [UInt8], _ app: UInt32) -> UInt32? {
+    func addressedGroup(by filter: [UInt8], _ app: Index<App>) -> Index<Group>? {
         filter.withUnsafeBytes { filter in
             guard case .group(let name)? = AddressedTopic(filter) else { return nil }
             return apps[app].groups.value(for: name)
@@ -158,7 +160,7 @@ extension Broker {
     }
 
     /// The first persistent session that hears its user's mail inherits what waits.
-    private mutating func inherit(_ session: UInt32) {
+    private mutating func inherit(_ session: Index<Session>) {
         guard restoration == nil, let mailbox = takeMailbox(of: sessions[session].user) else {
             return
         }
@@ -177,8 +179,7 @@ extension Broker {
         queueOwners[mailbox.queue.raw] = .inherited(by: sessions.handle(session))
         gathering.inheritedQueues.append(mailbox.queue)
         sessions[session].inbox.append(mailbox, expecting: expected.count)
-        let attachment = sessions[session].attachment
-        if attachment != Slab<Attachment>.none {
+        if let attachment = sessions[session].attachment {
             attachments[attachment].backlogCount += mailbox.count
         }
         reserveNumbers(session)

@@ -58,8 +58,8 @@ extension Broker {
         guard let permit else { throw NoRoom() }
         apps[app].rights = rights
         gathering.put(row, permit)
-        for access in 0..<accesses.endIndex where accesses.contains(access) {
-            let session = accesses[access].session
+        for access in accesses.places where accesses.contains(access) {
+            let session = session(of: access)
             guard users[sessions[session].user].app == app else { continue }
             // What a gateway's sensors may do follows from what the gateway may do, below.
             if case .gateway = accesses[access].source { continue }
@@ -79,7 +79,7 @@ extension Broker {
         }
     }
 
-    private func row(ofApp app: UInt32) -> RecordChange {
+    private func row(ofApp app: Index<App>) -> RecordChange {
         Records.app(apps[app].name, keyDigest: apps[app].keyDigest, rights: apps[app].rights)
     }
 
@@ -93,7 +93,7 @@ extension Broker {
         return hasRoom(for: byteCount)
     }
 
-    private func growth(ofToken token: Token, app: UInt32) -> Int {
+    private func growth(ofToken token: Token, app: Index<App>) -> Int {
         Records.token(token).pageByteCount + growth(ofUser: token.user, app: app)
     }
 
@@ -132,22 +132,22 @@ extension Broker {
         var queuedMessages: UInt64 = 0
         var queuedBytes: UInt64 = 0
         var subscriptions = 0
-        for index in 0..<sessions.endIndex where sessions.contains(index) {
+        for index in sessions.places where sessions.contains(index) {
             queuedMessages += UInt64(sessions[index].inbox.count)
             queuedBytes += sessions[index].inbox.byteCount
             subscriptions += Int(sessions[index].filterCount)
         }
-        for index in 0..<mailboxes.endIndex where mailboxes.contains(index) {
+        for index in mailboxes.places where mailboxes.contains(index) {
             queuedMessages += UInt64(mailboxes[index].count)
             queuedBytes += mailboxes[index].byteCount
         }
-        for index in 0..<leftovers.endIndex where leftovers.contains(index) {
+        for index in leftovers.places where leftovers.contains(index) {
             queuedMessages += leftovers[index].count
             queuedBytes += leftovers[index].byteCount
         }
         var sharedSubscriptions = 0
         var retainedBytes = 0
-        for app in 0..<apps.endIndex where apps.contains(app) {
+        for app in apps.places where apps.contains(app) {
             sharedSubscriptions += apps[app].shareCount
             retainedBytes += retainedByteCount(ofApp: app)
         }
@@ -166,7 +166,7 @@ extension Broker {
     /// All apps, in no particular order.
     public func appSummaries() -> [AppSummary] {
         var summaries: [AppSummary] = []
-        for app in 0..<apps.endIndex where apps.contains(app) {
+        for app in apps.places where apps.contains(app) {
             summaries.append(
                 AppSummary(
                     name: apps[app].name, userCount: apps[app].users.count,

@@ -6,9 +6,9 @@ extension Broker {
     /// Adds a session to an audience and notes it in the session's chain.
     @discardableResult
     mutating func join(
-        session: UInt32, audience: UInt32, grade: Grade, identifier: UInt64 = 0,
+        session: Index<Session>, audience: Index<Audience>, grade: Grade, identifier: UInt64 = 0,
         options: SubscriptionOptions = [], subscriptionIdentifier: UInt32 = 0
-    ) -> UInt32 {
+    ) -> Index<Subscription> {
         var subscription = Subscription(
             session: session, audience: audience,
             position: UInt32(audiences[audience].subscribers.count), identifier: identifier)
@@ -26,7 +26,7 @@ extension Broker {
     }
 
     /// Takes a session out of an audience; the last subscriber moves into its place.
-    mutating func leave(subscription index: UInt32) {
+    mutating func leave(subscription index: Index<Subscription>) {
         let subscription = subscriptions.remove(index)
         unchain(index, subscription)
         let position = Int(subscription.position)
@@ -42,19 +42,23 @@ extension Broker {
 
     /// Walks the chain, as whoever looks for a filter does: a way back would cost every session
     /// that sleeps.
-    private mutating func unchain(_ index: UInt32, _ subscription: Subscription) {
+    private mutating func unchain(_ index: Index<Subscription>, _ subscription: Subscription) {
         var previous = sessions[subscription.session].firstSubscription
         if previous == index {
             sessions[subscription.session].firstSubscription = subscription.next
             return
         }
-        while subscriptions[previous].next != index { previous = subscriptions[previous].next }
-        subscriptions[previous].next = subscription.next
+        while let earlier = previous {
+            previous = subscriptions[earlier].next
+            guard previous == index else { continue }
+            subscriptions[earlier].next = subscription.next
+            return
+        }
     }
 
     /// A share counts those of its subscribers who have a connection.
     @inline(__always)
-    private mutating func countPresent(_ audience: UInt32, isPresent: Bool) {
+    private mutating func countPresent(_ audience: Index<Audience>, isPresent: Bool) {
         guard audiences[audience].share != 0 else { return }
         if isPresent {
             audiences[audience].presentCount += 1
@@ -66,30 +70,30 @@ extension Broker {
     }
 
     @inline(__always)
-    func forEachSubscription(of session: UInt32, _ body: (UInt32) -> Void) {
-        var subscription = sessions[session].firstSubscription
-        while subscription != Slab<Subscription>.none {
+    func forEachSubscription(of session: Index<Session>, _ body: (Index<Subscription>) -> Void) {
+        var next = sessions[session].firstSubscription
+        while let subscription = next {
             body(subscription)
-            subscription = subscriptions[subscription].next
+            next = subscriptions[subscription].next
         }
     }
 
     /// What audiences should know of a session's connection: nothing until it has been told that it
     /// is accepted, so that no delivery overtakes its CONNACK.
-    func liveConnection(of session: UInt32) -> ConnectionID {
-        let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none, attachments[attachment].isConfirmed else {
+    func liveConnection(of session: Index<Session>) -> ConnectionID {
+        guard let attachment = sessions[session].attachment, attachments[attachment].isConfirmed
+        else {
             return .none
         }
         return attachments[attachment].connection
     }
 
     /// Tells all audiences of a session which connection it has now.
-    mutating func announceConnection(of session: UInt32) {
+    mutating func announceConnection(of session: Index<Session>) {
         let connection = liveConnection(of: session)
         var index = sessions[session].firstSubscription
-        while index != Slab<Subscription>.none {
-            let subscription = subscriptions[index]
+        while let current = index {
+            let subscription = subscriptions[current]
             let position = Int(subscription.position)
             let old = audiences[subscription.audience].subscribers[position].connection
             if (old != .none) != (connection != .none) {

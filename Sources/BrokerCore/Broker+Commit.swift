@@ -75,7 +75,7 @@ extension Broker {
             let session = reservation.session.index
             sessions[session].reservedThrough = reservation.through
             if sessions[session].isConnected {
-                committing.waiting.append(attachments.handle(sessions[session].attachment))
+                committing.waiting.append(attachments.handle(attachmentIndex(of: session)))
             }
         }
         confirm(moment, &effects)
@@ -98,7 +98,7 @@ extension Broker {
     // MARK: - Handing over
 
     /// Puts a message into the gathering batch, if it is not there.
-    mutating func attachToBatch(_ message: UInt32) {
+    mutating func attachToBatch(_ message: Index<Message>) {
         if messages[message].batch == gathering.sequence { return }
         precondition(
             messages[message].batch == 0 && messages[message].identifier == 0,
@@ -211,7 +211,7 @@ extension Broker {
         case .session(let session)?:
             takeBack(entry, session)
         case .mailbox(let user)?:
-            countOut(mailbox: users[user].mailbox, count: 1, byteCount: UInt64(entry.byteCount))
+            countOut(mailbox: mailboxIndex(of: user), count: 1, byteCount: UInt64(entry.byteCount))
             refuseReceiver(of: entry.message)
         case .inherited(let session)?:
             if sessions.contains(session) {
@@ -230,9 +230,8 @@ extension Broker {
         }
     }
 
-    private mutating func takeBack(_ entry: PendingEntry, _ session: UInt32) {
-        let attachment = sessions[session].attachment
-        if attachment != Slab<Attachment>.none,
+    private mutating func takeBack(_ entry: PendingEntry, _ session: Index<Session>) {
+        if let attachment = sessions[session].attachment,
             let position = attachments[attachment].position(of: entry.number)
         {
             if position < attachments[attachment].sentCount {
@@ -251,13 +250,13 @@ extension Broker {
                 return
             }
             // Whether it was delivered on a connection that is gone is not known any more.
-            if attachment == Slab<Attachment>.none { messages[entry.message].mayHaveArrived = true }
+            if !sessions[session].isConnected { messages[entry.message].mayHaveArrived = true }
         }
         refuseReceiver(of: entry.message)
     }
 
     /// One receiver that will not get the message after all.
-    mutating func refuseReceiver(of message: UInt32) {
+    mutating func refuseReceiver(of message: Index<Message>) {
         messages[message].unsettled -= 1
         messages[message].refusedCount += 1
         counters.receiversRefused += 1
@@ -310,7 +309,7 @@ extension Broker {
         case .session(let session)?:
             sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
         case .mailbox(let user)?:
-            mailboxes[users[user].mailbox].droppedCount += UInt32(clamping: tally.count)
+            mailboxes[mailboxIndex(of: user)].droppedCount += UInt32(clamping: tally.count)
         case .inherited, .leftover, nil: break
         }
         var pending = pendingTrims[tally.queue.raw]!
@@ -324,7 +323,7 @@ extension Broker {
     private func frontier(of queue: QueueID) -> UInt64 {
         switch owner(of: queue) {
         case .session(let session)?: frontier(of: session)
-        case .mailbox(let user)?: mailboxes[users[user].mailbox].acknowledgedThrough
+        case .mailbox(let user)?: mailboxes[mailboxIndex(of: user)].acknowledgedThrough
         case .inherited, .leftover, nil: 0
         }
     }
@@ -350,7 +349,7 @@ extension Broker {
     }
 
     private mutating func takeLoad(
-        _ load: LoadedQueue, _ attachment: UInt32, _ blocks: UnsafeRawBufferPointer
+        _ load: LoadedQueue, _ attachment: Index<Attachment>, _ blocks: UnsafeRawBufferPointer
     ) {
         attachments[attachment].isLoading = false
         precondition(
@@ -369,7 +368,7 @@ extension Broker {
     /// The message of a loaded entry, shared with other sessions that hold it in memory.
     mutating func residentMessage(
         _ entry: LoadedEntry, _ bytes: UnsafeRawBufferPointer
-    ) -> UInt32 {
+    ) -> Index<Message> {
         if let message = residentMessages[entry.message.raw] { return message }
         let message = messages.insert(
             Message(
@@ -383,7 +382,7 @@ extension Broker {
     // MARK: - Messages in memory
 
     /// One holder less; the last one frees the message.
-    mutating func release(_ message: UInt32) {
+    mutating func release(_ message: Index<Message>) {
         messages[message].references -= 1
         guard messages[message].references == 0 else { return }
         if messages[message].identifier != 0 {
@@ -398,7 +397,7 @@ extension Broker {
     /// Tells the sender, now or when it asks again, once nothing more can become of a send: every
     /// persistent receiver has acknowledged the message, has it in the store, or was refused.
     @inline(__always)
-    mutating func completeIfSettled(_ message: UInt32, _ effects: inout Effects) {
+    mutating func completeIfSettled(_ message: Index<Message>, _ effects: inout Effects) {
         guard messages[message].unsettled == 0 && messages[message].isRouted,
             !messages[message].isTold
         else { return }
@@ -406,7 +405,7 @@ extension Broker {
         completeSend(message, &effects)
     }
 
-    private mutating func completeSend(_ message: UInt32, _ effects: inout Effects) {
+    private mutating func completeSend(_ message: Index<Message>, _ effects: inout Effects) {
         let isTakenBack =
             messages[message].refusedCount > 0 && messages[message].takenCount == 0
         let handle = messages[message].sender
@@ -429,7 +428,8 @@ extension Broker {
     /// The store refused an accepted message and nobody took it: no trace of it remains, and the
     /// sender may send it again.
     private mutating func takeBackSend(
-        _ message: UInt32, _ sender: UInt32, _ position: Int, _ effects: inout Effects
+        _ message: Index<Message>, _ sender: Index<Session>, _ position: Int,
+        _ effects: inout Effects
     ) {
         counters.sendsTakenBack += 1
         let entry = sessions[sender].outbox.remove(at: position)
@@ -444,7 +444,8 @@ extension Broker {
             messageIdentifier: messages[message].messageIdentifier)
     }
 
-    private func outboxEntry(of message: UInt32) -> (sender: UInt32, position: Int)? {
+    private func outboxEntry(of message: Index<Message>) -> (sender: Index<Session>, position: Int)?
+    {
         let sender = messages[message].sender
         guard sessions.contains(sender),
             let position = sessions[sender.index].outbox.position(
@@ -456,7 +457,7 @@ extension Broker {
 
     /// Tells a sender what became of a send, if it is there to be told.
     func reportResult(
-        _ sender: UInt32, _ position: Int, messageIdentifier: UnsafeRawBufferPointer,
+        _ sender: Index<Session>, _ position: Int, messageIdentifier: UnsafeRawBufferPointer,
         _ effects: inout Effects
     ) {
         let connection = liveConnection(of: sender)

@@ -59,7 +59,7 @@ extension Broker {
 
     /// Refuses what would grow past a limit: nobody is made known for a login that fails.
     private func checkLimits(
-        app: UInt32, user: UInt32?, existing: UInt32?, _ request: ConnectRequest
+        app: Index<App>, user: Index<User>?, existing: Index<Session>?, _ request: ConnectRequest
     ) throws(ConnectRefusal) {
         guard existing == nil else { return }
         var count = 0
@@ -80,7 +80,8 @@ extension Broker {
     /// Admits the rows of a login. What is left of a full store is for what makes room: a session
     /// that is stored already is always let in.
     private mutating func admit(
-        _ identity: Identity, existing: UInt32?, _ device: [UInt8], _ request: ConnectRequest
+        _ identity: Identity, existing: Index<Session>?, _ device: [UInt8],
+        _ request: ConnectRequest
     ) throws(ConnectRefusal) -> GrowthPermit {
         if let existing, sessions[existing].isPersistent { return admitReplacement() }
         var growth = 0
@@ -104,7 +105,7 @@ extension Broker {
     /// flash is not what it was. Taken at its word, it would acknowledge messages it will never
     /// see.
     private func checkResume(
-        _ request: ConnectRequest, _ session: UInt32
+        _ request: ConnectRequest, _ session: Index<Session>
     ) throws(ConnectRefusal) {
         guard let resume = request.resume, !request.startsClean,
             resume.epoch == sessions[session].epoch
@@ -122,11 +123,10 @@ extension Broker {
     ///
     /// - Returns: how often that has happened, for the connection that comes.
     private mutating func takeOver(
-        _ session: UInt32, from connection: ConnectionID, _ request: ConnectRequest,
+        _ session: Index<Session>, from connection: ConnectionID, _ request: ConnectRequest,
         _ moment: Moment, _ effects: inout Effects
     ) throws(ConnectRefusal) -> TakeoverCount {
-        let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none else { return TakeoverCount() }
+        guard let attachment = sessions[session].attachment else { return TakeoverCount() }
         var takeovers = attachments[attachment].takeovers
         if attachments[attachment].belongs(toHolderOf: request.cookie) {
             // Its will goes with what it does not want any more, and is not sent.
@@ -154,7 +154,7 @@ extension Broker {
     }
 
     /// What holds for a session's app.
-    func policy(of session: UInt32) -> AppPolicy {
+    func policy(of session: Index<Session>) -> AppPolicy {
         limits.policy(ofApp: apps[users[sessions[session].user].app].name)
     }
 
@@ -189,10 +189,10 @@ extension Broker {
 
     /// Binds a connection to its session, old or new.
     private mutating func attach(
-        _ connection: ConnectionID, _ request: ConnectRequest, user: UInt32, device: Name,
+        _ connection: ConnectionID, _ request: ConnectRequest, user: Index<User>, device: Name,
         _ permit: borrowing GrowthPermit, _ takeovers: TakeoverCount, _ moment: Moment,
         _ effects: inout Effects
-    ) -> UInt32 {
+    ) -> Index<Session> {
         let expiry = min(
             request.sessionExpirySeconds ?? limits.sessionExpirySecondsDefault,
             limits.sessionExpirySecondsMaximum)
@@ -227,7 +227,7 @@ extension Broker {
     }
 
     /// A session of the store is used again.
-    private mutating func noteReturn(_ session: UInt32, _ moment: Moment) {
+    private mutating func noteReturn(_ session: Index<Session>, _ moment: Moment) {
         // The row says since when nobody was there; now somebody is. A broker that dies before it
         // is written would go on from then: the client waits where that could cost the session.
         markDirty(session, .session, isUrgent: true)
@@ -240,9 +240,9 @@ extension Broker {
     }
 
     private mutating func makeAttachment(
-        _ connection: ConnectionID, _ request: ConnectRequest, _ session: UInt32,
+        _ connection: ConnectionID, _ request: ConnectRequest, _ session: Index<Session>,
         wasPresent: Bool, _ takeovers: TakeoverCount
-    ) -> UInt32 {
+    ) -> Index<Attachment> {
         let keepAlive =
             switch request.dialect {
             case .mqtt3:
@@ -267,8 +267,8 @@ extension Broker {
 
     /// In MQTT a will belongs to its connection: the one there is goes, and the client is let in
     /// when the new one, which comes next, is committed.
-    private mutating func replaceWill(of session: UInt32, _ request: ConnectRequest) {
-        let hadWill = sessions[session].will != Slab<Will>.none
+    private mutating func replaceWill(of session: Index<Session>, _ request: ConnectRequest) {
+        let hadWill = sessions[session].will != nil
         removeWill(of: session)
         if hadWill || request.carriesWill {
             sessions[session].decisiveBatch = gathering.sequence
@@ -276,7 +276,7 @@ extension Broker {
     }
 
     /// What the receiver says it holds is acknowledged; the rest of the queue will be sent again.
-    private mutating func resumeInbox(_ session: UInt32, _ resume: InboxPosition?) {
+    private mutating func resumeInbox(_ session: Index<Session>, _ resume: InboxPosition?) {
         guard let resume, resume.epoch == sessions[session].epoch,
             resume.number > sessions[session].inbox.acknowledgedThrough
         else { return }
@@ -290,7 +290,7 @@ extension Broker {
     }
 
     private mutating func resumeOutbox(
-        _ session: UInt32, _ position: OutboxPosition?, isNew: Bool
+        _ session: Index<Session>, _ position: OutboxPosition?, isNew: Bool
     ) {
         // In MQTT the identifiers of QoS 2 are kept until they are released.
         if sessions[session].dialect.isMQTT { return }
@@ -330,14 +330,14 @@ extension Broker {
 
     /// Notes up to which number a send of grade *once* may have been accepted without a record of
     /// it. That must outlive a crash: the record that it stands for does not come back.
-    private mutating func forget(_ session: UInt32, through number: UInt64) {
+    private mutating func forget(_ session: Index<Session>, through number: UInt64) {
         guard number != sessions[session].forgottenThrough else { return }
         sessions[session].forgottenThrough = number
         if sessions[session].isPersistent { markDirty(session, .outbox, isUrgent: true) }
     }
 
     /// A reconnecting sender can only have seen results that were given.
-    private func completeThrough(_ session: UInt32, _ number: UInt64) -> UInt64 {
+    private func completeThrough(_ session: Index<Session>, _ number: UInt64) -> UInt64 {
         for position in 0..<sessions[session].outbox.count {
             let entry = sessions[session].outbox[position]
             if !entry.isComplete && entry.number <= number { return entry.number - 1 }
@@ -346,9 +346,9 @@ extension Broker {
     }
 
     private mutating func create(
-        _ request: ConnectRequest, user: UInt32, device: Name, _ expiry: UInt32,
+        _ request: ConnectRequest, user: Index<User>, device: Name, _ expiry: UInt32,
         _ permit: borrowing GrowthPermit
-    ) -> UInt32 {
+    ) -> Index<Session> {
         let isPersistent = expiry > 0
         let identifier = isPersistent ? makeIdentifier() : 0
         var inbox = Inbox(queue: QueueID(raw: 0))
@@ -373,17 +373,16 @@ extension Broker {
     }
 
     /// Gives a session its place among its user's, in its queue and in the app's broadcasts.
-    mutating func insertSession(_ new: consuming Session) -> UInt32 {
+    mutating func insertSession(_ new: consuming Session) -> Index<Session> {
         let user = new.user
         let queue = new.inbox.queue
         let isPersistent = new.isPersistent
         let session = sessions.insert(new).index
         // Behind the others, so that devices are served in the order in which they came.
-        let last = lastSession(of: user)
-        if last == Slab<Session>.none {
-            users[user].firstSession = session
-        } else {
+        if let last = lastSession(of: user) {
             sessions[last].nextOfUser = session
+        } else {
+            users[user].firstSession = session
         }
         if isPersistent { sessionQueues.insert(session, hash: sessionQueues.hash(queue.raw)) }
         apps[users[user].app].sessionCount += 1
@@ -399,7 +398,7 @@ extension Broker {
 
     /// Notes a new expiry. A session that was persistent stays in the store until it ends, whatever
     /// it asks for.
-    mutating func changeExpiry(_ session: UInt32, _ expiry: UInt32) {
+    mutating func changeExpiry(_ session: Index<Session>, _ expiry: UInt32) {
         guard sessions[session].expirySeconds != expiry else { return }
         sessions[session].expirySeconds = expiry
         sessions[session].decisiveBatch = gathering.sequence
@@ -410,9 +409,9 @@ extension Broker {
 
     /// Accepts the session's connection, with the batch that made or changed the session.
     private mutating func acceptWhenCommitted(
-        _ session: UInt32, _ moment: Moment, _ effects: inout Effects
+        _ session: Index<Session>, _ moment: Moment, _ effects: inout Effects
     ) {
-        let confirmation = Confirmation.accept(attachments[sessions[session].attachment].connection)
+        let confirmation = Confirmation.accept(attachments[attachmentIndex(of: session)].connection)
         if !confirmLater(confirmation, batch: sessions[session].decisiveBatch) {
             accept(session, moment, &effects)
         }
@@ -437,9 +436,9 @@ extension Broker {
     }
 
     /// Tells a client that it is in, and begins to deliver.
-    mutating func accept(_ session: UInt32, _ moment: Moment, _ effects: inout Effects) {
+    mutating func accept(_ session: Index<Session>, _ moment: Moment, _ effects: inout Effects) {
         counters.connectsAccepted += 1
-        let attachment = sessions[session].attachment
+        let attachment = attachmentIndex(of: session)
         let connection = attachments[attachment].connection
         let lane = connection.lane
         attachments[attachment].isConfirmed = true
@@ -450,7 +449,7 @@ extension Broker {
                 connection,
                 Acceptance(
                     isSessionPresent: attachments[attachment].wasPresent,
-                    hasWill: sessions[session].will != Slab<Will>.none,
+                    hasWill: sessions[session].will != nil,
                     epoch: sessions[session].epoch, cookie: attachments[attachment].cookie,
                     unixMilliseconds: moment.unixMilliseconds,
                     keepAliveSeconds: attachments[attachment].keepAliveSeconds,

@@ -12,15 +12,15 @@ struct TransientMessage {
     let byteCount: Int
     let deadline: Instant
     /// The session it does not go to.
-    let excluded: UInt32
+    let excluded: Index<Session>?
     /// The session it comes from.
-    let sender: UInt32
+    let sender: Index<Session>?
     let isRetained: Bool
 
     @inline(__always)
     init(
-        stamp: UInt64, parts: MessageParts, deadline: Instant, excluded: UInt32, sender: UInt32,
-        isRetained: Bool
+        stamp: UInt64, parts: MessageParts, deadline: Instant, excluded: Index<Session>?,
+        sender: Index<Session>?, isRetained: Bool
     ) {
         self.stamp = stamp
         self.parts = parts
@@ -35,7 +35,7 @@ struct TransientMessage {
 extension Subscriber {
     /// Whether a message of this session's goes to it.
     @inline(__always)
-    func takes(from sender: UInt32) -> Bool {
+    func takes(from sender: Index<Session>?) -> Bool {
         !options.contains(.noLocal) || session != sender
     }
 
@@ -55,7 +55,7 @@ extension Broker {
     /// Hands a message to everybody online in an audience. This is the fan-out: it reads the
     /// audience from front to back and touches nothing else.
     mutating func deliver(
-        _ message: TransientMessage, to audience: UInt32, _ effects: inout Effects
+        _ message: TransientMessage, to audience: Index<Audience>, _ effects: inout Effects
     ) {
         // A span, because a buffer pointer in a closure is counted up and down for each message.
         let count = deliver(message, to: audiences[audience].subscribers.span, &effects)
@@ -97,17 +97,17 @@ extension Broker {
 
     /// Hands a message to a user's devices that are online.
     mutating func deliver(
-        _ message: TransientMessage, toSessionsOf user: UInt32, _ effects: inout Effects
+        _ message: TransientMessage, toSessionsOf user: Index<User>, _ effects: inout Effects
     ) {
-        var session = users[user].firstSession
-        while session != Slab<Session>.none {
+        var next = users[user].firstSession
+        while let session = next {
             let connection = liveConnection(of: session)
             if connection != .none && !sessions[session].dialect.isMQTT {
                 effects[connection.lane].deliver(
                     message, to: connection, .mrt, state: EntryState(grade: .transient))
                 counters.deliveries += 1
             }
-            session = sessions[session].nextOfUser
+            next = sessions[session].nextOfUser
         }
     }
 
@@ -115,13 +115,13 @@ extension Broker {
 
     /// Delivers what is ready: in the order of numbers, within the receiver's window, nothing
     /// that was sent as *once* before its commit, no number before it is reserved.
-    mutating func pump(_ session: UInt32, _ moment: Moment, _ effects: inout Effects) {
-        let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none, attachments[attachment].isConfirmed else {
+    mutating func pump(_ session: Index<Session>, _ moment: Moment, _ effects: inout Effects) {
+        guard let attachment = sessions[session].attachment, attachments[attachment].isConfirmed
+        else {
             return
         }
         let connection = attachments[attachment].connection
-        if attachments[attachment].replay != Slab<RetainedReplay>.none {
+        if attachments[attachment].replay != nil {
             resumeReplay(attachment, &effects)
         }
         // Numbers of a session in memory end with it.
@@ -176,7 +176,7 @@ extension Broker {
     }
 
     /// Notes, once per batch, that deliveries wait for its commit.
-    private mutating func awaitBatch(_ batch: UInt64, _ attachment: UInt32) {
+    private mutating func awaitBatch(_ batch: UInt64, _ attachment: Index<Attachment>) {
         guard attachments[attachment].awaitedBatch != batch else { return }
         attachments[attachment].awaitedBatch = batch
         if batch == gathering.sequence {
@@ -187,15 +187,15 @@ extension Broker {
     }
 
     /// Takes an entry whose send was taken back out of a window.
-    private mutating func withdraw(_ session: UInt32, _ position: Int) {
-        let entry = attachments[sessions[session].attachment].remove(at: position)
+    private mutating func withdraw(_ session: Index<Session>, _ position: Int) {
+        let entry = attachments[attachmentIndex(of: session)].remove(at: position)
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
         release(entry.message)
     }
 
     /// Gives up one entry of a window, in the store too.
-    mutating func drop(_ session: UInt32, _ position: Int, _ effects: inout Effects) {
-        let entry = attachments[sessions[session].attachment].remove(at: position)
+    mutating func drop(_ session: Index<Session>, _ position: Int, _ effects: inout Effects) {
+        let entry = attachments[attachmentIndex(of: session)].remove(at: position)
         if settle(entry, session, &effects) == .inStore {
             gathering.removals.append(
                 EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
@@ -208,7 +208,7 @@ extension Broker {
     ) {
         guard let session = session(of: connection) else { return }
         counters.oversizeDropped += 1
-        let attachment = sessions[session].attachment
+        let attachment = attachmentIndex(of: session)
         guard let position = attachments[attachment].position(of: number),
             position < attachments[attachment].sentCount
         else { return }
@@ -217,8 +217,8 @@ extension Broker {
     }
 
     /// Asks for more of the queue, which has more, once half of the window's memory is free.
-    private mutating func loadMore(_ session: UInt32) {
-        let attachment = sessions[session].attachment
+    private mutating func loadMore(_ session: Index<Session>) {
+        let attachment = attachmentIndex(of: session)
         guard !attachments[attachment].isLoading else { return }
         let capacity = attachments[attachment].windowCapacity
         let room = capacity - attachments[attachment].window.count
@@ -247,7 +247,7 @@ extension Broker {
         }
     }
 
-    private mutating func load(_ owner: Handle) {
+    private mutating func load(_ owner: Handle<Attachment>) {
         let attachment = owner.index
         let inbox = sessions[attachments[attachment].session].inbox
         let room = attachments[attachment].windowCapacity - attachments[attachment].window.count
@@ -274,7 +274,7 @@ extension Broker {
         _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        let attachment = sessions[session].attachment
+        let attachment = attachmentIndex(of: session)
         guard throughNumber <= attachments[attachment].sentThrough else {
             close(session, .protocolError, moment, &effects)
             return
@@ -303,7 +303,7 @@ extension Broker {
     /// A receiver is done with an entry that has left its window: counts it out, strikes it out of
     /// the batch if it has not been handed over, and tells the sender if it was the last.
     mutating func settle(
-        _ entry: WindowEntry, _ session: UInt32, _ effects: inout Effects
+        _ entry: WindowEntry, _ session: Index<Session>, _ effects: inout Effects
     ) -> SettledPlace {
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
         let message = entry.message
@@ -326,8 +326,8 @@ extension Broker {
 
     /// Removes a session's stored entries up to a number that were counted out already, by one
     /// request per batch however often the number grows.
-    mutating func removeFromStore(_ session: UInt32, throughNumber: UInt64) {
-        let attachment = sessions[session].attachment
+    mutating func removeFromStore(_ session: Index<Session>, throughNumber: UInt64) {
+        let attachment = attachmentIndex(of: session)
         if attachments[attachment].acknowledgementBatch == gathering.sequence {
             let index = attachments[attachment].acknowledgementIndex
             gathering.acknowledgements[index].throughNumber = throughNumber
@@ -344,23 +344,22 @@ extension Broker {
 
     /// Entries have left a session's queue.
     @inline(__always)
-    mutating func countOut(session: UInt32, count: UInt64, byteCount: UInt64) {
+    mutating func countOut(session: Index<Session>, count: UInt64, byteCount: UInt64) {
         sessions[session].inbox.subtract(count: count, byteCount: byteCount)
         if sessions[session].isPersistent { queuedCount -= count }
     }
 
     /// Entries have left a session's queue that were not in its window.
-    mutating func countOutBacklog(session: UInt32, count: UInt64, byteCount: UInt64) {
+    mutating func countOutBacklog(session: Index<Session>, count: UInt64, byteCount: UInt64) {
         countOut(session: session, count: count, byteCount: byteCount)
-        let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none else { return }
+        guard let attachment = sessions[session].attachment else { return }
         precondition(
             UInt64(attachments[attachment].backlogCount) >= count, "a backlog below empty")
         attachments[attachment].backlogCount -= UInt32(count)
     }
 
     /// Entries have left a mailbox.
-    mutating func countOut(mailbox: UInt32, count: UInt64, byteCount: UInt64) {
+    mutating func countOut(mailbox: Index<Inbox>, count: UInt64, byteCount: UInt64) {
         mailboxes[mailbox].subtract(count: count, byteCount: byteCount)
         queuedCount -= count
     }
@@ -372,7 +371,7 @@ extension Broker {
             countOutBacklog(session: session, count: tally.count, byteCount: tally.byteCount)
         case .mailbox(let user)?:
             countOut(
-                mailbox: users[user].mailbox, count: tally.count, byteCount: tally.byteCount)
+                mailbox: mailboxIndex(of: user), count: tally.count, byteCount: tally.byteCount)
         case .inherited(let session)?:
             guard sessions.contains(session) else { break }
             countOutBacklog(

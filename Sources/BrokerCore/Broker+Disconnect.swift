@@ -7,10 +7,10 @@ extension Broker {
 
     /// The broker gives a connection up: tells why and lets go of it.
     mutating func close(
-        _ session: UInt32, _ reason: ReasonCode, willFate: WillFate = .starts,
+        _ session: Index<Session>, _ reason: ReasonCode, willFate: WillFate = .starts,
         _ moment: Moment, _ effects: inout Effects
     ) {
-        let connection = attachments[sessions[session].attachment].connection
+        let connection = attachments[attachmentIndex(of: session)].connection
         switch reason {
         case .malformedPacket, .protocolError, .receiveMaximumExceeded, .packetTooLarge:
             counters.protocolErrors += 1
@@ -69,7 +69,7 @@ extension Broker {
         if let expiry = request.sessionExpirySeconds, sessions[session].isPersistent {
             changeExpiry(session, min(expiry, limits.sessionExpirySecondsMaximum))
         }
-        let hasWill = sessions[session].will != Slab<Will>.none
+        let hasWill = sessions[session].will != nil
         let batch = hasWill ? gathering.sequence : sessions[session].decisiveBatch
         if !confirmLater(.disconnect(connection), batch: batch) {
             effects[connection.lane].effects.append(.confirmDisconnect(connection))
@@ -91,9 +91,9 @@ extension Broker {
     /// Parts a session from its connection. What is under way goes back behind the window: it is in
     /// the store, or on its way there.
     private mutating func detach(
-        _ session: UInt32, _ willFate: WillFate, _ moment: Moment, _ effects: inout Effects
+        _ session: Index<Session>, _ willFate: WillFate, _ moment: Moment, _ effects: inout Effects
     ) {
-        let attachment = sessions[session].attachment
+        let attachment = attachmentIndex(of: session)
         let wasConfirmed = attachments[attachment].isConfirmed
         suspendReplay(of: attachment)
         sessions[session].sentThrough = max(
@@ -105,7 +105,7 @@ extension Broker {
         emptyWindow(session, &effects)
         withdrawAccess(of: session)
         attachments.remove(attachment)
-        sessions[session].attachment = Slab<Attachment>.none
+        sessions[session].attachment = nil
         if wasConfirmed {
             users[sessions[session].user].lastSeenUnixMilliseconds = moment.unixMilliseconds
             announceConnection(of: session)
@@ -135,8 +135,8 @@ extension Broker {
         }
     }
 
-    private mutating func emptyWindow(_ session: UInt32, _ effects: inout Effects) {
-        let attachment = sessions[session].attachment
+    private mutating func emptyWindow(_ session: Index<Session>, _ effects: inout Effects) {
+        let attachment = attachmentIndex(of: session)
         while !attachments[attachment].window.isEmpty {
             let entry = attachments[attachment].remove(at: 0)
             if entry.isUnstored {
@@ -153,7 +153,7 @@ extension Broker {
     // MARK: - The end of a session
 
     /// Ends a session that has no connection when its time comes.
-    mutating func startExpiry(_ session: UInt32, notBefore earliest: Instant? = nil) {
+    mutating func startExpiry(_ session: Index<Session>, notBefore earliest: Instant? = nil) {
         guard sessions[session].expirySeconds != .max else { return }
         sessions[session].expiryToken = deadlines.insert(
             deadline: max(expiryDeadline(of: session), earliest ?? Instant(milliseconds: 0)),
@@ -161,17 +161,17 @@ extension Broker {
     }
 
     /// When a session ends that is away.
-    func expiryDeadline(of session: UInt32) -> Instant {
+    func expiryDeadline(of session: Index<Session>) -> Instant {
         sessions[session].disconnected.advanced(
             bySeconds: UInt64(sessions[session].expirySeconds))
     }
 
-    mutating func cancelExpiry(_ session: UInt32) {
+    mutating func cancelExpiry(_ session: Index<Session>) {
         deadlines.cancel(sessions[session].expiryToken)
         sessions[session].expiryToken = .none
     }
 
-    mutating func expire(session: UInt32, _ moment: Moment, _ effects: inout Effects) {
+    mutating func expire(session: Index<Session>, _ moment: Moment, _ effects: inout Effects) {
         sessions[session].expiryToken = .none
         counters.sessionsExpired += 1
         note(.sessionExpired, session, .success, &effects)
@@ -181,14 +181,14 @@ extension Broker {
     /// Ends a session that has no connection. What waits in its queue goes back to waiting for the
     /// user when it was the user's last one, unless the user wanted it gone.
     mutating func destroy(
-        _ session: UInt32, returnsMail: Bool, _ moment: Moment, _ effects: inout Effects
+        _ session: Index<Session>, returnsMail: Bool, _ moment: Moment, _ effects: inout Effects
     ) {
         precondition(!sessions[session].isConnected, "the end of a connected session")
         cancelExpiry(session)
         endReplay(of: session)
         let heardMail = sessions[session].hearsMail
-        while sessions[session].firstSubscription != Slab<Subscription>.none {
-            forgetSubscription(sessions[session].firstSubscription)
+        while let subscription = sessions[session].firstSubscription {
+            forgetSubscription(subscription)
         }
         let user = sessions[session].user
         unlink(session, from: user)
@@ -209,14 +209,18 @@ extension Broker {
         updateWaiting(of: user)
     }
 
-    private mutating func unlink(_ session: UInt32, from user: UInt32) {
+    private mutating func unlink(_ session: Index<Session>, from user: Index<User>) {
         let next = sessions[session].nextOfUser
         if users[user].firstSession == session {
             users[user].firstSession = next
             return
         }
         var previous = users[user].firstSession
-        while sessions[previous].nextOfUser != session { previous = sessions[previous].nextOfUser }
-        sessions[previous].nextOfUser = next
+        while let earlier = previous {
+            previous = sessions[earlier].nextOfUser
+            guard previous == session else { continue }
+            sessions[earlier].nextOfUser = next
+            return
+        }
     }
 }

@@ -72,8 +72,8 @@ extension Broker {
 
     /// The rights that a device has, or would have at its login; its session, if there is one.
     func rights(
-        app: UInt32, user name: [UInt8], device: [UInt8]
-    ) -> (rights: Rights, origin: RightsExplanation.Origin, session: UInt32?) {
+        app: Index<App>, user name: [UInt8], device: [UInt8]
+    ) -> (rights: Rights, origin: RightsExplanation.Origin, session: Index<Session>?) {
         let user = self.user(named: name, app: app)
         let session = user.flatMap { self.session(of: $0, device: Name(device)) }
         if let session, sessions[session].isConnected {

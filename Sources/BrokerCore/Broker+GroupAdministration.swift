@@ -5,8 +5,8 @@ import Primitives
 
 /// One group as an operator sees it.
 public struct GroupDescription: Hashable, Sendable {
-    /// Its place in a list, to go on behind it; changes with the broker's life.
-    public var index: UInt32
+    /// Where a list goes on behind it. It is valid until the broker ends.
+    public var cursor: UInt32
     /// Its id, made by the broker.
     public var name: [UInt8]
     public var title: [UInt8]
@@ -44,23 +44,22 @@ extension Broker {
     ///
     /// - Parameters:
     ///   - user: only those that this user is in; nil for all.
-    ///   - index: begins behind this one's; nil from the start.
+    ///   - cursor: of the last group of the list before; nil for the first list.
     ///   - countMaximum: how many at most.
     public func groupDescriptions(
-        app appName: [UInt8], of user: [UInt8]?, after index: UInt32?, countMaximum: Int
+        app appName: [UInt8], of user: [UInt8]?, after cursor: UInt32?, countMaximum: Int
     ) -> [GroupDescription] {
         guard let app = app(named: appName) else { return [] }
-        let member = user.map { self.user(named: $0, app: app) ?? Slab<User>.none }
+        var member: Index<User>?
+        if let user {
+            member = self.user(named: user, app: app)
+            if member == nil { return [] }
+        }
         var found: [GroupDescription] = []
-        var group = index.map { $0 + 1 } ?? 0
-        while group < groups.endIndex && found.count < countMaximum {
-            defer { group += 1 }
-            guard groups.contains(group), groups[group].app == app else { continue }
-            if let member {
-                guard member != Slab<User>.none, membership(of: member, in: group) != nil else {
-                    continue
-                }
-            }
+        for group in groups.places.from(cursor.map { $0 + 1 } ?? 0)
+        where groups.contains(group) && groups[group].app == app {
+            if found.count >= countMaximum { break }
+            if let member, membership(of: member, in: group) == nil { continue }
             found.append(description(ofGroup: group))
         }
         return found
@@ -112,13 +111,13 @@ extension Broker {
         guard let app = app(named: appName), let group = group(named: name, app: appName) else {
             return GroupResult(reason: .topicNameInvalid)
         }
-        let owner = GroupActor(user: groups[group].owner, session: Slab<Session>.none)
+        let owner = GroupActor(user: groups[group].owner, session: nil)
         switch action {
         case .join(let name), .leave(let name):
             guard let user = self.user(named: name, app: app) else {
                 return GroupResult(reason: .topicNameInvalid)
             }
-            let actor = GroupActor(user: user, session: Slab<Session>.none)
+            let actor = GroupActor(user: user, session: nil)
             if case .join = action {
                 return GroupResult(joinGroup(group, actor, moment, &effects))
             }
@@ -132,14 +131,14 @@ extension Broker {
         }
     }
 
-    private func group(named name: [UInt8], app appName: [UInt8]) -> UInt32? {
+    private func group(named name: [UInt8], app appName: [UInt8]) -> Index<Group>? {
         guard let app = app(named: appName) else { return nil }
         return name.withUnsafeBytes { apps[app].groups.value(for: $0) }
     }
 
-    private func description(ofGroup group: UInt32) -> GroupDescription {
+    private func description(ofGroup group: Index<Group>) -> GroupDescription {
         GroupDescription(
-            index: group, name: groups[group].name, title: groups[group].title,
+            cursor: group.place, name: groups[group].name, title: groups[group].title,
             owner: Array(users[groups[group].owner].name), allowed: groups[group].allowed,
             meta: groups[group].meta, memberCount: groups[group].memberships.count)
     }

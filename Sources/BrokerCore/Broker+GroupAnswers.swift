@@ -7,7 +7,7 @@ import Primitives
 extension Broker {
     /// A page of a user's groups.
     mutating func reportGroups(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, of user: UInt32,
+        _ connection: ConnectionID, _ requestIdentifier: UInt64, of user: Index<User>,
         after: [UInt8], _ byteCountMaximum: Int, _ effects: inout Effects
     ) {
         // One byte says whether there are more.
@@ -43,8 +43,8 @@ extension Broker {
 
     /// What a group is, and a page of its members: for members, and for the owner who has left.
     mutating func reportGroup(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ group: UInt32?,
-        to user: UInt32, after: [UInt8], _ byteCountMaximum: Int, _ effects: inout Effects
+        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ group: Index<Group>?,
+        to user: Index<User>, after: [UInt8], _ byteCountMaximum: Int, _ effects: inout Effects
     ) {
         let lane = connection.lane
         guard let group, groups[group].owner == user || membership(of: user, in: group) != nil
@@ -80,7 +80,7 @@ extension Broker {
     }
 
     private func members(
-        of group: UInt32, after: [UInt8], byteCountMaximum: Int, _ answer: inout ByteArena
+        of group: Index<Group>, after: [UInt8], byteCountMaximum: Int, _ answer: inout ByteArena
     ) -> (members: ByteRange, hasMore: Bool) {
         let start = answer.count
         var hasMore = false

@@ -13,10 +13,10 @@ enum GroupOutcome {
 
 /// Who does something to a group.
 struct GroupActor {
-    let user: UInt32
-    /// The session that asked, which is answered and needs no notice; `Slab.none` where an operator
-    /// acts in the user's name.
-    let session: UInt32
+    let user: Index<User>
+    /// The session that asked, which is answered and needs no notice; nil where an operator acts in
+    /// the user's name.
+    let session: Index<Session>?
 }
 
 extension Broker {
@@ -63,13 +63,13 @@ extension Broker {
     }
 
     private func group(
-        named name: ByteRange, of session: UInt32, _ bytes: UnsafeRawBufferPointer
-    ) -> UInt32? {
+        named name: ByteRange, of session: Index<Session>, _ bytes: UnsafeRawBufferPointer
+    ) -> Index<Group>? {
         apps[users[sessions[session].user].app].groups.value(for: name.bytes(in: bytes))
     }
 
     private mutating func change(
-        _ group: UInt32, _ request: GroupRequest, by actor: GroupActor,
+        _ group: Index<Group>, _ request: GroupRequest, by actor: GroupActor,
         _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
     ) -> GroupOutcome {
         switch request {
@@ -111,7 +111,7 @@ extension Broker {
     // MARK: - Members come and go
 
     private mutating func createGroup(
-        _ creation: GroupCreation, by session: UInt32, _ bytes: UnsafeRawBufferPointer
+        _ creation: GroupCreation, by session: Index<Session>, _ bytes: UnsafeRawBufferPointer
     ) -> GroupOutcome {
         guard allows(.createGroup, session) else { return .refused(.notAuthorized) }
         let user = sessions[session].user
@@ -127,7 +127,7 @@ extension Broker {
 
     /// A group of an owner who may have one; its id is the answer's body.
     mutating func createGroup(
-        owner: UInt32, key: UInt64, seed: UInt64, title: [UInt8], meta: [UInt8],
+        owner: Index<User>, key: UInt64, seed: UInt64, title: [UInt8], meta: [UInt8],
         allowed: [[UInt8]]?
     ) -> GroupOutcome {
         let app = users[owner].app
@@ -169,7 +169,7 @@ extension Broker {
     }
 
     /// The group that a user made with this very request before.
-    private func ownGroup(of user: UInt32, key: UInt64) -> UInt32? {
+    private func ownGroup(of user: Index<User>, key: UInt64) -> Index<Group>? {
         for membership in users[user].memberships {
             let group = memberships[membership].group
             if groups[group].owner == user && groups[group].key == key { return group }
@@ -185,12 +185,12 @@ extension Broker {
     }
 
     /// Whether the group's policy lets a user in, who may be in it already.
-    func mayJoin(_ group: UInt32, _ user: UInt32) -> Bool {
+    func mayJoin(_ group: Index<Group>, _ user: Index<User>) -> Bool {
         mayJoin(group, named: users[user].name) || membership(of: user, in: group) != nil
     }
 
     /// Whether the group's policy lets in whoever has a name.
-    func mayJoin(_ group: UInt32, named name: Name) -> Bool {
+    func mayJoin(_ group: Index<Group>, named name: Name) -> Bool {
         guard let allowed = groups[group].allowed, users[groups[group].owner].name != name else {
             return true
         }
@@ -198,7 +198,7 @@ extension Broker {
     }
 
     mutating func joinGroup(
-        _ group: UInt32, _ actor: GroupActor, _ moment: Moment, _ effects: inout Effects
+        _ group: Index<Group>, _ actor: GroupActor, _ moment: Moment, _ effects: inout Effects
     ) -> GroupOutcome {
         let user = actor.user
         if membership(of: user, in: group) != nil { return .done(.success) }
@@ -218,7 +218,7 @@ extension Broker {
     }
 
     mutating func leaveGroup(
-        _ group: UInt32, _ actor: GroupActor, _ moment: Moment, _ effects: inout Effects
+        _ group: Index<Group>, _ actor: GroupActor, _ moment: Moment, _ effects: inout Effects
     ) -> GroupOutcome {
         let user = actor.user
         guard let membership = membership(of: user, in: group) else {
@@ -232,7 +232,7 @@ extension Broker {
 
     /// Ends a membership, here and in the store, and with the last one the group: nobody could be
     /// told of it any more, and groups that cost nothing to make must not stay for ever.
-    private mutating func remove(_ index: UInt32) {
+    private mutating func remove(_ index: Index<Membership>) {
         let (group, user) = (memberships[index].group, memberships[index].user)
         removeMember(index)
         let key = RecordKey.number(groups[group].identifier)
@@ -246,7 +246,7 @@ extension Broker {
 
     /// The kicked one keeps the mail it has, is told (reason 6), and so are those who remain.
     mutating func kick(
-        _ group: UInt32, _ name: [UInt8], _ actor: GroupActor, _ moment: Moment,
+        _ group: Index<Group>, _ name: [UInt8], _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) -> GroupOutcome {
         let app = groups[group].app
@@ -268,7 +268,7 @@ extension Broker {
                 broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
                 if let audience = broker.audience(ofAddress: .user, name, app: app) {
                     broker.enqueue(
-                        message, audience: audience, excluding: Slab<Session>.none, &tally,
+                        message, audience: audience, excluding: nil, &tally,
                         moment, &effects)
                 }
             }
@@ -280,7 +280,7 @@ extension Broker {
     /// Takes a user off the allow list, member or not, and then kicks. In a group that
     /// everybody may join, the list becomes all other members.
     mutating func ban(
-        _ group: UInt32, _ name: [UInt8], _ actor: GroupActor, _ moment: Moment,
+        _ group: Index<Group>, _ name: [UInt8], _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) -> GroupOutcome {
         if users[groups[group].owner].name == name { return .refused(.notAuthorized) }
@@ -306,7 +306,7 @@ extension Broker {
     }
 
     mutating func setMeta(
-        _ group: UInt32, _ meta: [UInt8], _ actor: GroupActor, _ moment: Moment,
+        _ group: Index<Group>, _ meta: [UInt8], _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) -> GroupOutcome {
         guard meta.count <= CoreLimits.groupMetaMaximum else { return .refused(.packetTooLarge) }
@@ -321,7 +321,7 @@ extension Broker {
 
     /// Taking a member off the list does not kick.
     mutating func setAllowed(
-        _ group: UInt32, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
+        _ group: Index<Group>, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) -> GroupOutcome {
         guard (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum else {
@@ -336,7 +336,7 @@ extension Broker {
     /// Gives a group another text or list, here and in the store; the limit that keeps it from
     /// that, if one does.
     private mutating func rewrite(
-        _ group: UInt32, meta: [UInt8], allowed: [[UInt8]]?
+        _ group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?
     ) -> LimitName? {
         let byteCount = Group.byteCount(
             title: groups[group].title, meta: meta, allowed: allowed)
@@ -354,7 +354,7 @@ extension Broker {
 
     /// - Returns: the limit that keeps the list from being that long; nil where none does.
     private mutating func replaceAllowed(
-        _ group: UInt32, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
+        _ group: Index<Group>, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
         _ effects: inout Effects
     ) -> LimitName? {
         guard allowed != groups[group].allowed else { return nil }
@@ -372,7 +372,7 @@ extension Broker {
     /// a number of members joins and leaves are not told: each would cost a message for every
     /// member, and all of them together the square.
     private mutating func tell(
-        _ group: UInt32, _ event: GroupEvent, _ data: [UInt8], by actor: GroupActor,
+        _ group: Index<Group>, _ event: GroupEvent, _ data: [UInt8], by actor: GroupActor,
         _ moment: Moment, _ effects: inout Effects
     ) {
         if event == .joined || event == .left,

@@ -64,11 +64,10 @@ struct HeldLogin {
 extension Broker {
     /// When a login may take a session over; nil where it may at once.
     mutating func turn(
-        toTakeOver session: UInt32, _ connection: ConnectionID, _ moment: Moment,
+        toTakeOver session: Index<Session>, _ connection: ConnectionID, _ moment: Moment,
         _ effects: inout Effects
     ) throws(ConnectRefusal) -> Instant? {
-        let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none,
+        guard let attachment = sessions[session].attachment,
             let seconds = attachments[attachment].takeovers.secondsToWait(
                 at: moment.instant, maximum: policy(of: session).takeoversPerMinute)
         else { return nil }
@@ -108,7 +107,7 @@ extension Broker {
     }
 
     /// A login has waited long enough.
-    mutating func hear(login index: UInt32, _ moment: Moment, _ effects: inout Effects) {
+    mutating func hear(login index: Index<HeldLogin>, _ moment: Moment, _ effects: inout Effects) {
         let login = heldLogins.remove(index)
         var identities = TurnIdentities()
         var request = login.request
@@ -122,9 +121,9 @@ extension Broker {
         }
     }
 
-    private func heldLogin(of connection: ConnectionID) -> UInt32? {
+    private func heldLogin(of connection: ConnectionID) -> Index<HeldLogin>? {
         guard heldLogins.count > 0 else { return nil }
-        for index in 0..<heldLogins.endIndex
+        for index in heldLogins.places
         where heldLogins.contains(index) && heldLogins[index].connection == connection {
             return index
         }

@@ -34,7 +34,7 @@ extension Broker {
                 max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum)
         }
         checkAppQuotas()
-        for index in 0..<leftovers.endIndex where leftovers.contains(index) {
+        for index in leftovers.places where leftovers.contains(index) {
             // Whose queues were full may have room.
             if leftovers[index].isDue() { loadLeftover(index) }
         }
@@ -43,7 +43,7 @@ extension Broker {
 
     /// Whether the app of a sender has more waiting than it may.
     @inline(__always)
-    func isAppOverQuota(of session: UInt32) -> Bool {
+    func isAppOverQuota(of session: Index<Session>) -> Bool {
         hasAppsOverQuota && apps[users[sessions[session].user].app].isOverQuota
     }
 
@@ -52,21 +52,20 @@ extension Broker {
     private mutating func checkAppQuotas() {
         let maximum = limits.queueBytesPerAppMaximum
         guard maximum != .max, queuedCount > 0 || hasAppsOverQuota else { return }
-        var sums = [UInt64](repeating: 0, count: Int(apps.endIndex))
-        for session in 0..<sessions.endIndex where sessions.contains(session) {
-            sums[Int(users[sessions[session].user].app)] += sessions[session].inbox.byteCount
+        var sums = [UInt64](repeating: 0, count: apps.places.count)
+        for session in sessions.places where sessions.contains(session) {
+            sums[Int(users[sessions[session].user].app.place)] += sessions[session].inbox.byteCount
         }
-        for user in 0..<users.endIndex where users.contains(user) {
-            let mailbox = users[user].mailbox
-            if mailbox == Slab<Inbox>.none { continue }
-            sums[Int(users[user].app)] += mailboxes[mailbox].byteCount
+        for user in users.places where users.contains(user) {
+            guard let mailbox = users[user].mailbox else { continue }
+            sums[Int(users[user].app.place)] += mailboxes[mailbox].byteCount
         }
-        for leftover in 0..<leftovers.endIndex where leftovers.contains(leftover) {
-            sums[Int(leftovers[leftover].app)] += leftovers[leftover].byteCount
+        for leftover in leftovers.places where leftovers.contains(leftover) {
+            sums[Int(leftovers[leftover].app.place)] += leftovers[leftover].byteCount
         }
         hasAppsOverQuota = false
-        for app in 0..<apps.endIndex where apps.contains(app) {
-            apps[app].isOverQuota = sums[Int(app)] >= maximum
+        for app in apps.places where apps.contains(app) {
+            apps[app].isOverQuota = sums[Int(app.place)] >= maximum
             hasAppsOverQuota = hasAppsOverQuota || apps[app].isOverQuota
         }
     }
@@ -88,7 +87,7 @@ extension Broker {
                 guard entry.number > frontier(of: session) else { continue }
                 countOutBacklog(session: session, count: 1, byteCount: UInt64(entry.byteCount))
             case .mailbox(let user)?:
-                let mailbox = users[user].mailbox
+                let mailbox = mailboxIndex(of: user)
                 guard entry.number > mailboxes[mailbox].acknowledgedThrough else { continue }
                 countOut(mailbox: mailbox, count: 1, byteCount: UInt64(entry.byteCount))
             case .inherited, .leftover, nil:
@@ -102,9 +101,10 @@ extension Broker {
 
     /// The number behind which a session's entries are on disk only, and nothing about them is on
     /// its way to the store.
-    func frontier(of session: UInt32) -> UInt64 {
-        let attachment = sessions[session].attachment
-        return attachment == Slab<Attachment>.none
-            ? sessions[session].inbox.acknowledgedThrough : attachments[attachment].loadedThrough
+    func frontier(of session: Index<Session>) -> UInt64 {
+        guard let attachment = sessions[session].attachment else {
+            return sessions[session].inbox.acknowledgedThrough
+        }
+        return attachments[attachment].loadedThrough
     }
 }

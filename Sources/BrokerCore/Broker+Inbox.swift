@@ -9,7 +9,7 @@ extension Broker {
     /// Puts a message into the inbox of every session of an audience, and delivers it where the
     /// session is ready for it.
     mutating func enqueue(
-        _ message: UInt32, audience: UInt32, excluding excluded: UInt32,
+        _ message: Index<Message>, audience: Index<Audience>, excluding excluded: Index<Session>?,
         _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
     ) {
         let sender = senderSession(of: message)
@@ -35,29 +35,29 @@ extension Broker {
 
     /// Puts a message into the inbox of every session of a user.
     mutating func enqueue(
-        _ message: UInt32, sessionsOf user: UInt32, _ tally: inout RoutingTally,
+        _ message: Index<Message>, sessionsOf user: Index<User>, _ tally: inout RoutingTally,
         _ moment: Moment, _ effects: inout Effects
     ) {
         let state = EntryState(grade: messages[message].grade)
-        var session = users[user].firstSession
-        while session != Slab<Session>.none {
+        var next = users[user].firstSession
+        while let session = next {
             if !sessions[session].dialect.isMQTT {
                 enqueue(message, session: session, state, &tally, moment, &effects)
             }
-            session = sessions[session].nextOfUser
+            next = sessions[session].nextOfUser
         }
     }
 
-    /// The session that sent a message; `Slab.none` for one that is gone, or for none.
-    func senderSession(of message: UInt32) -> UInt32 {
+    /// The session that sent a message; nil where it has ended, or there was none.
+    func senderSession(of message: Index<Message>) -> Index<Session>? {
         let sender = messages[message].sender
-        return sessions.contains(sender) ? sender.index : Slab<Session>.none
+        return sessions.contains(sender) ? sender.index : nil
     }
 
     /// A message for a subscription that wants it at most once. What was sent as *once* may be
     /// taken back by a full store, and is given to nobody before.
     mutating func deliverTransiently(
-        _ message: UInt32, to subscriber: Subscriber, _ isRetained: Bool,
+        _ message: Index<Message>, to subscriber: Subscriber, _ isRetained: Bool,
         _ effects: inout Effects
     ) {
         guard subscriber.connection != .none else { return }
@@ -80,7 +80,8 @@ extension Broker {
 
     /// Gives a message the next number of a session's inbox.
     mutating func enqueue(
-        _ message: UInt32, session: UInt32, _ state: EntryState, _ tally: inout RoutingTally,
+        _ message: Index<Message>, session: Index<Session>, _ state: EntryState,
+        _ tally: inout RoutingTally,
         _ moment: Moment, _ effects: inout Effects
     ) {
         let byteCount = UInt32(messages[message].blockByteCount)
@@ -123,10 +124,9 @@ extension Broker {
     /// Puts the newest entry of a session's queue into its window, if it is there and has room.
     @inline(__always)
     mutating func place(
-        _ entry: WindowEntry, in session: UInt32, _ moment: Moment, _ effects: inout Effects
+        _ entry: WindowEntry, in session: Index<Session>, _ moment: Moment, _ effects: inout Effects
     ) {
-        let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none else { return }
+        guard let attachment = sessions[session].attachment else { return }
         // Behind what is on its way into the queue it waits on disk: in the window it would be
         // acknowledged first, and with it all numbers below.
         if !awaitsArrivals(sessions[session].inbox.queue),
@@ -144,10 +144,11 @@ extension Broker {
 
     /// A session that is not persistent keeps its messages in memory only, while it is connected.
     private mutating func enqueueInMemory(
-        _ message: UInt32, session: UInt32, _ state: EntryState, _ byteCount: UInt32,
+        _ message: Index<Message>, session: Index<Session>, _ state: EntryState,
+        _ byteCount: UInt32,
         _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
     ) {
-        let attachment = sessions[session].attachment
+        let attachment = attachmentIndex(of: session)
         let limit = memoryLimitReached(
             by: session, for: byteCount, isHeld: messages[message].isInMemoryQueue)
         if let limit {
@@ -174,7 +175,8 @@ extension Broker {
 
     /// What waits for a user whom no session receives.
     mutating func enqueue(
-        _ message: UInt32, mailboxOf user: UInt32, _ tally: inout RoutingTally, _ moment: Moment,
+        _ message: Index<Message>, mailboxOf user: Index<User>, _ tally: inout RoutingTally,
+        _ moment: Moment,
         _ effects: inout Effects
     ) {
         let mailbox = mailbox(of: user)
@@ -204,7 +206,7 @@ extension Broker {
     /// Adds an entry to the gathering batch; gives its place there.
     @inline(__always)
     private mutating func addPendingEntry(
-        _ message: UInt32, queue: QueueID, _ number: UInt64, _ byteCount: UInt32,
+        _ message: Index<Message>, queue: QueueID, _ number: UInt64, _ byteCount: UInt32,
         _ state: EntryState
     ) -> UInt32 {
         attachToBatch(message)
@@ -218,7 +220,7 @@ extension Broker {
     }
 
     /// Keeps the numbers of an inbox reserved in the store ahead of their use.
-    mutating func reserveNumbers(_ session: UInt32) {
+    mutating func reserveNumbers(_ session: Index<Session>) {
         let wanted = sessions[session].inbox.nextNumber + CoreLimits.numberReservation / 2
         guard wanted > sessions[session].reservationRequested else { return }
         sessions[session].reservationRequested = max(
@@ -239,11 +241,11 @@ extension Broker {
     }
 
     /// Whether a session can take one more message, by its limits alone.
-    func hasRoom(_ session: UInt32, for byteCount: UInt32) -> Bool {
+    func hasRoom(_ session: Index<Session>, for byteCount: UInt32) -> Bool {
         guard !sessions[session].isPersistent else {
             return hasRoom(sessions[session].inbox, for: byteCount)
         }
-        return sessions[session].attachment != Slab<Attachment>.none
+        return sessions[session].attachment != nil
             && memoryLimitReached(by: session, for: byteCount, isHeld: false) == nil
     }
 
@@ -252,9 +254,9 @@ extension Broker {
     ///
     /// - Parameter isHeld: whether another such session holds the message already.
     private func memoryLimitReached(
-        by session: UInt32, for byteCount: UInt32, isHeld: Bool
+        by session: Index<Session>, for byteCount: UInt32, isHeld: Bool
     ) -> LimitName? {
-        let attachment = sessions[session].attachment
+        let attachment = attachmentIndex(of: session)
         if attachments[attachment].window.count >= limits.memoryQueueCountMaximum {
             return .memoryQueue
         }
@@ -281,11 +283,10 @@ extension Broker {
 
     /// Applies the policy of full queues to a session's.
     private mutating func makeRoom(
-        session: UInt32, for byteCount: UInt32, _ effects: inout Effects
+        session: Index<Session>, for byteCount: UInt32, _ effects: inout Effects
     ) -> Room {
         guard limits.queuePolicy == .oldest else { return roomWithoutTrim() }
-        let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none else {
+        guard let attachment = sessions[session].attachment else {
             return trim(
                 sessions[session].inbox, onDisk: UInt64(sessions[session].inbox.count),
                 bytesOnDisk: sessions[session].inbox.byteCount, for: byteCount)
@@ -305,7 +306,7 @@ extension Broker {
                 - UInt64(attachments[attachment].windowByteCount), for: byteCount)
     }
 
-    private mutating func makeRoom(mailbox: UInt32, for byteCount: UInt32) -> Room {
+    private mutating func makeRoom(mailbox: Index<Inbox>, for byteCount: UInt32) -> Room {
         guard limits.queuePolicy == .oldest else { return roomWithoutTrim() }
         return trim(
             mailboxes[mailbox], onDisk: UInt64(mailboxes[mailbox].count),

@@ -38,8 +38,8 @@ public struct SessionFilter: Hashable, Sendable {
 
 /// One session as an operator sees it.
 public struct SessionDescription: Hashable, Sendable {
-    /// Its place in a list, to go on behind it; changes with the broker's life.
-    public var index: UInt32
+    /// Where a list goes on behind it. It is valid until the broker ends.
+    public var cursor: UInt32
     public var user: [UInt8]
     public var device: [UInt8]
     public var dialect: SessionDialect
@@ -75,7 +75,7 @@ extension Broker {
     public func appDescription(_ name: [UInt8]) -> AppDescription? {
         guard let app = app(named: name) else { return nil }
         var (sessionCount, connectionCount) = (0, 0)
-        for session in 0..<sessions.endIndex where sessions.contains(session) {
+        for session in sessions.places where sessions.contains(session) {
             guard users[sessions[session].user].app == app else { continue }
             sessionCount += 1
             if sessions[session].isConnected { connectionCount += 1 }
@@ -92,35 +92,33 @@ extension Broker {
     /// The sessions that a filter means.
     ///
     /// - Parameters:
-    ///   - index: begins behind this one's; nil from the start.
+    ///   - cursor: of the last session of the list before; nil for the first list.
     ///   - countMaximum: how many at most.
     public func sessionDescriptions(
-        matching filter: SessionFilter, after index: UInt32?, countMaximum: Int,
+        matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int,
         at moment: Moment
     ) -> [SessionDescription] {
-        sessionIndexes(matching: filter, after: index, countMaximum: countMaximum, moment)
+        sessionIndexes(matching: filter, after: cursor, countMaximum: countMaximum, moment)
             .map { description(of: $0, moment) }
     }
 
     /// The same, by index.
     func sessionIndexes(
-        matching filter: SessionFilter, after index: UInt32?, countMaximum: Int,
+        matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int,
         _ moment: Moment
-    ) -> [UInt32] {
+    ) -> [Index<Session>] {
         guard let app = app(named: filter.app) else { return [] }
-        var found: [UInt32] = []
-        var session = index.map { $0 + 1 } ?? 0
-        while session < sessions.endIndex && found.count < countMaximum {
-            if sessions.contains(session), matches(session, filter, app, moment) {
-                found.append(session)
-            }
-            session += 1
+        var found: [Index<Session>] = []
+        for session in sessions.places.from(cursor.map { $0 + 1 } ?? 0)
+        where sessions.contains(session) && matches(session, filter, app, moment) {
+            if found.count >= countMaximum { break }
+            found.append(session)
         }
         return found
     }
 
     private func matches(
-        _ session: UInt32, _ filter: SessionFilter, _ app: UInt32, _ moment: Moment
+        _ session: Index<Session>, _ filter: SessionFilter, _ app: Index<App>, _ moment: Moment
     ) -> Bool {
         let user = sessions[session].user
         guard users[user].app == app else { return false }
@@ -135,34 +133,34 @@ extension Broker {
         return true
     }
 
-    private func awaySeconds(_ session: UInt32, _ moment: Moment) -> UInt64 {
+    private func awaySeconds(_ session: Index<Session>, _ moment: Moment) -> UInt64 {
         sessions[session].isConnected
             ? 0 : moment.instant.milliseconds(since: sessions[session].disconnected) / 1000
     }
 
-    private func description(of session: UInt32, _ moment: Moment) -> SessionDescription {
+    private func description(of session: Index<Session>, _ moment: Moment) -> SessionDescription {
         let user = sessions[session].user
         let attachment = sessions[session].attachment
-        let isConnected = attachment != Slab<Attachment>.none
         var filters: [[UInt8]] = []
         forEachSubscription(of: session) {
             let filter = audiences[subscriptions[$0].audience].filter
             if !filter.isEmpty { filters.append(filter) }
         }
         return SessionDescription(
-            index: session, user: Array(users[user].name),
+            cursor: session.place, user: Array(users[user].name),
             device: Array(sessions[session].device),
             dialect: sessions[session].dialect, isPersistent: sessions[session].isPersistent,
             expirySeconds: sessions[session].expirySeconds,
-            connection: isConnected ? attachments[attachment].connection : nil,
-            connectedUnixMilliseconds: isConnected
-                ? attachments[attachment].connectedUnixMilliseconds : 0,
+            connection: attachment.map { attachments[$0].connection },
+            connectedUnixMilliseconds: attachment.map {
+                attachments[$0].connectedUnixMilliseconds
+            } ?? 0,
             awaySeconds: awaySeconds(session, moment),
-            keepAliveSeconds: isConnected ? attachments[attachment].keepAliveSeconds : 0,
+            keepAliveSeconds: attachment.map { attachments[$0].keepAliveSeconds } ?? 0,
             queue: QueueDescription(sessions[session].inbox),
-            underWayCount: isConnected ? attachments[attachment].sentCount : 0,
+            underWayCount: attachment.map { attachments[$0].sentCount } ?? 0,
             filters: filters, groupCount: users[user].memberships.count,
-            hasWill: sessions[session].will != Slab<Will>.none)
+            hasWill: sessions[session].will != nil)
     }
 
     // MARK: - Queues
@@ -172,10 +170,8 @@ extension Broker {
         guard let app = app(named: name),
             let user = self.user(named: user, app: app)
         else { return nil }
-        let mailbox = users[user].mailbox
-        return mailbox == Slab<Inbox>.none
-            ? QueueDescription(count: 0, byteCount: 0, droppedCount: 0, nextNumber: 1)
-            : QueueDescription(mailboxes[mailbox])
+        return users[user].mailbox.map { QueueDescription(mailboxes[$0]) }
+            ?? QueueDescription(count: 0, byteCount: 0, droppedCount: 0, nextNumber: 1)
     }
 }
 

@@ -13,16 +13,16 @@ extension Broker {
         checkMessages()
         checkGroups()
         checkWills()
-        for session in 0..<sessions.endIndex where sessions.contains(session) {
+        for session in sessions.places where sessions.contains(session) {
             check(session: session)
         }
     }
 
     // MARK: - Sessions
 
-    private func check(session: UInt32) {
-        let attachment = sessions[session].attachment
-        let isConnected = attachment != Slab<Attachment>.none
+    private func check(session: Index<Session>) {
+        let attachment = attachmentIndex(of: session)
+        let isConnected = attachment != nil
         precondition(
             sessions[session].isPersistent || isConnected, "a session in memory is connected")
         precondition(
@@ -49,7 +49,7 @@ extension Broker {
             isListed == !sessions[session].dirty.isEmpty, "a dirty session is written once")
     }
 
-    private func checkOutbox(of session: UInt32) {
+    private func checkOutbox(of session: Index<Session>) {
         var last = sessions[session].resultsSeenThrough
         var identifierCount = 0
         for position in 0..<sessions[session].outbox.count {
@@ -75,18 +75,18 @@ extension Broker {
             "an identifier in use names one publication")
     }
 
-    private func checkPublication(_ entry: OutboxEntry, of session: UInt32) {
+    private func checkPublication(_ entry: OutboxEntry, of session: Index<Session>) {
         guard entry.grade == .once && entry.packetIdentifier > 0 else { return }
         precondition(
             sessions[session].book.value.identifiers[entry.packetIdentifier] == .underWay,
             "a publication under way has its identifier")
     }
 
-    private func checkSubscriptions(of session: UInt32) {
+    private func checkSubscriptions(of session: Index<Session>) {
         var index = sessions[session].firstSubscription
         var filters: UInt32 = 0
-        while index != Slab<Subscription>.none {
-            let subscription = subscriptions[index]
+        while let current = index {
+            let subscription = subscriptions[current]
             precondition(subscription.session == session, "a chain holds its own subscriptions")
             let subscriber = audiences[subscription.audience].subscribers[
                 Int(subscription.position)]
@@ -99,13 +99,13 @@ extension Broker {
 
     private func checkUsers() {
         var chained = 0
-        for user in 0..<users.endIndex where users.contains(user) {
+        for user in users.places where users.contains(user) {
             forEachSession(of: user) { session in
                 precondition(sessions[session].user == user, "a chain holds its own sessions")
                 chained += 1
             }
             precondition(
-                users[user].mailbox == Slab<Inbox>.none || !hasPersistentListener(user),
+                users[user].mailbox == nil || !hasPersistentListener(user),
                 "mail waits only where no session inherits it")
         }
         precondition(chained == sessions.count, "every session is in its user's chain")
@@ -116,20 +116,20 @@ extension Broker {
     private func checkAttachments() {
         precondition(attachments.count == connections.count, "a connection has one session")
         precondition(accesses.count == attachments.count, "a connection has one access")
-        for index in 0..<attachments.endIndex where attachments.contains(index) {
+        for index in attachments.places where attachments.contains(index) {
             let session = attachments[index].session
             precondition(sessions[session].attachment == index, "an attachment has its session")
             precondition(
                 connections[attachments[index].connection] == session,
                 "a connection leads to its session")
             precondition(
-                accesses[attachments[index].access].session == session,
+                accesses[access(of: session)].session == session,
                 "an access has its session")
             checkWindow(of: index, session)
         }
     }
 
-    private func checkWindow(of attachment: UInt32, _ session: UInt32) {
+    private func checkWindow(of attachment: Index<Attachment>, _ session: Index<Session>) {
         let acknowledged = sessions[session].inbox.acknowledgedThrough
         var last = acknowledged
         var byteCount = 0
@@ -163,7 +163,7 @@ extension Broker {
 
     private func checkShares() {
         var count = 0
-        for set in 0..<shareSets.endIndex where shareSets.contains(set) {
+        for set in shareSets.places where shareSets.contains(set) {
             for (position, audience) in shareSets[set].audiences.enumerated() {
                 precondition(
                     audiences[audience].shareSet == set
@@ -179,7 +179,7 @@ extension Broker {
             }
         }
         var shareCount = 0
-        for audience in 0..<audiences.endIndex
+        for audience in audiences.places
         where audiences.contains(audience) && audiences[audience].share != 0 {
             shareCount += 1
         }
@@ -188,7 +188,7 @@ extension Broker {
 
     private func checkAudiences() {
         var places = 0
-        for audience in 0..<audiences.endIndex
+        for audience in audiences.places
         where audiences.contains(audience) && audience != mergedAudience
             && audience != chosenAudience
         {
@@ -212,7 +212,7 @@ extension Broker {
 
     private func checkGroups() {
         var places = 0
-        for group in 0..<groups.endIndex where groups.contains(group) {
+        for group in groups.places where groups.contains(group) {
             precondition(!groups[group].memberships.isEmpty, "a group ends with its last member")
             var previous: [UInt8] = []
             for index in groups[group].memberships {
@@ -228,12 +228,12 @@ extension Broker {
         precondition(places == memberships.count, "a membership has one place")
     }
 
-    private func check(membership index: UInt32) {
+    private func check(membership index: Index<Membership>) {
         let membership = memberships[index]
         precondition(
             self.membership(of: membership.user, in: membership.group) == index,
             "a user finds its groups")
-        let isWaiting = membership.waitingPosition != Slab<Membership>.none
+        let isWaiting = membership.waitingPosition != Membership.notWaiting
         precondition(
             isWaiting == self.isWaiting(index),
             "group mail waits for whom no session receives")
@@ -265,9 +265,10 @@ extension Broker {
     }
 
     private func checkWills() {
-        for session in 0..<sessions.endIndex
-        where sessions.contains(session) && sessions[session].will != Slab<Will>.none {
-            let will = wills[sessions[session].will]
+        for session in sessions.places
+        where sessions.contains(session) {
+            guard let index = sessions[session].will else { continue }
+            let will = wills[index]
             precondition(
                 will.user == sessions[session].user && will.device == sessions[session].device,
                 "a session has its own will")
@@ -285,7 +286,7 @@ extension Broker {
     private func checkQueues() {
         var waiting: UInt64 = 0
         var owners = 0
-        for session in 0..<sessions.endIndex
+        for session in sessions.places
         where sessions.contains(session) && sessions[session].isPersistent {
             guard case .session(session)? = owner(of: sessions[session].inbox.queue) else {
                 preconditionFailure("a session owns its queue")
@@ -293,15 +294,16 @@ extension Broker {
             waiting += UInt64(sessions[session].inbox.count)
             owners += 1
         }
-        for user in 0..<users.endIndex
-        where users.contains(user) && users[user].mailbox != Slab<Inbox>.none {
-            guard case .mailbox(user)? = owner(of: mailboxes[users[user].mailbox].queue) else {
+        for user in users.places
+        where users.contains(user) {
+            guard let mailbox = users[user].mailbox else { continue }
+            guard case .mailbox(user)? = owner(of: mailboxes[mailbox].queue) else {
                 preconditionFailure("a mailbox owns its queue")
             }
-            waiting += UInt64(mailboxes[users[user].mailbox].count)
+            waiting += UInt64(mailboxes[mailbox].count)
             owners += 1
         }
-        for leftover in 0..<leftovers.endIndex where leftovers.contains(leftover) {
+        for leftover in leftovers.places where leftovers.contains(leftover) {
             waiting += leftovers[leftover].count
             owners += 1
         }
@@ -331,8 +333,8 @@ extension Broker {
     }
 
     private func checkMessages() {
-        var mentions: [UInt32: Mentions] = [:]
-        for attachment in 0..<attachments.endIndex where attachments.contains(attachment) {
+        var mentions: [Index<Message>: Mentions] = [:]
+        for attachment in attachments.places where attachments.contains(attachment) {
             for position in 0..<attachments[attachment].window.count {
                 let entry = attachments[attachment].window[position]
                 mentions[entry.message, default: Mentions()].references += 1
@@ -341,11 +343,11 @@ extension Broker {
         }
         note(gathering, isGathering: true, &mentions)
         if isCommitting { note(committing, isGathering: false, &mentions) }
-        for message in 0..<messages.endIndex where messages.contains(message) {
+        for message in messages.places where messages.contains(message) {
             check(message: message, mentions[message] ?? Mentions())
         }
         var inMemoryQueue = 0
-        for message in 0..<messages.endIndex
+        for message in messages.places
         where messages.contains(message) && messages[message].isInMemoryQueue {
             inMemoryQueue += messages[message].blockByteCount
         }
@@ -358,7 +360,8 @@ extension Broker {
     }
 
     private func note(
-        _ batch: borrowing GatheringBatch, isGathering: Bool, _ mentions: inout [UInt32: Mentions]
+        _ batch: borrowing GatheringBatch, isGathering: Bool,
+        _ mentions: inout [Index<Message>: Mentions]
     ) {
         for message in batch.messages {
             precondition(
@@ -374,7 +377,7 @@ extension Broker {
         }
     }
 
-    private func check(message: UInt32, _ mentions: Mentions) {
+    private func check(message: Index<Message>, _ mentions: Mentions) {
         precondition(
             messages[message].references == mentions.references && mentions.references > 0,
             "a message lives as long as it is needed")

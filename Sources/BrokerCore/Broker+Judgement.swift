@@ -8,9 +8,9 @@ import Primitives
 
 /// Who asks, as far as a verdict depends on it.
 struct Asker {
-    let app: UInt32
+    let app: Index<App>
     /// Nil for a user whom nobody knows yet.
-    let user: UInt32?
+    let user: Index<User>?
     let bearer: RightsBearer
     let rights: Rights
     /// Whether it speaks MQTT, where addresses are subscribed to.
@@ -20,7 +20,7 @@ struct Asker {
 /// Whose rights are asked for.
 enum Judged {
     /// A connected session's, as they are now.
-    case session(UInt32)
+    case session(Index<Session>)
     /// Somebody's who need not be connected: of a will that is due, or of an operator's question.
     case asker(Asker)
 }
@@ -51,7 +51,7 @@ struct JudgedTarget {
         case user(UnsafeRawBufferPointer)
         /// Ids in a row, and which of them were refused.
         case users(UnsafeRawBufferPointer, count: Int, refused: ReceiverMask)
-        case group(UInt32)
+        case group(Index<Group>)
         case everybody
         case topic(UnsafeRawBufferPointer)
     }
@@ -207,7 +207,7 @@ extension Broker {
         return levels > limits.topicLevelsMaximum ? .topicNameInvalid : nil
     }
 
-    private func place(of judged: Judged) -> (app: UInt32, user: UInt32?) {
+    private func place(of judged: Judged) -> (app: Index<App>, user: Index<User>?) {
         switch judged {
         case .session(let session):
             let user = sessions[session].user
@@ -220,7 +220,7 @@ extension Broker {
 
     /// Judges a filter that a session asks for.
     mutating func judge(
-        filter: UnsafeRawBufferPointer, of session: UInt32
+        filter: UnsafeRawBufferPointer, of session: Index<Session>
     ) -> (verdict: Verdict, filter: JudgedFilter?) {
         let verdict: Verdict
         // The common case needs no look at the list.
@@ -242,7 +242,7 @@ extension Broker {
     // MARK: - The verdict
 
     /// Who a connected session is, with what it was let in with.
-    func asker(_ session: UInt32) -> Asker {
+    func asker(_ session: Index<Session>) -> Asker {
         Asker(
             app: users[sessions[session].user].app, user: sessions[session].user,
             bearer: bearer(session), rights: accesses[access(of: session)].rights,
@@ -260,7 +260,7 @@ extension Broker {
 
     /// Whether a connected session may do something; a refusal is counted.
     @inline(__always)
-    mutating func allows(_ action: RightsAction, _ session: UInt32) -> Bool {
+    mutating func allows(_ action: RightsAction, _ session: Index<Session>) -> Bool {
         if accesses[access(of: session)].rights.allowsAll(action.kind) { return true }
         return allows(action, asker(session))
     }
@@ -291,7 +291,7 @@ extension Broker {
         asker.rights.deciding(action, asker.bearer).map { .right($0) } ?? .refused(.notAuthorized)
     }
 
-    private func isMember(_ user: UInt32?, of group: UInt32) -> Bool {
+    private func isMember(_ user: Index<User>?, of group: Index<Group>) -> Bool {
         guard let user else { return false }
         return membership(of: user, in: group) != nil
     }

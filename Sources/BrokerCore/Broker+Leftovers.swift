@@ -14,9 +14,9 @@ import Primitives
 /// has gone to another session of its share, or nobody is left.
 struct Leftover {
     let queue: QueueID
-    let app: UInt32
-    /// Whose session it was; `Slab.none` where a row of an earlier version does not say.
-    let user: UInt32
+    let app: Index<App>
+    /// Whose session it was; nil where a row of an earlier version does not say.
+    let user: Index<User>?
     private(set) var count: UInt64 = 0
     private(set) var byteCount: UInt64 = 0
     /// What the transfer under way brings at most.
@@ -31,7 +31,7 @@ struct Leftover {
     private var roundsBetween = 0
     private var roundsLeft = 0
 
-    init(queue: QueueID, app: UInt32, user: UInt32, expected: TrimAmount = TrimAmount()) {
+    init(queue: QueueID, app: Index<App>, user: Index<User>?, expected: TrimAmount = TrimAmount()) {
         self.queue = queue
         self.app = app
         self.user = user
@@ -78,18 +78,18 @@ extension Broker {
     /// A session has ended and leaves its queue.
     ///
     /// - Parameter isMail: what its user was sent is not to be lost with it.
-    mutating func leave(_ inbox: Inbox, of user: UInt32, isMail: Bool) {
+    mutating func leave(_ inbox: Inbox, of user: Index<User>, isMail: Bool) {
         var held = expected(in: inbox.queue)
         held += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
         if apps[users[user].app].shareCount > 0, held.count > 0 {
             makeLeftover(of: inbox.queue, held, user)
         }
         if isMail, held.count > 0 {
-            guard hasPersistentListener(user) else {
+            guard let heir = oldestListener(of: user) else {
                 giveMailbox(inbox, to: user)
                 return
             }
-            bequeath(inbox.queue, held, to: oldestListener(of: user))
+            bequeath(inbox.queue, held, to: heir)
         }
         counters.discarded += UInt64(inbox.count)
         queuedCount -= UInt64(inbox.count)
@@ -97,15 +97,12 @@ extension Broker {
     }
 
     /// The persistent session that has heard its user's mail for longest.
-    private func oldestListener(of user: UInt32) -> UInt32 {
-        var oldest = Slab<Session>.none
+    private func oldestListener(of user: Index<User>) -> Index<Session>? {
+        var oldest: Index<Session>? = nil
         forEachSession(of: user) { session in
             guard sessions[session].isPersistent, sessions[session].hearsMail else { return }
-            if oldest == Slab<Session>.none
-                || sessions[session].hearsSince < sessions[oldest].hearsSince
-            {
-                oldest = session
-            }
+            if let oldest, sessions[oldest].hearsSince <= sessions[session].hearsSince { return }
+            oldest = session
         }
         return oldest
     }
@@ -113,7 +110,7 @@ extension Broker {
     /// Moves what a user was sent before any of the other sessions listened into the queue of one,
     /// as far as that has room. How much that is the store knows: it moves no more than there are
     /// numbers for.
-    private mutating func bequeath(_ queue: QueueID, _ held: TrimAmount, to heir: UInt32) {
+    private mutating func bequeath(_ queue: QueueID, _ held: TrimAmount, to heir: Index<Session>) {
         guard sessions[heir].hearsSince > 0 else { return }
         let inbox = sessions[heir].inbox
         let waiting = expected(in: inbox.queue)
@@ -154,7 +151,7 @@ extension Broker {
     // MARK: - Who has heard what
 
     /// A stored session has begun to hear what its user is sent.
-    mutating func noteListener(_ session: UInt32) {
+    mutating func noteListener(_ session: Index<Session>) {
         guard restoration == nil else { return }
         // The ids of messages are given when the batch is handed over.
         sessions[session].hearsSince = .max
@@ -181,7 +178,7 @@ extension Broker {
 
     /// What a session is left that has begun to hear in this batch. One that ends in the same batch
     /// is left no more than one that stays: it passes on what it has.
-    private mutating func settleBequests(to session: Handle, before bound: UInt64) {
+    private mutating func settleBequests(to session: Handle<Session>, before bound: UInt64) {
         for (index, heir) in gathering.bequests
         where heir == session
             && gathering.transfers[index].scope == .mail(before: MessageID(raw: .max))
@@ -198,8 +195,7 @@ extension Broker {
             let move = committing.moves[index]
             let byteCount = UInt64(committing.moveByteCounts[index])
             guard case .session(let session)? = owner(of: move.destination) else { continue }
-            let attachment = sessions[session].attachment
-            if attachment != Slab<Attachment>.none,
+            if let attachment = sessions[session].attachment,
                 let position = attachments[attachment].position(of: move.destinationNumber)
             {
                 let entry = attachments[attachment].remove(at: position)
@@ -235,20 +231,19 @@ extension Broker {
     /// Entries have come into a queue by the store's own doing. False where that has ended
     /// meanwhile: it may have passed them on, and then they are counted with that transfer.
     private mutating func countIn(_ tally: QueueTally) -> Bool {
-        let session: UInt32
+        let session: Index<Session>
         switch owner(of: tally.queue) {
         case .session(let owner)?: session = owner
         case .inherited(let heir)? where sessions.contains(heir): session = heir.index
         case .mailbox(let user)?:
-            mailboxes[users[user].mailbox].countIn(tally)
+            mailboxes[mailboxIndex(of: user)].countIn(tally)
             queuedCount += tally.count
             return true
         case .inherited, .leftover, nil: return false
         }
         sessions[session].inbox.countIn(tally)
         queuedCount += tally.count
-        let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none else { return true }
+        guard let attachment = sessions[session].attachment else { return true }
         attachments[attachment].backlogCount += UInt32(tally.count)
         committing.waiting.append(attachments.handle(attachment))
         return true
@@ -258,7 +253,7 @@ extension Broker {
 
     /// Keeps what came by shared subscriptions for others of the share, as far as one user's
     /// sessions may leave that. The rest goes the way of the queue.
-    private mutating func makeLeftover(of queue: QueueID, _ held: TrimAmount, _ user: UInt32) {
+    private mutating func makeLeftover(of queue: QueueID, _ held: TrimAmount, _ user: Index<User>) {
         let others = leftoversOfUsers[user] ?? []
         guard others.count < CoreLimits.leftoversPerUserMaximum else { return }
         var kept = TrimAmount()
@@ -287,7 +282,7 @@ extension Broker {
                 leftovers[new].queue, app: apps[app].name, user: Array(users[user].name)))
     }
 
-    private mutating func insertLeftover(_ new: Leftover) -> UInt32 {
+    private mutating func insertLeftover(_ new: Leftover) -> Index<Leftover> {
         let index = leftovers.insert(new).index
         queueOwners[new.queue.raw] = .leftover(index)
         leftoversOfUsers[new.user, default: []].append(index)
@@ -295,7 +290,7 @@ extension Broker {
     }
 
     /// Asks the store for the next entries of a leftover, or ends it where it is empty.
-    mutating func loadLeftover(_ index: UInt32) {
+    mutating func loadLeftover(_ index: Index<Leftover>) {
         guard leftovers[index].count > 0 else { return endLeftover(index) }
         leftovers[index].isUnderWay = true
         waitingLoads.append(.leftover(leftovers.handle(index)))
@@ -303,7 +298,7 @@ extension Broker {
     }
 
     /// It is a leftover's turn.
-    mutating func load(leftover owner: Handle) {
+    mutating func load(leftover owner: Handle<Leftover>) {
         gathering.loads.append(
             LoadRequest(
                 queue: leftovers[owner.index].queue,
@@ -317,7 +312,7 @@ extension Broker {
 
     /// Gives each of the loaded entries to a session of its share.
     mutating func handOn(
-        _ load: LoadedQueue, of index: UInt32, _ blocks: UnsafeRawBufferPointer,
+        _ load: LoadedQueue, of index: Index<Leftover>, _ blocks: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
     ) {
         for loaded in load.entries {
@@ -336,13 +331,13 @@ extension Broker {
     }
 
     private mutating func handOn(
-        _ entry: WindowEntry, of index: UInt32, _ moment: Moment, _ effects: inout Effects
+        _ entry: WindowEntry, of index: Index<Leftover>, _ moment: Moment, _ effects: inout Effects
     ) {
         let leftover = leftovers[index]
         var isOver = true
         switch successor(
             for: entry.state, of: entry.message, app: leftover.app,
-            excluding: Slab<Session>.none, entry.byteCount, reaching: .everybody)
+            excluding: nil, entry.byteCount, reaching: .everybody)
         {
         case .full: return
         case .nobody: counters.discarded += 1
@@ -360,7 +355,7 @@ extension Broker {
         queuedCount -= 1
     }
 
-    private mutating func endLeftover(_ index: UInt32) {
+    private mutating func endLeftover(_ index: Index<Leftover>) {
         let leftover = leftovers.remove(index)
         leftoversOfUsers[leftover.user]!.removeAll { $0 == index }
         if leftoversOfUsers[leftover.user]!.isEmpty { leftoversOfUsers[leftover.user] = nil }
@@ -375,7 +370,7 @@ extension Broker {
         guard key.count == 8, let app = app(named: try row.readString()) else {
             throw .danglingRecord(.leftovers, key: key)
         }
-        var user = Slab<User>.none
+        var user: Index<User>? = nil
         if version > 1 {
             guard let known = self.user(named: try row.readString(), app: app) else {
                 throw .danglingRecord(.leftovers, key: key)

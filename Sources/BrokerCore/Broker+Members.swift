@@ -6,7 +6,7 @@ import Primitives
 extension Broker {
     // MARK: - Groups
 
-    mutating func insertGroup(_ new: consuming Group) -> UInt32 {
+    mutating func insertGroup(_ new: consuming Group) -> Index<Group> {
         let (app, name, identifier) = (new.app, new.name, new.identifier)
         apps[app].groupByteCount += new.byteCount
         let group = groups.insert(new).index
@@ -16,7 +16,7 @@ extension Broker {
     }
 
     /// Forgets a group without members.
-    mutating func removeGroup(_ group: UInt32) {
+    mutating func removeGroup(_ group: Index<Group>) {
         precondition(groups[group].memberships.isEmpty, "the end of a group with members")
         let app = groups[group].app
         apps[app].groupByteCount -= groups[group].byteCount
@@ -26,7 +26,7 @@ extension Broker {
     }
 
     /// Gives a group another text or list.
-    mutating func replace(_ group: UInt32, meta: [UInt8], allowed: [[UInt8]]?) {
+    mutating func replace(_ group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?) {
         let app = groups[group].app
         apps[app].groupByteCount -= groups[group].byteCount
         groups[group].replace(meta: meta, allowed: allowed)
@@ -36,7 +36,7 @@ extension Broker {
     /// The limit that keeps a list or a text of an owner's groups from growing to so many bytes;
     /// nil where none does. What gets shorter always may.
     mutating func groupLimitReached(
-        by owner: UInt32, growingTo byteCount: Int, from old: Int
+        by owner: Index<User>, growingTo byteCount: Int, from old: Int
     ) -> LimitName? {
         guard byteCount > old else { return nil }
         let added = byteCount - old
@@ -55,14 +55,14 @@ extension Broker {
     // MARK: - Members
 
     /// A user's place in a group; nil for one who is not in it.
-    func membership(of user: UInt32, in group: UInt32) -> UInt32? {
+    func membership(of user: Index<User>, in group: Index<Group>) -> Index<Membership>? {
         let position = groupPosition(of: user, notBefore: groups[group].name)
         guard position < users[user].memberships.count else { return nil }
         let membership = users[user].memberships[position]
         return memberships[membership].group == group ? membership : nil
     }
 
-    mutating func addMember(_ user: UInt32, to group: UInt32) {
+    mutating func addMember(_ user: Index<User>, to group: Index<Group>) {
         let place = memberPosition(in: group, notBefore: users[user].name)
         let ownPlace = groupPosition(of: user, notBefore: groups[group].name)
         let membership = memberships.insert(
@@ -70,25 +70,25 @@ extension Broker {
         ).index
         groups[group].memberships.insert(membership, at: place)
         users[user].memberships.insert(membership, at: ownPlace)
-        var session = users[user].firstSession
-        while session != Slab<Session>.none {
+        var next = users[user].firstSession
+        while let session = next {
             if receivesGroups(session) {
                 join(session: session, audience: groups[group].audience, grade: .once)
             }
-            session = sessions[session].nextOfUser
+            next = sessions[session].nextOfUser
         }
         // While a store is read back, all are counted at the end.
         if restoration == nil { countHearers(of: membership) }
         setWaiting(membership, isWaiting(membership))
     }
 
-    mutating func removeMember(_ index: UInt32) {
+    mutating func removeMember(_ index: Index<Membership>) {
         setWaiting(index, false)
         let (group, user) = (memberships[index].group, memberships[index].user)
-        var session = users[user].firstSession
-        while session != Slab<Session>.none {
+        var next = users[user].firstSession
+        while let session = next {
             leave(audience: groups[group].audience, session)
-            session = sessions[session].nextOfUser
+            next = sessions[session].nextOfUser
         }
         groups[group].memberships.remove(
             at: memberPosition(in: group, notBefore: users[user].name))
@@ -99,35 +99,35 @@ extension Broker {
     }
 
     /// Who is not a member any more hears no more of the group in MQTT either.
-    private mutating func forgetSubscriptions(of user: UInt32, to group: UInt32) {
-        var session = users[user].firstSession
-        while session != Slab<Session>.none,
+    private mutating func forgetSubscriptions(of user: Index<User>, to group: Index<Group>) {
+        var next = users[user].firstSession
+        // With its last subscription the audience itself ends.
+        while let session = next,
             let audience = audience(
                 ofAddress: .group, groups[group].name, app: groups[group].app)
         {
             if let index = subscription(of: session, audience: audience) {
                 forgetSubscription(index)
             }
-            session = sessions[session].nextOfUser
+            next = sessions[session].nextOfUser
         }
     }
 
-    private mutating func leave(audience: UInt32, _ session: UInt32) {
-        var index = sessions[session].firstSubscription
-        while index != Slab<Subscription>.none {
-            let next = subscriptions[index].next
+    private mutating func leave(audience: Index<Audience>, _ session: Index<Session>) {
+        var next = sessions[session].firstSubscription
+        while let index = next {
+            next = subscriptions[index].next
             if subscriptions[index].audience == audience { leave(subscription: index) }
-            index = next
         }
     }
 
     /// An MRT session hears its user's groups without asking.
-    private func receivesGroups(_ session: UInt32) -> Bool {
+    private func receivesGroups(_ session: Index<Session>) -> Bool {
         sessions[session].dialect == .mrt
     }
 
     /// A new session joins the audiences of its user's groups.
-    mutating func joinGroupAudiences(_ session: UInt32) {
+    mutating func joinGroupAudiences(_ session: Index<Session>) {
         guard receivesGroups(session) else { return }
         for membership in users[sessions[session].user].memberships {
             join(
@@ -139,7 +139,7 @@ extension Broker {
     // MARK: - Order
 
     /// The first place of a user's list of groups whose id does not come before `name`.
-    private func groupPosition(of user: UInt32, notBefore name: [UInt8]) -> Int {
+    private func groupPosition(of user: Index<User>, notBefore name: [UInt8]) -> Int {
         firstPosition(in: users[user].memberships.count) { position in
             let group = memberships[users[user].memberships[position]].group
             return !groups[group].name.lexicographicallyPrecedes(name)
@@ -147,7 +147,7 @@ extension Broker {
     }
 
     /// The first place of a user's list of groups whose id comes behind `name`.
-    func groupPosition(of user: UInt32, behind name: [UInt8]) -> Int {
+    func groupPosition(of user: Index<User>, behind name: [UInt8]) -> Int {
         firstPosition(in: users[user].memberships.count) { position in
             let group = memberships[users[user].memberships[position]].group
             return name.lexicographicallyPrecedes(groups[group].name)
@@ -155,7 +155,7 @@ extension Broker {
     }
 
     /// The first place of a group's list of members whose id does not come before `name`.
-    private func memberPosition(in group: UInt32, notBefore name: Name) -> Int {
+    private func memberPosition(in group: Index<Group>, notBefore name: Name) -> Int {
         firstPosition(in: groups[group].memberships.count) { position in
             let user = memberships[groups[group].memberships[position]].user
             return !users[user].name.lexicographicallyPrecedes(name)
@@ -163,7 +163,7 @@ extension Broker {
     }
 
     /// The first place of a group's list of members whose id comes behind `name`.
-    func memberPosition(in group: UInt32, behind name: [UInt8]) -> Int {
+    func memberPosition(in group: Index<Group>, behind name: [UInt8]) -> Int {
         firstPosition(in: groups[group].memberships.count) { position in
             let user = memberships[groups[group].memberships[position]].user
             return name.lexicographicallyPrecedes(users[user].name)
@@ -184,7 +184,7 @@ extension Broker {
 
     /// Into the inboxes of a group's members, and the mailboxes of those whom no session receives.
     mutating func enqueue(
-        _ message: UInt32, group: UInt32, excluding excluded: UInt32,
+        _ message: Index<Message>, group: Index<Group>, excluding excluded: Index<Session>?,
         _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
     ) {
         enqueue(
@@ -199,13 +199,13 @@ extension Broker {
 
     /// Whether what is sent to a group waits in a member's mailbox, since no session receives it:
     /// neither the user's mail at all, nor, in MQTT, just what the group is sent.
-    func isWaiting(_ membership: UInt32) -> Bool {
+    func isWaiting(_ membership: Index<Membership>) -> Bool {
         memberships[membership].hearerCount == 0 && !hasListener(memberships[membership].user)
     }
 
     /// Notes in all groups of a user whether its mail has to wait: call whenever it may have got
     /// its first session that hears all of it, or lost the last.
-    mutating func updateWaiting(of user: UInt32) {
+    mutating func updateWaiting(of user: Index<User>) {
         let isListening = hasListener(user)
         work += users[user].memberships.count / CoreLimits.looksPerWork
         for index in users[user].memberships {
@@ -214,7 +214,7 @@ extension Broker {
     }
 
     /// A session of a member subscribes to the address of a group, or does not any more.
-    mutating func countHearer(_ user: UInt32, _ group: UInt32, isNew: Bool) {
+    mutating func countHearer(_ user: Index<User>, _ group: Index<Group>, isNew: Bool) {
         // Whoever is not a member any more has been forgotten.
         guard let membership = membership(of: user, in: group) else { return }
         if isNew {
@@ -226,7 +226,7 @@ extension Broker {
     }
 
     /// Counts the sessions of a new member that subscribe to the address of the group.
-    private mutating func countHearers(of membership: UInt32) {
+    private mutating func countHearers(of membership: Index<Membership>) {
         let (group, user) = (memberships[membership].group, memberships[membership].user)
         guard
             let audience = audience(
@@ -243,27 +243,27 @@ extension Broker {
 
     /// What was read back says who hears which groups: counts all of it, each subscription once.
     mutating func countRestoredHearers() {
-        for session in 0..<sessions.endIndex where sessions.contains(session) {
+        for session in sessions.places where sessions.contains(session) {
             guard sessions[session].dialect.isMQTT else { continue }
             let user = sessions[session].user
             guard !users[user].memberships.isEmpty else { continue }
-            var index = sessions[session].firstSubscription
-            while index != Slab<Subscription>.none {
+            var next = sessions[session].firstSubscription
+            while let index = next {
                 if let group = addressedGroup(
                     by: audiences[subscriptions[index].audience].filter, users[user].app),
                     let membership = membership(of: user, in: group)
                 {
                     memberships[membership].hearerCount += 1
                 }
-                index = subscriptions[index].next
+                next = subscriptions[index].next
             }
         }
     }
 
-    private mutating func setWaiting(_ index: UInt32, _ isWaiting: Bool) {
+    private mutating func setWaiting(_ index: Index<Membership>, _ isWaiting: Bool) {
         let group = memberships[index].group
         let position = memberships[index].waitingPosition
-        guard (position != Slab<Membership>.none) != isWaiting else { return }
+        guard (position != Membership.notWaiting) != isWaiting else { return }
         if isWaiting {
             memberships[index].waitingPosition = UInt32(groups[group].waiting.count)
             groups[group].waiting.append(index)
@@ -273,13 +273,13 @@ extension Broker {
                 groups[group].waiting[Int(position)] = last
                 memberships[last].waitingPosition = position
             }
-            memberships[index].waitingPosition = Slab<Membership>.none
+            memberships[index].waitingPosition = Membership.notWaiting
         }
     }
 
     // MARK: - Rows
 
-    mutating func writeGroup(_ group: UInt32, _ permit: borrowing GrowthPermit) {
+    mutating func writeGroup(_ group: Index<Group>, _ permit: borrowing GrowthPermit) {
         let row = Records.group(
             groups[group], app: apps[groups[group].app].name,
             owner: Array(users[groups[group].owner].name))
@@ -288,7 +288,7 @@ extension Broker {
 
     /// What a group's row has to be admitted for if its list and its text are these.
     func growth(
-        ofGroupOwnedBy owner: UInt32, title: [UInt8], meta: [UInt8], allowed: [[UInt8]]?
+        ofGroupOwnedBy owner: Index<User>, title: [UInt8], meta: [UInt8], allowed: [[UInt8]]?
     ) -> Int {
         let names = apps[users[owner].app].name.count + Array(users[owner].name).count
         let list = (allowed ?? []).reduce(0) { $0 + 2 + $1.count }
@@ -296,25 +296,25 @@ extension Broker {
             key: 8, value: names + title.count + meta.count + list + 48)
     }
 
-    func growth(of group: UInt32, meta: [UInt8], allowed: [[UInt8]]?) -> Int {
+    func growth(of group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?) -> Int {
         growth(
             ofGroupOwnedBy: groups[group].owner, title: groups[group].title, meta: meta,
             allowed: allowed)
     }
 
-    func growth(ofGroup group: UInt32) -> Int {
+    func growth(ofGroup group: Index<Group>) -> Int {
         growth(of: group, meta: groups[group].meta, allowed: groups[group].allowed)
     }
 
     mutating func writeMember(
-        _ user: UInt32, _ group: UInt32, _ permit: borrowing GrowthPermit
+        _ user: Index<User>, _ group: Index<Group>, _ permit: borrowing GrowthPermit
     ) {
         gathering.put(
             Records.member(group: groups[group].identifier, user: Array(users[user].name)),
             permit)
     }
 
-    func growth(ofMember user: UInt32) -> Int {
+    func growth(ofMember user: Index<User>) -> Int {
         Records.member(group: 0, user: Array(users[user].name)).pageByteCount
     }
 

@@ -25,11 +25,13 @@ extension Subscriber {
 extension Broker {
     /// Puts the subscribers of several audiences that take a sender's messages into the merged one.
     /// True where one of them has several identifiers.
-    mutating func merge(_ matched: ContiguousArray<UInt32>, from sender: UInt32) -> Bool {
+    mutating func merge(_ matched: ContiguousArray<Index<Audience>>, from sender: Index<Session>?)
+        -> Bool
+    {
         var merged = ContiguousArray<Subscriber>()
         swap(&merged, &audiences[mergedAudience].subscribers)
         merged.removeAllKeepingCapacity()
-        let missingCount = Int(sessions.endIndex) - mergePlaces.count
+        let missingCount = sessions.places.count - mergePlaces.count
         if missingCount > 0 {
             mergePlaces.append(contentsOf: repeatElement(0, count: missingCount))
         }
@@ -37,16 +39,16 @@ extension Broker {
         for audience in matched {
             subscriberCount += audiences[audience].subscribers.count
             for subscriber in audiences[audience].subscribers where subscriber.takes(from: sender) {
-                let place = Int(mergePlaces[Int(subscriber.session)])
+                let place = Int(mergePlaces[Int(subscriber.session.place)])
                 if place == 0 {
                     merged.append(subscriber)
-                    mergePlaces[Int(subscriber.session)] = UInt32(merged.count)
+                    mergePlaces[Int(subscriber.session.place)] = UInt32(merged.count)
                 } else if merged[place - 1].take(in: subscriber) {
                     identifierCount += 1
                 }
             }
         }
-        for subscriber in merged { mergePlaces[Int(subscriber.session)] = 0 }
+        for subscriber in merged { mergePlaces[Int(subscriber.session.place)] = 0 }
         work += (matched.count + subscriberCount) / CoreLimits.mergedPerWork
         if identifierCount > 0 {
             // What lists them walks over all subscriptions of those sessions.

@@ -5,13 +5,13 @@ import Primitives
 extension Broker {
     /// Leaves a note on the lane of the session's connection; on the first where it has none.
     func note(
-        _ kind: Note.Kind, _ session: UInt32, _ reason: ReasonCode,
+        _ kind: Note.Kind, _ session: Index<Session>, _ reason: ReasonCode,
         subject: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         other: ConnectionID = .none, limit: LimitName = .none, _ effects: inout Effects
     ) {
-        let attachment = sessions[session].attachment
+        let attachment = attachmentIndex(of: session)
         let connection =
-            attachment == Slab<Attachment>.none ? .none : attachments[attachment].connection
+            attachment == nil ? .none : attachments[attachment].connection
         let lane = connection.lane
         effects[lane].effects.append(
             .note(
@@ -25,7 +25,7 @@ extension Broker {
     /// Tells the log of a receiver whose queue takes no more, by its user and device; of many, a
     /// few each second.
     mutating func noteRefused(
-        user: UInt32, device: Name?, _ limit: LimitName, _ moment: Moment,
+        user: Index<User>, device: Name?, _ limit: LimitName, _ moment: Moment,
         _ effects: inout Effects
     ) {
         counters.queueRefused += 1

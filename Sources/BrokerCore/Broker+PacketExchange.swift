@@ -26,7 +26,7 @@ extension Broker {
             }
             return
         }
-        let entry = attachments[sessions[session].attachment].window[position]
+        let entry = attachments[attachmentIndex(of: session)].window[position]
         let isReceived = entry.state.options.contains(.received)
         switch (step, entry.state.grade) {
         case (.accepted, .durable):
@@ -48,8 +48,8 @@ extension Broker {
 
     /// Where the delivery with an identifier stands in the window. What is under way lies within
     /// one round of the identifiers, so that the front's tells the number of any other.
-    private func windowPosition(ofPacket identifier: UInt16, _ session: UInt32) -> Int? {
-        let attachment = sessions[session].attachment
+    private func windowPosition(ofPacket identifier: UInt16, _ session: Index<Session>) -> Int? {
+        let attachment = attachmentIndex(of: session)
         guard let front = attachments[attachment].oldestSent else { return nil }
         let frontIdentifier = UInt64(PacketIdentifier.derived(from: front))
         let distance =
@@ -61,17 +61,17 @@ extension Broker {
     }
 
     /// A PUBREL leaves: from here on its PUBCOMP may come.
-    mutating func noteReleased(_ identifier: UInt16, _ session: UInt32) {
+    mutating func noteReleased(_ identifier: UInt16, _ session: Index<Session>) {
         guard let position = windowPosition(ofPacket: identifier, session) else { return }
-        attachments[sessions[session].attachment].window[position].isReleased = true
+        attachments[attachmentIndex(of: session)].window[position].isReleased = true
     }
 
     /// The receiver is done with one delivery.
     private mutating func settleDelivery(
-        _ session: UInt32, _ position: Int, _ effects: inout Effects
+        _ session: Index<Session>, _ position: Int, _ effects: inout Effects
     ) {
         counters.acknowledgements += 1
-        let entry = attachments[sessions[session].attachment].remove(at: position)
+        let entry = attachments[attachmentIndex(of: session)].remove(at: position)
         let isFront = position == 0
         // What is behind the front is left out of a reload by its own removal.
         if isFront { sessions[session].inbox.acknowledgedThrough = entry.number }
@@ -86,9 +86,10 @@ extension Broker {
 
     /// The receiver has a QoS 2 delivery: it is released when that is committed.
     private mutating func receiveDelivery(
-        _ session: UInt32, _ position: Int, _ connection: ConnectionID, _ effects: inout Effects
+        _ session: Index<Session>, _ position: Int, _ connection: ConnectionID,
+        _ effects: inout Effects
     ) {
-        let attachment = sessions[session].attachment
+        let attachment = attachmentIndex(of: session)
         let number = attachments[attachment].window[position].number
         let answer = PacketAnswer(
             connection, PacketIdentifier.derived(from: number), .release)

@@ -31,7 +31,7 @@ extension Broker {
         var since = users[user].lastSeenUnixMilliseconds
         forEachSession(of: user) { session in
             guard liveConnection(of: session) != .none else { return }
-            let connected = attachments[sessions[session].attachment].connectedUnixMilliseconds
+            let connected = attachments[attachmentIndex(of: session)].connectedUnixMilliseconds
             since = count == 0 ? connected : min(since, connected)
             count += 1
             devices.append(UInt8(sessions[session].device.count))
@@ -48,7 +48,7 @@ extension Broker {
     /// Tells whoever subscribes to it that a device has come or gone. Costs one comparison in an
     /// app where nobody does.
     mutating func announcePresence(
-        of session: UInt32, isOnline: Bool, _ moment: Moment, _ effects: inout Effects
+        of session: Index<Session>, isOnline: Bool, _ moment: Moment, _ effects: inout Effects
     ) {
         let user = sessions[session].user
         guard apps[users[user].app].presenceFilterCount > 0 else { return }

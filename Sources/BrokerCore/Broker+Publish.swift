@@ -11,7 +11,7 @@ import Primitives
 extension Broker {
     /// Takes a publication, or recognises one of QoS 2 that it has.
     mutating func publish(
-        _ request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
+        _ request: SendRequest, from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
     ) {
         if request.grade == .once, isRepeated(request.packetIdentifier, of: sender, &effects) {
@@ -40,7 +40,7 @@ extension Broker {
     /// Whether a QoS 2 identifier names a publication that the broker has; what is known of it is
     /// told.
     private mutating func isRepeated(
-        _ identifier: UInt16, of sender: UInt32, _ effects: inout Effects
+        _ identifier: UInt16, of sender: Index<Session>, _ effects: inout Effects
     ) -> Bool {
         guard sessions[sender].book.exists,
             let state = sessions[sender].book.value.identifiers[identifier]
@@ -63,7 +63,8 @@ extension Broker {
 
     /// Tells once more what became of a QoS 2 publication.
     private mutating func answerAgain(
-        _ identifier: UInt16, _ reason: ReasonCode, of sender: UInt32, _ effects: inout Effects
+        _ identifier: UInt16, _ reason: ReasonCode, of sender: Index<Session>,
+        _ effects: inout Effects
     ) {
         let refusals = sessions[sender].book.value.answeredRefusals[identifier]
         var entry = OutboxEntry(number: 0, stamp: 0, grade: .once)
@@ -76,7 +77,7 @@ extension Broker {
     }
 
     /// Publications of QoS 1 and 2 that are not answered, and those of QoS 2 that are not released.
-    private func unreleasedCount(of sender: UInt32) -> Int {
+    private func unreleasedCount(of sender: Index<Session>) -> Int {
         let count = sessions[sender].outbox.count
         guard sessions[sender].book.exists else { return count }
         return count + sessions[sender].book.value.interrupted.count
@@ -87,11 +88,11 @@ extension Broker {
     /// 3.1.1 client cannot be told a window, and common clients of 5.0 send all they have after an
     /// outage, whatever they were told. Where the rule is not enforced [MQTT-3.3.4-7] such a client
     /// is held instead, see ``countUnanswered(_:_:)``.
-    private func publicationMaximum(of sender: UInt32) -> Int {
+    private func publicationMaximum(of sender: Index<Session>) -> Int {
         guard sessions[sender].dialect == .mqtt5 && limits.enforcesPublishWindow else {
             return limits.unreleasedMaximum
         }
-        return Int(attachments[sessions[sender].attachment].publishWindow)
+        return Int(attachments[attachmentIndex(of: sender)].publishWindow)
     }
 
     /// One more publication has to be answered. A client with too many is not read from until half
@@ -100,8 +101,8 @@ extension Broker {
     /// What it sent to free its window (PUBREL, PUBACK) may stand behind its own publications. That
     /// is no deadlock: only publications without an answer count, and an answer waits for the store
     /// and for nothing that the client sends.
-    private mutating func countUnanswered(_ sender: UInt32, _ effects: inout Effects) {
-        let attachment = sessions[sender].attachment
+    private mutating func countUnanswered(_ sender: Index<Session>, _ effects: inout Effects) {
+        let attachment = attachmentIndex(of: sender)
         attachments[attachment].unansweredCount += 1
         guard attachments[attachment].unansweredCount > attachments[attachment].publishWindow,
             !attachments[attachment].isHeld
@@ -112,8 +113,8 @@ extension Broker {
         effects[connection.lane].effects.append(.holdReading(connection))
     }
 
-    private mutating func countAnswered(_ sender: UInt32, _ effects: inout Effects) {
-        let attachment = sessions[sender].attachment
+    private mutating func countAnswered(_ sender: Index<Session>, _ effects: inout Effects) {
+        let attachment = attachmentIndex(of: sender)
         attachments[attachment].unansweredCount -= 1
         guard attachments[attachment].isHeld,
             attachments[attachment].unansweredCount <= attachments[attachment].publishWindow / 2
@@ -126,7 +127,7 @@ extension Broker {
     // MARK: - Unanswered publications
 
     /// A publication waits for its answer.
-    mutating func addPublication(_ entry: OutboxEntry, of sender: UInt32) {
+    mutating func addPublication(_ entry: OutboxEntry, of sender: Index<Session>) {
         sessions[sender].outbox.insert(entry)
         if entry.grade == .once {
             sessions[sender].book.value.identifiers[entry.packetIdentifier] = .underWay
@@ -134,19 +135,21 @@ extension Broker {
     }
 
     /// Names receivers that were refused.
-    mutating func name(_ refusals: [Refusal], in entry: inout OutboxEntry, of sender: UInt32) {
+    mutating func name(
+        _ refusals: [Refusal], in entry: inout OutboxEntry, of sender: Index<Session>
+    ) {
         guard !refusals.isEmpty else { return }
         entry.namesRefusals = true
         sessions[sender].book.value.refusals[entry.number] = refusals
     }
 
     /// The names of receivers that an entry was refused.
-    func refusals(of entry: OutboxEntry, _ sender: UInt32) -> [Refusal] {
+    func refusals(of entry: OutboxEntry, _ sender: Index<Session>) -> [Refusal] {
         entry.namesRefusals ? sessions[sender].book.value.refusals[entry.number] ?? [] : []
     }
 
     /// A publication that is not answered, on this connection or an earlier one.
-    func publication(_ number: UInt64, of sender: UInt32) -> OutboxEntry? {
+    func publication(_ number: UInt64, of sender: Index<Session>) -> OutboxEntry? {
         if let position = sessions[sender].outbox.position(of: number) {
             return sessions[sender].outbox[position]
         }
@@ -158,7 +161,8 @@ extension Broker {
 
     /// Notes what has become of a publication that is not answered, and answers it in its turn if
     /// its client waits for that.
-    mutating func update(_ entry: OutboxEntry, of sender: UInt32, _ effects: inout Effects) {
+    mutating func update(_ entry: OutboxEntry, of sender: Index<Session>, _ effects: inout Effects)
+    {
         if let position = sessions[sender].outbox.position(of: entry.number) {
             sessions[sender].outbox[position] = entry
             if entry.isComplete { reportInOrder(sender, &effects) }
@@ -171,7 +175,9 @@ extension Broker {
         }
     }
 
-    private mutating func takeInterrupted(_ number: UInt64, of sender: UInt32) -> OutboxEntry? {
+    private mutating func takeInterrupted(_ number: UInt64, of sender: Index<Session>)
+        -> OutboxEntry?
+    {
         guard let position = sessions[sender].book.value.interrupted.position(of: number) else {
             return nil
         }
@@ -181,7 +187,7 @@ extension Broker {
     }
 
     /// A QoS 2 publication leaves the outbox, and its identifier is in use until it is released.
-    private mutating func keepAnswer(_ entry: OutboxEntry, of sender: UInt32) {
+    private mutating func keepAnswer(_ entry: OutboxEntry, of sender: Index<Session>) {
         let refusals = sessions[sender].book.value.takeRefusals(of: entry)
         sessions[sender].book.value.answer(
             entry.packetIdentifier, entry.reason, refusedCount: entry.refusedCount, named: refusals)
@@ -189,7 +195,8 @@ extension Broker {
 
     /// A refusal is answered in its turn, like everything else.
     mutating func rememberRefusal(
-        _ request: SendRequest, _ reason: ReasonCode, from sender: UInt32, _ effects: inout Effects
+        _ request: SendRequest, _ reason: ReasonCode, from sender: Index<Session>,
+        _ effects: inout Effects
     ) {
         var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
@@ -201,7 +208,8 @@ extension Broker {
 
     /// The fate of a publication is known.
     mutating func completePublication(
-        _ message: UInt32, of sender: UInt32, isTakenBack: Bool, _ effects: inout Effects
+        _ message: Index<Message>, of sender: Index<Session>, isTakenBack: Bool,
+        _ effects: inout Effects
     ) {
         guard var entry = publication(messages[message].senderNumber, of: sender),
             entry.stamp == messages[message].stamp
@@ -223,7 +231,7 @@ extension Broker {
 
     /// Answers what is complete, as far as nothing before it is not: [MQTT-4.6.0-2],
     /// [MQTT-4.6.0-3].
-    mutating func reportInOrder(_ sender: UInt32, _ effects: inout Effects) {
+    mutating func reportInOrder(_ sender: Index<Session>, _ effects: inout Effects) {
         guard liveConnection(of: sender) != .none else { return }
         while !sessions[sender].outbox.isEmpty, sessions[sender].outbox[0].isComplete {
             let entry = sessions[sender].outbox.remove(at: 0)
@@ -237,13 +245,13 @@ extension Broker {
     }
 
     /// A publication leaves nothing behind. A refused identifier is free again [MQTT-4.3.3-4].
-    private mutating func forget(_ entry: OutboxEntry, of sender: UInt32) {
+    private mutating func forget(_ entry: OutboxEntry, of sender: Index<Session>) {
         if entry.grade == .once { sessions[sender].book.value.free(entry.packetIdentifier) }
         if entry.namesRefusals { _ = sessions[sender].book.value.takeRefusals(of: entry) }
     }
 
     private mutating func answer(
-        _ sender: UInt32, _ entry: OutboxEntry, named refusals: [Refusal],
+        _ sender: Index<Session>, _ entry: OutboxEntry, named refusals: [Refusal],
         _ effects: inout Effects
     ) {
         let connection = liveConnection(of: sender)
@@ -274,7 +282,7 @@ extension Broker {
     /// is confirmed when it is committed. Where it is not known the answer waits for a commit all
     /// the same: the identifier that was forgotten before may still be in the store.
     mutating func releasePublication(
-        _ sender: UInt32, _ identifier: UInt16, _ moment: Moment, _ effects: inout Effects
+        _ sender: Index<Session>, _ identifier: UInt16, _ moment: Moment, _ effects: inout Effects
     ) {
         let connection = liveConnection(of: sender)
         let isKnown = sessions[sender].book.exists
@@ -302,7 +310,7 @@ extension Broker {
     }
 
     private mutating func confirmRelease(
-        _ sender: UInt32, _ answer: PacketAnswer, _ effects: inout Effects
+        _ sender: Index<Session>, _ answer: PacketAnswer, _ effects: inout Effects
     ) {
         if sessions[sender].isPersistent {
             gathering.confirmations.append(.answerPacket(answer))
@@ -316,7 +324,7 @@ extension Broker {
     ///
     /// What is still under way is told when it comes again. A refusal that went ahead of that would
     /// be the answer to what is on its way, which is then taken for a new send.
-    mutating func forgetUnfinishedSends(of sender: UInt32) {
+    mutating func forgetUnfinishedSends(of sender: Index<Session>) {
         guard sessions[sender].dialect.isMQTT else {
             for position in 0..<sessions[sender].outbox.count {
                 sessions[sender].outbox[position].isToldOnRepeat = true
@@ -340,7 +348,7 @@ extension Broker {
     }
 
     /// What was refused while its client was away, and has not come again.
-    private mutating func forgetUntoldRefusals(of sender: UInt32) {
+    private mutating func forgetUntoldRefusals(of sender: Index<Session>) {
         sessions[sender].book.value.sendTags = []
         guard sessions[sender].book.value.identifiers.refusedCount > 0 else { return }
         var refused: [UInt16] = []
@@ -353,11 +361,11 @@ extension Broker {
     // MARK: - Rows
 
     /// Stores that a QoS 2 publication was accepted, together with its message.
-    mutating func writeSend(_ entry: OutboxEntry, of sender: UInt32) {
+    mutating func writeSend(_ entry: OutboxEntry, of sender: Index<Session>) {
         gathering.putWithSends(sendRow(entry, of: sender))
     }
 
-    func sendRow(_ entry: OutboxEntry, of sender: UInt32) -> RecordChange {
+    func sendRow(_ entry: OutboxEntry, of sender: Index<Session>) -> RecordChange {
         // Version 2 tells what is told of receivers, which few sends have refused; version 3 also
         // how many there were, named or not.
         let refusals = self.refusals(of: entry, sender)
@@ -378,7 +386,7 @@ extension Broker {
     }
 
     mutating func restoreSend(
-        _ session: UInt32, _ key: [UInt8], _ value: [UInt8]
+        _ session: Index<Session>, _ key: [UInt8], _ value: [UInt8]
     ) throws(RestoreError) {
         let version = value.first.map { (2...3).contains($0) ? $0 : 1 } ?? 1
         var row = try RecordReader(value, version: version, table: .outboxes, key: key)
@@ -402,7 +410,7 @@ extension Broker {
 
     /// Deletes the rows of a session's QoS 2 publications with the session, those of many in the
     /// batches that follow: what a broker that dies leaves over, its start removes.
-    mutating func deleteSends(of session: UInt32) {
+    mutating func deleteSends(of session: Index<Session>) {
         guard sessions[session].book.exists else { return }
         let identifiers = sessions[session].book.value.identifiers
         guard identifiers.count > 0 else { return }

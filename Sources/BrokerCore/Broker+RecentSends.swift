@@ -27,7 +27,7 @@ struct SendTag {
 
 extension Broker {
     /// The place of what a session sent under an id.
-    mutating func recentSend(_ identifier: [UInt8], of sender: UInt32) -> Int? {
+    mutating func recentSend(_ identifier: [UInt8], of sender: Index<Session>) -> Int? {
         // Those whose fate is not known may be many.
         work += sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork
         return sessions[sender].book.value.recentSends.firstIndex { $0.identifier == identifier }
@@ -36,7 +36,7 @@ extension Broker {
     /// Notes an accepted send that has an id. The window is as long as that of unanswered sends;
     /// one whose fate is not known yet stays in it, since repeats may share it.
     mutating func noteRecentSend(
-        _ request: SendRequest, _ tally: RoutingTally, from sender: UInt32
+        _ request: SendRequest, _ tally: RoutingTally, from sender: Index<Session>
     ) {
         guard sessions[sender].book.exists,
             let tag = sessions[sender].book.value.sendTags.last(
@@ -58,7 +58,7 @@ extension Broker {
     /// Answers a repeat: as soon as the first one's fate is known and what has to be stored of the
     /// repeat is.
     mutating func repeatSend(
-        _ recent: Int, _ request: SendRequest, from sender: UInt32, _ effects: inout Effects
+        _ recent: Int, _ request: SendRequest, from sender: Index<Session>, _ effects: inout Effects
     ) {
         counters.sendsRepeated += 1
         let known = sessions[sender].book.value.recentSends[recent]
@@ -101,7 +101,7 @@ extension Broker {
     }
 
     private mutating func completeRepeat(
-        _ repeated: OutboxEntry, of sender: UInt32, _ effects: inout Effects
+        _ repeated: OutboxEntry, of sender: Index<Session>, _ effects: inout Effects
     ) {
         var entry = repeated
         entry.isComplete = entry.original == 0 && !entry.awaitsRow
@@ -110,7 +110,7 @@ extension Broker {
 
     /// The fate of a send is known, whether or not its sender is there to be told.
     mutating func completeRecentSend(
-        of message: UInt32, reason: ReasonCode, _ effects: inout Effects
+        of message: Index<Message>, reason: ReasonCode, _ effects: inout Effects
     ) {
         let handle = messages[message].sender
         let number = messages[message].senderNumber
@@ -139,7 +139,8 @@ extension Broker {
     }
 
     /// Repeats that wait for the fate of a send.
-    private func publications(repeating number: UInt64, of sender: UInt32) -> [OutboxEntry] {
+    private func publications(repeating number: UInt64, of sender: Index<Session>) -> [OutboxEntry]
+    {
         var found: [OutboxEntry] = []
         for position in 0..<sessions[sender].outbox.count
         where sessions[sender].outbox[position].original == number {
@@ -153,7 +154,7 @@ extension Broker {
     }
 
     /// Takes the row of a repeat that is refused out of the store: its identifier is free again.
-    private mutating func deleteSendRow(of entry: OutboxEntry, _ sender: UInt32) {
+    private mutating func deleteSendRow(of entry: OutboxEntry, _ sender: Index<Session>) {
         guard entry.grade == .once && sessions[sender].isPersistent else { return }
         gathering.remove(
             .outboxes, key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier))

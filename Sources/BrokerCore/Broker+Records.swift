@@ -6,7 +6,7 @@ import Primitives
 extension Broker {
     /// Notes that rows of a session differ from what is stored. Rows that nobody waits for ride
     /// along with the next batch that there is a reason for, or that housekeeping makes.
-    mutating func markDirty(_ session: UInt32, _ rows: DirtyRecords, isUrgent: Bool) {
+    mutating func markDirty(_ session: Index<Session>, _ rows: DirtyRecords, isUrgent: Bool) {
         guard sessions[session].isPersistent else { return }
         if sessions[session].dirty.isEmpty {
             gathering.dirtySessions.append(sessions.handle(session))
@@ -31,7 +31,7 @@ extension Broker {
         }
     }
 
-    private func sessionRow(_ session: UInt32) -> RecordChange {
+    private func sessionRow(_ session: Index<Session>) -> RecordChange {
         let user = sessions[session].user
         let isShort = !sessions[session].isFromBackup && sessions[session].hearsSince == 0
         var row = RecordWriter(version: isShort ? 1 : 2)
@@ -57,7 +57,7 @@ extension Broker {
     /// and takes nothing in any more. A sender that did not see one sends again after the restart,
     /// and is told it. Where there is no room for them it is delivered again, marked.
     public mutating func prepareToStop() {
-        for session in 0..<sessions.endIndex
+        for session in sessions.places
         where sessions.contains(session) && !sessions[session].dialect.isMQTT {
             let news = (0..<sessions[session].outbox.count).filter {
                 sessions[session].outbox[$0].isComplete
@@ -76,7 +76,7 @@ extension Broker {
 
     /// What must be known of a sender's accepted sends after a crash: those of grade *once*, and
     /// what an earlier stop wrote. All of them are committed, or become so with this row.
-    private func outboxRow(_ session: UInt32) -> RecordChange {
+    private func outboxRow(_ session: Index<Session>) -> RecordChange {
         var kept: [OutboxEntry] = []
         for position in 0..<sessions[session].outbox.count
         where sessions[session].outbox[position].isStored {

@@ -6,10 +6,10 @@ import Primitives
 /// What is needed only while a store is read back.
 struct Restoration {
     /// Sessions and groups by their durable names, which other rows point at.
-    var sessions: [UInt64: UInt32] = [:]
-    var groups: [UInt64: UInt32] = [:]
+    var sessions: [UInt64: Index<Session>] = [:]
+    var groups: [UInt64: Index<Group>] = [:]
     /// Sessions that were connected when the broker ended.
-    var connectedSessions: Set<UInt32> = []
+    var connectedSessions: Set<Index<Session>> = []
     /// The store that the rows were written for; nil in a new one.
     var identity: StoreIdentity?
     /// The first row that made no sense.
@@ -38,7 +38,7 @@ extension Broker: StoreVisitor {
         case .session(let session)?:
             sessions[session].inbox.restore(outline.tally, lastNumber: outline.lastNumber)
         case .mailbox(let user)?:
-            mailboxes[users[user].mailbox].restore(
+            mailboxes[mailboxIndex(of: user)].restore(
                 outline.tally, lastNumber: outline.lastNumber)
         case .leftover(let leftover)?:
             leftovers[leftover].restore(outline.tally)
@@ -72,13 +72,13 @@ extension Broker: StoreVisitor {
             gathering.renew(Records.identity(state.identity))
         }
         let isBackup = restored.identity != nil && restored.identity != state.identity
-        for session in 0..<sessions.endIndex where sessions.contains(session) {
+        for session in sessions.places where sessions.contains(session) {
             if isBackup { takeForBackup(session, seed: newEpochSeed) }
             resumeExpiry(session, moment)
         }
         countRestoredHearers()
-        for user in 0..<users.endIndex where users.contains(user) { updateWaiting(of: user) }
-        for index in 0..<leftovers.endIndex where leftovers.contains(index) {
+        for user in users.places where users.contains(user) { updateWaiting(of: user) }
+        for index in leftovers.places where leftovers.contains(index) {
             loadLeftover(index)
         }
         scheduleRestoredWills(connected: restored.connectedSessions, moment)
@@ -88,7 +88,7 @@ extension Broker: StoreVisitor {
     /// The store is a backup that was put back: what was received and sent since is not in it. The
     /// receiver finds another epoch at once. The sender has to be met once, and until then that it
     /// is still to come stands in the session's row. An epoch is never 0.
-    private mutating func takeForBackup(_ session: UInt32, seed: UInt64) {
+    private mutating func takeForBackup(_ session: Index<Session>, seed: UInt64) {
         sessions[session].isFromBackup = !sessions[session].dialect.isMQTT
         let identifier = sessions[session].identifier
         sessions[session].epoch = max(mixed(seed &+ identifier &* 0x9E37_79B9_7F4A_7C15), 1)
@@ -97,7 +97,7 @@ extension Broker: StoreVisitor {
 
     /// A session that was connected when the broker ended has been away from now on; one that was
     /// away has been so since it left, downtime included.
-    private mutating func resumeExpiry(_ session: UInt32, _ moment: Moment) {
+    private mutating func resumeExpiry(_ session: Index<Session>, _ moment: Moment) {
         if sessions[session].disconnected > moment.instant {
             sessions[session].disconnected = moment.instant
             markDirty(session, .session, isUrgent: false)

@@ -8,7 +8,7 @@ import Primitives
 struct Retained {
     /// Durable name.
     let identifier: UInt64
-    let app: UInt32
+    let app: Index<App>
     /// As ``MessageBlock`` lays it out; its address is the topic.
     let block: [UInt8]
     /// When it is worth nothing any more; `.never` for one that stays.
@@ -26,7 +26,7 @@ extension Broker {
     ///   a will goes to who is there, and is not kept.
     @discardableResult
     mutating func retain(
-        _ message: MessageParts, app: UInt32, expirySeconds: UInt64?, _ moment: Moment
+        _ message: MessageParts, app: Index<App>, expirySeconds: UInt64?, _ moment: Moment
     ) -> LimitName {
         if message.payload.isEmpty {
             if let old = apps[app].retained.remove(message.address) { forgetRetained(old) }
@@ -49,7 +49,8 @@ extension Broker {
     /// As above, for a message whose sender is told when that is committed.
     @discardableResult
     mutating func retain(
-        _ message: UInt32, ofUser user: UInt32, _ request: SendRequest, _ moment: Moment
+        _ message: Index<Message>, ofUser user: Index<User>, _ request: SendRequest,
+        _ moment: Moment
     ) -> LimitName {
         let parts = MessageParts(MessageBlock(messages[message].block))
         let limit = retain(
@@ -74,14 +75,14 @@ extension Broker {
         }
     }
 
-    private mutating func forgetRetained(_ index: UInt32) {
+    private mutating func forgetRetained(_ index: Index<Retained>) {
         let old = retained.remove(index)
         apps[old.app].retainedByteCount -= old.block.count
         deadlines.cancel(old.token)
         gathering.remove(.retained, key: RecordKey.number(old.identifier))
     }
 
-    mutating func expire(retained index: UInt32) {
+    mutating func expire(retained index: Index<Retained>) {
         retained[index].token = .none
         counters.expired += 1
         let app = retained[index].app
@@ -93,7 +94,7 @@ extension Broker {
 
     /// The limit for which what a request publishes cannot be kept.
     func retainLimit(
-        _ request: SendRequest, ofUser user: UInt32, _ bytes: UnsafeRawBufferPointer
+        _ request: SendRequest, ofUser user: Index<User>, _ bytes: UnsafeRawBufferPointer
     ) -> LimitName {
         guard request.isRetained, !request.payload.isEmpty, case .topic(let topic) = request.target
         else { return .none }
@@ -106,7 +107,7 @@ extension Broker {
     /// The limit for which a retained message cannot be kept. One that takes the place of another
     /// is one message before and after, and needs room for what it is larger.
     func retainLimit(
-        _ topic: UnsafeRawBufferPointer, byteCount: Int, app: UInt32
+        _ topic: UnsafeRawBufferPointer, byteCount: Int, app: Index<App>
     ) -> LimitName {
         if !hasRoom(toRetain: byteCount) { return .store }
         var growth = byteCount
@@ -123,7 +124,7 @@ extension Broker {
     }
 
     /// Memory of an app's retained messages and of the tree that finds them.
-    func retainedByteCount(ofApp app: UInt32) -> Int {
+    func retainedByteCount(ofApp app: Index<App>) -> Int {
         apps[app].retainedByteCount + apps[app].retained.byteCount
     }
 
@@ -139,7 +140,8 @@ extension Broker {
     /// Sends one retained message to a new subscription: [MQTT-3.3.1-9], [MQTT-3.3.1-10],
     /// [MQTT-3.3.1-11].
     mutating func send(
-        retained index: UInt32, to session: UInt32, grade: Grade, subscriptionIdentifier: UInt32,
+        retained index: Index<Retained>, to session: Index<Session>, grade: Grade,
+        subscriptionIdentifier: UInt32,
         _ moment: Moment, _ effects: inout Effects
     ) {
         let block = retained[index].block

@@ -11,24 +11,44 @@ import Primitives
 struct RetainedReplay {
     /// What the walk is for. It ends with its subscription, whoever ended that: the client, or a
     /// right that was withdrawn.
-    var subscription: Handle
+    var subscription: Handle<Subscription>
     var grade: Grade
     var subscriptionIdentifier: UInt32
-    /// Among the broker's own values, not those of the app.
-    var isSystem: Bool
-    var walk: RetainedWalk
+    var walk: Walk
     /// Whether it goes on when the window has room.
     var awaitsWindow = false
     /// Subscriptions whose turn comes later.
-    var waiting: [Handle] = []
+    var waiting: [Handle<Subscription>] = []
     /// How many of those have had it.
     var servedCount = 0
+
+    /// A place among the retained messages of the session's app, or among the broker's own values.
+    enum Walk {
+        case app(RetainedWalk<Retained>)
+        case system(RetainedWalk<SystemBlock>)
+    }
+
+    /// What a step of the walk met.
+    enum Step {
+        case nothing
+        case message(Index<Retained>)
+        case systemValue(Index<SystemBlock>)
+        case end
+    }
+
+    var isSystem: Bool {
+        switch walk {
+        case .app: false
+        case .system: true
+        }
+    }
 }
 
 extension Broker {
     /// Sends a new subscription the last messages of the topics it matches.
     mutating func sendRetained(
-        to session: UInt32, _ subscription: UInt32, _ filter: UnsafeRawBufferPointer,
+        to session: Index<Session>, _ subscription: Index<Subscription>,
+        _ filter: UnsafeRawBufferPointer,
         _ request: SubscribeRequest, isNew: Bool, _ moment: Moment, _ effects: inout Effects
     ) {
         guard sessions[session].dialect.isMQTT, !request.options.contains(.withoutRetained),
@@ -36,9 +56,8 @@ extension Broker {
         else { return }
         let isSystem = ReservedTopic(filter) == .system
         guard isSystem || apps[users[sessions[session].user].app].retained.count > 0 else { return }
-        let attachment = sessions[session].attachment
-        let replay = attachments[attachment].replay
-        if replay != Slab<RetainedReplay>.none {
+        let attachment = attachmentIndex(of: session)
+        if let replay = attachments[attachment].replay {
             enqueueReplay(subscription, in: replay)
             return
         }
@@ -52,18 +71,17 @@ extension Broker {
         _ connection: ConnectionID, _ moment: Moment, _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        let attachment = sessions[session].attachment
-        guard attachments[attachment].replay != Slab<RetainedReplay>.none else { return }
+        let attachment = attachmentIndex(of: session)
+        guard attachments[attachment].replay != nil else { return }
         advanceReplay(attachment, moment, &effects)
         pump(session, moment, &effects)
     }
 
     /// Goes on with a replay that waited for room in the window, where there is some.
-    mutating func resumeReplay(_ attachment: UInt32, _ effects: inout Effects) {
-        let replay = attachments[attachment].replay
-        guard replays[replay].awaitsWindow, hasRoomInWindow(attachments[attachment].session) else {
-            return
-        }
+    mutating func resumeReplay(_ attachment: Index<Attachment>, _ effects: inout Effects) {
+        guard let replay = attachments[attachment].replay, replays[replay].awaitsWindow,
+            hasRoomInWindow(attachments[attachment].session)
+        else { return }
         replays[replay].awaitsWindow = false
         let connection = attachments[attachment].connection
         effects[connection.lane].effects.append(.awaitDrain(connection))
@@ -72,9 +90,9 @@ extension Broker {
     /// As above, for all.
     mutating func resumeReplays(_ effects: inout Effects) {
         guard replays.count > 0 else { return }
-        for attachment in 0..<attachments.endIndex
+        for attachment in attachments.places
         where attachments.contains(attachment)
-            && attachments[attachment].replay != Slab<RetainedReplay>.none
+            && attachments[attachment].replay != nil
         {
             resumeReplay(attachment, &effects)
         }
@@ -84,11 +102,12 @@ extension Broker {
 
     /// A subscription is about to be written: notes whether retained messages are still to be sent.
     /// True where the row did not say that.
-    mutating func noteReplay(of subscription: UInt32) -> Bool {
+    mutating func noteReplay(of subscription: Index<Subscription>) -> Bool {
         let place = subscriptions[subscription]
         guard sessions[place.session].isPersistent else { return false }
-        let replay = attachments[sessions[place.session].attachment].replay
-        guard replay != Slab<RetainedReplay>.none else { return false }
+        guard let replay = attachments[attachmentIndex(of: place.session)].replay else {
+            return false
+        }
         let position = Int(place.position)
         let subscriber = audiences[place.audience].subscribers[position]
         let isServed =
@@ -105,7 +124,7 @@ extension Broker {
     }
 
     /// All that a subscription was to be sent has been put into its session's queue.
-    private mutating func completeReplay(_ handle: Handle) {
+    private mutating func completeReplay(_ handle: Handle<Subscription>) {
         guard subscriptions.contains(handle) else { return }
         let place = subscriptions[handle.index]
         let position = Int(place.position)
@@ -119,7 +138,7 @@ extension Broker {
 
     /// A subscription comes back from the store. It gets its retained messages, from the first one
     /// on, when its session has a connection.
-    mutating func restoreReplay(of subscription: UInt32) {
+    mutating func restoreReplay(of subscription: Index<Subscription>) {
         let session = subscriptions[subscription].session
         if let replay = suspendedReplays[session] {
             enqueueReplay(subscription, in: replay)
@@ -134,24 +153,23 @@ extension Broker {
 
     /// A connection ends. A session that lasts gets the rest on its next connection: it does not
     /// subscribe again then [MQTT-3.8.4-4].
-    mutating func suspendReplay(of attachment: UInt32) {
-        let index = attachments[attachment].replay
-        guard index != Slab<RetainedReplay>.none else { return }
-        attachments[attachment].replay = Slab<RetainedReplay>.none
+    mutating func suspendReplay(of attachment: Index<Attachment>) {
+        guard let index = attachments[attachment].replay else { return }
+        attachments[attachment].replay = nil
         // It goes on when the window of the next connection is served.
         replays[index].awaitsWindow = true
         suspendedReplays[attachments[attachment].session] = index
     }
 
     /// A session has a connection again.
-    mutating func takeUpReplay(of session: UInt32) {
+    mutating func takeUpReplay(of session: Index<Session>) {
         guard !suspendedReplays.isEmpty, let index = suspendedReplays.removeValue(forKey: session)
         else { return }
-        attachments[sessions[session].attachment].replay = index
+        attachments[attachmentIndex(of: session)].replay = index
     }
 
     /// A session without a connection ends, and what it was being sent.
-    mutating func endReplay(of session: UInt32) {
+    mutating func endReplay(of session: Index<Session>) {
         guard !suspendedReplays.isEmpty, let index = suspendedReplays.removeValue(forKey: session)
         else { return }
         let replay = replays.remove(index)
@@ -164,11 +182,11 @@ extension Broker {
     // MARK: - Pieces
 
     private mutating func advanceReplay(
-        _ attachment: UInt32, _ moment: Moment, _ effects: inout Effects
+        _ attachment: Index<Attachment>, _ moment: Moment, _ effects: inout Effects
     ) {
         let session = attachments[attachment].session
         let connection = attachments[attachment].connection
-        let index = attachments[attachment].replay
+        guard let index = attachments[attachment].replay else { return }
         let app = users[sessions[session].user].app
         var byteCount = 0
         var stepCount = 0
@@ -187,40 +205,64 @@ extension Broker {
                     return
                 }
                 stepCount += 1
-                let step =
-                    replays[index].isSystem
-                    ? systemTopics.tree.advance(&replays[index].walk)
-                    : apps[app].retained.advance(&replays[index].walk)
+                let step = advanceWalk(of: index, app)
                 if case .end = step { break }
-                guard case .value(let value) = step else { continue }
-                byteCount += send(value, of: replays[index], to: session, moment, &effects)
+                byteCount += send(step, of: replays[index], to: session, moment, &effects)
             }
             completeReplay(replays[index].subscription)
         } while beginNext(index, session)
-        attachments[attachment].replay = Slab<RetainedReplay>.none
+        attachments[attachment].replay = nil
         endWalk(replays.remove(index), session)
     }
 
-    /// Sends one message of a replay; gives its bytes.
+    private mutating func advanceWalk(
+        of replay: Index<RetainedReplay>, _ app: Index<App>
+    ) -> RetainedReplay.Step {
+        switch replays[replay].walk {
+        case .app(var walk):
+            let step = apps[app].retained.advance(&walk)
+            replays[replay].walk = .app(walk)
+            return switch step {
+            case .nothing: .nothing
+            case .value(let value): .message(value)
+            case .end: .end
+            }
+        case .system(var walk):
+            let step = systemTopics.tree.advance(&walk)
+            replays[replay].walk = .system(walk)
+            return switch step {
+            case .nothing: .nothing
+            case .value(let value): .systemValue(value)
+            case .end: .end
+            }
+        }
+    }
+
+    /// Sends what a step met; gives its bytes.
     private mutating func send(
-        _ value: UInt32, of replay: RetainedReplay, to session: UInt32, _ moment: Moment,
-        _ effects: inout Effects
+        _ step: RetainedReplay.Step, of replay: RetainedReplay, to session: Index<Session>,
+        _ moment: Moment, _ effects: inout Effects
     ) -> Int {
-        if replay.isSystem {
+        switch step {
+        case .nothing, .end: return 0
+        case .systemValue(let value):
             send(
                 system: value, to: session,
                 subscriptionIdentifier: replay.subscriptionIdentifier, &effects)
-            return systemTopics.blocks[Int(value)].count
+            return systemTopics.blocks[value].bytes.count
+        case .message(let value):
+            guard retained[value].deadline > moment.instant else { return 0 }
+            send(
+                retained: value, to: session, grade: replay.grade,
+                subscriptionIdentifier: replay.subscriptionIdentifier, moment, &effects)
+            return retained[value].block.count
         }
-        guard retained[value].deadline > moment.instant else { return 0 }
-        send(
-            retained: value, to: session, grade: replay.grade,
-            subscriptionIdentifier: replay.subscriptionIdentifier, moment, &effects)
-        return retained[value].block.count
     }
 
     /// Turns to the next subscription that waits; false where there is none.
-    private mutating func beginNext(_ index: UInt32, _ session: UInt32) -> Bool {
+    private mutating func beginNext(_ index: Index<RetainedReplay>, _ session: Index<Session>)
+        -> Bool
+    {
         while replays[index].servedCount < replays[index].waiting.count {
             let handle = replays[index].waiting[replays[index].servedCount]
             replays[index].servedCount += 1
@@ -233,7 +275,6 @@ extension Broker {
             replays[index].subscription = next.subscription
             replays[index].grade = next.grade
             replays[index].subscriptionIdentifier = next.subscriptionIdentifier
-            replays[index].isSystem = next.isSystem
             replays[index].walk = next.walk
             return true
         }
@@ -242,7 +283,9 @@ extension Broker {
 
     /// Puts a subscription behind the others that wait, unless it is among them: then it gets the
     /// messages once, as it is when its turn comes.
-    private mutating func enqueueReplay(_ subscription: UInt32, in replay: UInt32) {
+    private mutating func enqueueReplay(
+        _ subscription: Index<Subscription>, in replay: Index<RetainedReplay>
+    ) {
         let place = subscriptions[subscription]
         guard !audiences[place.audience].subscribers[Int(place.position)].awaitsRetained else {
             return
@@ -260,13 +303,13 @@ extension Broker {
         replays[replay].waiting.append(subscriptions.handle(subscription))
     }
 
-    private mutating func setAwaitsRetained(_ subscription: UInt32, _ awaits: Bool) {
+    private mutating func setAwaitsRetained(_ subscription: Index<Subscription>, _ awaits: Bool) {
         let place = subscriptions[subscription]
         audiences[place.audience].subscribers[Int(place.position)].awaitsRetained = awaits
     }
 
     private mutating func makeReplay(
-        _ session: UInt32, _ subscription: UInt32, isSystem: Bool
+        _ session: Index<Session>, _ subscription: Index<Subscription>, isSystem: Bool
     ) -> RetainedReplay {
         let place = subscriptions[subscription]
         let subscriber = audiences[place.audience].subscribers[Int(place.position)]
@@ -275,21 +318,21 @@ extension Broker {
         return RetainedReplay(
             subscription: subscriptions.handle(subscription),
             grade: subscriber.grade,
-            subscriptionIdentifier: subscriber.subscriptionIdentifier, isSystem: isSystem,
+            subscriptionIdentifier: subscriber.subscriptionIdentifier,
             walk: isSystem
-                ? systemTopics.tree.begin(filter) : apps[app].retained.begin(filter))
+                ? .system(systemTopics.tree.begin(filter))
+                : .app(apps[app].retained.begin(filter)))
     }
 
-    private mutating func endWalk(_ replay: RetainedReplay, _ session: UInt32) {
-        if replay.isSystem {
-            systemTopics.tree.end(replay.walk)
-        } else {
-            apps[users[sessions[session].user].app].retained.end(replay.walk)
+    private mutating func endWalk(_ replay: RetainedReplay, _ session: Index<Session>) {
+        switch replay.walk {
+        case .app(let walk): apps[users[sessions[session].user].app].retained.end(walk)
+        case .system(let walk): systemTopics.tree.end(walk)
         }
     }
 
-    func hasRoomInWindow(_ session: UInt32) -> Bool {
-        let attachment = sessions[session].attachment
+    func hasRoomInWindow(_ session: Index<Session>) -> Bool {
+        let attachment = attachmentIndex(of: session)
         return attachments[attachment].backlogCount == 0
             && attachments[attachment].window.count < attachments[attachment].windowMaximum
             // What has no room in memory would be refused, and not wait on disk.

@@ -17,8 +17,8 @@ struct RoutingTally {
     var refusals: [Refusal] = []
     /// The send, as ``User/routedStamp`` remembers it.
     let stamp: UInt64
-    /// The message that is put into queues; `Slab.none` for one that is not.
-    var message = Slab<Message>.none
+    /// The message that is put into queues; nil for one that is not.
+    @Packed var message: Index<Message>? = nil
 
     init(stamp: UInt64) { self.stamp = stamp }
 
@@ -34,10 +34,10 @@ struct RoutingTally {
 /// Where a message goes: to those who receive an address or a topic, to a user's sessions, or into
 /// the mailbox of a known user who has none.
 enum Destination {
-    case audience(UInt32)
-    case sessions(ofUser: UInt32)
-    case mailbox(ofUser: UInt32)
-    case group(UInt32)
+    case audience(Index<Audience>)
+    case sessions(ofUser: Index<User>)
+    case mailbox(ofUser: Index<User>)
+    case group(Index<Group>)
 }
 
 extension Broker {
@@ -60,7 +60,7 @@ extension Broker {
 
     /// Judges a send; routes it if nothing speaks against it.
     mutating func acceptOrRefuse(
-        _ request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
+        _ request: SendRequest, from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
     ) {
         switch judge(request, from: sender, bytes) {
@@ -81,7 +81,7 @@ extension Broker {
     /// Whether a numbered send is to be routed. A resend of an accepted one is answered with its
     /// result as soon as there is one; one outside the window ends the connection.
     private mutating func isNewSend(
-        _ sender: UInt32, _ request: SendRequest, _ bytes: UnsafeRawBufferPointer,
+        _ sender: Index<Session>, _ request: SendRequest, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
     ) -> Bool {
         if request.number <= sessions[sender].resultsSeenThrough {
@@ -119,7 +119,7 @@ extension Broker {
     }
 
     /// Forgets results up to a number; false if one of them has not even been given.
-    mutating func forgetResults(_ sender: UInt32, _ throughNumber: UInt64) -> Bool {
+    mutating func forgetResults(_ sender: Index<Session>, _ throughNumber: UInt64) -> Bool {
         guard throughNumber > sessions[sender].resultsSeenThrough else { return true }
         var seen = 0
         var hadStored = false
@@ -142,7 +142,7 @@ extension Broker {
     /// Whom a send may go to, or why it cannot be accepted, whoever its receivers are.
     @inline(__always)
     mutating func judge(
-        _ request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer
+        _ request: SendRequest, from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer
     ) -> Judgement {
         if let fault = request.fault { return .refused(fault) }
         if request.isRaw {
@@ -170,7 +170,7 @@ extension Broker {
     /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new
     /// send.
     mutating func refuse(
-        _ request: SendRequest, from sender: UInt32, _ reason: ReasonCode,
+        _ request: SendRequest, from sender: Index<Session>, _ reason: ReasonCode,
         limit: LimitName = .none, _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         counters.sendsRefused += 1
@@ -181,7 +181,7 @@ extension Broker {
             rememberRefusal(request, reason, from: sender, &effects)
             return
         }
-        let connection = attachments[sessions[sender].attachment].connection
+        let connection = attachments[attachmentIndex(of: sender)].connection
         let identifier = request.messageIdentifier.bytes(in: bytes)
         effects[connection.lane].appendResult(
             connection, number: request.number, reason: reason, messageIdentifier: identifier)
@@ -203,7 +203,7 @@ extension Broker {
     /// The message a send makes: its sender as authenticated, its time the sender's own if that is
     /// plausible.
     private mutating func parts(
-        of request: SendRequest, from sender: UInt32, _ bytes: UnsafeRawBufferPointer,
+        of request: SendRequest, from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment
     ) -> MessageParts {
         var time = moment.unixMilliseconds
@@ -243,7 +243,7 @@ extension Broker {
     /// At most once: to who is online, at once, without a place in memory or on disk.
     private mutating func routeTransient(
         _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
-        from sender: UInt32, _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
+        from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
         _ effects: inout Effects
     ) {
         let user = sessions[sender].user
@@ -261,7 +261,8 @@ extension Broker {
     /// As above, for a message of a user's whose session need not be there.
     mutating func sendTransient(
         _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
-        from sender: UInt32, ofUser user: UInt32, _ moment: Moment, _ effects: inout Effects
+        from sender: Index<Session>?, ofUser user: Index<User>, _ moment: Moment,
+        _ effects: inout Effects
     ) -> RoutingTally {
         let message = TransientMessage(
             stamp: makeStamp(), parts: parts, deadline: deadline(of: request, moment),
@@ -291,7 +292,7 @@ extension Broker {
     /// Durable or once: into every receiver's inbox, and into the batch.
     private mutating func routeDurable(
         _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
-        from sender: UInt32, _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
+        from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
         _ effects: inout Effects
     ) {
         let stamp = makeStamp()
@@ -330,8 +331,9 @@ extension Broker {
 
     /// Puts a message into the inboxes of all whom a send addresses.
     mutating func route(
-        _ message: UInt32, to target: JudgedTarget, _ grade: Grade, fromUser user: UInt32,
-        excluding excluded: UInt32, _ tally: inout RoutingTally, _ moment: Moment,
+        _ message: Index<Message>, to target: JudgedTarget, _ grade: Grade,
+        fromUser user: Index<User>,
+        excluding excluded: Index<Session>?, _ tally: inout RoutingTally, _ moment: Moment,
         _ effects: inout Effects
     ) {
         let sender = senderSession(of: message)
@@ -356,7 +358,8 @@ extension Broker {
     /// Keeps the result of an accepted send until the sender has seen it; for grade *once* also in
     /// the store, in the same batch as the message.
     private mutating func remember(
-        _ request: SendRequest, _ tally: RoutingTally, from sender: UInt32, _ message: UInt32
+        _ request: SendRequest, _ tally: RoutingTally, from sender: Index<Session>,
+        _ message: Index<Message>
     ) {
         var entry = OutboxEntry(
             number: request.number, stamp: tally.stamp, grade: request.grade)
@@ -383,15 +386,15 @@ extension Broker {
     /// Calls `body` with each destination that a send addresses; unknown receivers are refused
     /// here.
     mutating func forEachDestination(
-        of target: JudgedTarget, _ grade: Grade, from session: UInt32, _ sender: UInt32,
+        of target: JudgedTarget, _ grade: Grade, from sender: Index<Session>?, _ user: Index<User>,
         _ tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
-        let app = users[sender].app
+        let app = users[user].app
         switch target.receivers {
         case .user(let name):
             forEachDestination(
-                ofUser: receiver(named: name, app, from: session), app, &tally, body)
+                ofUser: receiver(named: name, app, from: sender), app, &tally, body)
         case .users(let ids, let count, let refused):
             var list = ListReader(ids)
             for index in 0..<count {
@@ -400,7 +403,7 @@ extension Broker {
                 if refused.contains(index) {
                     tally.refuse(.notAuthorized)
                 } else {
-                    forEachDestination(ofUser: user(named: name, app: app), app, &tally, body)
+                    forEachDestination(ofUser: self.user(named: name, app: app), app, &tally, body)
                 }
             }
         case .everybody:
@@ -414,7 +417,7 @@ extension Broker {
                 body(&self, .audience(audience), &tally)
             }
         case .topic(let name):
-            if let audience = audience(ofTopic: name, app, from: session) {
+            if let audience = audience(ofTopic: name, app, from: sender) {
                 body(&self, .audience(audience), &tally)
             }
             if let audience = audience(
@@ -428,23 +431,24 @@ extension Broker {
     /// The user of an app by name. Most devices send to one user only, so the last one is tried
     /// before the table.
     private mutating func receiver(
-        named name: UnsafeRawBufferPointer, _ app: UInt32, from session: UInt32
-    ) -> UInt32? {
-        guard session != Slab<Session>.none else { return user(named: name, app: app) }
-        let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none else { return user(named: name, app: app) }
-        let last = attachments[attachment].lastReceiver
-        if last != Slab<User>.none, users[last].app == app, users[last].name == name {
+        named name: UnsafeRawBufferPointer, _ app: Index<App>, from sender: Index<Session>?
+    ) -> Index<User>? {
+        guard let sender, let attachment = sessions[sender].attachment else {
+            return user(named: name, app: app)
+        }
+        if let last = attachments[attachment].lastReceiver, users[last].app == app,
+            users[last].name == name
+        {
             return last
         }
         let user = user(named: name, app: app)
-        attachments[attachment].lastReceiver = user ?? Slab<User>.none
+        attachments[attachment].lastReceiver = user
         return user
     }
 
     /// Where mail for a user goes; refused when nobody knows the user.
     private mutating func forEachDestination(
-        ofUser user: UInt32?, _ app: UInt32, _ tally: inout RoutingTally,
+        ofUser user: Index<User>?, _ app: Index<App>, _ tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
         guard let user else {
@@ -467,19 +471,17 @@ extension Broker {
     /// Who receives a plain topic. Where several filters match, their audiences are merged, so that
     /// a session gets the message once, in the highest grade that any of its filters wants.
     mutating func audience(
-        ofTopic topic: UnsafeRawBufferPointer, _ app: UInt32, from sender: UInt32
-    ) -> UInt32? {
-        if let recent = apps[app].topics.recentAudience(of: topic) {
-            return recent == TopicTree.none ? nil : recent
-        }
-        // Taken out for the while, since the tree is part of the same broker.
-        var matched = ContiguousArray<UInt32>()
+        ofTopic topic: UnsafeRawBufferPointer, _ app: Index<App>, from sender: Index<Session>?
+    ) -> Index<Audience>? {
+        if let recent = apps[app].topics.recentMatch(of: topic) { return recent.target }
+        // Moved out while it is filled: the tree is part of the same broker.
+        var matched = ContiguousArray<Index<Audience>>()
         swap(&matched, &matchedAudiences)
         defer { swap(&matched, &matchedAudiences) }
         matched.removeAllKeepingCapacity()
         work += apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
         if matched.count <= 1 {
-            apps[app].topics.noteMatch(topic, audience: matched.first)
+            apps[app].topics.noteMatch(topic, target: matched.first)
             return matched.first
         }
         if merge(matched, from: sender) { mark(matched, topic, app) }
@@ -487,10 +489,10 @@ extension Broker {
     }
 
     /// The session that a send does not come back to.
-    func excludedSession(_ request: SendRequest, _ sender: UInt32) -> UInt32 {
+    func excludedSession(_ request: SendRequest, _ sender: Index<Session>?) -> Index<Session>? {
         switch request.target {
         case .group, .everybody: sender
-        case .user, .users, .topic: Slab<Session>.none
+        case .user, .users, .topic: nil
         }
     }
 

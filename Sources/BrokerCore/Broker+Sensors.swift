@@ -24,7 +24,7 @@ extension Broker {
     mutating func countSensor(of source: Access.Source, _ step: Int) {
         guard case .gateway(let gateway) = source, let carrier = session(of: gateway)
         else { return }
-        attachments[sessions[carrier].attachment].sensorCount += step
+        attachments[attachmentIndex(of: carrier)].sensorCount += step
     }
 
     /// The rights of a gateway have changed, or those of any of them: its sensors bear the new
@@ -34,14 +34,14 @@ extension Broker {
     ) {
         if let changed {
             guard let carrier = session(of: changed),
-                attachments[sessions[carrier].attachment].sensorCount > 0
+                attachments[attachmentIndex(of: carrier)].sensorCount > 0
             else { return }
         }
-        for access in 0..<accesses.endIndex where accesses.contains(access) {
+        for access in accesses.places where accesses.contains(access) {
             guard case .gateway(let gateway) = accesses[access].source,
                 changed == nil || gateway == changed, let carrier = session(of: gateway)
             else { continue }
-            let sensor = accesses[access].session
+            let sensor = session(of: access)
             let name = users[sessions[sensor].user].name
             let isAllowed = name.withUnsafeBytes { allows(.attach(user: $0), carrier) }
             guard isAllowed else {

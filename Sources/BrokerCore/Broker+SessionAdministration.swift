@@ -69,8 +69,9 @@ extension Broker {
         guard let app = app(named: name),
             let user = self.user(named: user, app: app)
         else { return nil }
-        let mailbox = users[user].mailbox
-        guard mailbox != Slab<Inbox>.none, mailboxes[mailbox].hasUnacknowledged else { return 0 }
+        guard let mailbox = users[user].mailbox, mailboxes[mailbox].hasUnacknowledged else {
+            return 0
+        }
         mailboxes[mailbox].acknowledgedThrough = mailboxes[mailbox].nextNumber - 1
         discard(mailboxes[mailbox])
         return UInt64(mailboxes[mailbox].count)

@@ -9,7 +9,7 @@ import Primitives
 struct ShareSet {
     /// Audiences by index: first those of which somebody is connected. Their filters are spelled
     /// with `$share` and the name.
-    var audiences: [UInt32] = []
+    var audiences: [Index<Audience>] = []
     /// Audiences of which somebody is connected.
     var presentCount = 0
 }
@@ -44,12 +44,12 @@ struct SharedFilter {
 
 extension Broker {
     /// Notes that an audience shares a filter.
-    mutating func addShare(_ audience: UInt32, filter: [UInt8], app: UInt32) {
+    mutating func addShare(_ audience: Index<Audience>, filter: [UInt8], app: Index<App>) {
         filter.withUnsafeBytes { filter in
             guard let shared = SharedFilter(filter) else { return }
-            let known = apps[app].shares.audience(of: shared.pattern)
+            let known = apps[app].shares.target(of: shared.pattern)
             let set = known ?? shareSets.insert(ShareSet()).index
-            if known == nil { apps[app].shares.insert(shared.pattern, audience: set) }
+            if known == nil { apps[app].shares.insert(shared.pattern, target: set) }
             audiences[audience].shareSet = set
             audiences[audience].sharePosition = UInt32(shareSets[set].audiences.count)
             shareSets[set].audiences.append(audience)
@@ -58,8 +58,10 @@ extension Broker {
     }
 
     /// Nobody subscribes under this name any more.
-    mutating func removeShare(_ removed: Audience, app: UInt32) {
-        let set = removed.shareSet
+    mutating func removeShare(_ removed: Audience, app: Index<App>) {
+        guard let set = removed.shareSet else {
+            preconditionFailure("\(String(decoding: removed.filter, as: UTF8.self)) is no share")
+        }
         exchangeShares(set, Int(removed.sharePosition), shareSets[set].audiences.count - 1)
         shareSets[set].audiences.removeLast()
         apps[app].shareCount -= 1
@@ -71,8 +73,10 @@ extension Broker {
     }
 
     /// The first subscriber of a share is connected now, or none is any more.
-    mutating func moveShare(_ audience: UInt32, isPresent: Bool) {
-        let set = audiences[audience].shareSet
+    mutating func moveShare(_ audience: Index<Audience>, isPresent: Bool) {
+        guard let set = audiences[audience].shareSet else {
+            preconditionFailure("audience \(audience.place) is no share")
+        }
         let position = Int(audiences[audience].sharePosition)
         if isPresent {
             exchangeShares(set, position, shareSets[set].presentCount)
@@ -83,7 +87,7 @@ extension Broker {
         }
     }
 
-    private mutating func exchangeShares(_ set: UInt32, _ first: Int, _ second: Int) {
+    private mutating func exchangeShares(_ set: Index<ShareSet>, _ first: Int, _ second: Int) {
         guard first != second else { return }
         shareSets[set].audiences.swapAt(first, second)
         for position in [first, second] {
@@ -98,16 +102,16 @@ extension Broker {
     /// Those to whom a message on a topic goes by shared subscriptions: one for each name; nil
     /// where there are none.
     ///
-    /// - Parameter message: what is put into the queue of each; `Slab.none` where nothing is.
+    /// - Parameter message: what is put into the queue of each; nil where nothing is.
     mutating func audience(
-        ofSharesOf topic: UnsafeRawBufferPointer, _ app: UInt32, grade: Grade, message: UInt32
-    ) -> UInt32? {
+        ofSharesOf topic: UnsafeRawBufferPointer, _ app: Index<App>, grade: Grade,
+        message: Index<Message>?
+    ) -> Index<Audience>? {
         guard apps[app].shareCount > 0 else { return nil }
-        let byteCount =
-            message == Slab<Message>.none ? 0 : UInt32(messages[message].blockByteCount)
-        var matched = ContiguousArray<UInt32>()
-        swap(&matched, &matchedAudiences)
-        defer { swap(&matched, &matchedAudiences) }
+        let byteCount = message.map { UInt32(messages[$0].blockByteCount) } ?? 0
+        var matched = ContiguousArray<Index<ShareSet>>()
+        swap(&matched, &matchedShareSets)
+        defer { swap(&matched, &matchedShareSets) }
         matched.removeAllKeepingCapacity()
         var visitedCount = apps[app].shares.match(topic, into: &matched)
         var lookCount = 0
@@ -133,7 +137,7 @@ extension Broker {
     /// The next subscriber in turn, of those that rank best. One whose queue is full is chosen only
     /// where all are.
     private mutating func choose(
-        from audience: UInt32, grade: Grade, _ byteCount: UInt32, _ lookCount: inout Int
+        from audience: Index<Audience>, grade: Grade, _ byteCount: UInt32, _ lookCount: inout Int
     ) -> Subscriber? {
         let count = audiences[audience].subscribers.count
         let start = Int(audiences[audience].turn) % count
@@ -173,13 +177,13 @@ extension Broker {
     /// stays where there is none; what is on its way there goes when it is. Where a stored session
     /// ends, the end of its queue sees to it (Broker+Leftovers.swift).
     mutating func handOverShares(
-        of session: UInt32, endsSession: Bool, _ moment: Moment, _ effects: inout Effects
+        of session: Index<Session>, endsSession: Bool, _ moment: Moment, _ effects: inout Effects
     ) {
         guard sessions[session].dialect.isMQTT,
             apps[users[sessions[session].user].app].shareCount > 0,
             !(endsSession && sessions[session].isPersistent)
         else { return }
-        let attachment = sessions[session].attachment
+        let attachment = attachmentIndex(of: session)
         var position = 0
         while position < attachments[attachment].window.count {
             let entry = attachments[attachment].window[position]
@@ -198,7 +202,7 @@ extension Broker {
 
     /// Puts one entry of a window into the queue of another session; false where it stays.
     private mutating func handOver(
-        _ entry: WindowEntry, of session: UInt32, _ moment: Moment, _ effects: inout Effects
+        _ entry: WindowEntry, of session: Index<Session>, _ moment: Moment, _ effects: inout Effects
     ) -> Bool {
         guard sessions[session].isPersistent else {
             return copy(entry, of: session, moment, &effects)
@@ -263,10 +267,11 @@ extension Broker {
 
     /// Another member of the share that brought an entry to its session. Members take turns.
     mutating func successor(
-        for state: EntryState, of message: UInt32, app: UInt32, excluding excluded: UInt32,
+        for state: EntryState, of message: Index<Message>, app: Index<App>,
+        excluding excluded: Index<Session>?,
         _ byteCount: UInt32, reaching reach: SuccessorReach
     ) -> Successor {
-        var matched = ContiguousArray<UInt32>()
+        var matched = ContiguousArray<Index<ShareSet>>()
         var visitedCount = apps[app].shares.match(
             MessageBlock(messages[message].block).address, into: &matched)
         var lookCount = 0
@@ -371,7 +376,7 @@ extension Broker {
     /// Puts a copy of what no store holds, or of what nobody who is stored could take, into the
     /// queue of another session; false where there is none with room for it.
     mutating func copy(
-        _ entry: WindowEntry, of session: UInt32, _ moment: Moment, _ effects: inout Effects
+        _ entry: WindowEntry, of session: Index<Session>, _ moment: Moment, _ effects: inout Effects
     ) -> Bool {
         let app = users[sessions[session].user].app
         guard

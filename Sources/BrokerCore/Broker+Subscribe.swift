@@ -20,7 +20,7 @@ extension Broker {
     ) {
         guard let session = session(of: connection) else { return }
         let filter = request.filter.bytes(in: bytes)
-        let index: UInt32
+        let index: Index<Subscription>
         let isNew: Bool
         do throws(SubscribeRefusal) {
             guard request.isFilterValid else { throw SubscribeRefusal(.topicFilterInvalid) }
@@ -61,7 +61,7 @@ extension Broker {
     }
 
     /// A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
-    private mutating func change(_ index: UInt32, to request: SubscribeRequest) {
+    private mutating func change(_ index: Index<Subscription>, to request: SubscribeRequest) {
         let place = subscriptions[index]
         let position = Int(place.position)
         var subscriber = audiences[place.audience].subscribers[position]
@@ -72,8 +72,8 @@ extension Broker {
     }
 
     private mutating func add(
-        _ judged: JudgedFilter, of session: UInt32, _ request: SubscribeRequest
-    ) throws(SubscribeRefusal) -> UInt32 {
+        _ judged: JudgedFilter, of session: Index<Session>, _ request: SubscribeRequest
+    ) throws(SubscribeRefusal) -> Index<Subscription> {
         let isStored = sessions[session].isPersistent
         let permit = admitGrowth(of: isStored ? growth(ofFilter: judged.bytes.count) : 0)
         guard let permit else { throw SubscribeRefusal(.quotaExceeded, .store) }
@@ -107,7 +107,7 @@ extension Broker {
 
     /// Counts the filters of a packet that nobody looked at.
     private mutating func refuseOmitted(
-        _ count: Int, _ session: UInt32, _ filter: UnsafeRawBufferPointer,
+        _ count: Int, _ session: Index<Session>, _ filter: UnsafeRawBufferPointer,
         _ effects: inout Effects
     ) {
         guard count > 0 else { return }
@@ -121,11 +121,11 @@ extension Broker {
     /// no subscription is no refusal: its end may not be committed yet. In MQTT one answer has a
     /// byte for each of a packet's filters: what `body` holds, or the reason.
     private mutating func answer(
-        _ session: UInt32, _ requestIdentifier: UInt64, _ reason: ReasonCode, body: [UInt8],
+        _ session: Index<Session>, _ requestIdentifier: UInt64, _ reason: ReasonCode, body: [UInt8],
         followingCount: Int, omittedCount: Int = 0, omittedReason: ReasonCode = .quotaExceeded,
         _ effects: inout Effects
     ) {
-        let connection = attachments[sessions[session].attachment].connection
+        let connection = attachments[attachmentIndex(of: session)].connection
         var (reason, body) = (reason, body)
         var isConfirmation = !reason.isFailure
         if sessions[session].dialect.isMQTT {
@@ -149,7 +149,7 @@ extension Broker {
     /// Takes a filter that a session may have and that there is room for; joins the group where
     /// that is what it asks for.
     private mutating func admit(
-        _ filter: UnsafeRawBufferPointer, of session: UInt32, _ moment: Moment,
+        _ filter: UnsafeRawBufferPointer, of session: Index<Session>, _ moment: Moment,
         _ effects: inout Effects
     ) throws(SubscribeRefusal) -> JudgedFilter {
         var levels = 1
@@ -180,26 +180,27 @@ extension Broker {
 
     /// A session's subscription with exactly this filter.
     private mutating func subscription(
-        of session: UInt32, _ filter: UnsafeRawBufferPointer
-    ) -> UInt32? {
+        of session: Index<Session>, _ filter: UnsafeRawBufferPointer
+    ) -> Index<Subscription>? {
         let app = users[sessions[session].user].app
-        guard let audience = apps[app].topics.audience(of: filter) else { return nil }
+        guard let audience = apps[app].topics.target(of: filter) else { return nil }
         work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
         return subscription(of: session, audience: audience)
     }
 
-    func subscription(of session: UInt32, audience: UInt32) -> UInt32? {
-        var index = sessions[session].firstSubscription
-        while index != Slab<Subscription>.none {
+    func subscription(of session: Index<Session>, audience: Index<Audience>) -> Index<Subscription>?
+    {
+        var next = sessions[session].firstSubscription
+        while let index = next {
             if subscriptions[index].audience == audience { return index }
-            index = subscriptions[index].next
+            next = subscriptions[index].next
         }
         return nil
     }
 
     /// The limit that keeps a new subscription out, `none` where there is room for it.
     private mutating func limit(
-        keepingOut filter: UnsafeRawBufferPointer, of session: UInt32
+        keepingOut filter: UnsafeRawBufferPointer, of session: Index<Session>
     ) -> LimitName {
         if sessions[session].filterCount >= limits.subscriptionsMaximum { return .subscriptions }
         if sessions[session].isPersistent && !hasRoom(for: growth(ofFilter: filter.count)) {
@@ -216,7 +217,7 @@ extension Broker {
             apps[app].topics.shapes.admits(filter, countMaximum: countMaximum)
         else { return .filterShapes }
         if apps[app].shareCount >= limits.sharesPerAppMaximum,
-            apps[app].topics.audience(of: filter) == nil
+            apps[app].topics.target(of: filter) == nil
         {
             return .sharesOfApp
         }
@@ -230,16 +231,16 @@ extension Broker {
 
     @discardableResult
     mutating func addSubscription(
-        _ session: UInt32, _ judged: JudgedFilter, _ grade: Grade, identifier: UInt64,
+        _ session: Index<Session>, _ judged: JudgedFilter, _ grade: Grade, identifier: UInt64,
         options: SubscriptionOptions, subscriptionIdentifier: UInt32
-    ) -> UInt32 {
+    ) -> Index<Subscription> {
         let filter = judged.bytes
         let app = users[sessions[session].user].app
-        var audience = filter.withUnsafeBytes { apps[app].topics.audience(of: $0) }
+        var audience = filter.withUnsafeBytes { apps[app].topics.target(of: $0) }
         if audience == nil {
             unmarkAudiences()
             let new = audiences.insert(Audience(filter: filter)).index
-            filter.withUnsafeBytes { apps[app].topics.insert($0, audience: new) }
+            filter.withUnsafeBytes { apps[app].topics.insert($0, target: new) }
             audience = new
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: apps[app].addressCount += 1
@@ -258,13 +259,13 @@ extension Broker {
     }
 
     /// Writes the row of a stored subscription again, which is as long as before.
-    mutating func writeSubscription(_ index: UInt32) {
+    mutating func writeSubscription(_ index: Index<Subscription>) {
         if sessions[subscriptions[index].session].isPersistent {
             gathering.renew(row(of: index))
         }
     }
 
-    private func row(of index: UInt32) -> RecordChange {
+    private func row(of index: Index<Subscription>) -> RecordChange {
         let place = subscriptions[index]
         return Records.subscription(
             session: sessions[place.session].identifier, identifier: place.identifier,
@@ -279,7 +280,7 @@ extension Broker {
 
     /// Takes a session out of an audience, the row out of the store, and a filter that nobody has
     /// any more out of the tree.
-    mutating func forgetSubscription(_ index: UInt32) {
+    mutating func forgetSubscription(_ index: Index<Subscription>) {
         let subscription = subscriptions[index]
         let session = subscription.session
         leave(subscription: index)

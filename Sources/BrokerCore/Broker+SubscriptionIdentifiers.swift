@@ -10,7 +10,7 @@ extension Broker {
     /// the others, which then keep their state in registers. The merge has marked the audiences.
     @inline(never)
     func deliverListingIdentifiers(
-        _ message: TransientMessage, to connection: ConnectionID, _ session: UInt32,
+        _ message: TransientMessage, to connection: ConnectionID, _ session: Index<Session>,
         _ dialect: SessionDialect, _ state: EntryState, _ effects: inout Effects
     ) {
         let state = listMarked(state, of: session, in: &effects[connection.lane])
@@ -21,7 +21,8 @@ extension Broker {
     /// into the lane.
     @inline(__always)
     mutating func listingIdentifiers(
-        _ state: EntryState, of session: UInt32, _ message: UInt32, in lane: inout EffectLane
+        _ state: EntryState, of session: Index<Session>, _ message: Index<Message>,
+        in lane: inout EffectLane
     ) -> EntryState {
         guard state.subscriptionIdentifier == EntryState.severalIdentifiers else { return state }
         return listSeveral(state, of: session, message, in: &lane)
@@ -29,7 +30,8 @@ extension Broker {
 
     @inline(never)
     private mutating func listSeveral(
-        _ state: EntryState, of session: UInt32, _ message: UInt32, in lane: inout EffectLane
+        _ state: EntryState, of session: Index<Session>, _ message: Index<Message>,
+        in lane: inout EffectLane
     ) -> EntryState {
         markAudiences(
             of: MessageBlock(messages[message].block).address,
@@ -43,7 +45,7 @@ extension Broker {
     }
 
     private func listMarked(
-        _ state: EntryState, of session: UInt32, in lane: inout EffectLane
+        _ state: EntryState, of session: Index<Session>, in lane: inout EffectLane
     ) -> EntryState {
         var identifiers: [UInt32] = []
         forEachSubscription(of: session) { index in
@@ -74,13 +76,13 @@ extension Broker {
     // MARK: - Marks
 
     /// Marks the audiences of a topic, where they are not.
-    private mutating func markAudiences(of topic: UnsafeRawBufferPointer, _ app: UInt32) {
+    private mutating func markAudiences(of topic: UnsafeRawBufferPointer, _ app: Index<App>) {
         if app == markedApp,
             markedTopic.withUnsafeBytes({ $0.count == topic.count && $0.elementsEqual(topic) })
         {
             return
         }
-        var matched = ContiguousArray<UInt32>()
+        var matched = ContiguousArray<Index<Audience>>()
         swap(&matched, &matchedAudiences)
         defer { swap(&matched, &matchedAudiences) }
         matched.removeAllKeepingCapacity()
@@ -90,7 +92,8 @@ extension Broker {
 
     /// Marks what a topic has been found to match, and nothing else.
     mutating func mark(
-        _ matched: ContiguousArray<UInt32>, _ topic: UnsafeRawBufferPointer, _ app: UInt32
+        _ matched: ContiguousArray<Index<Audience>>, _ topic: UnsafeRawBufferPointer,
+        _ app: Index<App>
     ) {
         unmarkAudiences()
         for audience in matched { audiences[audience].isMarked = true }
@@ -101,10 +104,10 @@ extension Broker {
 
     /// Filters come or go: marks mean nothing any more.
     mutating func unmarkAudiences() {
-        guard markedApp != Slab<App>.none else { return }
+        guard markedApp != nil else { return }
         for audience in markedAudiences { audiences[audience].isMarked = false }
         markedAudiences.removeAll(keepingCapacity: true)
         markedTopic.removeAll(keepingCapacity: true)
-        markedApp = Slab<App>.none
+        markedApp = nil
     }
 }

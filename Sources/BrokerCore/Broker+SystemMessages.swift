@@ -9,7 +9,7 @@ extension Broker {
         payload: some Collection<UInt8>, properties: [UInt8] = [], from name: [UInt8],
         grade: Grade = .durable, marks: MessageMarks = [], expirySeconds: UInt64? = nil,
         _ moment: Moment,
-        _ body: (inout Broker, UInt32, inout RoutingTally) -> Void
+        _ body: (inout Broker, Index<Message>, inout RoutingTally) -> Void
     ) {
         let (address, payload) = (Array(address), Array(payload))
         let empty = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -28,7 +28,7 @@ extension Broker {
                                 time: moment.unixMilliseconds, sender: sender, address: address,
                                 properties: properties, payload: payload),
                             messageIdentifier: empty, stamp: stamp, deadline: deadline,
-                            sender: Handle(index: 0, generation: 0), senderNumber: 0,
+                            sender: .none, senderNumber: 0,
                             in: &blocks)
                     ).index
                 }

@@ -6,9 +6,13 @@ import Primitives
 
 /// The last values.
 struct SystemTopics: ~Copyable {
-    var tree = RetainedTree()
-    /// Message blocks, where the tree leads.
-    var blocks: [[UInt8]] = []
+    var tree = RetainedTree<SystemBlock>()
+    var blocks = Slab<SystemBlock>()
+}
+
+/// The message block of one topic's last value.
+struct SystemBlock {
+    var bytes: [UInt8]
 }
 
 /// One value, as it is published.
@@ -26,7 +30,7 @@ public struct SystemValue: Sendable {
 extension Broker {
     /// Whether anybody subscribes to `$SYS`.
     public var hasSystemSubscribers: Bool {
-        for app in 0..<apps.endIndex where apps.contains(app) && apps[app].systemCount > 0 {
+        for app in apps.places where apps.contains(app) && apps[app].systemCount > 0 {
             return true
         }
         return false
@@ -41,23 +45,21 @@ extension Broker {
                 value.topic.withUnsafeBytes { ReservedTopic($0) == .system }, "not a system topic")
             let block = systemBlock(value, moment)
             if let index = value.topic.withUnsafeBytes({ systemTopics.tree.value(of: $0) }) {
-                systemTopics.blocks[Int(index)] = block
+                systemTopics.blocks[index].bytes = block
             } else {
-                let index = UInt32(systemTopics.blocks.count)
-                systemTopics.blocks.append(block)
+                let index = systemTopics.blocks.insert(SystemBlock(bytes: block)).index
                 _ = value.topic.withUnsafeBytes { systemTopics.tree.set($0, to: index) }
             }
-            for app in 0..<apps.endIndex where apps.contains(app) && apps[app].systemCount > 0 {
-                let none = Slab<Session>.none
+            for app in apps.places where apps.contains(app) && apps[app].systemCount > 0 {
                 let audience = value.topic.withUnsafeBytes {
-                    self.audience(ofTopic: $0, app, from: none)
+                    self.audience(ofTopic: $0, app, from: nil)
                 }
                 guard let audience else { continue }
                 let stamp = makeStamp()
                 block.withUnsafeBytes {
                     let message = TransientMessage(
                         stamp: stamp, parts: MessageParts(MessageBlock($0)), deadline: .never,
-                        excluded: none, sender: none, isRetained: true)
+                        excluded: nil, sender: nil, isRetained: true)
                     deliver(message, to: audience, &effects)
                 }
             }
@@ -79,7 +81,8 @@ extension Broker {
 
     /// Sends one of the last values to a new subscription.
     mutating func send(
-        system index: UInt32, to session: UInt32, subscriptionIdentifier: UInt32,
+        system index: Index<SystemBlock>, to session: Index<Session>,
+        subscriptionIdentifier: UInt32,
         _ effects: inout Effects
     ) {
         let connection = liveConnection(of: session)
@@ -87,7 +90,7 @@ extension Broker {
         let state = EntryState(
             grade: .transient, options: .retain, subscriptionIdentifier: subscriptionIdentifier)
         let stamp = makeStamp()
-        systemTopics.blocks[Int(index)].withUnsafeBytes {
+        systemTopics.blocks[index].bytes.withUnsafeBytes {
             effects[connection.lane].deliver(
                 stamp: stamp, block: $0, deadline: .never, to: connection,
                 sessions[session].dialect, state: state)

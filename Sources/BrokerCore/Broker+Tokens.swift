@@ -63,17 +63,17 @@ extension Broker {
     public mutating func revokeTokens(
         matching filter: TokenFilter, at moment: Moment, effects: inout Effects
     ) -> Revocation {
-        var revoked: Set<Handle> = []
+        var revoked: Set<Handle<Token>> = []
         tokens.forEach { handle, token in
             if filter.matches(token) { revoked.insert(handle) }
         }
         guard !revoked.isEmpty else { return Revocation(tokenCount: 0, connectionCount: 0) }
         var connectionCount = 0
-        for access in 0..<accesses.endIndex where accesses.contains(access) {
+        for access in accesses.places where accesses.contains(access) {
             guard case .token(let handle) = accesses[access].source, revoked.contains(handle)
             else { continue }
             close(
-                accesses[access].session, .notAuthorized, willFate: .removed, moment, &effects)
+                session(of: access), .notAuthorized, willFate: .removed, moment, &effects)
             connectionCount += 1
         }
         for handle in revoked {

@@ -4,7 +4,7 @@
 import Primitives
 
 extension Broker {
-    func app(named name: [UInt8]) -> UInt32? {
+    func app(named name: [UInt8]) -> Index<App>? {
         name.withUnsafeBytes { appNames.value(for: $0) }
     }
 
@@ -20,89 +20,87 @@ extension Broker {
 
     /// The user of an app by name; nil for one whom nobody knows.
     @inline(__always)
-    func user(named name: UnsafeRawBufferPointer, app: UInt32) -> UInt32? {
+    func user(named name: UnsafeRawBufferPointer, app: Index<App>) -> Index<User>? {
         apps[app].users.find(apps[app].users.hash(name)) { users[$0].name == name }
     }
 
-    func user(named name: [UInt8], app: UInt32) -> UInt32? {
+    func user(named name: [UInt8], app: Index<App>) -> Index<User>? {
         name.withUnsafeBytes { user(named: $0, app: app) }
     }
 
     /// The user of an app by name, known from now on.
     mutating func knownUser(
-        _ name: [UInt8], app: UInt32, _ permit: borrowing GrowthPermit
-    ) -> UInt32 {
+        _ name: [UInt8], app: Index<App>, _ permit: borrowing GrowthPermit
+    ) -> Index<User> {
         if let user = user(named: name, app: app) { return user }
         return makeUser(name, app: app, permit)
     }
 
     /// Makes a user known, in the store too.
     mutating func makeUser(
-        _ name: [UInt8], app: UInt32, _ permit: borrowing GrowthPermit
-    ) -> UInt32 {
+        _ name: [UInt8], app: Index<App>, _ permit: borrowing GrowthPermit
+    ) -> Index<User> {
         let user = insertUser(name, app: app)
         gathering.put(row(ofUser: user), permit)
         return user
     }
 
     /// What ``makeUser(_:app:_:)`` has to be admitted for.
-    func growth(ofUser name: [UInt8], app: UInt32) -> Int {
+    func growth(ofUser name: [UInt8], app: Index<App>) -> Int {
         Records.user(app: apps[app].name, name, mailbox: nil).pageByteCount
     }
 
-    mutating func insertUser(_ name: [UInt8], app: UInt32) -> UInt32 {
+    mutating func insertUser(_ name: [UInt8], app: Index<App>) -> Index<User> {
         let user = users.insert(User(app: app, name: Name(name))).index
         let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
         apps[app].users.insert(user, hash: hash)
         return user
     }
 
-    private func row(ofUser user: UInt32) -> RecordChange {
-        let mailbox = users[user].mailbox
-        return Records.user(
+    private func row(ofUser user: Index<User>) -> RecordChange {
+        Records.user(
             app: apps[users[user].app].name, Array(users[user].name),
-            mailbox: mailbox == Slab<Inbox>.none ? nil : mailboxes[mailbox].queue)
+            mailbox: users[user].mailbox.map { mailboxes[$0].queue })
     }
 
     /// Writes which queue waits for a user: the row has room for that.
-    private mutating func renewUser(_ user: UInt32) { gathering.renew(row(ofUser: user)) }
+    private mutating func renewUser(_ user: Index<User>) { gathering.renew(row(ofUser: user)) }
 
     // MARK: - Sessions of a user
 
     @inline(__always)
-    func forEachSession(of user: UInt32, _ body: (UInt32) -> Void) {
-        var session = users[user].firstSession
-        while session != Slab<Session>.none {
-            let next = sessions[session].nextOfUser
+    func forEachSession(of user: Index<User>, _ body: (Index<Session>) -> Void) {
+        var next = users[user].firstSession
+        while let session = next {
+            next = sessions[session].nextOfUser
             body(session)
-            session = next
         }
     }
 
-    func session(of user: UInt32, device: Name) -> UInt32? {
-        var session = users[user].firstSession
-        while session != Slab<Session>.none {
+    func session(of user: Index<User>, device: Name) -> Index<Session>? {
+        var next = users[user].firstSession
+        while let session = next {
             if sessions[session].device == device { return session }
-            session = sessions[session].nextOfUser
+            next = sessions[session].nextOfUser
         }
         return nil
     }
 
-    func lastSession(of user: UInt32) -> UInt32 {
-        var last = Slab<Session>.none
+    func lastSession(of user: Index<User>) -> Index<Session>? {
+        var last: Index<Session>? = nil
         forEachSession(of: user) { last = $0 }
         return last
     }
 
     /// Whether some session receives what is sent to the user.
-    func hasListener(_ user: UInt32) -> Bool {
+    func hasListener(_ user: Index<User>) -> Bool {
         var isFound = false
         forEachSession(of: user) { isFound = isFound || sessions[$0].hearsMail }
         return isFound
     }
 
     /// Whether some session that receives the user's mail is stored, and so inherits what waits.
-    func hasPersistentListener(_ user: UInt32) -> Bool {
+    func hasPersistentListener(_ user: Index<User>) -> Bool {
         var isFound = false
         forEachSession(of: user) {
             isFound = isFound || (sessions[$0].isPersistent && sessions[$0].hearsMail)
@@ -113,31 +111,38 @@ extension Broker {
     // MARK: - Mailboxes
 
     /// The mailbox of a user, made if there is none.
-    mutating func mailbox(of user: UInt32) -> UInt32 {
-        if users[user].mailbox == Slab<Inbox>.none {
+    mutating func mailbox(of user: Index<User>) -> Index<Inbox> {
+        if users[user].mailbox == nil {
             giveMailbox(Inbox(queue: QueueID(raw: makeIdentifier())), to: user)
         }
-        return users[user].mailbox
+        return mailboxIndex(of: user)
+    }
+
+    /// The mailbox of a user that has one.
+    func mailboxIndex(of user: Index<User>) -> Index<Inbox> {
+        guard let mailbox = users[user].mailbox else {
+            preconditionFailure("user \(user.place) has no mailbox")
+        }
+        return mailbox
     }
 
     /// Lets a queue wait for a user.
-    mutating func giveMailbox(_ inbox: Inbox, to user: UInt32) {
+    mutating func giveMailbox(_ inbox: Inbox, to user: Index<User>) {
         insertMailbox(inbox, of: user)
         renewUser(user)
     }
 
-    mutating func insertMailbox(_ inbox: Inbox, of user: UInt32) {
-        precondition(users[user].mailbox == Slab<Inbox>.none, "a user has one mailbox")
+    mutating func insertMailbox(_ inbox: Inbox, of user: Index<User>) {
+        precondition(users[user].mailbox == nil, "a user has one mailbox")
         users[user].mailbox = mailboxes.insert(inbox).index
         queueOwners[inbox.queue.raw] = .mailbox(user: user)
     }
 
     /// Takes away what waits for a user, if anything does. The caller makes the queue somebody
     /// else's.
-    mutating func takeMailbox(of user: UInt32) -> Inbox? {
-        let mailbox = users[user].mailbox
-        guard mailbox != Slab<Inbox>.none else { return nil }
-        users[user].mailbox = Slab<Inbox>.none
+    mutating func takeMailbox(of user: Index<User>) -> Inbox? {
+        guard let mailbox = users[user].mailbox else { return nil }
+        users[user].mailbox = nil
         renewUser(user)
         queueOwners[mailboxes[mailbox].queue.raw] = nil
         return mailboxes.remove(mailbox)

@@ -31,13 +31,13 @@ extension Broker {
         let owner = WillOwner(user: sessions[session].user, device: sessions[session].device)
         let will = Will(
             identifier: makeIdentifier(), owner: owner,
-            keepAliveSeconds: attachments[sessions[session].attachment].keepAliveSeconds,
+            keepAliveSeconds: attachments[attachmentIndex(of: session)].keepAliveSeconds,
             authority: authority(of: session), request, bytes)
         let row = row(of: will)
         let old = sessions[session].will
         let permit = admitGrowth(
             of: row.pageByteCount,
-            replacing: old == Slab<Will>.none ? 0 : self.row(of: wills[old]).pageByteCount,
+            replacing: old.map { self.row(of: wills[$0]).pageByteCount } ?? 0,
             for: isPartOfLogin ? .upkeep : .request)
         guard let permit else {
             refuseWill(
@@ -55,7 +55,7 @@ extension Broker {
     }
 
     private mutating func refuseWill(
-        of session: UInt32, _ requestIdentifier: UInt64, _ request: WillRequest,
+        of session: Index<Session>, _ requestIdentifier: UInt64, _ request: WillRequest,
         _ reason: ReasonCode, _ limit: LimitName, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
     ) {
@@ -84,7 +84,7 @@ extension Broker {
     /// somebody who may not be sent to, is refused while there is somebody to tell; and once more
     /// when it is sent.
     private mutating func refusal(
-        of request: WillRequest, from session: UInt32, _ bytes: UnsafeRawBufferPointer
+        of request: WillRequest, from session: Index<Session>, _ bytes: UnsafeRawBufferPointer
     ) -> (ReasonCode, LimitName)? {
         let target: JudgedTarget
         switch judge(request.message, from: session, bytes) {
@@ -106,7 +106,7 @@ extension Broker {
     // MARK: - What it was set with
 
     /// What a connected session was let in with, as a will of its remembers it.
-    private func authority(of session: UInt32) -> WillAuthority {
+    private func authority(of session: Index<Session>) -> WillAuthority {
         switch accesses[access(of: session)].source {
         case .token(let handle):
             // A token that is being taken back vouches for nothing.
@@ -125,9 +125,8 @@ extension Broker {
 
     /// A session has a new access: its will is bound to that one. Where a full store has no room
     /// for a longer row, a broker that starts again judges the will by what it was set with.
-    mutating func renewAuthority(of session: UInt32) {
-        let will = sessions[session].will
-        guard will != Slab<Will>.none else { return }
+    mutating func renewAuthority(of session: Index<Session>) {
+        guard let will = sessions[session].will else { return }
         let authority = authority(of: session)
         guard wills[will].authority != authority else { return }
         let old = row(of: wills[will]).pageByteCount
@@ -172,7 +171,7 @@ extension Broker {
     /// Judges a will that is due by the rights of that moment. One that nobody allows is forgotten,
     /// counted and logged.
     private mutating func judge(
-        will index: UInt32, _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+        will index: Index<Will>, _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) -> JudgedTarget? {
         let request = wills[index].request
         var reason = ReasonCode.notAuthorized
@@ -195,7 +194,7 @@ extension Broker {
     }
 
     private func noteWill(
-        _ index: UInt32, _ reason: ReasonCode, subject: UnsafeRawBufferPointer,
+        _ index: Index<Will>, _ reason: ReasonCode, subject: UnsafeRawBufferPointer,
         _ effects: inout Effects
     ) {
         effects[0].effects.append(
@@ -208,15 +207,14 @@ extension Broker {
     }
 
     /// Forgets a session's will, here and in the store.
-    mutating func removeWill(of session: UInt32, isReplaced: Bool = false) {
-        let will = sessions[session].will
-        guard will != Slab<Will>.none else { return }
-        sessions[session].will = Slab<Will>.none
+    mutating func removeWill(of session: Index<Session>, isReplaced: Bool = false) {
+        guard let will = sessions[session].will else { return }
+        sessions[session].will = nil
         sessions[session].decisiveBatch = gathering.sequence
         forgetWill(will, isReplaced: isReplaced)
     }
 
-    private mutating func forgetWill(_ index: UInt32, isReplaced: Bool = false) {
+    private mutating func forgetWill(_ index: Index<Will>, isReplaced: Bool = false) {
         let will = wills.remove(index)
         deadlines.cancel(will.token)
         if !isReplaced { returnGrowth(of: row(of: will).pageByteCount) }
@@ -226,9 +224,9 @@ extension Broker {
     // MARK: - Loss and return
 
     /// A session has lost its connection without saying good-bye.
-    mutating func startWill(of session: UInt32, _ moment: Moment, _ effects: inout Effects) {
-        let will = sessions[session].will
-        guard will != Slab<Will>.none else { return }
+    mutating func startWill(of session: Index<Session>, _ moment: Moment, _ effects: inout Effects)
+    {
+        guard let will = sessions[session].will else { return }
         // The end of the session, if that comes sooner, sends it too.
         if wills[will].delaySeconds == 0 {
             fireWill(of: session, moment, &effects)
@@ -240,7 +238,7 @@ extension Broker {
     }
 
     private mutating func scheduleWill(
-        _ index: UInt32, afterSeconds seconds: UInt64, _ moment: Moment
+        _ index: Index<Will>, afterSeconds seconds: UInt64, _ moment: Moment
     ) {
         wills[index].token = deadlines.insert(
             deadline: moment.instant.advanced(bySeconds: seconds),
@@ -248,19 +246,18 @@ extension Broker {
     }
 
     /// The device is back: a will that was about to be sent is not.
-    mutating func stopWill(of session: UInt32) {
-        let will = sessions[session].will
-        guard will != Slab<Will>.none else { return }
+    mutating func stopWill(of session: Index<Session>) {
+        guard let will = sessions[session].will else { return }
         stopTimer(of: will)
     }
 
-    private mutating func stopTimer(of will: UInt32) {
+    private mutating func stopTimer(of will: Index<Will>) {
         deadlines.cancel(wills[will].token)
         wills[will].token = .none
     }
 
     /// A will from before the broker's restart, for a device that is back as a new session.
-    mutating func removeOrphanWill(ofUser user: UInt32, device: Name) {
+    mutating func removeOrphanWill(ofUser user: Index<User>, device: Name) {
         guard !orphanWills.isEmpty,
             let will = orphanWills.removeValue(forKey: WillOwner(user: user, device: device))
         else { return }
@@ -270,7 +267,7 @@ extension Broker {
     // MARK: - Sending
 
     /// The delay of a will is over.
-    mutating func willDue(_ index: UInt32, _ moment: Moment, _ effects: inout Effects) {
+    mutating func willDue(_ index: Index<Will>, _ moment: Moment, _ effects: inout Effects) {
         wills[index].token = .none
         let owner = WillOwner(user: wills[index].user, device: wills[index].device)
         if orphanWills[owner] == index {
@@ -281,14 +278,13 @@ extension Broker {
             fireWill(of: session, moment, &effects)
             return
         }
-        send(will: index, excluding: Slab<Session>.none, moment, &effects)
+        send(will: index, excluding: nil, moment, &effects)
     }
 
     /// Sends a session's will, which the session then has no more.
-    mutating func fireWill(of session: UInt32, _ moment: Moment, _ effects: inout Effects) {
-        let will = sessions[session].will
-        guard will != Slab<Will>.none else { return }
-        sessions[session].will = Slab<Will>.none
+    mutating func fireWill(of session: Index<Session>, _ moment: Moment, _ effects: inout Effects) {
+        guard let will = sessions[session].will else { return }
+        sessions[session].will = nil
         stopTimer(of: will)
         send(will: will, excluding: session, moment, &effects)
     }
@@ -296,7 +292,7 @@ extension Broker {
     /// Sends a will that no session holds any more: its row goes and its message comes in the same
     /// batch. Without room in the store it waits; what was lost does not come back meanwhile.
     private mutating func send(
-        will index: UInt32, excluding session: UInt32, _ moment: Moment,
+        will index: Index<Will>, excluding session: Index<Session>?, _ moment: Moment,
         _ effects: inout Effects
     ) {
         let isRetained = wills[index].isRetained && !wills[index].payload.isEmpty
@@ -326,15 +322,15 @@ extension Broker {
         }
     }
 
-    private func blockByteCount(ofWill index: UInt32) -> Int {
+    private func blockByteCount(ofWill index: Index<Will>) -> Int {
         MessageBlock.headerByteCount + users[wills[index].user].name.count
             + wills[index].address.count + wills[index].properties.count
             + wills[index].payload.count
     }
 
     private mutating func sendDurable(
-        will index: UInt32, to target: JudgedTarget, _ bytes: UnsafeRawBufferPointer,
-        excluding session: UInt32, _ moment: Moment, _ effects: inout Effects
+        will index: Index<Will>, to target: JudgedTarget, _ bytes: UnsafeRawBufferPointer,
+        excluding session: Index<Session>?, _ moment: Moment, _ effects: inout Effects
     ) {
         let will = wills[index]
         let request = will.request
@@ -358,8 +354,8 @@ extension Broker {
 
     /// Sends a will that is for those who are online (MQTT). It is gone with that.
     private mutating func sendTransient(
-        will index: UInt32, to target: JudgedTarget, _ bytes: UnsafeRawBufferPointer,
-        excluding session: UInt32, _ moment: Moment, _ effects: inout Effects
+        will index: Index<Will>, to target: JudgedTarget, _ bytes: UnsafeRawBufferPointer,
+        excluding session: Index<Session>?, _ moment: Moment, _ effects: inout Effects
     ) {
         let will = wills[index]
         counters.willsSent += 1
@@ -424,8 +420,8 @@ extension Broker {
     /// how long it has been lost: it is given time to come back, the longest of the will's delay,
     /// 1.5 times its keep-alive and 60 s from now. The delay of one that was lost before has gone
     /// on.
-    mutating func scheduleRestoredWills(connected: Set<UInt32>, _ moment: Moment) {
-        for index in 0..<wills.endIndex where wills.contains(index) {
+    mutating func scheduleRestoredWills(connected: Set<Index<Session>>, _ moment: Moment) {
+        for index in wills.places where wills.contains(index) {
             let session = session(of: wills[index].user, device: wills[index].device)
             let delay = UInt64(wills[index].delaySeconds)
             if let session, !connected.contains(session) {

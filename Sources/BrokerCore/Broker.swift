@@ -23,7 +23,7 @@ public struct Broker: ~Copyable, Sendable {
 
     // Who there is.
     var apps = Slab<App>()
-    var appNames = ByteKeyTable()
+    var appNames = ByteKeyTable<App>()
     var users = Slab<User>()
     var sessions = Slab<Session>(minimumCapacity: 64)
     /// Of sessions that are connected.
@@ -33,9 +33,9 @@ public struct Broker: ~Copyable, Sendable {
     /// What sessions that ended had of shared subscriptions.
     var leftovers = Slab<Leftover>()
     /// Those of each user's sessions.
-    var leftoversOfUsers: [UInt32: [UInt32]] = [:]
+    var leftoversOfUsers: [Index<User>?: [Index<Leftover>]] = [:]
     /// Sessions by their queues.
-    var sessionQueues = IndexTable()
+    var sessionQueues = IndexTable<Session>()
     /// Whose the queues are that belong to no session.
     var queueOwners: [UInt64: QueueOwner] = [:]
     var tokens = TokenTable()
@@ -49,7 +49,7 @@ public struct Broker: ~Copyable, Sendable {
     var memberships = Slab<Membership>()
     var wills = Slab<Will>()
     /// Wills of devices that have no session since the broker started.
-    var orphanWills: [WillOwner: UInt32] = [:]
+    var orphanWills: [WillOwner: Index<Will>] = [:]
     /// The last messages of topics.
     var retained = Slab<Retained>()
     /// What the broker tells of itself.
@@ -59,9 +59,9 @@ public struct Broker: ~Copyable, Sendable {
     // Who receives what.
     var audiences = Slab<Audience>()
     /// The union of several audiences, while one message is routed to it.
-    let mergedAudience: UInt32
+    let mergedAudience: Index<Audience>
     /// Those whom shared subscriptions choose, while one message is routed to them.
-    let chosenAudience: UInt32
+    let chosenAudience: Index<Audience>
     var shareSets = Slab<ShareSet>()
     var subscriptions = Slab<Subscription>()
 
@@ -73,7 +73,7 @@ public struct Broker: ~Copyable, Sendable {
     var blocks = BlockPool(byteCountMaximum: CoreLimits.spareBytesMaximum)
     /// Messages in memory that are in the store, by where they are stored: a body that wakes a
     /// thousand sessions is loaded for all of them once.
-    var residentMessages: [UInt64: UInt32] = [:]
+    var residentMessages: [UInt64: Index<Message>] = [:]
     var gathering = GatheringBatch()
     var committing = GatheringBatch()
     var isCommitting = false
@@ -107,14 +107,15 @@ public struct Broker: ~Copyable, Sendable {
     var restoration: Restoration? = Restoration()
 
     // Memory that is used again and again within one event.
-    var matchedAudiences: ContiguousArray<UInt32> = []
+    var matchedAudiences: ContiguousArray<Index<Audience>> = []
+    var matchedShareSets: ContiguousArray<Index<ShareSet>> = []
     /// While audiences are merged: 1 + the place of a session among those that have been found, 0
     /// for others.
     var mergePlaces: ContiguousArray<UInt32> = []
     /// The topic whose audiences are marked, its app, and which they are.
     var markedTopic: [UInt8] = []
-    var markedApp = Slab<App>.none
-    var markedAudiences: ContiguousArray<UInt32> = []
+    @Packed var markedApp: Index<App>? = nil
+    var markedAudiences: ContiguousArray<Index<Audience>> = []
     var scratch = ByteArena(capacity: 1024)
     /// Requests whose answers wait for a commit.
     var openRequests: Set<RequestName> = []
@@ -134,7 +135,7 @@ public struct Broker: ~Copyable, Sendable {
     /// What connected sessions are sent of retained messages.
     var replays = Slab<RetainedReplay>()
     /// Those whose session has no connection, by session.
-    var suspendedReplays: [UInt32: UInt32] = [:]
+    var suspendedReplays: [Index<Session>: Index<RetainedReplay>] = [:]
 
     /// A broker without any state; let a store read itself out to it, then call
     /// ``finishRestoring(_:newEpochSeed:at:)``.
@@ -244,9 +245,15 @@ public struct Broker: ~Copyable, Sendable {
     /// The session of a connection that was let in and is still the session's own; nil for whatever
     /// arrives late from a connection that has lost it.
     @inline(__always)
-    func session(of connection: ConnectionID) -> UInt32? {
-        let session = connections[connection]
-        return session == Slab<Session>.none ? nil : session
+    func session(of connection: ConnectionID) -> Index<Session>? { connections[connection] }
+
+    /// The connected half of a session that has a connection.
+    @inline(__always)
+    func attachmentIndex(of session: Index<Session>) -> Index<Attachment> {
+        guard let attachment = sessions[session].attachment else {
+            preconditionFailure("session \(session.place) has no connection")
+        }
+        return attachment
     }
 
     /// Whose messages a queue holds; nil once its deletion is under way.
@@ -280,12 +287,12 @@ public struct Broker: ~Copyable, Sendable {
 
 /// Whose messages a queue holds: a session's, by its index, or a user's.
 enum QueueOwner {
-    case session(UInt32)
-    case mailbox(user: UInt32)
+    case session(Index<Session>)
+    case mailbox(user: Index<User>)
     /// It is on its way into a session's inbox.
-    case inherited(by: Handle)
+    case inherited(by: Handle<Session>)
     /// The shares' that brought it to a session which has ended.
-    case leftover(UInt32)
+    case leftover(Index<Leftover>)
 }
 
 extension ConnectionID {
@@ -295,32 +302,32 @@ extension ConnectionID {
 
 /// What a deadline of the core is for, in the number that the timing wheel carries.
 enum DeadlinePayload {
-    case session(UInt32)
-    case will(UInt32)
-    case access(UInt32)
+    case session(Index<Session>)
+    case will(Index<Will>)
+    case access(Index<Access>)
     case housekeeping
-    case retained(UInt32)
-    case login(UInt32)
+    case retained(Index<Retained>)
+    case login(Index<HeldLogin>)
 
     var raw: UInt64 {
         switch self {
-        case .session(let index): UInt64(index)
-        case .will(let index): 1 << 32 | UInt64(index)
+        case .session(let session): UInt64(session.place)
+        case .will(let will): 1 << 32 | UInt64(will.place)
         case .housekeeping: 2 << 32
-        case .access(let index): 3 << 32 | UInt64(index)
-        case .retained(let index): 4 << 32 | UInt64(index)
-        case .login(let index): 5 << 32 | UInt64(index)
+        case .access(let access): 3 << 32 | UInt64(access.place)
+        case .retained(let retained): 4 << 32 | UInt64(retained.place)
+        case .login(let login): 5 << 32 | UInt64(login.place)
         }
     }
 
     init(raw: UInt64) {
-        let index = UInt32(truncatingIfNeeded: raw)
+        let place = UInt32(truncatingIfNeeded: raw)
         switch raw >> 32 {
-        case 0: self = .session(index)
-        case 1: self = .will(index)
-        case 3: self = .access(index)
-        case 4: self = .retained(index)
-        case 5: self = .login(index)
+        case 0: self = .session(Index(place: place))
+        case 1: self = .will(Index(place: place))
+        case 3: self = .access(Index(place: place))
+        case 4: self = .retained(Index(place: place))
+        case 5: self = .login(Index(place: place))
         default: self = .housekeeping
         }
     }

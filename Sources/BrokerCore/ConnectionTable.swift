@@ -6,14 +6,14 @@ import Primitives
 struct ConnectionTable: ~Copyable {
     private struct Entry {
         var generation: UInt32
-        var session: UInt32
+        @Packed var session: Index<Session>?
     }
 
     /// Two tables for each lane: of its sockets, and of the channels that these carry.
     private var tables: [ContiguousArray<Entry>]
     /// Connections whose slot is another's by now. Their end has not been told yet: it waits behind
     /// what they asked for.
-    private var stragglers: [ConnectionID: UInt32] = [:]
+    private var stragglers: [ConnectionID: Index<Session>] = [:]
     private(set) var count = 0
 
     init(laneCount: Int) {
@@ -24,27 +24,27 @@ struct ConnectionTable: ~Copyable {
         Int(connection.lane) << 1 | (connection.isChannel ? 1 : 0)
     }
 
-    /// The session of a connection; `Slab.none` when it has none or its slot belongs to another
-    /// one.
-    subscript(connection: ConnectionID) -> UInt32 {
+    /// The session of a connection; nil where the connection has none or its slot belongs to
+    /// another one.
+    subscript(connection: ConnectionID) -> Index<Session>? {
         let table = Self.table(of: connection)
-        guard connection.place < tables[table].count else { return .max }
+        guard connection.place < tables[table].count else { return nil }
         let entry = tables[table][connection.place]
         if entry.generation == connection.generation { return entry.session }
-        return stragglers.isEmpty ? .max : stragglers[connection] ?? .max
+        return stragglers.isEmpty ? nil : stragglers[connection]
     }
 
-    mutating func insert(_ connection: ConnectionID, session: UInt32) {
+    mutating func insert(_ connection: ConnectionID, session: Index<Session>) {
         let table = Self.table(of: connection)
         while tables[table].count <= connection.place {
-            tables[table].append(Entry(generation: 0, session: .max))
+            tables[table].append(Entry(generation: 0, session: nil))
         }
         let last = tables[table][connection.place]
-        if last.session != .max {
-            precondition(last.generation != connection.generation, "a connection logs in twice")
+        if let lost = last.session {
+            precondition(last.generation != connection.generation, "\(connection) logs in twice")
             let name = ConnectionID(
                 lane: connection.lane, slot: connection.slot, generation: last.generation)
-            stragglers[name] = last.session
+            stragglers[name] = lost
         }
         tables[table][connection.place] = Entry(
             generation: connection.generation, session: session)
@@ -52,11 +52,11 @@ struct ConnectionTable: ~Copyable {
     }
 
     mutating func remove(_ connection: ConnectionID) {
-        precondition(self[connection] != .max, "removal of an unknown connection")
+        precondition(self[connection] != nil, "\(connection) has no session to remove")
         count -= 1
         let table = Self.table(of: connection)
         if tables[table][connection.place].generation == connection.generation {
-            tables[table][connection.place].session = .max
+            tables[table][connection.place].session = nil
         } else {
             stragglers[connection] = nil
         }

@@ -11,13 +11,11 @@ struct FilterShapes: ~Copyable {
         /// Filters that begin so.
         var useCount: UInt32 = 0
         /// What a further level leads to: a name, and a `+`.
-        var next = InlineArray<2, UInt32>(repeating: FilterShapes.none)
+        var next = InlineArray<2, Packed<Place>>(repeating: Packed(wrappedValue: nil))
     }
 
-    static let none = UInt32.max
-
     private var places = Slab<Place>(minimumCapacity: 1)
-    private let root: UInt32
+    private let root: Index<Place>
 
     init() { root = places.insert(Place()).index }
 
@@ -30,12 +28,10 @@ struct FilterShapes: ~Copyable {
         var rest = TopicLevels(filter)
         while let level = rest.next(), !level.isHash {
             let side = level.isPlus ? 1 : 0
-            if places[place].next[side] == Self.none {
-                let new = places.insert(Place()).index
-                places[place].next[side] = new
-            }
-            place = places[place].next[side]
-            places[place].useCount += 1
+            let next = places[place].next[side].wrappedValue ?? places.insert(Place()).index
+            places[place].next[side].wrappedValue = next
+            places[next].useCount += 1
+            place = next
         }
     }
 
@@ -45,9 +41,11 @@ struct FilterShapes: ~Copyable {
         var rest = TopicLevels(filter)
         while let level = rest.next(), !level.isHash {
             let side = level.isPlus ? 1 : 0
-            let next = places[place].next[side]
+            guard let next = places[place].next[side].wrappedValue else {
+                preconditionFailure("no shape of \(String(decoding: filter, as: UTF8.self))")
+            }
             places[next].useCount -= 1
-            if places[next].useCount == 0 { places[place].next[side] = Self.none }
+            if places[next].useCount == 0 { places[place].next[side].wrappedValue = nil }
             // A place that is given up is still read for what follows.
             if place != root, places[place].useCount == 0 { places.remove(place) }
             place = next
@@ -58,14 +56,14 @@ struct FilterShapes: ~Copyable {
     /// Whether a filter may come in: one without `+`, one that begins like others for as long as
     /// the limit demands it, and one that is so plain that all which are come in together.
     func admits(_ filter: UnsafeRawBufferPointer, countMaximum: Int) -> Bool {
-        var place = root
+        var known: Index<Place>? = root
         var (levelCount, plusCount, newCount) = (0, 0, 0)
         var rest = TopicLevels(filter)
         while let level = rest.next(), !level.isHash {
             levelCount += 1
             if level.isPlus { plusCount += 1 }
-            if place != Self.none { place = places[place].next[level.isPlus ? 1 : 0] }
-            if place == Self.none { newCount += 1 }
+            known = known.flatMap { places[$0].next[level.isPlus ? 1 : 0].wrappedValue }
+            if known == nil { newCount += 1 }
         }
         return newCount == 0 || count + newCount <= countMaximum
             || plusCount == 0

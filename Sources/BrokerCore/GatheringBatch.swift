@@ -8,7 +8,7 @@ struct PendingEntry {
     var queue: QueueID
     var number: UInt64
     /// Index of the message in memory.
-    let message: UInt32
+    let message: Index<Message>
     let byteCount: UInt32
     var state: EntryState
     /// Its receiver is done with it: before the batch is handed over it is not even written.
@@ -45,15 +45,15 @@ enum Confirmation {
 
 /// Whom a load is for.
 enum LoadOwner {
-    case attachment(Handle)
-    case leftover(Handle)
+    case attachment(Handle<Attachment>)
+    case leftover(Handle<Leftover>)
 }
 
 /// One batch, from its first change to its commit.
 struct GatheringBatch: ~Copyable {
     var sequence: UInt64 = 0
     /// Messages whose fate is decided with this batch; each is referenced once.
-    var messages: ContiguousArray<UInt32> = []
+    var messages: ContiguousArray<Index<Message>> = []
     /// Bytes of their blocks.
     var messageByteCount = 0
     var entries: ContiguousArray<PendingEntry> = []
@@ -69,15 +69,15 @@ struct GatheringBatch: ~Copyable {
     /// Mailboxes that are moved into a session's inbox.
     var inheritedQueues: [QueueID] = []
     /// Transfers of what the shares of sessions that ended are left with.
-    var leftovers: [(transfer: Int, leftover: Handle)] = []
+    var leftovers: [(transfer: Int, leftover: Handle<Leftover>)] = []
     /// Transfers of what a user's other session is left with, and that session.
-    var bequests: [(transfer: Int, heir: Handle)] = []
+    var bequests: [(transfer: Int, heir: Handle<Session>)] = []
     /// What transfers bring at most, by the queue they bring it into, as far as that queue has not
     /// counted it. Numbers are kept for as many.
     var arrivals: [UInt64: TrimAmount] = [:]
     /// Sessions that have begun to hear what their users are sent, and how many messages of this
     /// batch came before.
-    var listeners: [(session: Handle, messageCount: Int)] = []
+    var listeners: [(session: Handle<Session>, messageCount: Int)] = []
     var deletedQueues: [QueueID] = []
     private(set) var records: [RecordChange] = []
     /// Bytes of pages that the store may need for rows that are new or have grown.
@@ -89,27 +89,27 @@ struct GatheringBatch: ~Copyable {
     var loadCount = 0
     var loadByteCount = 0
     /// Deliveries without a number that wait for this batch.
-    var lateDeliveries: [(message: UInt32, to: Subscriber, isRetained: Bool)] = []
+    var lateDeliveries: [(message: Index<Message>, to: Subscriber, isRetained: Bool)] = []
     /// Repeats of sends whose rows are in this batch, by their numbers.
-    var repeats: [(session: Handle, number: UInt64)] = []
+    var repeats: [(session: Handle<Session>, number: UInt64)] = []
     /// Entries of sessions that left, which go to others once they are in the store; each holds its
     /// message.
-    var handovers: [(session: Handle, entry: WindowEntry)] = []
+    var handovers: [(session: Handle<Session>, entry: WindowEntry)] = []
     /// Wills whose message is stored, and whose row goes, with this batch.
-    var firedWills: [UInt32] = []
+    var firedWills: [Index<Will>] = []
     /// Whom each load is for.
     var loadOwners: [LoadOwner] = []
     var confirmations: [Confirmation] = []
     /// Sessions with rows to write. Rows that nobody waits for ride along with a batch, and are no
     /// reason for one.
-    var dirtySessions: [Handle] = []
+    var dirtySessions: [Handle<Session>] = []
     /// Rows of other tables that nobody waits for either.
     private var lazyRecords: [RecordChange] = []
     var isUrgent = false
     /// Inbox numbers that may be used once this batch is committed.
-    var reservations: [(session: Handle, through: UInt64)] = []
+    var reservations: [(session: Handle<Session>, through: UInt64)] = []
     /// Attachments with deliveries that wait for this batch.
-    var waiting: [Handle] = []
+    var waiting: [Handle<Attachment>] = []
     var sweepMaximum = 0
 
     /// Whether there is a reason to commit.

@@ -7,11 +7,11 @@ import Primitives
 struct Group: ~Copyable {
     /// Durable name.
     let identifier: UInt64
-    let app: UInt32
+    let app: Index<App>
     /// The id that clients use: made by the broker, unpredictable.
     let name: [UInt8]
     let title: [UInt8]
-    let owner: UInt32
+    let owner: Index<User>
     /// The number that the owner gave its creation: asking for it again makes no second group.
     let key: UInt64
     /// Who may join; nil for everybody. The owner always may.
@@ -20,16 +20,16 @@ struct Group: ~Copyable {
     /// Memory of the list and the texts.
     @NarrowCount private(set) var byteCount = 0
     /// The sessions of members, for sends.
-    let audience: UInt32
+    let audience: Index<Audience>
     /// Memberships by index, in the order of the bytes of the members' ids. An insertion moves what
     /// stands behind it, four bytes for each member.
-    var memberships: ContiguousArray<UInt32> = []
+    var memberships: ContiguousArray<Index<Membership>> = []
     /// Memberships of users whom no session receives: their mail waits in their mailboxes.
-    var waiting: ContiguousArray<UInt32> = []
+    var waiting: ContiguousArray<Index<Membership>> = []
 
     init(
-        identifier: UInt64, app: UInt32, name: [UInt8], title: [UInt8], owner: UInt32,
-        key: UInt64, allowed: [[UInt8]]?, meta: [UInt8], audience: UInt32
+        identifier: UInt64, app: Index<App>, name: [UInt8], title: [UInt8], owner: Index<User>,
+        key: UInt64, allowed: [[UInt8]]?, meta: [UInt8], audience: Index<Audience>
     ) {
         self.identifier = identifier
         self.app = app
@@ -58,10 +58,12 @@ struct Group: ~Copyable {
 
 /// One user's place in one group.
 struct Membership {
-    let group: UInt32
-    let user: UInt32
-    /// Place among those who wait; `Slab.none` when some session receives the user's mail.
-    var waitingPosition = Slab<Membership>.none
+    let group: Index<Group>
+    let user: Index<User>
+    static let notWaiting = UInt32.max
+
+    /// Place among those who wait; ``notWaiting`` while some session receives the user's mail.
+    var waitingPosition = notWaiting
     /// Sessions of the user that subscribe to the group's address.
     var hearerCount: UInt32 = 0
 }

@@ -45,12 +45,12 @@ struct Message: ~Copyable, @unchecked Sendable {
     var pendingEntries: UInt32 = 0
 
     /// Whom to tell, under which outbox number; generation 0 for nobody.
-    let sender: Handle
+    let sender: Handle<Session>
     let senderNumber: UInt64
 
     init(
         parts: MessageParts, messageIdentifier: UnsafeRawBufferPointer, stamp: UInt64,
-        deadline: Instant, sender: Handle, senderNumber: UInt64, in blocks: inout BlockPool
+        deadline: Instant, sender: Handle<Session>, senderNumber: UInt64, in blocks: inout BlockPool
     ) {
         blockByteCount = parts.blockByteCount
         memory = blocks.take(blockByteCount + messageIdentifier.count)
@@ -89,7 +89,7 @@ struct Message: ~Copyable, @unchecked Sendable {
         self.deadline = deadline
         grade = MessageBlock(block).grade
         isOwnOnly = MessageBlock(block).kind.isOwnOnly
-        sender = Handle(index: 0, generation: 0)
+        sender = .none
         senderNumber = 0
     }
 

@@ -4,21 +4,26 @@
 
 import Primitives
 
-/// A small table of topics that lead to one audience or to none. A topic has one place, and whoever
+/// What a topic matched: one target, or none.
+struct RecentMatch<Target: ~Copyable> {
+    let target: Index<Target>?
+}
+
+/// A small table of topics that lead to one target or to none. A topic has one place, and whoever
 /// comes last has it; so it needs no hash that is safe from people who choose topics: all that they
 /// could do is to have the tree walked.
-struct RecentTopics: ~Copyable {
+struct RecentTopics<Target: ~Copyable>: ~Copyable {
     /// One cache line:
     ///
     ///     0         4          8       9
     ///     +---------+----------+-------+--------------------+
-    ///     | version | audience | count | topic              |
+    ///     | version | target   | count | topic              |
     ///     +---------+----------+-------+--------------------+
-    private static let entryByteCount = 64
-    private static let topicOffset = 9
-    static let topicByteCountMaximum = entryByteCount - topicOffset
+    private static var entryByteCount: Int { 64 }
+    private static var topicOffset: Int { 9 }
+    static var topicByteCountMaximum: Int { entryByteCount - topicOffset }
     /// 16 KiB for an app whose clients publish on topics, and nothing for others.
-    private static let entryCount = 256
+    private static var entryCount: Int { 256 }
 
     private var entries: UnsafeMutableRawPointer?
     /// Entries of another version are void.
@@ -26,9 +31,8 @@ struct RecentTopics: ~Copyable {
 
     deinit { entries?.deallocate() }
 
-    /// The audience of a topic, `TopicTree.none` where nobody has a filter for it; nil where that
-    /// is not known here.
-    func audience(of topic: UnsafeRawBufferPointer) -> UInt32? {
+    /// What the last match of a topic found; nil where the table does not hold it.
+    func match(of topic: UnsafeRawBufferPointer) -> RecentMatch<Target>? {
         guard let entries, topic.count <= Self.topicByteCountMaximum else { return nil }
         let entry = entries + Self.offset(of: topic)
         guard entry.load(as: UInt32.self) == version,
@@ -36,16 +40,18 @@ struct RecentTopics: ~Copyable {
             UnsafeRawBufferPointer(start: entry + Self.topicOffset, count: topic.count)
                 .isEqual(to: topic)
         else { return nil }
-        return entry.load(fromByteOffset: 4, as: UInt32.self)
+        return RecentMatch(
+            target: entry.load(fromByteOffset: 4, as: Packed<Target>.self).wrappedValue)
     }
 
     /// Notes where a topic led.
-    mutating func note(_ topic: UnsafeRawBufferPointer, audience: UInt32) {
+    mutating func note(_ topic: UnsafeRawBufferPointer, target: Index<Target>?) {
         guard topic.count <= Self.topicByteCountMaximum else { return }
         if entries == nil { makeEntries() }
         let entry = entries! + Self.offset(of: topic)
         entry.storeBytes(of: version, as: UInt32.self)
-        entry.storeBytes(of: audience, toByteOffset: 4, as: UInt32.self)
+        entry.storeBytes(
+            of: Packed(wrappedValue: target), toByteOffset: 4, as: Packed<Target>.self)
         entry.storeBytes(of: UInt8(topic.count), toByteOffset: 8, as: UInt8.self)
         UnsafeMutableRawBufferPointer(start: entry + Self.topicOffset, count: topic.count)
             .copyMemory(from: topic)
@@ -92,4 +98,4 @@ struct RecentTopics: ~Copyable {
 }
 
 // Its memory is its own: whoever has the table has all of it.
-extension RecentTopics: @unchecked Sendable {}
+extension RecentTopics: @unchecked Sendable where Target: ~Copyable {}

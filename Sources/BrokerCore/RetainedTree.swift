@@ -3,29 +3,28 @@
 
 import Primitives
 
-/// Topic names of one app, each leading to a number.
-struct RetainedTree: ~Copyable {
+/// Topic names of one app, each leading to the index of a value.
+struct RetainedTree<Value: ~Copyable>: ~Copyable {
     /// A place in the tree: the topics that begin alike.
     struct Node {
-        let parent: UInt32
+        /// Absent for the root.
+        @Packed var parent: Index<Node>?
         /// The level that leads here.
         let level: [UInt8]
-        /// What the topic that ends here leads to; `Slab.none` where none does.
-        var value = RetainedTree.none
+        /// What the topic that ends here leads to, if there is one.
+        @Packed var value: Index<Value>? = nil
         /// Children are chained.
-        var firstChild = RetainedTree.none
-        var nextSibling = RetainedTree.none
-        var previousSibling = RetainedTree.none
+        @Packed var firstChild: Index<Node>? = nil
+        @Packed var nextSibling: Index<Node>? = nil
+        @Packed var previousSibling: Index<Node>? = nil
         /// Walks that stand here: it stays while there are any.
         var walkCount: UInt32 = 0
     }
 
-    static let none = UInt32.max
-
     private var nodes = Slab<Node>()
     /// Children by their parent and level: four bytes, then the name.
-    private var children = ByteKeyTable()
-    private let root: UInt32
+    private var children = ByteKeyTable<Node>()
+    private let root: Index<Node>
     /// Topics that lead somewhere.
     private(set) var count = 0
     /// Memory of the nodes, the root apart.
@@ -37,7 +36,7 @@ struct RetainedTree: ~Copyable {
 
     /// Memory that ``set(_:to:)`` would add for the nodes of a topic.
     func growth(for topic: UnsafeRawBufferPointer) -> Int {
-        var node: UInt32? = root
+        var node: Index<Node>? = root
         var rest = TopicLevels(topic)
         var count = 0
         while let level = rest.next() {
@@ -48,22 +47,22 @@ struct RetainedTree: ~Copyable {
     }
 
     init() {
-        root = nodes.insert(Node(parent: Self.none, level: [])).index
+        root = nodes.insert(Node(parent: nil, level: [])).index
     }
 
     /// What a topic leads to.
-    func value(of topic: UnsafeRawBufferPointer) -> UInt32? {
+    func value(of topic: UnsafeRawBufferPointer) -> Index<Value>? {
         var node = root
         var rest = TopicLevels(topic)
         while let level = rest.next() {
             guard let child = child(of: node, level.bytes) else { return nil }
             node = child
         }
-        return nodes[node].value == Self.none ? nil : nodes[node].value
+        return nodes[node].value
     }
 
     /// Lets a topic lead to a value; gives the one it led to before.
-    mutating func set(_ topic: UnsafeRawBufferPointer, to value: UInt32) -> UInt32? {
+    mutating func set(_ topic: UnsafeRawBufferPointer, to value: Index<Value>) -> Index<Value>? {
         var node = root
         var rest = TopicLevels(topic)
         while let level = rest.next() {
@@ -71,21 +70,20 @@ struct RetainedTree: ~Copyable {
         }
         let old = nodes[node].value
         nodes[node].value = value
-        if old == Self.none { count += 1 }
-        return old == Self.none ? nil : old
+        if old == nil { count += 1 }
+        return old
     }
 
     /// Forgets a topic, and the nodes that only it needed; gives what it led to.
-    mutating func remove(_ topic: UnsafeRawBufferPointer) -> UInt32? {
+    mutating func remove(_ topic: UnsafeRawBufferPointer) -> Index<Value>? {
         var node = root
         var rest = TopicLevels(topic)
         while let level = rest.next() {
             guard let child = child(of: node, level.bytes) else { return nil }
             node = child
         }
-        let old = nodes[node].value
-        guard old != Self.none else { return nil }
-        nodes[node].value = Self.none
+        guard let old = nodes[node].value else { return nil }
+        nodes[node].value = nil
         count -= 1
         prune(node)
         return old
@@ -95,33 +93,32 @@ struct RetainedTree: ~Copyable {
 
     /// Begins a walk over the topics that a filter matches. It holds its place in the tree until
     /// ``end(_:)``.
-    mutating func begin(_ filter: [UInt8]) -> RetainedWalk {
+    mutating func begin(_ filter: [UInt8]) -> RetainedWalk<Value> {
         nodes[root].walkCount += 1
-        return RetainedWalk(filter, root: root)
+        return RetainedWalk<Value>(filter, root: root)
     }
 
     /// Gives up a walk's place.
-    mutating func end(_ walk: RetainedWalk) { leave(walk.node) }
+    mutating func end(_ walk: RetainedWalk<Value>) { leave(walk.node) }
 
     /// Goes one step on: one node is looked at. Topics that come while a walk is under way may or
     /// may not be met; those that stay are met once. A filter that begins with a wildcard matches
     /// no topic that begins with `$` [MQTT-4.7.2-1].
-    mutating func advance(_ walk: inout RetainedWalk) -> RetainedWalk.Step {
+    mutating func advance(_ walk: inout RetainedWalk<Value>) -> RetainedWalk<Value>.Step {
         guard walk.isEntering else { return leaveNode(&walk) }
         walk.isEntering = false
-        let value = walk.isMatch ? nodes[walk.node].value : Self.none
+        let value = walk.isMatch ? nodes[walk.node].value : nil
         if let child = firstChild(of: walk) {
             move(&walk, to: child, depth: walk.depth + 1, isEntering: true)
         }
-        return value == Self.none ? .nothing : .value(value)
+        return value.map { .value($0) } ?? .nothing
     }
 
-    private func firstChild(of walk: RetainedWalk) -> UInt32? {
+    private func firstChild(of walk: RetainedWalk<Value>) -> Index<Node>? {
         switch walk.next {
         case .nothing: return nil
         case .all:
-            let first = firstListed(nodes[walk.node].firstChild, under: walk.node)
-            return first == Self.none ? nil : first
+            return firstListed(nodes[walk.node].firstChild, under: walk.node)
         case .level(let range):
             return walk.filter.withUnsafeBytes {
                 child(of: walk.node, UnsafeRawBufferPointer(rebasing: $0[range]))
@@ -130,12 +127,10 @@ struct RetainedTree: ~Copyable {
     }
 
     /// To the next sibling where a wildcard led here, otherwise back to the parent.
-    private mutating func leaveNode(_ walk: inout RetainedWalk) -> RetainedWalk.Step {
-        guard walk.depth > 0 else { return .end }
-        let parent = nodes[walk.node].parent
+    private mutating func leaveNode(_ walk: inout RetainedWalk<Value>) -> RetainedWalk<Value>.Step {
+        guard let parent = nodes[walk.node].parent else { return .end }
         if walk.cameByWildcard {
-            let next = firstListed(nodes[walk.node].nextSibling, under: parent)
-            if next != Self.none {
+            if let next = firstListed(nodes[walk.node].nextSibling, under: parent) {
                 move(&walk, to: next, depth: walk.depth, isEntering: true)
                 return .nothing
             }
@@ -145,16 +140,18 @@ struct RetainedTree: ~Copyable {
     }
 
     /// The first node of a chain that a wildcard matches.
-    private func firstListed(_ start: UInt32, under parent: UInt32) -> UInt32 {
-        var node = start
-        while node != Self.none, parent == root, nodes[node].level.first == UInt8(ascii: "$") {
-            node = nodes[node].nextSibling
+    private func firstListed(
+        _ start: Index<Node>?, under parent: Index<Node>
+    ) -> Index<Node>? {
+        var next = start
+        while let node = next, parent == root, nodes[node].level.first == UInt8(ascii: "$") {
+            next = nodes[node].nextSibling
         }
-        return node
+        return next
     }
 
     private mutating func move(
-        _ walk: inout RetainedWalk, to node: UInt32, depth: Int, isEntering: Bool
+        _ walk: inout RetainedWalk<Value>, to node: Index<Node>, depth: Int, isEntering: Bool
     ) {
         nodes[node].walkCount += 1
         let old = walk.node
@@ -164,35 +161,37 @@ struct RetainedTree: ~Copyable {
         leave(old)
     }
 
-    private mutating func leave(_ node: UInt32) {
+    private mutating func leave(_ node: Index<Node>) {
         nodes[node].walkCount -= 1
         if nodes[node].walkCount == 0 { prune(node) }
     }
 
-    private func child(of node: UInt32, _ level: UnsafeRawBufferPointer) -> UInt32? {
+    private func child(of node: Index<Node>, _ level: UnsafeRawBufferPointer) -> Index<Node>? {
         withKey(node, level) { children.value(for: $0) }
     }
 
     private func withKey<Result>(
-        _ node: UInt32, _ level: UnsafeRawBufferPointer,
+        _ node: Index<Node>, _ level: UnsafeRawBufferPointer,
         _ body: (UnsafeRawBufferPointer) -> Result
     ) -> Result {
         withUnsafeTemporaryAllocation(byteCount: 4 + level.count, alignment: 4) { key in
-            key.storeBytes(of: node, as: UInt32.self)
+            key.storeBytes(of: node.place, as: UInt32.self)
             UnsafeMutableRawBufferPointer(rebasing: key[4...]).copyMemory(from: level)
             return body(UnsafeRawBufferPointer(key))
         }
     }
 
-    private mutating func insert(_ level: UnsafeRawBufferPointer, under parent: UInt32) -> UInt32 {
+    private mutating func insert(
+        _ level: UnsafeRawBufferPointer, under parent: Index<Node>
+    ) -> Index<Node> {
         var new = Node(parent: parent, level: Array(level))
         new.nextSibling = nodes[parent].firstChild
         let index = nodes.insert(new).index
         byteCount += Self.byteCount(ofNodeFor: level.count)
-        if new.nextSibling != Self.none { nodes[new.nextSibling].previousSibling = index }
+        if let next = new.nextSibling { nodes[next].previousSibling = index }
         nodes[parent].firstChild = index
         withUnsafeTemporaryAllocation(byteCount: 4 + level.count, alignment: 4) { key in
-            key.storeBytes(of: parent, as: UInt32.self)
+            key.storeBytes(of: parent.place, as: UInt32.self)
             UnsafeMutableRawBufferPointer(rebasing: key[4...]).copyMemory(from: level)
             children.insert(index, for: UnsafeRawBufferPointer(key))
         }
@@ -200,36 +199,33 @@ struct RetainedTree: ~Copyable {
     }
 
     /// Removes a node that leads nowhere any more, and its parents likewise.
-    private mutating func prune(_ start: UInt32) {
+    private mutating func prune(_ start: Index<Node>) {
         var index = start
-        while index != root, nodes[index].value == Self.none,
-            nodes[index].firstChild == Self.none, nodes[index].walkCount == 0
+        while let parent = nodes[index].parent, nodes[index].value == nil,
+            nodes[index].firstChild == nil, nodes[index].walkCount == 0
         {
             let node = nodes.remove(index)
             byteCount -= Self.byteCount(ofNodeFor: node.level.count)
-            if node.nextSibling != Self.none {
-                nodes[node.nextSibling].previousSibling = node.previousSibling
-            }
-            if node.previousSibling == Self.none {
-                nodes[node.parent].firstChild = node.nextSibling
+            if let next = node.nextSibling { nodes[next].previousSibling = node.previousSibling }
+            if let previous = node.previousSibling {
+                nodes[previous].nextSibling = node.nextSibling
             } else {
-                nodes[node.previousSibling].nextSibling = node.nextSibling
+                nodes[parent].firstChild = node.nextSibling
             }
-            let key =
-                withUnsafeBytes(of: node.parent) { Array($0) } + node.level
+            let key = withUnsafeBytes(of: parent.place) { Array($0) } + node.level
             key.withUnsafeBytes { _ = children.remove($0) }
-            index = node.parent
+            index = parent
         }
     }
 }
 
 /// A place on the way through the topics that a filter matches: from a node to its first child,
 /// its next sibling, its parent.
-struct RetainedWalk {
+struct RetainedWalk<Value: ~Copyable> {
     /// What one step met.
     enum Step {
         case nothing
-        case value(UInt32)
+        case value(Index<Value>)
         /// Everything has been met.
         case end
     }
@@ -245,11 +241,11 @@ struct RetainedWalk {
     /// The filter's levels, without the `#` at the end.
     private var levels: [Range<Int>] = []
     private var endsWithHash = false
-    fileprivate(set) var node: UInt32
+    fileprivate(set) var node: Index<RetainedTree<Value>.Node>
     fileprivate var depth = 0
     fileprivate var isEntering = true
 
-    fileprivate init(_ filter: [UInt8], root: UInt32) {
+    fileprivate init(_ filter: [UInt8], root: Index<RetainedTree<Value>.Node>) {
         self.filter = filter
         node = root
         var start = 0

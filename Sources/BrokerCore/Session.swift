@@ -73,8 +73,8 @@ struct Session: ~Copyable {
     /// Numbers up to here have been asked to be reserved.
     var reservationRequested: UInt64 = 0
     /// Index of the half that exists while the session is connected; `Slab.none` without.
-    var attachment = Slab<Attachment>.none
-    let user: UInt32
+    @Packed var attachment: Index<Attachment>? = nil
+    let user: Index<User>
     /// Which table rows must be written with the gathering batch.
     var dirty: DirtyRecords = []
     var dialect: SessionDialect
@@ -102,13 +102,13 @@ struct Session: ~Copyable {
     /// When the last connection went away; `.never` while there is one.
     var disconnected = Instant.never
     /// The next session of the same user; `Slab.none` for the last.
-    var nextOfUser = Slab<Session>.none
+    @Packed var nextOfUser: Index<Session>? = nil
     /// The first of its subscriptions, which are chained; `Slab.none` without any.
-    var firstSubscription = Slab<Subscription>.none
+    @Packed var firstSubscription: Index<Subscription>? = nil
     /// Subscriptions that the client asked for.
     var filterCount: UInt32 = 0
     /// Its will; `Slab.none` for none.
-    var will = Slab<Will>.none
+    @Packed var will: Index<Will>? = nil
 
     // The sender's half.
     var outboxEpoch: UInt64 = 0
@@ -126,7 +126,7 @@ struct Session: ~Copyable {
     var book = Rare<SendBook>()
 
     init(
-        identifier: UInt64, user: UInt32, device: Name, dialect: SessionDialect, epoch: UInt64,
+        identifier: UInt64, user: Index<User>, device: Name, dialect: SessionDialect, epoch: UInt64,
         inbox: Inbox, expirySeconds: UInt32
     ) {
         self.identifier = identifier
@@ -156,7 +156,7 @@ struct Session: ~Copyable {
     @inline(__always)
     var isPersistent: Bool { identifier != 0 }
 
-    var isConnected: Bool { attachment != Slab<Attachment>.none }
+    var isConnected: Bool { attachment != nil }
 }
 
 /// What is known of a session's sender.
@@ -181,21 +181,21 @@ struct DirtyRecords: OptionSet {
 
 /// Somebody known to an app, with or without sessions.
 struct User: ~Copyable {
-    let app: UInt32
+    let app: Index<App>
     let name: Name
     /// The first of the user's sessions, which are chained; a user's devices are few.
-    var firstSession = Slab<Session>.none
+    @Packed var firstSession: Index<Session>? = nil
     /// Index of what waits while the user has no persistent session; `Slab.none` where nothing
     /// does.
-    var mailbox = Slab<Inbox>.none
+    @Packed var mailbox: Index<Inbox>? = nil
     /// The groups it is in, as memberships by index.
-    var memberships: [UInt32] = []
+    var memberships: [Index<Membership>] = []
     /// When the last connection went away, in Unix milliseconds; 0 when that is not known.
     var lastSeenUnixMilliseconds: UInt64 = 0
     /// The send that was routed to this user last: a list may name a user twice.
     var routedStamp: UInt64 = 0
 
-    init(app: UInt32, name: Name) {
+    init(app: Index<App>, name: Name) {
         self.app = app
         self.name = name
     }
@@ -212,31 +212,31 @@ struct App: ~Copyable {
     /// What its users may do unless their credential says otherwise.
     var rights: Rights
     /// By name.
-    var users = IndexTable()
-    var groups = ByteKeyTable()
+    var users = IndexTable<User>()
+    var groups = ByteKeyTable<Group>()
     /// Memory of the groups' lists and texts.
     var groupByteCount = 0
     /// Who receives broadcasts.
-    let broadcastAudience: UInt32
-    var topics: TopicTree
+    let broadcastAudience: Index<Audience>
+    var topics: TopicTree<Audience>
     /// Filters in the tree that begin with `$`: without any, no send looks for them.
     var addressCount = 0
     /// Filters that begin with `$SYS`.
     var systemCount = 0
     /// Filters that hear of presence: without any, no login is told to anybody.
     var presenceFilterCount = 0
-    var retained = RetainedTree()
+    var retained = RetainedTree<Retained>()
     /// Bytes of its retained messages, without the tree.
     var retainedByteCount = 0
     /// Filters of shared subscriptions, each leading to its shares.
-    var shares = TopicTree()
+    var shares = TopicTree<ShareSet>()
     var shareCount = 0
 
-    init(name: [UInt8], keyDigest: Digest?, rights: Rights, broadcastAudience: UInt32) {
+    init(name: [UInt8], keyDigest: Digest?, rights: Rights, broadcastAudience: Index<Audience>) {
         self.name = name
         self.keyDigest = keyDigest
         self.rights = rights
         self.broadcastAudience = broadcastAudience
-        topics = TopicTree()
+        topics = TopicTree<Audience>()
     }
 }

@@ -42,26 +42,26 @@ public struct Token: Sendable {
 /// All tokens, by their public part.
 struct TokenTable: ~Copyable {
     private var tokens = Slab<Token>()
-    private var identifiers = ByteKeyTable()
+    private var identifiers = ByteKeyTable<Token>()
 
     var count: Int { tokens.count }
 
     /// How many tokens an app has. Walks over all of them.
     func count(ofApp app: [UInt8]) -> Int {
-        (0..<tokens.endIndex).count { tokens.contains($0) && tokens[$0].app == app }
+        tokens.places.count { tokens.contains($0) && tokens[$0].app == app }
     }
 
     func contains(_ identifier: [UInt8]) -> Bool {
         identifier.withUnsafeBytes { identifiers.value(for: $0) != nil }
     }
 
-    func forEach(_ body: (Handle, Token) -> Void) {
-        for index in 0..<tokens.endIndex where tokens.contains(index) {
+    func forEach(_ body: (Handle<Token>, Token) -> Void) {
+        for index in tokens.places where tokens.contains(index) {
             body(tokens.handle(index), tokens[index])
         }
     }
 
-    mutating func remove(_ handle: Handle) -> Token {
+    mutating func remove(_ handle: Handle<Token>) -> Token {
         let token = tokens.remove(handle.index)
         token.identifier.withUnsafeBytes { _ = identifiers.remove($0) }
         return token
@@ -74,7 +74,7 @@ struct TokenTable: ~Copyable {
 
     /// Where the token with this public part stands, if the digest of the presented secret is its
     /// own. The comparison takes the same time wherever the digests differ.
-    func find(_ identifier: UnsafeRawBufferPointer, digest: Digest) -> Handle? {
+    func find(_ identifier: UnsafeRawBufferPointer, digest: Digest) -> Handle<Token>? {
         guard let index = identifiers.value(for: identifier), tokens[index].digest == digest else {
             return nil
         }
@@ -88,12 +88,12 @@ struct TokenTable: ~Copyable {
     }
 
     /// A token that was found; nil when it has been revoked since.
-    subscript(handle: Handle) -> Token? {
+    subscript(handle: Handle<Token>) -> Token? {
         tokens.contains(handle) ? tokens[handle.index] : nil
     }
 
     /// Notes a login at a time in Unix seconds. The token, if that is worth a row in the store.
-    mutating func noteUse(_ handle: Handle, _ now: UInt64) -> Token? {
+    mutating func noteUse(_ handle: Handle<Token>, _ now: UInt64) -> Token? {
         let last = tokens[handle.index].lastUsedUnixSeconds
         guard now >= last + CoreLimits.tokenUseSecondsMinimum || now < last else { return nil }
         tokens[handle.index].lastUsedUnixSeconds = now

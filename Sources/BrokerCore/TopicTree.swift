@@ -4,22 +4,23 @@
 
 import Primitives
 
-/// Filters of one app, each leading to an audience.
-struct TopicTree: ~Copyable {
+/// Filters of one app, each leading to a target: an audience, or the shares of a pattern.
+struct TopicTree<Target: ~Copyable>: ~Copyable {
     // Not private: Swift 6.3.1 emits a broken module where another file of the target holds this
     // tree and its slabs hold private types.
 
     /// A place in the tree: the filters that begin alike.
     struct Node {
-        let parent: UInt32
-        /// The interned level that leads here.
-        let level: UInt32
-        /// The audience of the filter that ends here; `Slab.none` where none does.
-        var audience = TopicTree.none
-        /// Where the filter "…/#" of this place leads.
-        var multiAudience = TopicTree.none
+        /// Absent for the root.
+        @Packed var parent: Index<Node>?
+        /// The interned level that leads here; absent for the root and for "+".
+        @Packed var level: Index<LevelUse>?
+        /// The target of the filter that ends here, if there is one.
+        @Packed var target: Index<Target>? = nil
+        /// The target of the filter "…/#" of this place, if there is one.
+        @Packed var multiTarget: Index<Target>? = nil
         /// The child for "+".
-        var plus = TopicTree.none
+        @Packed var plus: Index<Node>? = nil
         var childCount: UInt32 = 0
     }
 
@@ -29,20 +30,17 @@ struct TopicTree: ~Copyable {
         var count = 0
     }
 
-    static let none = UInt32.max
-    private static let slash = UInt8(ascii: "/")
-
-    private var levels = ByteKeyTable()
+    private var levels = ByteKeyTable<LevelUse>()
     private var levelUses = Slab<LevelUse>()
     private var nodes = Slab<Node>()
     /// The children of all nodes, by ``edge(_:_:)``.
     private var edges = NumberTable()
-    private var recent = RecentTopics()
+    private var recent = RecentTopics<Target>()
     private(set) var shapes = FilterShapes()
-    private let root: UInt32
+    private let root: Index<Node>
 
     init() {
-        root = nodes.insert(Node(parent: Self.none, level: Self.none)).index
+        root = nodes.insert(Node(parent: nil, level: nil)).index
     }
 
     /// Whether nothing is left of any filter: no node but the root, and no level.
@@ -50,25 +48,22 @@ struct TopicTree: ~Copyable {
         nodes.count == 1 && edges.count == 0 && levelUses.count == 0 && shapes.count == 0
     }
 
-    /// The audience of a filter, if any session has it.
-    func audience(of filter: UnsafeRawBufferPointer) -> UInt32? {
+    /// The target of a filter, if the tree has it.
+    func target(of filter: UnsafeRawBufferPointer) -> Index<Target>? {
         var node = root
         var rest = TopicLevels(filter)
         while let level = rest.next() {
-            if level.isHash { return known(nodes[node].multiAudience) }
-            if level.isPlus {
-                node = nodes[node].plus
-            } else {
-                guard let interned = levels.value(for: level.bytes) else { return nil }
-                node = edges.value(for: Self.edge(node, interned)) ?? Self.none
+            if level.isHash { return nodes[node].multiTarget }
+            guard let next = level.isPlus ? nodes[node].plus : child(of: node, level.bytes) else {
+                return nil
             }
-            if node == Self.none { return nil }
+            node = next
         }
-        return known(nodes[node].audience)
+        return nodes[node].target
     }
 
-    /// Notes that a filter leads to an audience. The filter has been checked and has none yet.
-    mutating func insert(_ filter: UnsafeRawBufferPointer, audience: UInt32) {
+    /// Notes that a filter leads to a target. The filter has been checked and has none yet.
+    mutating func insert(_ filter: UnsafeRawBufferPointer, target: Index<Target>) {
         recent.removeAll()
         var node = root
         var rest = TopicLevels(filter)
@@ -80,20 +75,20 @@ struct TopicTree: ~Copyable {
             }
             if level.isPlus {
                 hasPlus = true
-                node = plusChild(of: node)
+                node = makePlusChild(of: node)
             } else {
-                node = child(of: node, level: level.bytes)
+                node = makeChild(of: node, level: level.bytes)
             }
         }
         if endsInHash {
-            nodes[node].multiAudience = audience
+            nodes[node].multiTarget = target
         } else {
-            nodes[node].audience = audience
+            nodes[node].target = target
         }
         if hasPlus { shapes.insert(filter) }
     }
 
-    /// Forgets a filter whose audience is empty, and the nodes that only it needed.
+    /// Forgets a filter whose target has ended, and the nodes that only it needed.
     mutating func remove(_ filter: UnsafeRawBufferPointer) {
         recent.removeAll()
         var node = root
@@ -104,67 +99,65 @@ struct TopicTree: ~Copyable {
                 endsInHash = true
                 break
             }
-            if level.isPlus {
-                hasPlus = true
-                node = nodes[node].plus
-            } else {
-                node = edges.value(for: Self.edge(node, levels.value(for: level.bytes)!))!
+            if level.isPlus { hasPlus = true }
+            guard let next = level.isPlus ? nodes[node].plus : child(of: node, level.bytes) else {
+                preconditionFailure("no node for \(String(decoding: filter, as: UTF8.self))")
             }
+            node = next
         }
         if endsInHash {
-            nodes[node].multiAudience = Self.none
+            nodes[node].multiTarget = nil
         } else {
-            nodes[node].audience = Self.none
+            nodes[node].target = nil
         }
         if hasPlus { shapes.remove(filter) }
         prune(node)
     }
 
-    /// The audience of a topic that came lately, `none` where nobody has a filter for it; nil where
-    /// it has to be matched.
-    func recentAudience(of topic: UnsafeRawBufferPointer) -> UInt32? {
-        recent.audience(of: topic)
+    /// What a recent match of a topic found; nil where the topic has to be matched.
+    func recentMatch(of topic: UnsafeRawBufferPointer) -> RecentMatch<Target>? {
+        recent.match(of: topic)
     }
 
     /// Notes what a topic matched, where that was one filter at most.
-    mutating func noteMatch(_ topic: UnsafeRawBufferPointer, audience: UInt32?) {
-        recent.note(topic, audience: audience ?? Self.none)
+    mutating func noteMatch(_ topic: UnsafeRawBufferPointer, target: Index<Target>?) {
+        recent.note(topic, target: target)
     }
 
-    /// Appends the audiences of all filters that match a topic name. Says how many nodes it
+    /// Appends the targets of all filters that match a topic name. Says how many nodes it
     /// visited.
     ///
     /// A topic that begins with `$` is not matched by a filter that begins with a wildcard
     /// [MQTT-4.7.2-1].
     func match(
-        _ topic: UnsafeRawBufferPointer, into audiences: inout ContiguousArray<UInt32>
+        _ topic: UnsafeRawBufferPointer, into targets: inout ContiguousArray<Index<Target>>
     ) -> Int {
         let isReserved = topic.first == UInt8(ascii: "$")
-        return match(TopicLevels(topic), from: root, allowsWildcard: !isReserved, into: &audiences)
+        return match(TopicLevels(topic), from: root, allowsWildcard: !isReserved, into: &targets)
     }
 
     private func match(
-        _ levels: TopicLevels, from start: UInt32, allowsWildcard isAllowed: Bool,
-        into audiences: inout ContiguousArray<UInt32>
+        _ levels: TopicLevels, from start: Index<Node>, allowsWildcard isAllowed: Bool,
+        into targets: inout ContiguousArray<Index<Target>>
     ) -> Int {
         var (node, rest, allowsWildcard) = (start, levels, isAllowed)
         var visitedCount = 1
         while true {
             // "sport/#" also matches "sport": the parent level counts [MQTT 4.7.1.2].
-            if allowsWildcard, nodes[node].multiAudience != Self.none {
-                audiences.append(nodes[node].multiAudience)
+            if allowsWildcard, let target = nodes[node].multiTarget {
+                targets.append(target)
             }
             guard let level = rest.next() else {
-                if nodes[node].audience != Self.none { audiences.append(nodes[node].audience) }
+                if let target = nodes[node].target { targets.append(target) }
                 return visitedCount
             }
-            if allowsWildcard, nodes[node].plus != Self.none {
+            if allowsWildcard, let plus = nodes[node].plus {
                 visitedCount &+= match(
-                    rest, from: nodes[node].plus, allowsWildcard: true, into: &audiences)
+                    rest, from: plus, allowsWildcard: true, into: &targets)
             }
-            guard nodes[node].childCount > 0, let interned = self.levels.value(for: level.bytes),
-                let child = edges.value(for: Self.edge(node, interned))
-            else { return visitedCount }
+            guard nodes[node].childCount > 0, let child = child(of: node, level.bytes) else {
+                return visitedCount
+            }
             node = child
             allowsWildcard = true
             visitedCount &+= 1
@@ -172,57 +165,62 @@ struct TopicTree: ~Copyable {
     }
 
     /// An edge of the tree as one number: the node it leaves and the level it bears.
-    private static func edge(_ node: UInt32, _ level: UInt32) -> UInt64 {
-        UInt64(node) << 32 | UInt64(level)
+    private static func edge(_ node: Index<Node>, _ level: Index<LevelUse>) -> UInt64 {
+        UInt64(node.place) << 32 | UInt64(level.place)
     }
 
-    private func known(_ audience: UInt32) -> UInt32? { audience == Self.none ? nil : audience }
+    private func child(of node: Index<Node>, _ level: UnsafeRawBufferPointer) -> Index<Node>? {
+        guard let interned = levels.value(for: level) else { return nil }
+        return edges.value(for: Self.edge(node, interned)).map { Index(place: $0) }
+    }
 
-    private mutating func child(of node: UInt32, level: UnsafeRawBufferPointer) -> UInt32 {
-        let interned: UInt32
+    private mutating func makeChild(
+        of node: Index<Node>, level: UnsafeRawBufferPointer
+    ) -> Index<Node> {
+        let interned: Index<LevelUse>
         if let known = levels.value(for: level) {
             interned = known
         } else {
             interned = levelUses.insert(LevelUse(name: Array(level))).index
             levels.insert(interned, for: level)
         }
-        if let child = edges.value(for: Self.edge(node, interned)) { return child }
+        if let child = edges.value(for: Self.edge(node, interned)) { return Index(place: child) }
         let child = nodes.insert(Node(parent: node, level: interned)).index
-        edges.set(child, for: Self.edge(node, interned))
+        edges.set(child.place, for: Self.edge(node, interned))
         levelUses[interned].count += 1
         nodes[node].childCount += 1
         return child
     }
 
-    private mutating func plusChild(of node: UInt32) -> UInt32 {
-        if nodes[node].plus == Self.none {
-            nodes[node].plus = nodes.insert(Node(parent: node, level: Self.none)).index
-        }
-        return nodes[node].plus
+    private mutating func makePlusChild(of node: Index<Node>) -> Index<Node> {
+        if let plus = nodes[node].plus { return plus }
+        let plus = nodes.insert(Node(parent: node, level: nil)).index
+        nodes[node].plus = plus
+        return plus
     }
 
     /// Removes a node that leads nowhere any more, and its parents likewise.
-    private mutating func prune(_ start: UInt32) {
+    private mutating func prune(_ start: Index<Node>) {
         var node = start
-        while node != root {
-            let place = nodes[node]
+        while let parent = nodes[node].parent {
+            let removed = nodes[node]
             guard
-                place.audience == Self.none, place.multiAudience == Self.none,
-                place.plus == Self.none, place.childCount == 0
+                removed.target == nil, removed.multiTarget == nil, removed.plus == nil,
+                removed.childCount == 0
             else { return }
-            if place.level == Self.none {
-                nodes[place.parent].plus = Self.none
+            if let level = removed.level {
+                edges.remove(Self.edge(parent, level))
+                nodes[parent].childCount -= 1
+                release(level: level)
             } else {
-                edges.remove(Self.edge(place.parent, place.level))
-                nodes[place.parent].childCount -= 1
-                release(level: place.level)
+                nodes[parent].plus = nil
             }
             nodes.remove(node)
-            node = place.parent
+            node = parent
         }
     }
 
-    private mutating func release(level: UInt32) {
+    private mutating func release(level: Index<LevelUse>) {
         levelUses[level].count -= 1
         guard levelUses[level].count == 0 else { return }
         levelUses.remove(level).name.withUnsafeBytes { _ = levels.remove($0) }

@@ -19,7 +19,7 @@ public struct WillRequest: Sendable {
 struct Will: Sendable {
     /// Durable name.
     let identifier: UInt64
-    let user: UInt32
+    let user: Index<User>
     let device: Name
     let delaySeconds: UInt32
     /// Of the connection that set it: how long its silence may last.
@@ -70,7 +70,7 @@ struct WillAuthority: Hashable {
 
 /// Whose will it is, for a device that has no session.
 struct WillOwner: Hashable {
-    let user: UInt32
+    let user: Index<User>
     let device: Name
 }
 
@@ -161,7 +161,7 @@ extension Will {
 
     /// Reads a row back; `row` stands behind the user's name.
     init(
-        identifier: UInt64, user: UInt32, app: [UInt8], version: UInt8,
+        identifier: UInt64, user: Index<User>, app: [UInt8], version: UInt8,
         _ row: inout RecordReader, else failure: RestoreError
     ) throws(RestoreError) {
         self.identifier = identifier

@@ -41,7 +41,7 @@ extension OperatorDesk {
                     owner: Self.text($0.owner), memberCount: $0.memberCount,
                     isLimited: $0.allowed != nil)
             },
-            next: groups.count == ListGroups.countMaximum ? groups.last?.index : nil)
+            next: groups.count == ListGroups.countMaximum ? groups.last?.cursor : nil)
     }
 
     func showGroup(_ request: ShowGroup) throws(AdministrationRefusal) -> ShowGroup.Reply {

@@ -15,7 +15,7 @@ extension OperatorDesk {
         }
         return ListSessions.Reply(
             sessions: sessions.map(ListSessions.Session.init),
-            next: sessions.count == ListSessions.countMaximum ? sessions.last?.index : nil)
+            next: sessions.count == ListSessions.countMaximum ? sessions.last?.cursor : nil)
     }
 
     func kick(_ request: KickSessions) throws(AdministrationRefusal) -> SessionCount {

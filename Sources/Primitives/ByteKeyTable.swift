@@ -6,7 +6,7 @@
 ///
 /// Hashing is keyed, so that nobody who chooses ids can make them collide. Nothing depends on the
 /// order of the table.
-public struct ByteKeyTable: ~Copyable {
+public struct ByteKeyTable<Entity: ~Copyable>: ~Copyable {
     private struct Slot {
         /// Upper hash bits, to skip most comparisons.
         var fingerprint: UInt32
@@ -16,8 +16,8 @@ public struct ByteKeyTable: ~Copyable {
         var keyCount: UInt32
     }
 
-    private static let empty = UInt32.max
-    private static let deleted = UInt32.max - 1
+    private static var empty: UInt32 { .max }
+    private static var deleted: UInt32 { .max - 1 }
 
     private let hash = KeyedHash()
     private var slots: UnsafeMutablePointer<Slot>
@@ -38,35 +38,35 @@ public struct ByteKeyTable: ~Copyable {
     deinit { slots.deallocate() }
 
     /// The index stored for `key`, or nil.
-    public func value(for key: UnsafeRawBufferPointer) -> UInt32? {
+    public func value(for key: UnsafeRawBufferPointer) -> Index<Entity>? {
         guard let slot = find(key, hash: hash(key)) else { return nil }
-        return slots[slot].value
+        return Index(place: slots[slot].value)
     }
 
     /// Stores an index under a key that is not in the table yet. The two highest values are
     /// reserved.
-    public mutating func insert(_ value: UInt32, for key: UnsafeRawBufferPointer) {
-        precondition(value < Self.deleted, "a reserved value")
+    public mutating func insert(_ value: Index<Entity>, for key: UnsafeRawBufferPointer) {
+        precondition(value.place < Self.deleted, "place \(value.place) is reserved")
         if (occupied + 1) * 4 > (mask + 1) * 3 { rebuild() }
         let hash = self.hash(key)
         assert(find(key, hash: hash) == nil, "a key is inserted twice")
         let range = keys.append(key)
         place(
             Slot(
-                fingerprint: UInt32(truncatingIfNeeded: hash >> 32), value: value,
+                fingerprint: UInt32(truncatingIfNeeded: hash >> 32), value: value.place,
                 keyOffset: range.offset, keyCount: range.count), hash: hash)
         count += 1
     }
 
     /// Removes a key; returns the index it had.
     @discardableResult
-    public mutating func remove(_ key: UnsafeRawBufferPointer) -> UInt32? {
+    public mutating func remove(_ key: UnsafeRawBufferPointer) -> Index<Entity>? {
         guard let slot = find(key, hash: hash(key)) else { return nil }
         let value = slots[slot].value
         deadKeyBytes += Int(slots[slot].keyCount)
         slots[slot].value = Self.deleted
         count -= 1
-        return value
+        return Index(place: value)
     }
 
     private func find(_ key: UnsafeRawBufferPointer, hash: UInt64) -> Int? {
@@ -119,4 +119,4 @@ public struct ByteKeyTable: ~Copyable {
 }
 
 // Its memory is its own: whoever has the table has all of it.
-extension ByteKeyTable: @unchecked Sendable {}
+extension ByteKeyTable: @unchecked Sendable where Entity: ~Copyable {}

@@ -6,7 +6,7 @@
 ///
 /// Hashing is keyed, so that nobody who chooses keys can make them collide. Nothing depends on the
 /// order of the table.
-public struct IndexTable: ~Copyable {
+public struct IndexTable<Entity: ~Copyable>: ~Copyable {
     @usableFromInline
     struct Slot {
         /// Of the key: tells where the entry belongs, and spares most looks at the object.
@@ -34,31 +34,35 @@ public struct IndexTable: ~Copyable {
 
     /// The entry with this hash whose object `isWanted` says yes to, or nil.
     @inlinable
-    public func find(_ hash: UInt64, where isWanted: (UInt32) -> Bool) -> UInt32? {
+    public func find(
+        _ hash: UInt64, where isWanted: (Index<Entity>) -> Bool
+    ) -> Index<Entity>? {
         let hash = UInt32(truncatingIfNeeded: hash)
         var place = hash & mask
         while slots[Int(place)].index != Self.empty {
             let slot = slots[Int(place)]
-            if slot.hash == hash, isWanted(slot.index) { return slot.index }
+            if slot.hash == hash, isWanted(Index(place: slot.index)) {
+                return Index(place: slot.index)
+            }
             place = (place &+ 1) & mask
         }
         return nil
     }
 
     /// Adds an entry whose key is not in the table yet. The highest index is reserved.
-    public mutating func insert(_ index: UInt32, hash: UInt64) {
-        precondition(index != Self.empty, "a reserved index")
+    public mutating func insert(_ index: Index<Entity>, hash: UInt64) {
+        precondition(index.place != Self.empty, "place \(index.place) is reserved")
         // Seven eighths full, a search that finds looks at 4.5 entries on average, side by side.
         if (count + 1) * 8 > (Int(mask) + 1) * 7 { grow() }
-        place(Slot(hash: UInt32(truncatingIfNeeded: hash), index: index))
+        place(Slot(hash: UInt32(truncatingIfNeeded: hash), index: index.place))
         count += 1
     }
 
     /// Removes the entry of an index; false where it is not in the table under this hash.
     @discardableResult
-    public mutating func remove(_ index: UInt32, hash: UInt64) -> Bool {
+    public mutating func remove(_ index: Index<Entity>, hash: UInt64) -> Bool {
         var gap = UInt32(truncatingIfNeeded: hash) & mask
-        while slots[Int(gap)].index != index {
+        while slots[Int(gap)].index != index.place {
             if slots[Int(gap)].index == Self.empty { return false }
             gap = (gap &+ 1) & mask
         }
@@ -95,4 +99,4 @@ public struct IndexTable: ~Copyable {
 }
 
 // Its memory is its own: whoever has the table has all of it.
-extension IndexTable: @unchecked Sendable {}
+extension IndexTable: @unchecked Sendable where Entity: ~Copyable {}

@@ -1,16 +1,57 @@
 // Objects in one growing block of memory, addressed by 8-byte handles. A handle to something that
 // was removed is recognised, even when its place has been taken by another object.
 
-/// Names one object of a ``Slab``: its place and how often that place has been used.
-public struct Handle: Hashable, Sendable, BitwiseCopyable {
-    public var index: UInt32
-    public var generation: UInt32
+/// The place of one object in a ``Slab`` of its type, valid while the object is there.
+///
+/// Different tables have different types of index, so that a user's index is never taken for a
+/// session's.
+@frozen
+public struct Index<Entity: ~Copyable>: Hashable, Sendable, BitwiseCopyable {
+    /// The number of the place, below `UInt32.max`.
+    public let place: UInt32
 
     @inlinable
-    public init(index: UInt32, generation: UInt32) {
+    public init(place: UInt32) {
+        self.place = place
+    }
+}
+
+/// An index that may be absent, in the four bytes of one that may not.
+@frozen
+@propertyWrapper
+public struct Packed<Entity: ~Copyable>: Hashable, Sendable, BitwiseCopyable {
+    /// `UInt32.max` where there is no index.
+    @usableFromInline var place: UInt32
+
+    @inlinable
+    public init(wrappedValue: Index<Entity>?) {
+        place = wrappedValue?.place ?? .max
+    }
+
+    public var wrappedValue: Index<Entity>? {
+        @inline(__always) @inlinable
+        get { place == .max ? nil : Index(place: place) }
+        @inline(__always) @inlinable
+        set { place = newValue?.place ?? .max }
+    }
+}
+
+/// Names one object of a ``Slab``: its place and how often that place has been used. A handle to an
+/// object that was removed is recognised, even when another object has taken its place.
+@frozen
+public struct Handle<Entity: ~Copyable>: Hashable, Sendable, BitwiseCopyable {
+    public let index: Index<Entity>
+    public let generation: UInt32
+
+    @inlinable
+    public init(index: Index<Entity>, generation: UInt32) {
         self.index = index
         self.generation = generation
     }
+
+    /// Names no object: a place in use has an odd generation.
+    @inlinable
+    public static var none: Handle { Handle(index: Index(place: 0), generation: 0) }
 }
 
 /// A table of objects that stay where they are until removed, without a heap object for each.
@@ -18,10 +59,6 @@ public struct Handle: Hashable, Sendable, BitwiseCopyable {
 /// An object's index is stable; the block itself moves when it grows, so no pointer into it may be
 /// kept across an insertion.
 public struct Slab<Element: ~Copyable>: ~Copyable {
-    /// Marks the end of the free list, and "no object" in tables that keep bare indexes.
-    @inlinable
-    public static var none: UInt32 { .max }
-
     /// Odd while the place is in use; rises at every insertion and removal.
     @usableFromInline var generations: UnsafeMutablePointer<UInt32>
     /// A free place holds the index of the next one.
@@ -50,7 +87,7 @@ public struct Slab<Element: ~Copyable>: ~Copyable {
     }
 
     /// Puts an object into the slab.
-    public mutating func insert(_ element: consuming Element) -> Handle {
+    public mutating func insert(_ element: consuming Element) -> Handle<Element> {
         let index: UInt32
         if firstFree != .max {
             index = firstFree
@@ -64,57 +101,58 @@ public struct Slab<Element: ~Copyable>: ~Copyable {
         }
         (elements + Int(index)).initialize(to: element)
         count += 1
-        return Handle(index: index, generation: generations[Int(index)])
+        return Handle(index: Index(place: index), generation: generations[Int(index)])
     }
 
     /// Takes an object out and returns it.
     @discardableResult
-    public mutating func remove(_ index: UInt32) -> Element {
-        precondition(contains(index), "removal of an object that is not there")
-        let element = (elements + Int(index)).move()
-        generations[Int(index)] &+= 1
-        UnsafeMutableRawPointer(elements + Int(index))
-            .storeBytes(of: firstFree, as: UInt32.self)
-        firstFree = index
+    public mutating func remove(_ index: Index<Element>) -> Element {
+        precondition(contains(index), "no object to remove at place \(index.place) of \(used)")
+        let place = Int(index.place)
+        let element = (elements + place).move()
+        generations[place] &+= 1
+        UnsafeMutableRawPointer(elements + place).storeBytes(of: firstFree, as: UInt32.self)
+        firstFree = index.place
         count -= 1
         return element
     }
 
     /// Whether a place is in use.
     @inlinable
-    public func contains(_ index: UInt32) -> Bool {
-        Int(index) < used && generations[Int(index)] & 1 == 1
+    public func contains(_ index: Index<Element>) -> Bool {
+        Int(index.place) < used && generations[Int(index.place)] & 1 == 1
     }
 
     /// Whether the object of this handle is still there.
     @inlinable
-    public func contains(_ handle: Handle) -> Bool {
-        Int(handle.index) < used && generations[Int(handle.index)] == handle.generation
+    public func contains(_ handle: Handle<Element>) -> Bool {
+        Int(handle.index.place) < used
+            && generations[Int(handle.index.place)] == handle.generation
     }
 
     /// The handle of the object at a place in use.
     @inlinable
-    public func handle(_ index: UInt32) -> Handle {
-        precondition(contains(index), "a handle for an object that is not there")
-        return Handle(index: index, generation: generations[Int(index)])
+    public func handle(_ index: Index<Element>) -> Handle<Element> {
+        precondition(contains(index), "no object to name at place \(index.place) of \(used)")
+        return Handle(index: index, generation: generations[Int(index.place)])
     }
 
     /// The object at a place in use; traps where there is none.
     @inlinable
-    public subscript(index: UInt32) -> Element {
+    public subscript(index: Index<Element>) -> Element {
         unsafeAddress {
-            precondition(contains(index), "access to an object that is not there")
-            return UnsafePointer(elements + Int(index))
+            precondition(contains(index), "no object at place \(index.place) of \(used)")
+            return UnsafePointer(elements + Int(index.place))
         }
         unsafeMutableAddress {
-            precondition(contains(index), "access to an object that is not there")
-            return elements + Int(index)
+            precondition(contains(index), "no object at place \(index.place) of \(used)")
+            return elements + Int(index.place)
         }
     }
 
-    /// One past the highest place ever used; places in between may be free.
+    /// All places that were ever in use, in rising order. Some of them may be free.
     @inlinable
-    public var endIndex: UInt32 { UInt32(used) }
+    public var places: SlabPlaces<Element> { SlabPlaces(end: UInt32(used)) }
 
     /// What lies in a free place.
     private func nextFree(_ index: UInt32) -> UInt32 {
@@ -142,5 +180,36 @@ public struct Slab<Element: ~Copyable>: ~Copyable {
     }
 }
 
-// Its memory is its own: whoever has the slab has all of it.
+/// The places of a ``Slab``, whether they are in use or not.
+@frozen
+public struct SlabPlaces<Entity: ~Copyable>: Sequence, IteratorProtocol, BitwiseCopyable {
+    @usableFromInline var place: UInt32 = 0
+    @usableFromInline let end: UInt32
+
+    @inlinable
+    init(end: UInt32) {
+        self.end = end
+    }
+
+    /// The same from a place on.
+    @inlinable
+    public func from(_ first: UInt32) -> SlabPlaces {
+        var rest = self
+        rest.place = Swift.min(Swift.max(first, place), end)
+        return rest
+    }
+
+    /// How many places remain.
+    @inlinable
+    public var count: Int { Int(end - place) }
+
+    @inlinable
+    public mutating func next() -> Index<Entity>? {
+        guard place < end else { return nil }
+        defer { place += 1 }
+        return Index(place: place)
+    }
+}
+
+// The slab owns its memory alone.
 extension Slab: @unchecked Sendable where Element: ~Copyable & Sendable {}

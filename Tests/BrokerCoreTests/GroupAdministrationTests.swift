@@ -85,7 +85,7 @@ import Testing
             let page = world.broker.groupDescriptions(
                 app: World.app, of: nil, after: after, countMaximum: 2)
             listed += page.map { String(decoding: $0.name, as: UTF8.self) }
-            after = page.last?.index
+            after = page.last?.cursor
             if page.count < 2 { break }
         }
         #expect(Set(listed) == Set(groups + [one]) && listed.count == 6)

@@ -162,7 +162,7 @@ import Testing
         world.settle()
         #expect(world.lines().contains("ann/phone: accepted, present"))
         func isVerified(_ broker: borrowing Broker) -> Bool {
-            for will in 0..<broker.wills.endIndex where broker.wills.contains(will) {
+            for will in broker.wills.places where broker.wills.contains(will) {
                 if case .verified = broker.wills[will].authority.credential { return true }
             }
             return false

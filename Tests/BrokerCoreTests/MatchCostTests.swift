@@ -26,7 +26,7 @@ import Testing
         return world.broker.work - before
     }
 
-    private var app: UInt32 { world.broker.app(named: World.app)! }
+    private var app: Index<App> { world.broker.app(named: World.app)! }
     private var shapeCount: Int { world.broker.apps[app].topics.shapes.count }
     private var overQuotaCount: UInt64 { world.broker.counters.subscriptionsOverQuota }
 
@@ -180,7 +180,7 @@ import Testing
                 world.broker.memberships[$0].hearerCount
             }
         }
-        func isWaiting() -> Bool { !world.broker.groups[0].waiting.isEmpty }
+        func isWaiting() -> Bool { !world.broker.groups[Index(place: 0)].waiting.isEmpty }
         #expect(world.subscribeMQTT("ann/pc", "$g/\(group)") == [2])
         #expect(hearers() == 1 && !isWaiting())
         #expect(world.subscribeMQTT("ann/tv", "$g/\(group)") == [2])

@@ -70,7 +70,7 @@ import Testing
         for _ in 0..<10 {
             got += taken(by: "ann/d4")
             let session = world.broker.session(of: world.connections["ann/d4"]!)!
-            let attachment = world.broker.sessions[session].attachment
+            let attachment = world.broker.attachmentIndex(of: session)
             let last = world.broker.attachments[attachment].sentThrough
             world.acknowledge("ann/d4", through: last)
             world.settle()
@@ -202,8 +202,8 @@ import Testing
         var walks = 0
         for _ in 1...64 {
             world.pass(seconds: 10)
-            let index = world.broker.leftovers.endIndex - 1
-            if world.broker.leftovers[index].isUnderWay { walks += 1 }
+            let last = Array(world.broker.leftovers.places).last!
+            if world.broker.leftovers[last].isUnderWay { walks += 1 }
             world.settle()
         }
         #expect((6...12).contains(walks))

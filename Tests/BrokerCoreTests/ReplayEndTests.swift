@@ -51,7 +51,7 @@ import Testing
         begin()
         let session = world.broker.session(of: world.connections["ann/phone"]!)!
         // What a change of rights does with a filter that they do not cover any more.
-        var ended: [UInt32] = []
+        var ended: [Index<Subscription>] = []
         world.broker.forEachSubscription(of: session) { index in
             let audience = world.broker.subscriptions[index].audience
             if world.broker.audiences[audience].filter.elementsEqual("r/#".utf8) {

@@ -248,13 +248,13 @@ import Testing
     }
 
     @Test func `is found by exactly the filters that match its topic`() {
-        var tree = RetainedTree()
+        var tree = RetainedTree<String>()
         let topics = ["a", "a/b", "a/b/c", "/", "$x/y", "a//c"]
         for (index, topic) in topics.enumerated() {
-            Array(topic.utf8).withUnsafeBytes { _ = tree.set($0, to: UInt32(index)) }
+            Array(topic.utf8).withUnsafeBytes { _ = tree.set($0, to: Index(place: UInt32(index))) }
         }
         func matches(_ filter: String) -> [String] {
-            tree.matches(Array(filter.utf8)).map { topics[Int($0)] }.sorted()
+            tree.matches(Array(filter.utf8)).map { topics[Int($0.place)] }.sorted()
         }
         #expect(matches("#") == ["/", "a", "a/b", "a/b/c", "a//c"].sorted())
         #expect(matches("a/#") == ["a", "a/b", "a/b/c", "a//c"].sorted())

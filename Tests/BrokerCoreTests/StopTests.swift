@@ -45,7 +45,7 @@ import Testing
         world.stop()
         world.connect("bob/pc", outbox: (7, 1, 1))
         world.settle()
-        #expect(world.broker.sessions[0].outbox.count == 0)
+        #expect(world.broker.sessions[Index(place: 0)].outbox.count == 0)
     }
 }
 
@@ -86,7 +86,7 @@ import Testing
         world.settle()
         world.crash()
         #expect(
-            (0..<2).map { world.broker.sessions[$0].isFromBackup } == [false, true])
+            (0..<2).map { world.broker.sessions[Index(place: $0)].isFromBackup } == [false, true])
     }
 }
 

@@ -91,10 +91,10 @@ extension World {
 
 extension RetainedTree {
     /// Everything that a filter matches, by a walk from one end to the other.
-    mutating func matches(_ filter: [UInt8]) -> [UInt32] {
+    mutating func matches(_ filter: [UInt8]) -> [Index<Value>] {
         var walk = begin(filter)
         defer { end(walk) }
-        var values: [UInt32] = []
+        var values: [Index<Value>] = []
         while true {
             switch advance(&walk) {
             case .nothing: continue

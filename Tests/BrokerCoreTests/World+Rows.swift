@@ -29,11 +29,11 @@ extension World {
         guard broker.users.count < 50 else { return }
         let copy = restarted()
         precondition(copy.counters.rowsRepaired == 0, "a row whose session is gone")
-        for session in 0..<broker.sessions.endIndex
+        for session in broker.sessions.places
         where broker.sessions.contains(session) && broker.sessions[session].isPersistent {
             let identifier = broker.sessions[session].identifier
             guard
-                let stored = (0..<copy.sessions.endIndex).first(where: {
+                let stored = copy.sessions.places.first(where: {
                     copy.sessions.contains($0) && copy.sessions[$0].identifier == identifier
                 })
             else { preconditionFailure("a session that is not stored") }
@@ -47,7 +47,7 @@ extension World {
 
 extension Broker {
     /// The identifiers of QoS 2 publications that were taken and not released.
-    fileprivate func exchanges(of session: UInt32) -> Set<UInt16> {
+    fileprivate func exchanges(of session: Index<Session>) -> Set<UInt16> {
         var found: Set<UInt16> = []
         sessions[session].book.value.identifiers.forEach { identifier, state in
             if case .answered(let reason) = state, reason.isFailure { return }

@@ -349,15 +349,15 @@ final class World {
     /// Messages that were dropped from the queue of a session, connected or not.
     func droppedCount(_ name: String) -> UInt32 {
         let (user, device) = World.split(name)
-        let known = broker.user(named: Array(user.utf8), app: 0)
+        let known = broker.user(named: Array(user.utf8), app: Index(place: 0))
         let session = broker.session(of: known!, device: Name(Array(device.utf8)))
         return broker.sessions[session!].inbox.droppedCount.value
     }
 
     /// The highest number that was delivered to a session on its connection.
     func sentThrough(_ name: String) -> UInt64 {
-        let session = broker.connections[connections[name]!]
-        return broker.attachments[broker.sessions[session].attachment].sentThrough
+        let session = broker.session(of: connections[name]!)!
+        return broker.attachments[broker.attachmentIndex(of: session)].sentThrough
     }
 
     // MARK: - The store
@@ -406,7 +406,7 @@ final class World {
         var outlines = QueueOutlines()
         _ = store.restore(into: &outlines)
         var expected: [UInt64: QueueTally] = [:]
-        for session in 0..<broker.sessions.endIndex
+        for session in broker.sessions.places
         where broker.sessions.contains(session) && broker.sessions[session].isPersistent {
             let unstored = broker.unstoredEntries(of: session)
             let inbox = broker.sessions[session].inbox
@@ -414,12 +414,12 @@ final class World {
                 queue: inbox.queue, count: UInt64(inbox.count) - unstored.count,
                 byteCount: inbox.byteCount - unstored.byteCount)
         }
-        for mailbox in 0..<broker.mailboxes.endIndex where broker.mailboxes.contains(mailbox) {
+        for mailbox in broker.mailboxes.places where broker.mailboxes.contains(mailbox) {
             let inbox = broker.mailboxes[mailbox]
             expected[inbox.queue.raw] = QueueTally(
                 queue: inbox.queue, count: UInt64(inbox.count), byteCount: inbox.byteCount)
         }
-        for index in 0..<broker.leftovers.endIndex where broker.leftovers.contains(index) {
+        for index in broker.leftovers.places where broker.leftovers.contains(index) {
             let leftover = broker.leftovers[index]
             let stored = outlines.tallies.removeValue(forKey: leftover.queue.raw)?.count ?? 0
             precondition(
@@ -525,9 +525,10 @@ private struct QueueOutlines: StoreVisitor {
 
 extension Broker {
     /// What is in a session's window though the store refused it.
-    fileprivate func unstoredEntries(of session: UInt32) -> (count: UInt64, byteCount: UInt64) {
-        let attachment = sessions[session].attachment
-        guard attachment != Slab<Attachment>.none else { return (0, 0) }
+    fileprivate func unstoredEntries(
+        of session: Index<Session>
+    ) -> (count: UInt64, byteCount: UInt64) {
+        guard let attachment = sessions[session].attachment else { return (0, 0) }
         var sum: (count: UInt64, byteCount: UInt64) = (0, 0)
         for position in 0..<attachments[attachment].window.count {
             let entry = attachments[attachment].window[position]

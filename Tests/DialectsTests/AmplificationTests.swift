@@ -121,7 +121,7 @@ private final class AmplificationTable {
     }
 
     private var groupNames: [String] {
-        (0..<lane.broker.groups.endIndex).filter { lane.broker.groups.contains($0) }
+        lane.broker.groups.places.filter { lane.broker.groups.contains($0) }
             .map { String(decoding: lane.broker.groups[$0].name, as: UTF8.self) }
     }
 

@@ -127,7 +127,7 @@ final class CoreLane {
     /// The last number that a receiver has been sent and has not acknowledged.
     func sentThrough(_ connection: ConnectionID) -> Int? {
         guard let session = broker.session(of: connection) else { return nil }
-        let through = broker.attachments[broker.sessions[session].attachment].sentThrough
+        let through = broker.attachments[broker.attachmentIndex(of: session)].sentThrough
         return through > broker.sessions[session].inbox.acknowledgedThrough ? Int(through) : nil
     }
 

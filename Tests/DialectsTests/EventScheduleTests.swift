@@ -199,7 +199,7 @@ import Testing
 extension Broker {
     /// Filters of a user's one session.
     fileprivate func inspectedSubscriptionCount(of user: String) -> Int {
-        for session in 0..<sessions.endIndex where sessions.contains(session) {
+        for session in sessions.places where sessions.contains(session) {
             if users[sessions[session].user].name.elementsEqual(user.utf8) {
                 return Int(sessions[session].filterCount)
             }

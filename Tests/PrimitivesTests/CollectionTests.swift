@@ -9,16 +9,20 @@ import Testing
     @Test func `keeps objects where they are, and gives places again`() {
         var slab = Slab<String>(minimumCapacity: 1)
         let handles = (0..<100).map { slab.insert("object \($0)") }
-        #expect(handles.map(\.index) == Array(0..<100))
-        for index in stride(from: 0, to: 100, by: 2) as StrideTo<UInt32> { slab.remove(index) }
+        #expect(handles.map(\.index.place) == Array(0..<100))
+        for place in stride(from: 0, to: 100, by: 2) as StrideTo<UInt32> {
+            slab.remove(Index(place: place))
+        }
         let count = slab.count
         #expect(count == 50)
         let again = slab.insert("again")
-        #expect(again.index == 98, "the place that was left last is taken first")
-        let texts = [slab[1], slab[98], slab[99]]
+        #expect(again.index.place == 98, "the place that was left last is taken first")
+        let texts = [1, 98, 99].map { slab[Index(place: $0)] }
         #expect(texts == ["object 1", "again", "object 99"])
-        let end = slab.endIndex
-        #expect(end == 100)
+        let places = slab.places.map(\.place)
+        #expect(places == Array(0..<100))
+        let last = slab.places.from(98).map(\.place)
+        #expect(last == [98, 99])
     }
 
     @Test func `knows a handle whose place is another's`() {
@@ -30,12 +34,23 @@ import Testing
         let second = slab.insert(2)
         #expect(second.index == first.index)
         let known = [
-            slab.contains(first), slab.contains(second), slab.contains(Slab<Int>.none),
-            slab.contains(Handle(index: 77, generation: 1)),
+            slab.contains(first), slab.contains(second), slab.contains(.none),
+            slab.contains(Handle(index: Index(place: 77), generation: 1)),
         ]
         #expect(known == [false, true, false, false])
         let handle = slab.handle(second.index)
         #expect(handle == second)
+    }
+
+    @Test func `names no place where an index is absent, in the size of one that is there`() {
+        struct Chain { @Packed var next: Index<Chain>? = nil }
+        var chain = Chain()
+        #expect(chain.next == nil)
+        chain.next = Index(place: 7)
+        #expect(chain.next?.place == 7)
+        #expect(MemoryLayout<Chain>.size == 4)
+        chain.next = nil
+        #expect(chain.next == nil)
     }
 
     @Test func `ends the objects it still holds, each once`() {
@@ -48,8 +63,8 @@ import Testing
         do {
             var slab = Slab<Guest>(minimumCapacity: 2)
             for _ in 0..<10 { _ = slab.insert(Guest(ends: ends)) }
-            slab.remove(3)
-            slab.remove(4)
+            slab.remove(Index(place: 3))
+            slab.remove(Index(place: 4))
             #expect(ends.count == 2)
         }
         #expect(ends.count == 10)
@@ -127,16 +142,16 @@ import Testing
     @Test(arguments: 1...6 as ClosedRange<UInt64>)
     func `does what a dictionary does`(seed: UInt64) {
         var random = Draw(state: seed)
-        var table = ByteKeyTable()
-        var model: [String: UInt32] = [:]
+        var table = ByteKeyTable<String>()
+        var model: [String: Index<String>] = [:]
         for step in 0..<6_000 as Range<UInt32> {
             let name = "key \(random.below(500))"
             Array(name.utf8).withUnsafeBytes { key in
                 let value = table.value(for: key)
                 #expect(value == model[name])
                 if model[name] == nil {
-                    table.insert(step, for: key)
-                    model[name] = step
+                    table.insert(Index(place: step), for: key)
+                    model[name] = Index(place: step)
                 } else if random.below(3) > 0 {
                     let removed = table.remove(key)
                     #expect(removed == model.removeValue(forKey: name))
@@ -148,14 +163,14 @@ import Testing
     }
 
     @Test func `tells apart keys that begin alike, and knows the empty one`() {
-        var table = ByteKeyTable()
+        var table = ByteKeyTable<String>()
         let names = ["", "a", "aa", "aaa", "aab"]
         for (value, name) in names.enumerated() {
-            Array(name.utf8).withUnsafeBytes { table.insert(UInt32(value), for: $0) }
+            Array(name.utf8).withUnsafeBytes { table.insert(Index(place: UInt32(value)), for: $0) }
         }
         for (value, name) in names.enumerated() {
             let found = Array(name.utf8).withUnsafeBytes { table.value(for: $0) }
-            #expect(found == UInt32(value))
+            #expect(found?.place == UInt32(value))
         }
         let removed = Array("ab".utf8).withUnsafeBytes { table.remove($0) }
         let count = table.count

@@ -6,13 +6,13 @@ import Testing
 @Suite struct IndexTableTests {
     /// Keys by index, as the objects would hold them.
     private static func find(
-        _ key: UInt64, in table: borrowing IndexTable, _ keys: [UInt64]
-    ) -> UInt32? {
-        table.find(table.hash(key)) { keys[Int($0)] == key }
+        _ key: UInt64, in table: borrowing IndexTable<UInt64>, _ keys: [UInt64]
+    ) -> Index<UInt64>? {
+        table.find(table.hash(key)) { keys[Int($0.place)] == key }
     }
 
     @Test func `an empty table finds nothing`() {
-        let table = IndexTable()
+        let table = IndexTable<UInt64>()
         let found = Self.find(1, in: table, [])
         #expect(found == nil)
         let count = table.count
@@ -20,8 +20,8 @@ import Testing
     }
 
     @Test func `it does what a dictionary does, whatever comes and goes`() {
-        var table = IndexTable()
-        var model: [UInt64: UInt32] = [:]
+        var table = IndexTable<UInt64>()
+        var model: [UInt64: Index<UInt64>] = [:]
         var keys: [UInt64] = []
         var state: UInt64 = 1
         for _ in 0..<20_000 {
@@ -36,8 +36,9 @@ import Testing
                 #expect(removed == [true, false])
                 model[key] = nil
             } else {
-                table.insert(UInt32(keys.count), hash: table.hash(key))
-                model[key] = UInt32(keys.count)
+                let index = Index<UInt64>(place: UInt32(keys.count))
+                table.insert(index, hash: table.hash(key))
+                model[key] = index
                 keys.append(key)
             }
             let count = table.count
@@ -50,11 +51,15 @@ import Testing
     }
 
     @Test func `keys of one hash are told apart by their objects`() {
-        var table = IndexTable()
-        for index in 0..<20 as Range<UInt32> { table.insert(index, hash: 5) }
-        let isRemoved = table.remove(7, hash: 5)
+        var table = IndexTable<UInt64>()
+        for index in 0..<20 as Range<UInt32> {
+            table.insert(Index(place: index), hash: 5)
+        }
+        let isRemoved = table.remove(Index(place: 7), hash: 5)
         #expect(isRemoved)
-        let found = [13, 7, 19].map { wanted in table.find(5) { $0 == wanted } }
+        let found = [13, 7, 19].map { (wanted: UInt32) in
+            table.find(5) { $0.place == wanted }?.place
+        }
         #expect(found == [13, nil, 19])
         let other = table.find(6) { _ in true }
         #expect(other == nil)
