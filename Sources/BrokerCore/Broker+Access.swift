@@ -142,8 +142,8 @@ extension Broker {
 
     /// Judges a claim by the tables as they are now.
     mutating func authenticate(
-        _ claim: Claim, device: [UInt8], _ bytes: UnsafeRawBufferPointer,
-        _ identities: TurnIdentities, _ moment: Moment
+        _ claim: Claim, device: [UInt8], bytes: UnsafeRawBufferPointer, identities: TurnIdentities,
+        at moment: Moment
     ) throws(ConnectRefusal) -> Identity {
         let now = moment.unixMilliseconds / 1000
         switch claim {
@@ -165,12 +165,13 @@ extension Broker {
             guard let app = appNames.value(for: name.bytes(in: bytes)),
                 let key = apps[app].keyDigest, key == digest
             else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
-            return unlimitedIdentity(app, Array(user.bytes(in: bytes)), .appKey)
+            return unlimitedIdentity(app: app, user: Array(user.bytes(in: bytes)), source: .appKey)
         case .anonymous(let user):
             guard let app = app(named: anonymousApp) else {
                 throw ConnectRefusal(reason: .notAuthorized)
             }
-            return unlimitedIdentity(app, Self.userName(user.bytes(in: bytes)), .anonymous)
+            return unlimitedIdentity(
+                app: app, user: Self.userName(user.bytes(in: bytes)), source: .anonymous)
         case .verified(let reference):
             // Nobody is let in as somebody of another turn, and nobody ends the broker with it.
             guard let identity = identities[reference] else {
@@ -206,9 +207,9 @@ extension Broker {
     }
 
     /// A claim without an end and without rights of its own.
-    private func unlimitedIdentity(
-        _ app: Index<App>, _ user: [UInt8], _ source: Access.Source
-    ) -> Identity {
+    private func unlimitedIdentity(app: Index<App>, user: [UInt8], source: Access.Source)
+        -> Identity
+    {
         Identity(
             app: app, user: user,
             access: Access(source: source, rights: apps[app].rights, expiresUnixSeconds: .max))
@@ -237,7 +238,7 @@ extension Broker {
     // MARK: - The life of an access
 
     /// Gives a session's new connection its access.
-    mutating func grant(_ access: Access, to session: Index<Session>, _ moment: Moment) {
+    mutating func grant(_ access: Access, to session: Index<Session>, at moment: Moment) {
         let attachment = attachmentIndex(of: session)
         precondition(attachments[attachment].access == nil, "a second access")
         let index = accesses.insert(access).index
@@ -266,34 +267,34 @@ extension Broker {
     /// A connected client presents a new credential. It must prove the same user for the same
     /// device; otherwise the old one stays in force. Everything else about the session goes on.
     mutating func exchangeCredential(
-        _ connection: ConnectionID, _ claim: Claim, _ bytes: UnsafeRawBufferPointer,
-        _ identities: TurnIdentities, _ moment: Moment, _ effects: inout Effects
+        _ connection: ConnectionID, _ claim: Claim, in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
         do throws(ConnectRefusal) {
             let identity = try authenticate(
-                claim, device: Array(sessions[session].device), bytes, identities, moment)
+                claim, device: Array(sessions[session].device), bytes: step.bytes,
+                identities: step.identities, at: step.moment)
             let user = sessions[session].user
             guard identity.app == users[user].app, users[user].name == identity.user else {
                 throw ConnectRefusal(reason: .notAuthorized)
             }
             withdrawAccess(of: session)
-            grant(identity.access, to: session, moment)
-            dropForbiddenSubscriptions(session, &effects)
-            refreshSensors(of: connection, moment, &effects)
-            effects[connection.lane].effects.append(.answerCredential(connection, .success))
+            grant(identity.access, to: session, at: step.moment)
+            dropForbiddenSubscriptions(session, in: &step)
+            refreshSensors(of: connection, in: &step)
+            step.effects[connection.lane].effects.append(.answerCredential(connection, .success))
         } catch {
-            refuseCredential(connection, error.reason, &effects)
+            refuseCredential(connection, error.reason, in: &step)
         }
     }
 
     mutating func refuseCredential(
-        _ connection: ConnectionID, _ reason: ReasonCode, _ effects: inout Effects
+        _ connection: ConnectionID, _ reason: ReasonCode, in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
         counters.credentialsRefused += 1
-        note(.connectRefused, session, reason, &effects)
-        effects[connection.lane].effects.append(.answerCredential(connection, reason))
+        note(.connectRefused, session: session, reason: reason, in: &step)
+        step.effects[connection.lane].effects.append(.answerCredential(connection, reason))
     }
 
     /// From now on what these vouch for is believed and nothing else. Connections that were let in
@@ -302,14 +303,14 @@ extension Broker {
     public mutating func replaceTrust(
         _ new: VoucherTrust, at moment: Moment, effects: inout Effects
     ) -> Int {
+        var step = Step(at: moment, effects: effects)
         trust = new
         var count = 0
         for access in accesses.places where accesses.contains(access) {
             guard case .verified(let identity) = accesses[access].source,
                 !trust.believes(identity)
             else { continue }
-            close(
-                session(of: access), .notAuthorized, willFate: .removed, moment, &effects)
+            close(session(of: access), .notAuthorized, willFate: .removed, in: &step)
             count += 1
         }
         return count
@@ -317,8 +318,8 @@ extension Broker {
 
     /// A credential has come to its end while its connection lives. 0xA0 tells the device that its
     /// time is up, and not that it did something it may not.
-    mutating func expireAccess(_ index: Index<Access>, _ moment: Moment, _ effects: inout Effects) {
-        close(session(of: index), .maximumConnectTime, moment, &effects)
+    mutating func expireAccess(_ index: Index<Access>, in step: inout Step) {
+        close(session(of: index), .maximumConnectTime, in: &step)
     }
 
     // MARK: - Rights
@@ -347,17 +348,15 @@ extension Broker {
 
     /// Tells the log which receivers of a list the sender was not allowed; the sender itself is
     /// told with the result.
-    func noteForbidden(
-        _ target: JudgedTarget, from session: Index<Session>, _ effects: inout Effects
-    ) {
+    func noteForbidden(_ target: JudgedTarget, from session: Index<Session>, in step: inout Step) {
         guard target.hasRefusals else { return }
         target.refusedNames.withUnsafeBytes {
-            note(.sendRefused, session, .notAuthorized, subject: $0, &effects)
+            note(.sendRefused, session: session, reason: .notAuthorized, subject: $0, in: &step)
         }
     }
 
     /// Ends the subscriptions of a connected session that its rights do not allow any more.
-    mutating func dropForbiddenSubscriptions(_ session: Index<Session>, _ effects: inout Effects) {
+    mutating func dropForbiddenSubscriptions(_ session: Index<Session>, in step: inout Step) {
         // What begins with `$SYS` needs a right by name.
         let rights = accesses[access(of: session)].rights
         let app = users[sessions[session].user].app
@@ -375,7 +374,9 @@ extension Broker {
                 let verdict = self.verdict(.subscribe(filter: bytes), asker(session))
                 guard case .refused = verdict else { return }
                 counters.rightsRefusals += 1
-                note(.subscribeRefused, session, .notAuthorized, subject: bytes, &effects)
+                note(
+                    .subscribeRefused, session: session, reason: .notAuthorized, subject: bytes,
+                    in: &step)
                 forgetSubscription(index)
             }
         }

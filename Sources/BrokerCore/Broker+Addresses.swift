@@ -118,13 +118,12 @@ extension Broker {
     /// Joins a group for a subscription to it; why not, where its owner or a limit does not allow
     /// it.
     mutating func join(
-        _ session: Index<Session>, by filter: UnsafeRawBufferPointer, _ moment: Moment,
-        _ effects: inout Effects
+        _ session: Index<Session>, by filter: UnsafeRawBufferPointer, in step: inout Step
     ) -> ReasonCode? {
         guard let group = group(session, of: filter) else { return .notAuthorized }
         let actor = GroupActor(user: sessions[session].user, session: session)
         guard mayJoin(group, actor.user) else { return .notAuthorized }
-        switch joinGroup(group, actor, moment, &effects) {
+        switch joinGroup(group, actor, in: &step) {
         case .done: return nil
         case .refused(let reason, _): return reason
         }

@@ -50,6 +50,7 @@ extension Broker {
     public mutating func setAppRights(
         _ name: [UInt8], rights: Rights, at moment: Moment, effects: inout Effects
     ) throws(NoRoom) -> Bool {
+        var step = Step(at: moment, effects: effects)
         guard let app = app(named: name) else { return false }
         let old = row(ofApp: app)
         let row = Records.app(name, keyDigest: apps[app].keyDigest, rights: rights)
@@ -64,9 +65,9 @@ extension Broker {
             // What a gateway's sensors may do follows from what the gateway may do, below.
             if case .gateway = accesses[access].source { continue }
             accesses[access].rights = ownRights(of: accesses[access].source) ?? rights
-            dropForbiddenSubscriptions(session, &effects)
+            dropForbiddenSubscriptions(session, in: &step)
         }
-        refreshSensors(of: nil, moment, &effects)
+        refreshSensors(of: nil, in: &step)
         return true
     }
 
@@ -109,7 +110,7 @@ extension Broker {
         let row = Records.token(token)
         tokens.insert(token)
         gathering.put(row, permit)
-        _ = knownUser(token.user, app: app, permit)
+        _ = knownUser(token.user, app: app, permit: permit)
         return true
     }
 
@@ -123,7 +124,7 @@ extension Broker {
         guard let permit = admitGrowth(of: growth(ofUser: name, app: app)) else {
             throw NoRoom()
         }
-        _ = makeUser(name, app: app, permit)
+        _ = makeUser(name, app: app, permit: permit)
         return true
     }
 

@@ -57,19 +57,20 @@ extension Broker {
     public mutating func stored(
         _ result: borrowing StoreResult, at moment: Moment, effects: inout Effects
     ) {
+        var step = Step(at: moment, effects: effects)
         precondition(
             isCommitting && result.sequence == committing.sequence,
             "a result for a batch that is not under way")
         isCommitting = false
         counters.batchesCommitted += 1
         noteFill(result)
-        if result.refusal != nil { takeBackSends(&effects) }
-        settleMessages(isStored: result.refusal == nil, &effects)
-        settleWills(isStored: result.refusal == nil, moment)
+        if result.refusal != nil { takeBackSends(in: &step) }
+        settleMessages(isStored: result.refusal == nil, in: &step)
+        settleWills(isStored: result.refusal == nil, at: step.moment)
         if !committing.repeats.isEmpty {
-            settleRepeats(isStored: result.refusal == nil, &effects)
+            settleRepeats(isStored: result.refusal == nil, in: &step)
         }
-        completeHandovers(isStored: result.refusal == nil, moment, &effects)
+        completeHandovers(isStored: result.refusal == nil, in: &step)
         for reservation in committing.reservations
         where sessions.contains(reservation.session) {
             let session = reservation.session.index
@@ -78,21 +79,21 @@ extension Broker {
                 committing.waiting.append(attachments.handle(attachmentIndex(of: session)))
             }
         }
-        confirm(moment, &effects)
+        confirm(in: &step)
         countOut(result)
         settleMoves(result)
         settleTransfers(result)
         for queue in committing.inheritedQueues { queueOwners[queue.raw] = nil }
         if result.isUnfinished { gathering.isUrgent = true }
-        takeLoads(result, moment, &effects)
+        takeLoads(result, in: &step)
         remove(expired: result.swept)
         for attachment in committing.waiting where attachments.contains(attachment) {
-            pump(attachments[attachment.index].session, moment, &effects)
+            pump(attachments[attachment.index].session, in: &step)
         }
         committing.reset(sequence: 0)
         // What was taken back has left windows that nobody else looks at.
-        if result.refusal != nil { resumeReplays(&effects) }
-        scheduleHousekeeping(moment)
+        if result.refusal != nil { resumeReplays(in: &step) }
+        scheduleHousekeeping(at: step.moment)
     }
 
     // MARK: - Handing over
@@ -154,11 +155,11 @@ extension Broker {
     }
 
     /// The messages of the batch are stored, or have been taken back: their senders are told.
-    private mutating func settleMessages(isStored: Bool, _ effects: inout Effects) {
+    private mutating func settleMessages(isStored: Bool, in step: inout Step) {
         if isStored {
             for (message, subscriber, isRetained) in committing.lateDeliveries
             where session(of: subscriber.connection) != nil {
-                deliverTransiently(message, to: subscriber, isRetained, &effects)
+                deliverTransiently(message, to: subscriber, isRetained, in: &step)
             }
         }
         for message in committing.messages {
@@ -168,14 +169,14 @@ extension Broker {
             if isStored {
                 if messages[message].unsettled > 0 {
                     messages[message].unsettled = 0
-                    completeIfSettled(message, &effects)
+                    completeIfSettled(message, in: &step)
                 }
                 if messages[message].identifier != 0 && messages[message].references > 1 {
                     residentMessages[messages[message].identifier] = message
                 }
             } else {
                 messages[message].identifier = 0
-                completeIfSettled(message, &effects)
+                completeIfSettled(message, in: &step)
             }
             release(message)
         }
@@ -184,7 +185,7 @@ extension Broker {
     /// The store had no room. What is on its way to a receiver stays in that window and is settled
     /// by its acknowledgement; every other entry of the batch is a receiver refused. A send of
     /// grade *once* goes as a whole: nobody has been given it, and its record is not in the store.
-    private mutating func takeBackSends(_ effects: inout Effects) {
+    private mutating func takeBackSends(in step: inout Step) {
         for entry in committing.entries where !entry.isSettled {
             takeBack(entry)
         }
@@ -262,23 +263,24 @@ extension Broker {
         counters.receiversRefused += 1
     }
 
-    private mutating func confirm(_ moment: Moment, _ effects: inout Effects) {
+    private mutating func confirm(in step: inout Step) {
         for confirmation in committing.confirmations {
             switch confirmation {
             case .accept(let connection):
                 guard let session = session(of: connection) else { continue }
-                accept(session, moment, &effects)
+                accept(session, in: &step)
             case .respond(let connection, let identifier, let reason, let body):
                 openRequests.remove(
                     RequestName(connection: connection, identifier: identifier))
                 guard session(of: connection) != nil else { continue }
-                effects[connection.lane].respond(connection, identifier, reason, body: body)
+                step.effects[connection.lane].respond(
+                    to: connection, request: identifier, reason: reason, body: body)
             case .answerPacket(let answer):
                 guard let session = session(of: answer.connection) else { continue }
                 if answer.step == .release { noteReleased(answer.packetIdentifier, session) }
-                effects[answer.connection.lane].effects.append(.answerPacket(answer))
+                step.effects[answer.connection.lane].effects.append(.answerPacket(answer))
             case .disconnect(let connection):
-                effects[connection.lane].effects.append(.confirmDisconnect(connection))
+                step.effects[connection.lane].effects.append(.confirmDisconnect(connection))
             }
         }
     }
@@ -328,9 +330,7 @@ extension Broker {
         }
     }
 
-    private mutating func takeLoads(
-        _ result: borrowing StoreResult, _ moment: Moment, _ effects: inout Effects
-    ) {
+    private mutating func takeLoads(_ result: borrowing StoreResult, in step: inout Step) {
         precondition(
             result.loads.count == committing.loadOwners.count, "one answer for each load")
         result.blocks.withUnsafeBytes { blocks in
@@ -339,24 +339,24 @@ extension Broker {
                 case .attachment(let owner):
                     // An answer for a connection that is gone: its successor asks for itself.
                     guard attachments.contains(owner) else { continue }
-                    takeLoad(result.loads[index], owner.index, blocks)
-                    pump(attachments[owner.index].session, moment, &effects)
+                    takeLoad(result.loads[index], into: owner.index, blocks: blocks)
+                    pump(attachments[owner.index].session, in: &step)
                 case .leftover(let owner):
-                    handOn(result.loads[index], of: owner.index, blocks, moment, &effects)
+                    handOn(result.loads[index], of: owner.index, blocks, in: &step)
                 }
             }
         }
     }
 
     private mutating func takeLoad(
-        _ load: LoadedQueue, _ attachment: Index<Attachment>, _ blocks: UnsafeRawBufferPointer
+        _ load: LoadedQueue, into attachment: Index<Attachment>, blocks: UnsafeRawBufferPointer
     ) {
         attachments[attachment].isLoading = false
         precondition(
             load.entries.count <= attachments[attachment].backlogCount, "a backlog below empty")
         attachments[attachment].backlogCount -= UInt32(load.entries.count)
         for entry in load.entries {
-            let message = residentMessage(entry, blocks)
+            let message = residentMessage(entry, in: blocks)
             messages[message].references += 1
             attachments[attachment].append(
                 WindowEntry(
@@ -366,9 +366,9 @@ extension Broker {
     }
 
     /// The message of a loaded entry, shared with other sessions that hold it in memory.
-    mutating func residentMessage(
-        _ entry: LoadedEntry, _ bytes: UnsafeRawBufferPointer
-    ) -> Index<Message> {
+    mutating func residentMessage(_ entry: LoadedEntry, in bytes: UnsafeRawBufferPointer) -> Index<
+        Message
+    > {
         if let message = residentMessages[entry.message.raw] { return message }
         let message = messages.insert(
             Message(
@@ -397,39 +397,38 @@ extension Broker {
     /// Tells the sender, now or when it asks again, once nothing more can become of a send: every
     /// persistent receiver has acknowledged the message, has it in the store, or was refused.
     @inline(__always)
-    mutating func completeIfSettled(_ message: Index<Message>, _ effects: inout Effects) {
+    mutating func completeIfSettled(_ message: Index<Message>, in step: inout Step) {
         guard messages[message].unsettled == 0 && messages[message].isRouted,
             !messages[message].isTold
         else { return }
         messages[message].isTold = true
-        completeSend(message, &effects)
+        completeSend(message, in: &step)
     }
 
-    private mutating func completeSend(_ message: Index<Message>, _ effects: inout Effects) {
+    private mutating func completeSend(_ message: Index<Message>, in step: inout Step) {
         let isTakenBack =
             messages[message].refusedCount > 0 && messages[message].takenCount == 0
         let handle = messages[message].sender
         guard sessions.contains(handle) else { return }
         if sessions[handle.index].dialect.isMQTT {
-            completePublication(message, of: handle.index, isTakenBack: isTakenBack, &effects)
+            completePublication(message, of: handle.index, isTakenBack: isTakenBack, in: &step)
             return
         }
         guard let (sender, position) = outboxEntry(of: message) else { return }
         if isTakenBack {
-            takeBackSend(message, sender, position, &effects)
+            takeBackSend(of: message, sender: sender, position: position, in: &step)
             return
         }
         sessions[sender].outbox[position].isComplete = true
         sessions[sender].outbox[position].refusedCount += messages[message].refusedCount
         reportResult(
-            sender, position, messageIdentifier: messages[message].messageIdentifier, &effects)
+            sender, position, messageIdentifier: messages[message].messageIdentifier, in: &step)
     }
 
     /// The store refused an accepted message and nobody took it: no trace of it remains, and the
     /// sender may send it again.
     private mutating func takeBackSend(
-        _ message: Index<Message>, _ sender: Index<Session>, _ position: Int,
-        _ effects: inout Effects
+        of message: Index<Message>, sender: Index<Session>, position: Int, in step: inout Step
     ) {
         counters.sendsTakenBack += 1
         let entry = sessions[sender].outbox.remove(at: position)
@@ -439,7 +438,7 @@ extension Broker {
         }
         let connection = liveConnection(of: sender)
         guard connection != .none, !entry.isToldOnRepeat else { return }
-        effects[connection.lane].appendResult(
+        step.effects[connection.lane].appendResult(
             connection, number: entry.number, reason: .quotaExceeded,
             messageIdentifier: messages[message].messageIdentifier)
     }
@@ -458,12 +457,12 @@ extension Broker {
     /// Tells a sender what became of a send, if it is there to be told.
     func reportResult(
         _ sender: Index<Session>, _ position: Int, messageIdentifier: UnsafeRawBufferPointer,
-        _ effects: inout Effects
+        in step: inout Step
     ) {
         let connection = liveConnection(of: sender)
         guard connection != .none else { return }
         let entry = sessions[sender].outbox[position]
-        effects[connection.lane].appendResult(
+        step.effects[connection.lane].appendResult(
             connection, number: entry.number, reason: entry.reason,
             messageIdentifier: messageIdentifier, refusedCount: entry.refusedCount,
             refusals: refusals(of: entry, sender))

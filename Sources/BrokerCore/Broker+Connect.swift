@@ -12,16 +12,16 @@ struct ConnectRefusal: Error {
 extension Broker {
     /// - Parameter isInTurn: it has waited long enough to take a session over.
     mutating func connect(
-        _ connection: ConnectionID, _ request: ConnectRequest, _ bytes: UnsafeRawBufferPointer,
-        _ identities: TurnIdentities, isInTurn: Bool = false, _ moment: Moment,
-        _ effects: inout Effects
+        _ connection: ConnectionID, _ request: ConnectRequest, isInTurn: Bool = false,
+        in step: inout Step
     ) {
         do throws(ConnectRefusal) {
             let deviceName =
                 request.assignsDevice
-                ? assignedName(request.newEpoch) : Array(request.device.bytes(in: bytes))
+                ? assignedName(request.newEpoch) : Array(request.device.bytes(in: step.bytes))
             var identity = try authenticate(
-                request.claim, device: deviceName, bytes, identities, moment)
+                request.claim, device: deviceName, bytes: step.bytes, identities: step.identities,
+                at: step.moment)
             if identity.user.isEmpty {
                 // The listener vouches for a client without a name: it is known by the broker's.
                 identity.user = deviceName
@@ -30,28 +30,31 @@ extension Broker {
             let known = user(named: identity.user, app: identity.app)
             let existing = known.flatMap { session(of: $0, device: device) }
             try checkLimits(app: identity.app, user: known, existing: existing, request)
-            let permit = try admit(identity, existing: existing, deviceName, request)
+            let permit = try admit(
+                identity, existing: existing, device: deviceName, request: request)
             var takeovers = TakeoverCount()
             if let existing {
                 try checkResume(request, existing)
                 if !isInTurn, request.dialect.isMQTT,
-                    let turn = try turn(toTakeOver: existing, connection, moment, &effects)
+                    let turn = try turn(toTakeOver: existing, connection, in: &step)
                 {
-                    hold(connection, request, until: turn, identity.access, bytes)
+                    hold(
+                        connection, request: request, until: turn, access: identity.access,
+                        bytes: step.bytes)
                     return
                 }
-                takeovers = try takeOver(existing, from: connection, request, moment, &effects)
+                takeovers = try takeOver(existing, from: connection, request, in: &step)
             }
-            let user = knownUser(identity.user, app: identity.app, permit)
+            let user = knownUser(identity.user, app: identity.app, permit: permit)
             removeOrphanWill(ofUser: user, device: device)
             let attached = attach(
-                connection, request, user: user, device: device, permit, takeovers, moment,
-                &effects)
-            grant(identity.access, to: attached, moment)
-            dropForbiddenSubscriptions(attached, &effects)
-            acceptWhenCommitted(attached, moment, &effects)
+                connection, request: request, user: user, device: device, permit: permit,
+                takeovers: takeovers, in: &step)
+            grant(identity.access, to: attached, at: step.moment)
+            dropForbiddenSubscriptions(attached, in: &step)
+            acceptWhenCommitted(attached, in: &step)
         } catch {
-            refuseConnect(connection, error, request, bytes, &effects)
+            refuseConnect(connection, refusal: error, request: request, in: &step)
         }
     }
 
@@ -80,8 +83,7 @@ extension Broker {
     /// Admits the rows of a login. What is left of a full store is for what makes room: a session
     /// that is stored already is always let in.
     private mutating func admit(
-        _ identity: Identity, existing: Index<Session>?, _ device: [UInt8],
-        _ request: ConnectRequest
+        _ identity: Identity, existing: Index<Session>?, device: [UInt8], request: ConnectRequest
     ) throws(ConnectRefusal) -> GrowthPermit {
         if let existing, sessions[existing].isPersistent { return admitReplacement() }
         var growth = 0
@@ -124,32 +126,36 @@ extension Broker {
     /// - Returns: how often that has happened, for the connection that comes.
     private mutating func takeOver(
         _ session: Index<Session>, from connection: ConnectionID, _ request: ConnectRequest,
-        _ moment: Moment, _ effects: inout Effects
+        in step: inout Step
     ) throws(ConnectRefusal) -> TakeoverCount {
         guard let attachment = sessions[session].attachment else { return TakeoverCount() }
         var takeovers = attachments[attachment].takeovers
         if attachments[attachment].belongs(toHolderOf: request.cookie) {
             // Its will goes with what it does not want any more, and is not sent.
             let fate: WillFate = request.startsClean ? .removed : .kept
-            close(session, .sessionTakenOver, willFate: fate, moment, &effects)
+            close(session, .sessionTakenOver, willFate: fate, in: &step)
             return takeovers
         }
         if request.isReconnect {
-            note(.duplicateLogin, session, .sessionTakenOver, other: connection, &effects)
+            note(
+                .duplicateLogin, session: session, reason: .sessionTakenOver, other: connection,
+                in: &step)
             throw ConnectRefusal(reason: .sessionTakenOver)
         }
         let maximum = policy(of: session).takeoversPerMinute
         if request.dialect.isMQTT {
-            takeovers.add(at: moment.instant, keeping: maximum)
-        } else if let seconds = takeovers.secondsToWait(at: moment.instant, maximum: maximum) {
-            note(.duplicateLogin, session, .connectionRateExceeded, other: connection, &effects)
+            takeovers.add(at: step.moment.instant, keeping: maximum)
+        } else if let seconds = takeovers.secondsToWait(at: step.moment.instant, maximum: maximum) {
+            note(
+                .duplicateLogin, session: session, reason: .connectionRateExceeded,
+                other: connection, in: &step)
             throw ConnectRefusal(reason: .connectionRateExceeded, retryAfterSeconds: seconds)
         } else {
-            takeovers.add(at: moment.instant, keeping: maximum)
+            takeovers.add(at: step.moment.instant, keeping: maximum)
         }
         counters.takeovers += 1
-        note(.takenOver, session, .sessionTakenOver, other: connection, &effects)
-        close(session, .sessionTakenOver, moment, &effects)
+        note(.takenOver, session: session, reason: .sessionTakenOver, other: connection, in: &step)
+        close(session, .sessionTakenOver, in: &step)
         return takeovers
     }
 
@@ -159,8 +165,8 @@ extension Broker {
     }
 
     private mutating func refuseConnect(
-        _ connection: ConnectionID, _ refusal: ConnectRefusal, _ request: ConnectRequest,
-        _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+        _ connection: ConnectionID, refusal: ConnectRefusal, request: ConnectRequest,
+        in step: inout Step
     ) {
         counters.connectsRefused += 1
         if refusal.reason == .quotaExceeded { counters.connectsOverQuota += 1 }
@@ -168,19 +174,19 @@ extension Broker {
         let lane = connection.lane
         let claimed: UnsafeRawBufferPointer
         switch request.claim {
-        case .token(let identifier, _): claimed = identifier.bytes(in: bytes)
+        case .token(let identifier, _): claimed = identifier.bytes(in: step.bytes)
         case .appKey(_, _, let user), .anonymous(let user), .attached(_, let user):
-            claimed = user.bytes(in: bytes)
+            claimed = user.bytes(in: step.bytes)
         case .verified: claimed = UnsafeRawBufferPointer(start: nil, count: 0)
         }
-        effects[lane].effects.append(
+        step.effects[lane].effects.append(
             .note(
                 Note(
                     kind: .connectRefused, connection: connection, reason: refusal.reason,
-                    user: effects[lane].bytes.append(claimed),
-                    device: effects[lane].bytes.append(request.device.bytes(in: bytes)),
+                    user: step.effects[lane].bytes.append(claimed),
+                    device: step.effects[lane].bytes.append(request.device.bytes(in: step.bytes)),
                     subject: .empty, other: .none, limit: refusal.limit)))
-        effects[lane].effects.append(
+        step.effects[lane].effects.append(
             .refuse(
                 connection, refusal.reason, retryAfterSeconds: refusal.retryAfterSeconds))
     }
@@ -189,9 +195,8 @@ extension Broker {
 
     /// Binds a connection to its session, old or new.
     private mutating func attach(
-        _ connection: ConnectionID, _ request: ConnectRequest, user: Index<User>, device: Name,
-        _ permit: borrowing GrowthPermit, _ takeovers: TakeoverCount, _ moment: Moment,
-        _ effects: inout Effects
+        _ connection: ConnectionID, request: ConnectRequest, user: Index<User>, device: Name,
+        permit: borrowing GrowthPermit, takeovers: TakeoverCount, in step: inout Step
     ) -> Index<Session> {
         let expiry = min(
             request.sessionExpirySeconds ?? limits.sessionExpirySecondsDefault,
@@ -203,23 +208,26 @@ extension Broker {
             let isForeign = sessions[old].dialect.isMQTT != request.dialect.isMQTT
             if request.startsClean || !sessions[old].isPersistent || isForeign {
                 endsStored = sessions[old].isPersistent
-                destroy(old, returnsMail: isForeign && !request.startsClean, moment, &effects)
+                destroy(old, returnsMail: isForeign && !request.startsClean, in: &step)
                 existing = nil
             }
         }
-        let session = existing ?? create(request, user: user, device: device, expiry, permit)
+        let session =
+            existing
+            ?? create(request, user: user, device: device, expirySeconds: expiry, permit: permit)
         // A clean start is a promise that nothing of the old session comes back.
         if endsStored { sessions[session].decisiveBatch = gathering.sequence }
         cancelExpiry(session)
         stopWill(of: session)
         changeExpiry(session, expiry)
-        if existing != nil { noteReturn(session, moment) }
+        if existing != nil { noteReturn(session, at: step.moment) }
         if request.dialect.isMQTT { replaceWill(of: session, request) }
         sessions[session].disconnected = .never
         sessions[session].dialect = request.dialect
         resumeInbox(session, request.resume)
         sessions[session].attachment = makeAttachment(
-            connection, request, session, wasPresent: existing != nil, takeovers)
+            connection, request: request, session: session, wasPresent: existing != nil,
+            takeovers: takeovers)
         connections.insert(connection, session: session)
         takeUpReplay(of: session)
         resumeOutbox(session, request.outbox, isNew: existing == nil)
@@ -227,7 +235,7 @@ extension Broker {
     }
 
     /// A session of the store is used again.
-    private mutating func noteReturn(_ session: Index<Session>, _ moment: Moment) {
+    private mutating func noteReturn(_ session: Index<Session>, at moment: Moment) {
         // The row says since when nobody was there; now somebody is. A broker that dies before it
         // is written would go on from then: the client waits where that could cost the session.
         markDirty(session, .session, isUrgent: true)
@@ -240,8 +248,8 @@ extension Broker {
     }
 
     private mutating func makeAttachment(
-        _ connection: ConnectionID, _ request: ConnectRequest, _ session: Index<Session>,
-        wasPresent: Bool, _ takeovers: TakeoverCount
+        _ connection: ConnectionID, request: ConnectRequest, session: Index<Session>,
+        wasPresent: Bool, takeovers: TakeoverCount
     ) -> Index<Attachment> {
         let keepAlive =
             switch request.dialect {
@@ -346,8 +354,8 @@ extension Broker {
     }
 
     private mutating func create(
-        _ request: ConnectRequest, user: Index<User>, device: Name, _ expiry: UInt32,
-        _ permit: borrowing GrowthPermit
+        _ request: ConnectRequest, user: Index<User>, device: Name, expirySeconds expiry: UInt32,
+        permit: borrowing GrowthPermit
     ) -> Index<Session> {
         let isPersistent = expiry > 0
         let identifier = isPersistent ? makeIdentifier() : 0
@@ -408,12 +416,10 @@ extension Broker {
     // MARK: - When it is told
 
     /// Accepts the session's connection, with the batch that made or changed the session.
-    private mutating func acceptWhenCommitted(
-        _ session: Index<Session>, _ moment: Moment, _ effects: inout Effects
-    ) {
+    private mutating func acceptWhenCommitted(_ session: Index<Session>, in step: inout Step) {
         let confirmation = Confirmation.accept(attachments[attachmentIndex(of: session)].connection)
         if !confirmLater(confirmation, batch: sessions[session].decisiveBatch) {
-            accept(session, moment, &effects)
+            accept(session, in: &step)
         }
     }
 
@@ -436,22 +442,22 @@ extension Broker {
     }
 
     /// Tells a client that it is in, and begins to deliver.
-    mutating func accept(_ session: Index<Session>, _ moment: Moment, _ effects: inout Effects) {
+    mutating func accept(_ session: Index<Session>, in step: inout Step) {
         counters.connectsAccepted += 1
         let attachment = attachmentIndex(of: session)
         let connection = attachments[attachment].connection
         let lane = connection.lane
         attachments[attachment].isConfirmed = true
-        attachments[attachment].connectedUnixMilliseconds = moment.unixMilliseconds
+        attachments[attachment].connectedUnixMilliseconds = step.moment.unixMilliseconds
         announceConnection(of: session)
-        effects[lane].effects.append(
+        step.effects[lane].effects.append(
             .accept(
                 connection,
                 Acceptance(
                     isSessionPresent: attachments[attachment].wasPresent,
                     hasWill: sessions[session].will != nil,
                     epoch: sessions[session].epoch, cookie: attachments[attachment].cookie,
-                    unixMilliseconds: moment.unixMilliseconds,
+                    unixMilliseconds: step.moment.unixMilliseconds,
                     keepAliveSeconds: attachments[attachment].keepAliveSeconds,
                     sessionExpirySeconds: sessions[session].expirySeconds,
                     sendWindow: sessions[session].dialect.isMQTT
@@ -460,11 +466,11 @@ extension Broker {
                     messageMaximum: limits.messageMaximum,
                     payloadMaximum: limits.payloadMaximum,
                     acknowledgesRefused: policy(of: session).acknowledgesRefused,
-                    user: effects[lane].bytes.append(users[sessions[session].user].name),
+                    user: step.effects[lane].bytes.append(users[sessions[session].user].name),
                     assignedDevice: attachments[attachment].hasAssignedDevice
-                        ? effects[lane].bytes.append(sessions[session].device) : .empty)))
-        note(.connected, session, .connected, &effects)
-        announcePresence(of: session, isOnline: true, moment, &effects)
-        pump(session, moment, &effects)
+                        ? step.effects[lane].bytes.append(sessions[session].device) : .empty)))
+        note(.connected, session: session, reason: .connected, in: &step)
+        announcePresence(of: session, isOnline: true, in: &step)
+        pump(session, in: &step)
     }
 }

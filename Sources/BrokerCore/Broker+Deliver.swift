@@ -55,10 +55,10 @@ extension Broker {
     /// Hands a message to everybody online in an audience. This is the fan-out: it reads the
     /// audience from front to back and touches nothing else.
     mutating func deliver(
-        _ message: TransientMessage, to audience: Index<Audience>, _ effects: inout Effects
+        _ message: TransientMessage, to audience: Index<Audience>, in step: inout Step
     ) {
         // A span, because a buffer pointer in a closure is counted up and down for each message.
-        let count = deliver(message, to: audiences[audience].subscribers.span, &effects)
+        let count = deliver(message, to: audiences[audience].subscribers.span, in: &step)
         counters.deliveries += count
         // Who is away costs a look; who is there, what is written besides the effect.
         let looks = UInt64(truncatingIfNeeded: audiences[audience].subscribers.count)
@@ -70,7 +70,7 @@ extension Broker {
 
     /// Says how many there were.
     private func deliver(
-        _ message: TransientMessage, to subscribers: Span<Subscriber>, _ effects: inout Effects
+        _ message: TransientMessage, to subscribers: Span<Subscriber>, in step: inout Step
     ) -> UInt64 {
         var delivered: UInt64 = 0
         for position in subscribers.indices {
@@ -84,10 +84,10 @@ extension Broker {
             if subscriber.subscriptionIdentifier == EntryState.severalIdentifiers {
                 // Its parts, since all of a subscriber would be loaded for each.
                 deliverListingIdentifiers(
-                    message, to: subscriber.connection, subscriber.session, subscriber.dialect,
-                    state, &effects)
+                    message, to: subscriber.connection, session: subscriber.session,
+                    dialect: subscriber.dialect, state: state, in: &step)
             } else {
-                effects[subscriber.connection.lane].deliver(
+                step.effects[subscriber.connection.lane].deliver(
                     message, to: subscriber.connection, subscriber.dialect, state: state)
             }
             delivered &+= 1
@@ -97,13 +97,13 @@ extension Broker {
 
     /// Hands a message to a user's devices that are online.
     mutating func deliver(
-        _ message: TransientMessage, toSessionsOf user: Index<User>, _ effects: inout Effects
+        _ message: TransientMessage, toSessionsOf user: Index<User>, in step: inout Step
     ) {
         var next = users[user].firstSession
         while let session = next {
             let connection = liveConnection(of: session)
             if connection != .none && !sessions[session].dialect.isMQTT {
-                effects[connection.lane].deliver(
+                step.effects[connection.lane].deliver(
                     message, to: connection, .mrt, state: EntryState(grade: .transient))
                 counters.deliveries += 1
             }
@@ -115,14 +115,14 @@ extension Broker {
 
     /// Delivers what is ready: in the order of numbers, within the receiver's window, nothing
     /// that was sent as *once* before its commit, no number before it is reserved.
-    mutating func pump(_ session: Index<Session>, _ moment: Moment, _ effects: inout Effects) {
+    mutating func pump(_ session: Index<Session>, in step: inout Step) {
         guard let attachment = sessions[session].attachment, attachments[attachment].isConfirmed
         else {
             return
         }
         let connection = attachments[attachment].connection
         if attachments[attachment].replay != nil {
-            resumeReplay(attachment, &effects)
+            resumeReplay(attachment, in: &step)
         }
         // Numbers of a session in memory end with it.
         var usable =
@@ -146,25 +146,25 @@ extension Broker {
             }
             let isRepeated = dialect.isMQTT && entry.number <= sessions[session].sentThrough
             // What was sent does not expire [MQTT-4.3.3-7]: its identifier is in use.
-            if messages[entry.message].deadline <= moment.instant && !isRepeated {
+            if messages[entry.message].deadline <= step.moment.instant && !isRepeated {
                 counters.expired += 1
-                drop(session, Int(attachments[attachment].sentCount), &effects)
+                drop(session, Int(attachments[attachment].sentCount), in: &step)
                 continue
             }
             attachments[attachment].noteSent(entry.number)
             if dialect.isMQTT && entry.state.options.contains(.received) {
                 let position = Int(attachments[attachment].sentCount) - 1
                 attachments[attachment].window[position].isReleased = true
-                effects[connection.lane].effects.append(
+                step.effects[connection.lane].effects.append(
                     .answerPacket(
                         PacketAnswer(
                             connection, PacketIdentifier.derived(from: entry.number), .release)))
                 continue
             }
             var state = listingIdentifiers(
-                entry.state, of: session, entry.message, in: &effects[connection.lane])
+                entry.state, of: session, entry.message, in: &step.effects[connection.lane])
             if isRepeated { state.options.insert(.repeated) }
-            effects[connection.lane].deliver(
+            step.effects[connection.lane].deliver(
                 stamp: messages[entry.message].stamp, block: messages[entry.message].block,
                 deadline: messages[entry.message].deadline, to: connection, dialect,
                 number: entry.number, state: state)
@@ -194,26 +194,24 @@ extension Broker {
     }
 
     /// Gives up one entry of a window, in the store too.
-    mutating func drop(_ session: Index<Session>, _ position: Int, _ effects: inout Effects) {
+    mutating func drop(_ session: Index<Session>, _ position: Int, in step: inout Step) {
         let entry = attachments[attachmentIndex(of: session)].remove(at: position)
-        if settle(entry, session, &effects) == .inStore {
+        if settle(entry, session, in: &step) == .inStore {
             gathering.removals.append(
                 EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
         }
     }
 
     /// A delivery could not be put on the wire: it is done with, and counted.
-    mutating func dropOversize(
-        _ connection: ConnectionID, _ number: UInt64, _ moment: Moment, _ effects: inout Effects
-    ) {
+    mutating func dropOversize(_ connection: ConnectionID, _ number: UInt64, in step: inout Step) {
         guard let session = session(of: connection) else { return }
         counters.oversizeDropped += 1
         let attachment = attachmentIndex(of: session)
         guard let position = attachments[attachment].position(of: number),
             position < attachments[attachment].sentCount
         else { return }
-        drop(session, position, &effects)
-        pump(session, moment, &effects)
+        drop(session, position, in: &step)
+        pump(session, in: &step)
     }
 
     /// Asks for more of the queue, which has more, once half of the window's memory is free.
@@ -270,13 +268,12 @@ extension Broker {
 
     /// The receiver holds everything up to a number.
     mutating func acknowledgeInbox(
-        _ connection: ConnectionID, _ throughNumber: UInt64, _ moment: Moment,
-        _ effects: inout Effects
+        _ connection: ConnectionID, _ throughNumber: UInt64, in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
         let attachment = attachmentIndex(of: session)
         guard throughNumber <= attachments[attachment].sentThrough else {
-            close(session, .protocolError, moment, &effects)
+            close(session, .protocolError, in: &step)
             return
         }
         guard throughNumber > sessions[session].inbox.acknowledgedThrough else { return }
@@ -287,10 +284,10 @@ extension Broker {
             attachments[attachment].window[0].number <= throughNumber
         {
             let entry = attachments[attachment].remove(at: 0)
-            if settle(entry, session, &effects) == .inStore { isInStore = true }
+            if settle(entry, session, in: &step) == .inStore { isInStore = true }
         }
         if isInStore { removeFromStore(session, throughNumber: throughNumber) }
-        pump(session, moment, &effects)
+        pump(session, in: &step)
     }
 
     /// Where an entry was when it was settled.
@@ -302,9 +299,9 @@ extension Broker {
 
     /// A receiver is done with an entry that has left its window: counts it out, strikes it out of
     /// the batch if it has not been handed over, and tells the sender if it was the last.
-    mutating func settle(
-        _ entry: WindowEntry, _ session: Index<Session>, _ effects: inout Effects
-    ) -> SettledPlace {
+    mutating func settle(_ entry: WindowEntry, _ session: Index<Session>, in step: inout Step)
+        -> SettledPlace
+    {
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
         let message = entry.message
         defer { release(message) }
@@ -320,7 +317,7 @@ extension Broker {
         }
         messages[message].takenCount += 1
         messages[message].unsettled -= 1
-        completeIfSettled(message, &effects)
+        completeIfSettled(message, in: &step)
         return batch == 0 || batch == gathering.sequence ? .memoryOnly : .inStore
     }
 

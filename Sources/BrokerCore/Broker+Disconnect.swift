@@ -8,7 +8,7 @@ extension Broker {
     /// The broker gives a connection up: tells why and lets go of it.
     mutating func close(
         _ session: Index<Session>, _ reason: ReasonCode, willFate: WillFate = .starts,
-        _ moment: Moment, _ effects: inout Effects
+        in step: inout Step
     ) {
         let connection = attachments[attachmentIndex(of: session)].connection
         switch reason {
@@ -16,14 +16,13 @@ extension Broker {
             counters.protocolErrors += 1
         default: break
         }
-        effects[connection.lane].effects.append(.close(connection, reason))
-        note(.disconnected, session, reason, &effects)
-        detach(session, willFate, moment, &effects)
+        step.effects[connection.lane].effects.append(.close(connection, reason))
+        note(.disconnected, session: session, reason: reason, in: &step)
+        detach(session, willFate, in: &step)
     }
 
     mutating func connectionClosed(
-        _ connection: ConnectionID, _ cause: CloseCause, _ moment: Moment,
-        _ effects: inout Effects
+        _ connection: ConnectionID, _ cause: CloseCause, in step: inout Step
     ) {
         guard let session = session(of: connection) else {
             forgetHeldLogin(of: connection)
@@ -35,35 +34,32 @@ extension Broker {
             case .keepAliveTimeout: .keepAliveTimeout
             case .outgoingOverflow: .quotaExceeded
             }
-        note(.disconnected, session, reason, &effects)
-        detach(session, .starts, moment, &effects)
+        note(.disconnected, session: session, reason: reason, in: &step)
+        detach(session, .starts, in: &step)
     }
 
     /// A fault of the peer's ends its connection, before or after it was let in.
-    mutating func peerFaulted(
-        _ connection: ConnectionID, _ reason: ReasonCode, _ moment: Moment,
-        _ effects: inout Effects
-    ) {
+    mutating func peerFaulted(_ connection: ConnectionID, _ reason: ReasonCode, in step: inout Step)
+    {
         if let session = session(of: connection) {
-            close(session, reason, moment, &effects)
+            close(session, reason, in: &step)
         } else {
             forgetHeldLogin(of: connection)
             counters.protocolErrors += 1
-            effects[connection.lane].effects.append(.close(connection, reason))
+            step.effects[connection.lane].effects.append(.close(connection, reason))
         }
     }
 
     /// The client says good-bye; it is answered when what it changed is committed.
     mutating func disconnect(
-        _ connection: ConnectionID, _ request: DisconnectRequest, _ moment: Moment,
-        _ effects: inout Effects
+        _ connection: ConnectionID, _ request: DisconnectRequest, in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
         if sessions[session].dialect.isMQTT, sessions[session].expirySeconds == 0,
             request.sessionExpirySeconds ?? 0 > 0
         {
             // What ends with its connection cannot be kept after all (MQTT 5.0 section 3.14.2.2.2).
-            close(session, .protocolError, moment, &effects)
+            close(session, .protocolError, in: &step)
             return
         }
         if let expiry = request.sessionExpirySeconds, sessions[session].isPersistent {
@@ -72,10 +68,10 @@ extension Broker {
         let hasWill = sessions[session].will != nil
         let batch = hasWill ? gathering.sequence : sessions[session].decisiveBatch
         if !confirmLater(.disconnect(connection), batch: batch) {
-            effects[connection.lane].effects.append(.confirmDisconnect(connection))
+            step.effects[connection.lane].effects.append(.confirmDisconnect(connection))
         }
-        note(.disconnected, session, .success, &effects)
-        detach(session, request.sendsWill ? .starts : .removed, moment, &effects)
+        note(.disconnected, session: session, reason: .success, in: &step)
+        detach(session, request.sendsWill ? .starts : .removed, in: &step)
     }
 
     /// What becomes of a session's will when its connection ends.
@@ -91,7 +87,7 @@ extension Broker {
     /// Parts a session from its connection. What is under way goes back behind the window: it is in
     /// the store, or on its way there.
     private mutating func detach(
-        _ session: Index<Session>, _ willFate: WillFate, _ moment: Moment, _ effects: inout Effects
+        _ session: Index<Session>, _ willFate: WillFate, in step: inout Step
     ) {
         let attachment = attachmentIndex(of: session)
         let wasConfirmed = attachments[attachment].isConfirmed
@@ -100,18 +96,18 @@ extension Broker {
             sessions[session].sentThrough, attachments[attachment].sentThrough)
         forgetUnfinishedSends(of: session)
         let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
-        handOverShares(of: session, endsSession: endsSession, moment, &effects)
+        handOverShares(of: session, endsSession: endsSession, in: &step)
         connections.remove(attachments[attachment].connection)
-        emptyWindow(session, &effects)
+        emptyWindow(session, in: &step)
         withdrawAccess(of: session)
         attachments.remove(attachment)
         sessions[session].attachment = nil
         if wasConfirmed {
-            users[sessions[session].user].lastSeenUnixMilliseconds = moment.unixMilliseconds
+            users[sessions[session].user].lastSeenUnixMilliseconds = step.moment.unixMilliseconds
             announceConnection(of: session)
             // Where it is back already, it was never away.
             if willFate != .kept {
-                announcePresence(of: session, isOnline: false, moment, &effects)
+                announcePresence(of: session, isOnline: false, in: &step)
             }
         }
         // Most sessions never send again what they have seen answered: give the memory back.
@@ -122,20 +118,20 @@ extension Broker {
         if endsSession {
             // A session that ends here sends its will itself.
             if willFate != .starts { removeWill(of: session) }
-            destroy(session, returnsMail: true, moment, &effects)
+            destroy(session, returnsMail: true, in: &step)
             return
         }
         markDirty(session, .session, isUrgent: false)
-        sessions[session].disconnected = moment.instant
+        sessions[session].disconnected = step.moment.instant
         startExpiry(session)
         switch willFate {
-        case .starts: startWill(of: session, moment, &effects)
+        case .starts: startWill(of: session, in: &step)
         case .removed: removeWill(of: session)
         case .kept: break
         }
     }
 
-    private mutating func emptyWindow(_ session: Index<Session>, _ effects: inout Effects) {
+    private mutating func emptyWindow(_ session: Index<Session>, in step: inout Step) {
         let attachment = attachmentIndex(of: session)
         while !attachments[attachment].window.isEmpty {
             let entry = attachments[attachment].remove(at: 0)
@@ -144,7 +140,7 @@ extension Broker {
                 countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
                 messages[entry.message].mayHaveArrived = true
                 refuseReceiver(of: entry.message)
-                completeIfSettled(entry.message, &effects)
+                completeIfSettled(entry.message, in: &step)
             }
             release(entry.message)
         }
@@ -171,18 +167,16 @@ extension Broker {
         sessions[session].expiryToken = .none
     }
 
-    mutating func expire(session: Index<Session>, _ moment: Moment, _ effects: inout Effects) {
+    mutating func expire(session: Index<Session>, in step: inout Step) {
         sessions[session].expiryToken = .none
         counters.sessionsExpired += 1
-        note(.sessionExpired, session, .success, &effects)
-        destroy(session, returnsMail: true, moment, &effects)
+        note(.sessionExpired, session: session, reason: .success, in: &step)
+        destroy(session, returnsMail: true, in: &step)
     }
 
     /// Ends a session that has no connection. What waits in its queue goes back to waiting for the
     /// user when it was the user's last one, unless the user wanted it gone.
-    mutating func destroy(
-        _ session: Index<Session>, returnsMail: Bool, _ moment: Moment, _ effects: inout Effects
-    ) {
+    mutating func destroy(_ session: Index<Session>, returnsMail: Bool, in step: inout Step) {
         precondition(!sessions[session].isConnected, "the end of a connected session")
         cancelExpiry(session)
         endReplay(of: session)
@@ -202,8 +196,8 @@ extension Broker {
             sessionQueues.remove(session, hash: sessionQueues.hash(inbox.queue.raw))
             leave(inbox, of: user, isMail: returnsMail && heardMail)
         }
-        // A will outlives its session by no moment; what it says is no longer for the session.
-        fireWill(of: session, moment, &effects)
+        // A will outlives its session by no step.moment; what it says is no longer for the session.
+        fireWill(of: session, in: &step)
         sessions.remove(session)
         apps[users[user].app].sessionCount -= 1
         updateWaiting(of: user)

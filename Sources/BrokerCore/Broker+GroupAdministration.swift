@@ -108,6 +108,7 @@ extension Broker {
         app appName: [UInt8], _ name: [UInt8], _ action: GroupAction, at moment: Moment,
         effects: inout Effects
     ) -> GroupResult {
+        var step = Step(at: moment, effects: effects)
         guard let app = app(named: appName), let group = group(named: name, app: appName) else {
             return GroupResult(reason: .topicNameInvalid)
         }
@@ -119,15 +120,16 @@ extension Broker {
             }
             let actor = GroupActor(user: user, session: nil)
             if case .join = action {
-                return GroupResult(joinGroup(group, actor, moment, &effects))
+                return GroupResult(joinGroup(group, actor, in: &step))
             }
-            return GroupResult(leaveGroup(group, actor, moment, &effects))
-        case .kick(let user): return GroupResult(kick(group, user, owner, moment, &effects))
-        case .ban(let user): return GroupResult(ban(group, user, owner, moment, &effects))
+            return GroupResult(leaveGroup(group, actor, in: &step))
+        case .kick(let user):
+            return GroupResult(kick(from: group, user: user, by: owner, in: &step))
+        case .ban(let user): return GroupResult(ban(from: group, user: user, by: owner, in: &step))
         case .setMeta(let meta):
-            return GroupResult(setMeta(group, meta, owner, moment, &effects))
+            return GroupResult(setMeta(of: group, to: meta, by: owner, in: &step))
         case .setAllowed(let allowed):
-            return GroupResult(setAllowed(group, allowed, owner, moment, &effects))
+            return GroupResult(setAllowed(of: group, to: allowed, by: owner, in: &step))
         }
     }
 

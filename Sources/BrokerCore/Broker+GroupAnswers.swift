@@ -7,35 +7,36 @@ import Primitives
 extension Broker {
     /// A page of a user's groups.
     mutating func reportGroups(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, of user: Index<User>,
-        after: [UInt8], _ byteCountMaximum: Int, _ effects: inout Effects
+        to connection: ConnectionID, request requestIdentifier: UInt64, of user: Index<User>,
+        after: [UInt8], byteCountMaximum: Int, in step: inout Step
     ) {
         // One byte says whether there are more.
         let room = min(byteCountMaximum, CoreLimits.groupAnswerMaximum) - 1
         let lane = connection.lane
-        let start = effects[lane].bytes.count
+        let start = step.effects[lane].bytes.count
         var hasMore = false
         var position = after.isEmpty ? 0 : groupPosition(of: user, behind: after)
         while position < users[user].memberships.count {
             let group = memberships[users[user].memberships[position]].group
             let size = groups[group].name.count + groups[group].title.count + 3
-            if effects[lane].bytes.count - start + size > room {
+            if step.effects[lane].bytes.count - start + size > room {
                 hasMore = true
                 break
             }
-            effects[lane].bytes.appendCounted(groups[group].name)
-            effects[lane].bytes.appendCounted(groups[group].title)
-            effects[lane].bytes.append(byte: groups[group].owner == user ? 1 : 0)
+            step.effects[lane].bytes.appendCounted(groups[group].name)
+            step.effects[lane].bytes.appendCounted(groups[group].title)
+            step.effects[lane].bytes.append(byte: groups[group].owner == user ? 1 : 0)
             position += 1
         }
-        let entries = ByteRange(offset: start, count: effects[lane].bytes.count - start)
+        let entries = ByteRange(offset: start, count: step.effects[lane].bytes.count - start)
         work += Int(entries.count) / CoreLimits.answerBytesPerWork
         if hasMore && entries.isEmpty {
             // Not one fits: the client would ask for the same page for ever.
-            effects[lane].respond(connection, requestIdentifier, .packetTooLarge)
+            step.effects[lane].respond(
+                to: connection, request: requestIdentifier, reason: .packetTooLarge)
             return
         }
-        effects[lane].effects.append(
+        step.effects[lane].effects.append(
             .reportGroups(
                 connection, requestIdentifier: requestIdentifier, hasMore: hasMore,
                 entries: entries))
@@ -43,15 +44,16 @@ extension Broker {
 
     /// What a group is, and a page of its members: for members, and for the owner who has left.
     mutating func reportGroup(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ group: Index<Group>?,
-        to user: Index<User>, after: [UInt8], _ byteCountMaximum: Int, _ effects: inout Effects
+        to connection: ConnectionID, request requestIdentifier: UInt64, group: Index<Group>?,
+        user: Index<User>, after: [UInt8], byteCountMaximum: Int, in step: inout Step
     ) {
         let lane = connection.lane
         guard let group, groups[group].owner == user || membership(of: user, in: group) != nil
         else {
             counters.requestsRefused += 1
-            effects[lane].respond(
-                connection, requestIdentifier, group == nil ? .topicNameInvalid : .notAuthorized)
+            step.effects[lane].respond(
+                to: connection, request: requestIdentifier,
+                reason: group == nil ? .topicNameInvalid : .notAuthorized)
             return
         }
         let owner = users[groups[group].owner].name
@@ -60,22 +62,23 @@ extension Broker {
             min(byteCountMaximum, CoreLimits.groupAnswerMaximum)
             - fixed - CoreLimits.groupAnswerOverhead
         let page = members(
-            of: group, after: after, byteCountMaximum: room, &effects[lane].bytes)
+            of: group, after: after, byteCountMaximum: room, &step.effects[lane].bytes)
         work += (fixed + Int(page.members.count)) / CoreLimits.answerBytesPerWork
         if page.hasMore && page.members.isEmpty {
-            effects[lane].respond(connection, requestIdentifier, .packetTooLarge)
+            step.effects[lane].respond(
+                to: connection, request: requestIdentifier, reason: .packetTooLarge)
             return
         }
-        effects[lane].effects.append(
+        step.effects[lane].effects.append(
             .reportGroup(
                 connection, requestIdentifier: requestIdentifier,
                 GroupReport(
                     hasAllowList: groups[group].allowed != nil,
                     isOwn: groups[group].owner == user, hasMoreMembers: page.hasMore,
                     memberCount: UInt32(groups[group].memberships.count),
-                    owner: effects[lane].bytes.append(owner),
-                    title: effects[lane].bytes.append(groups[group].title),
-                    meta: effects[lane].bytes.append(groups[group].meta),
+                    owner: step.effects[lane].bytes.append(owner),
+                    title: step.effects[lane].bytes.append(groups[group].title),
+                    meta: step.effects[lane].bytes.append(groups[group].meta),
                     members: page.members)))
     }
 

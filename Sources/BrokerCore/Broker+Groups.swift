@@ -21,84 +21,87 @@ struct GroupActor {
 
 extension Broker {
     mutating func groupRequested(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ request: GroupRequest,
-        _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
+        by connection: ConnectionID, identifier requestIdentifier: UInt64, _ request: GroupRequest,
+        in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
         let outcome: GroupOutcome
         switch request {
         case .list(let after, let byteCountMaximum):
             reportGroups(
-                connection, requestIdentifier, of: sessions[session].user,
-                after: Array(after.bytes(in: bytes)), byteCountMaximum, &effects)
+                to: connection, request: requestIdentifier, of: sessions[session].user,
+                after: Array(after.bytes(in: step.bytes)), byteCountMaximum: byteCountMaximum,
+                in: &step)
             return
         case .describe(let name, let after, let byteCountMaximum):
             reportGroup(
-                connection, requestIdentifier, group(named: name, of: session, bytes),
-                to: sessions[session].user, after: Array(after.bytes(in: bytes)),
-                byteCountMaximum, &effects)
+                to: connection, request: requestIdentifier,
+                group: group(named: name, of: session, in: step.bytes),
+                user: sessions[session].user, after: Array(after.bytes(in: step.bytes)),
+                byteCountMaximum: byteCountMaximum, in: &step)
             return
         case .create(let creation):
-            outcome = createGroup(creation, by: session, bytes)
+            outcome = createGroup(creation, by: session, in: step.bytes)
         case .join(let name), .leave(let name), .kick(let name, _), .ban(let name, _),
             .setMeta(let name, _), .setAllowed(let name, _):
             let actor = GroupActor(user: sessions[session].user, session: session)
-            if let group = group(named: name, of: session, bytes) {
-                outcome = change(group, request, by: actor, bytes, moment, &effects)
+            if let group = group(named: name, of: session, in: step.bytes) {
+                outcome = change(group, request, by: actor, in: &step)
             } else {
                 outcome = .refused(.topicNameInvalid)
             }
         }
         switch outcome {
         case .done(let reason, let body):
-            respondAtCommit(connection, requestIdentifier, reason, body: body)
+            respondAtCommit(to: connection, request: requestIdentifier, reason: reason, body: body)
         case .refused(let reason, let limit):
             counters.requestsRefused += 1
             if limit != .none {
-                note(.requestRefused, session, reason, limit: limit, &effects)
+                note(.requestRefused, session: session, reason: reason, limit: limit, in: &step)
             }
             if reason == .quotaExceeded { counters.requestsOverQuota += 1 }
-            effects[connection.lane].respond(connection, requestIdentifier, reason)
+            step.effects[connection.lane].respond(
+                to: connection, request: requestIdentifier, reason: reason)
         }
     }
 
     private func group(
-        named name: ByteRange, of session: Index<Session>, _ bytes: UnsafeRawBufferPointer
+        named name: ByteRange, of session: Index<Session>, in bytes: UnsafeRawBufferPointer
     ) -> Index<Group>? {
         apps[users[sessions[session].user].app].groups.value(for: name.bytes(in: bytes))
     }
 
     private mutating func change(
-        _ group: Index<Group>, _ request: GroupRequest, by actor: GroupActor,
-        _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
+        _ group: Index<Group>, _ request: GroupRequest, by actor: GroupActor, in step: inout Step
     ) -> GroupOutcome {
         switch request {
         case .join:
             guard mayJoin(group, actor.user) else { return .refused(.notAuthorized) }
-            return joinGroup(group, actor, moment, &effects)
-        case .leave: return leaveGroup(group, actor, moment, &effects)
+            return joinGroup(group, actor, in: &step)
+        case .leave: return leaveGroup(group, actor, in: &step)
         case .create, .list, .describe: preconditionFailure("no change of a group that exists")
         case .kick, .ban, .setMeta, .setAllowed: break
         }
         guard groups[group].owner == actor.user else { return .refused(.notAuthorized) }
         switch request {
         case .kick(_, let user):
-            return kick(group, Array(user.bytes(in: bytes)), actor, moment, &effects)
+            return kick(from: group, user: Array(user.bytes(in: step.bytes)), by: actor, in: &step)
         case .ban(_, let user):
-            return ban(group, Array(user.bytes(in: bytes)), actor, moment, &effects)
+            return ban(from: group, user: Array(user.bytes(in: step.bytes)), by: actor, in: &step)
         case .setMeta(_, let meta):
-            return setMeta(group, Array(meta.bytes(in: bytes)), actor, moment, &effects)
+            return setMeta(of: group, to: Array(meta.bytes(in: step.bytes)), by: actor, in: &step)
         case .setAllowed(_, let allowed):
             return setAllowed(
-                group, allowed.map { identifiers($0, bytes) }, actor, moment, &effects)
+                of: group, to: allowed.map { identifiers($0, in: step.bytes) }, by: actor, in: &step
+            )
         case .create, .join, .leave, .list, .describe:
             preconditionFailure("not the owner's alone")
         }
     }
 
-    private func identifiers(
-        _ range: IdentifierRange, _ bytes: UnsafeRawBufferPointer
-    ) -> [[UInt8]] {
+    private func identifiers(_ range: IdentifierRange, in bytes: UnsafeRawBufferPointer)
+        -> [[UInt8]]
+    {
         let run = range.bytes.bytes(in: bytes)
         var offset = 0
         return (0..<range.count).map { _ in
@@ -111,7 +114,7 @@ extension Broker {
     // MARK: - Members come and go
 
     private mutating func createGroup(
-        _ creation: GroupCreation, by session: Index<Session>, _ bytes: UnsafeRawBufferPointer
+        _ creation: GroupCreation, by session: Index<Session>, in bytes: UnsafeRawBufferPointer
     ) -> GroupOutcome {
         guard allows(.createGroup, session) else { return .refused(.notAuthorized) }
         let user = sessions[session].user
@@ -122,7 +125,7 @@ extension Broker {
             owner: user, key: creation.key, seed: creation.seed,
             title: Array(creation.title.bytes(in: bytes)),
             meta: Array(creation.meta.bytes(in: bytes)),
-            allowed: creation.allowed.map { identifiers($0, bytes) })
+            allowed: creation.allowed.map { identifiers($0, in: bytes) })
     }
 
     /// A group of an owner who may have one; its id is the answer's body.
@@ -162,9 +165,9 @@ extension Broker {
                 identifier: makeIdentifier(), app: app, name: name, title: title, owner: owner,
                 key: key, allowed: allowed, meta: meta,
                 audience: audiences.insert(Audience()).index))
-        writeGroup(group, permit)
+        writeGroup(group, permit: permit)
         addMember(owner, to: group)
-        writeMember(owner, group, permit)
+        writeMember(owner, of: group, permit: permit)
         return .done(.success, body: name)
     }
 
@@ -197,9 +200,9 @@ extension Broker {
         return allowed.contains { name == $0 }
     }
 
-    mutating func joinGroup(
-        _ group: Index<Group>, _ actor: GroupActor, _ moment: Moment, _ effects: inout Effects
-    ) -> GroupOutcome {
+    mutating func joinGroup(_ group: Index<Group>, _ actor: GroupActor, in step: inout Step)
+        -> GroupOutcome
+    {
         let user = actor.user
         if membership(of: user, in: group) != nil { return .done(.success) }
         if groups[group].memberships.count >= limits.groupMembersMaximum {
@@ -212,20 +215,20 @@ extension Broker {
             return .refused(.quotaExceeded, .store)
         }
         addMember(user, to: group)
-        writeMember(user, group, permit)
-        tell(group, .joined, Array(users[user].name), by: actor, moment, &effects)
+        writeMember(user, of: group, permit: permit)
+        tell(group, of: .joined, data: Array(users[user].name), by: actor, in: &step)
         return .done(.success)
     }
 
-    mutating func leaveGroup(
-        _ group: Index<Group>, _ actor: GroupActor, _ moment: Moment, _ effects: inout Effects
-    ) -> GroupOutcome {
+    mutating func leaveGroup(_ group: Index<Group>, _ actor: GroupActor, in step: inout Step)
+        -> GroupOutcome
+    {
         let user = actor.user
         guard let membership = membership(of: user, in: group) else {
             return .done(.noSubscriptionExisted)
         }
         // While it is still a member, so that its other devices hear of it.
-        tell(group, .left, Array(users[user].name), by: actor, moment, &effects)
+        tell(group, of: .left, data: Array(users[user].name), by: actor, in: &step)
         remove(membership)
         return .done(.success)
     }
@@ -246,8 +249,7 @@ extension Broker {
 
     /// The kicked one keeps the mail it has, is told (reason 6), and so are those who remain.
     mutating func kick(
-        _ group: Index<Group>, _ name: [UInt8], _ actor: GroupActor, _ moment: Moment,
-        _ effects: inout Effects
+        from group: Index<Group>, user name: [UInt8], by actor: GroupActor, in step: inout Step
     ) -> GroupOutcome {
         let app = groups[group].app
         guard let user = self.user(named: name, app: app) else {
@@ -260,28 +262,27 @@ extension Broker {
         let groupName = groups[group].name
         remove(membership)
         sendSystemMessage(
-            .kicked, about: groupName, payload: [], from: Array(users[actor.user].name), moment
+            .kicked, about: groupName, payload: [], from: Array(users[actor.user].name),
+            at: step.moment
         ) { broker, message, tally in
             if !broker.hasListener(user) {
-                broker.enqueue(message, mailboxOf: user, &tally, moment, &effects)
+                broker.enqueue(message, mailboxOf: user, tally: &tally, in: &step)
             } else {
-                broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
+                broker.enqueue(message, sessionsOf: user, tally: &tally, in: &step)
                 if let audience = broker.audience(ofAddress: .user, name, app: app) {
                     broker.enqueue(
-                        message, audience: audience, excluding: nil, &tally,
-                        moment, &effects)
+                        message, audience: audience, excluding: nil, tally: &tally, in: &step)
                 }
             }
         }
-        if groups.contains(group) { tell(group, .kicked, name, by: actor, moment, &effects) }
+        if groups.contains(group) { tell(group, of: .kicked, data: name, by: actor, in: &step) }
         return .done(.kickedOut)
     }
 
     /// Takes a user off the allow list, member or not, and then kicks. In a group that
     /// everybody may join, the list becomes all other members.
     mutating func ban(
-        _ group: Index<Group>, _ name: [UInt8], _ actor: GroupActor, _ moment: Moment,
-        _ effects: inout Effects
+        from group: Index<Group>, user name: [UInt8], by actor: GroupActor, in step: inout Step
     ) -> GroupOutcome {
         if users[groups[group].owner].name == name { return .refused(.notAuthorized) }
         var allowed: [[UInt8]]
@@ -296,18 +297,17 @@ extension Broker {
             }
         }
         allowed.removeAll { $0 == name }
-        if let limit = replaceAllowed(group, allowed, actor, moment, &effects) {
+        if let limit = replaceAllowed(of: group, to: allowed, by: actor, in: &step) {
             return .refused(.quotaExceeded, limit)
         }
-        let kicked = kick(group, name, actor, moment, &effects)
+        let kicked = kick(from: group, user: name, by: actor, in: &step)
         // A user nobody knows yet is barred all the same.
         guard case .refused = kicked else { return kicked }
         return .done(.noSubscriptionExisted)
     }
 
     mutating func setMeta(
-        _ group: Index<Group>, _ meta: [UInt8], _ actor: GroupActor, _ moment: Moment,
-        _ effects: inout Effects
+        of group: Index<Group>, to meta: [UInt8], by actor: GroupActor, in step: inout Step
     ) -> GroupOutcome {
         guard meta.count <= CoreLimits.groupMetaMaximum else { return .refused(.packetTooLarge) }
         guard meta != groups[group].meta else { return .done(.success) }
@@ -315,19 +315,18 @@ extension Broker {
         if let limit = rewrite(group, meta: meta, allowed: allowed) {
             return .refused(.quotaExceeded, limit)
         }
-        tell(group, .metaUpdated, meta, by: actor, moment, &effects)
+        tell(group, of: .metaUpdated, data: meta, by: actor, in: &step)
         return .done(.success)
     }
 
     /// Taking a member off the list does not kick.
     mutating func setAllowed(
-        _ group: Index<Group>, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
-        _ effects: inout Effects
+        of group: Index<Group>, to allowed: [[UInt8]]?, by actor: GroupActor, in step: inout Step
     ) -> GroupOutcome {
         guard (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum else {
             return .refused(.quotaExceeded, .groupAllowed)
         }
-        if let limit = replaceAllowed(group, allowed, actor, moment, &effects) {
+        if let limit = replaceAllowed(of: group, to: allowed, by: actor, in: &step) {
             return .refused(.quotaExceeded, limit)
         }
         return .done(.success)
@@ -348,21 +347,20 @@ extension Broker {
             replacing: growth(ofGroup: group))
         guard let permit else { return .store }
         replace(group, meta: meta, allowed: allowed)
-        writeGroup(group, permit)
+        writeGroup(group, permit: permit)
         return nil
     }
 
     /// - Returns: the limit that keeps the list from being that long; nil where none does.
     private mutating func replaceAllowed(
-        _ group: Index<Group>, _ allowed: [[UInt8]]?, _ actor: GroupActor, _ moment: Moment,
-        _ effects: inout Effects
+        of group: Index<Group>, to allowed: [[UInt8]]?, by actor: GroupActor, in step: inout Step
     ) -> LimitName? {
         guard allowed != groups[group].allowed else { return nil }
         let meta = groups[group].meta
         if let limit = rewrite(group, meta: meta, allowed: allowed) { return limit }
         var data: [UInt8] = [allowed == nil ? 0 : 1]
         for name in allowed ?? [] { data += [UInt8(name.count)] + name }
-        tell(group, .allowListUpdated, data, by: actor, moment, &effects)
+        tell(group, of: .allowListUpdated, data: data, by: actor, in: &step)
         return nil
     }
 
@@ -372,8 +370,8 @@ extension Broker {
     /// a number of members joins and leaves are not told: each would cost a message for every
     /// member, and all of them together the square.
     private mutating func tell(
-        _ group: Index<Group>, _ event: GroupEvent, _ data: [UInt8], by actor: GroupActor,
-        _ moment: Moment, _ effects: inout Effects
+        _ group: Index<Group>, of event: GroupEvent, data: [UInt8], by actor: GroupActor,
+        in step: inout Step
     ) {
         if event == .joined || event == .left,
             groups[group].memberships.count > CoreLimits.groupEventMembersMaximum
@@ -383,15 +381,14 @@ extension Broker {
         }
         sendSystemMessage(
             .groupEvent, about: groups[group].name, payload: [event.rawValue] + data,
-            from: Array(users[actor.user].name), moment
+            from: Array(users[actor.user].name), at: step.moment
         ) { broker, message, tally in
             broker.enqueue(
-                message, group: group, excluding: actor.session, &tally, moment, &effects)
+                message, group: group, excluding: actor.session, tally: &tally, in: &step)
             let (name, app) = (broker.groups[group].name, broker.groups[group].app)
             if let audience = broker.audience(ofAddress: .group, name, app: app) {
                 broker.enqueue(
-                    message, audience: audience, excluding: actor.session, &tally, moment,
-                    &effects)
+                    message, audience: audience, excluding: actor.session, tally: &tally, in: &step)
             }
         }
     }

@@ -64,15 +64,16 @@ struct HeldLogin {
 extension Broker {
     /// When a login may take a session over; nil where it may at once.
     mutating func turn(
-        toTakeOver session: Index<Session>, _ connection: ConnectionID, _ moment: Moment,
-        _ effects: inout Effects
+        toTakeOver session: Index<Session>, _ connection: ConnectionID, in step: inout Step
     ) throws(ConnectRefusal) -> Instant? {
         guard let attachment = sessions[session].attachment,
             let seconds = attachments[attachment].takeovers.secondsToWait(
-                at: moment.instant, maximum: policy(of: session).takeoversPerMinute)
+                at: step.moment.instant, maximum: policy(of: session).takeoversPerMinute)
         else { return nil }
-        note(.duplicateLogin, session, .connectionRateExceeded, other: connection, &effects)
-        guard let turn = attachments[attachment].takeovers.takeTurn(at: moment.instant) else {
+        note(
+            .duplicateLogin, session: session, reason: .connectionRateExceeded, other: connection,
+            in: &step)
+        guard let turn = attachments[attachment].takeovers.takeTurn(at: step.moment.instant) else {
             throw ConnectRefusal(reason: .connectionRateExceeded, retryAfterSeconds: seconds)
         }
         return turn
@@ -80,8 +81,8 @@ extension Broker {
 
     /// Keeps a login until its turn.
     mutating func hold(
-        _ connection: ConnectionID, _ request: ConnectRequest, until turn: Instant,
-        _ access: Access, _ bytes: UnsafeRawBufferPointer
+        _ connection: ConnectionID, request: ConnectRequest, until turn: Instant, access: Access,
+        bytes: UnsafeRawBufferPointer
     ) {
         counters.connectsHeld += 1
         var identity: VerifiedIdentity?
@@ -93,7 +94,7 @@ extension Broker {
 
     /// The will of a login that waits.
     mutating func holdWill(
-        _ connection: ConnectionID, _ request: WillRequest, _ bytes: UnsafeRawBufferPointer
+        of connection: ConnectionID, _ request: WillRequest, bytes: UnsafeRawBufferPointer
     ) {
         guard let index = heldLogin(of: connection) else { return }
         heldLogins[index].setWill(request, bytes)
@@ -107,16 +108,16 @@ extension Broker {
     }
 
     /// A login has waited long enough.
-    mutating func hear(login index: Index<HeldLogin>, _ moment: Moment, _ effects: inout Effects) {
+    mutating func hear(login index: Index<HeldLogin>, in step: inout Step) {
         let login = heldLogins.remove(index)
         var identities = TurnIdentities()
         var request = login.request
         if let identity = login.identity { request.claim = .verified(identities.append(identity)) }
         login.bytes.withUnsafeBytes { bytes in
-            connect(
-                login.connection, request, bytes, identities, isInTurn: true, moment, &effects)
+            var step = Step(bytes: bytes, identities: identities, within: step)
+            connect(login.connection, request, isInTurn: true, in: &step)
             if let will = login.will {
-                setWill(login.connection, 0, will, bytes, moment, &effects)
+                setWill(of: login.connection, identifier: 0, will, in: &step)
             }
         }
     }

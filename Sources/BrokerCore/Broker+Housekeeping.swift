@@ -6,16 +6,16 @@ import Primitives
 extension Broker {
     /// Makes sure that housekeeping comes as long as there is something to keep.
     @inline(__always)
-    mutating func scheduleHousekeeping(_ moment: Moment) {
+    mutating func scheduleHousekeeping(at moment: Moment) {
         guard !isHousekeepingDue,
             queuedCount > 0 || isStoreFull || gathering.hasLazyRows || hasAppsOverQuota
                 || leftovers.count > 0
         else { return }
-        setHousekeepingDeadline(moment)
+        setHousekeepingDeadline(at: moment)
     }
 
     @inline(never)
-    private mutating func setHousekeepingDeadline(_ moment: Moment) {
+    private mutating func setHousekeepingDeadline(at moment: Moment) {
         isHousekeepingDue = true
         _ = deadlines.insert(
             deadline: moment.instant.advanced(
@@ -23,7 +23,7 @@ extension Broker {
             payload: DeadlinePayload.housekeeping.raw)
     }
 
-    mutating func keepHouse(_ moment: Moment) {
+    mutating func keepHouse(at moment: Moment) {
         isHousekeepingDue = false
         if gathering.hasLazyRows { gathering.isUrgent = true }
         // Only a write can tell whether there is room again: one that changes nothing.
@@ -38,7 +38,7 @@ extension Broker {
             // Whose queues were full may have room.
             if leftovers[index].isDue() { loadLeftover(index) }
         }
-        scheduleHousekeeping(moment)
+        scheduleHousekeeping(at: moment)
     }
 
     /// Whether the app of a sender has more waiting than it may.

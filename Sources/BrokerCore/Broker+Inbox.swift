@@ -10,7 +10,7 @@ extension Broker {
     /// session is ready for it.
     mutating func enqueue(
         _ message: Index<Message>, audience: Index<Audience>, excluding excluded: Index<Session>?,
-        _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
+        tally: inout RoutingTally, in step: inout Step
     ) {
         let sender = senderSession(of: message)
         let isRetained = MessageBlock(messages[message].block).marks.contains(.retain)
@@ -20,7 +20,7 @@ extension Broker {
             if subscriber.session == excluded || !subscriber.takes(from: sender) { continue }
             if subscriber.grade == .transient {
                 tally.taken += 1
-                deliverTransiently(message, to: subscriber, isRetained, &effects)
+                deliverTransiently(message, to: subscriber, isRetained, in: &step)
                 continue
             }
             var state = subscriber.state(
@@ -29,20 +29,20 @@ extension Broker {
                 state.options.insert(.shared)
                 state.share = audiences[subscriptions[subscriber.subscription].audience].share
             }
-            enqueue(message, session: subscriber.session, state, &tally, moment, &effects)
+            enqueue(message, session: subscriber.session, state: state, tally: &tally, in: &step)
         }
     }
 
     /// Puts a message into the inbox of every session of a user.
     mutating func enqueue(
-        _ message: Index<Message>, sessionsOf user: Index<User>, _ tally: inout RoutingTally,
-        _ moment: Moment, _ effects: inout Effects
+        _ message: Index<Message>, sessionsOf user: Index<User>, tally: inout RoutingTally,
+        in step: inout Step
     ) {
         let state = EntryState(grade: messages[message].grade)
         var next = users[user].firstSession
         while let session = next {
             if !sessions[session].dialect.isMQTT {
-                enqueue(message, session: session, state, &tally, moment, &effects)
+                enqueue(message, session: session, state: state, tally: &tally, in: &step)
             }
             next = sessions[session].nextOfUser
         }
@@ -58,7 +58,7 @@ extension Broker {
     /// taken back by a full store, and is given to nobody before.
     mutating func deliverTransiently(
         _ message: Index<Message>, to subscriber: Subscriber, _ isRetained: Bool,
-        _ effects: inout Effects
+        in step: inout Step
     ) {
         guard subscriber.connection != .none else { return }
         if messages[message].grade == .once && !messages[message].isRouted {
@@ -68,8 +68,8 @@ extension Broker {
         }
         let state = listingIdentifiers(
             subscriber.state(grade: .transient, isRetained: isRetained), of: subscriber.session,
-            message, in: &effects[subscriber.connection.lane])
-        effects[subscriber.connection.lane].deliver(
+            message, in: &step.effects[subscriber.connection.lane])
+        step.effects[subscriber.connection.lane].deliver(
             stamp: messages[message].stamp, block: messages[message].block,
             deadline: messages[message].deadline, to: subscriber.connection, subscriber.dialect,
             state: state)
@@ -80,19 +80,19 @@ extension Broker {
 
     /// Gives a message the next number of a session's inbox.
     mutating func enqueue(
-        _ message: Index<Message>, session: Index<Session>, _ state: EntryState,
-        _ tally: inout RoutingTally,
-        _ moment: Moment, _ effects: inout Effects
+        _ message: Index<Message>, session: Index<Session>, state: EntryState,
+        tally: inout RoutingTally, in step: inout Step
     ) {
         let byteCount = UInt32(messages[message].blockByteCount)
         guard sessions[session].isPersistent else {
             enqueueInMemory(
-                message, session: session, state, byteCount, &tally, moment, &effects)
-            pump(session, moment, &effects)
+                message, session: session, state: state, byteCount: byteCount, tally: &tally,
+                in: &step)
+            pump(session, in: &step)
             return
         }
         if !hasRoom(sessions[session].inbox, for: byteCount) {
-            switch makeRoom(session: session, for: byteCount, &effects) {
+            switch makeRoom(session: session, for: byteCount, in: &step) {
             case .found: break
             case .dropped:
                 sessions[session].inbox.droppedCount += 1
@@ -102,8 +102,8 @@ extension Broker {
                 sessions[session].inbox.droppedCount += 1
                 let limit = limitReached(by: sessions[session].inbox)
                 noteRefused(
-                    user: sessions[session].user, device: sessions[session].device, limit, moment,
-                    &effects)
+                    user: sessions[session].user, device: sessions[session].device, limit, in: &step
+                )
                 return tally.refuse(.quotaExceeded, limit)
             }
         }
@@ -114,18 +114,17 @@ extension Broker {
         queuedCount += 1
         reserveNumbers(session)
         let batchEntry = addPendingEntry(
-            message, queue: sessions[session].inbox.queue, number, byteCount, state)
+            message, queue: sessions[session].inbox.queue, number: number, byteCount: byteCount,
+            state: state)
         place(
             WindowEntry(
                 number: number, message: message, batchEntry: batchEntry, byteCount: byteCount,
-                state: state), in: session, moment, &effects)
+                state: state), in: session, in: &step)
     }
 
     /// Puts the newest entry of a session's queue into its window, if it is there and has room.
     @inline(__always)
-    mutating func place(
-        _ entry: WindowEntry, in session: Index<Session>, _ moment: Moment, _ effects: inout Effects
-    ) {
+    mutating func place(_ entry: WindowEntry, in session: Index<Session>, in step: inout Step) {
         guard let attachment = sessions[session].attachment else { return }
         // Behind what is on its way into the queue it waits on disk: in the window it would be
         // acknowledged first, and with it all numbers below.
@@ -139,14 +138,13 @@ extension Broker {
         } else {
             attachments[attachment].backlogCount += 1
         }
-        pump(session, moment, &effects)
+        pump(session, in: &step)
     }
 
     /// A session that is not persistent keeps its messages in memory only, while it is connected.
     private mutating func enqueueInMemory(
-        _ message: Index<Message>, session: Index<Session>, _ state: EntryState,
-        _ byteCount: UInt32,
-        _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
+        _ message: Index<Message>, session: Index<Session>, state: EntryState, byteCount: UInt32,
+        tally: inout RoutingTally, in step: inout Step
     ) {
         let attachment = attachmentIndex(of: session)
         let limit = memoryLimitReached(
@@ -155,8 +153,7 @@ extension Broker {
             counters.memoryQueueDropped += 1
             sessions[session].inbox.droppedCount += 1
             noteRefused(
-                user: sessions[session].user, device: sessions[session].device, limit, moment,
-                &effects)
+                user: sessions[session].user, device: sessions[session].device, limit, in: &step)
             return tally.refuse(.quotaExceeded, limit)
         }
         if !messages[message].isInMemoryQueue {
@@ -175,9 +172,8 @@ extension Broker {
 
     /// What waits for a user whom no session receives.
     mutating func enqueue(
-        _ message: Index<Message>, mailboxOf user: Index<User>, _ tally: inout RoutingTally,
-        _ moment: Moment,
-        _ effects: inout Effects
+        _ message: Index<Message>, mailboxOf user: Index<User>, tally: inout RoutingTally,
+        in step: inout Step
     ) {
         let mailbox = mailbox(of: user)
         let byteCount = UInt32(messages[message].blockByteCount)
@@ -191,7 +187,7 @@ extension Broker {
             case .refused:
                 mailboxes[mailbox].droppedCount += 1
                 let limit = limitReached(by: mailboxes[mailbox])
-                noteRefused(user: user, device: nil, limit, moment, &effects)
+                noteRefused(user: user, device: nil, limit, in: &step)
                 return tally.refuse(.quotaExceeded, limit)
             }
         }
@@ -199,15 +195,15 @@ extension Broker {
         let number = mailboxes[mailbox].add(byteCount: byteCount)
         queuedCount += 1
         _ = addPendingEntry(
-            message, queue: mailboxes[mailbox].queue, number, byteCount,
-            EntryState(grade: messages[message].grade))
+            message, queue: mailboxes[mailbox].queue, number: number, byteCount: byteCount,
+            state: EntryState(grade: messages[message].grade))
     }
 
     /// Adds an entry to the gathering batch; gives its place there.
     @inline(__always)
     private mutating func addPendingEntry(
-        _ message: Index<Message>, queue: QueueID, _ number: UInt64, _ byteCount: UInt32,
-        _ state: EntryState
+        _ message: Index<Message>, queue: QueueID, number: UInt64, byteCount: UInt32,
+        state: EntryState
     ) -> UInt32 {
         attachToBatch(message)
         gathering.entries.append(
@@ -283,7 +279,7 @@ extension Broker {
 
     /// Applies the policy of full queues to a session's.
     private mutating func makeRoom(
-        session: Index<Session>, for byteCount: UInt32, _ effects: inout Effects
+        session: Index<Session>, for byteCount: UInt32, in step: inout Step
     ) -> Room {
         guard limits.queuePolicy == .oldest else { return roomWithoutTrim() }
         guard let attachment = sessions[session].attachment else {
@@ -297,7 +293,7 @@ extension Broker {
         {
             counters.queueDropped += 1
             sessions[session].inbox.droppedCount += 1
-            drop(session, Int(attachments[attachment].sentCount), &effects)
+            drop(session, Int(attachments[attachment].sentCount), in: &step)
         }
         if hasRoom(sessions[session].inbox, for: byteCount) { return .found }
         return trim(

@@ -98,19 +98,18 @@ extension Broker {
         matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int,
         at moment: Moment
     ) -> [SessionDescription] {
-        sessionIndexes(matching: filter, after: cursor, countMaximum: countMaximum, moment)
-            .map { description(of: $0, moment) }
+        sessionIndexes(matching: filter, after: cursor, countMaximum: countMaximum, at: moment)
+            .map { description(of: $0, at: moment) }
     }
 
     /// The same, by index.
     func sessionIndexes(
-        matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int,
-        _ moment: Moment
+        matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int, at moment: Moment
     ) -> [Index<Session>] {
         guard let app = app(named: filter.app) else { return [] }
         var found: [Index<Session>] = []
         for session in sessions.places.from(cursor.map { $0 + 1 } ?? 0)
-        where sessions.contains(session) && matches(session, filter, app, moment) {
+        where sessions.contains(session) && matches(session, filter: filter, app: app, at: moment) {
             if found.count >= countMaximum { break }
             found.append(session)
         }
@@ -118,7 +117,7 @@ extension Broker {
     }
 
     private func matches(
-        _ session: Index<Session>, _ filter: SessionFilter, _ app: Index<App>, _ moment: Moment
+        _ session: Index<Session>, filter: SessionFilter, app: Index<App>, at moment: Moment
     ) -> Bool {
         let user = sessions[session].user
         guard users[user].app == app else { return false }
@@ -128,17 +127,17 @@ extension Broker {
             return false
         }
         if let least = filter.awaySeconds {
-            return !sessions[session].isConnected && awaySeconds(session, moment) >= least
+            return !sessions[session].isConnected && awaySeconds(session, at: moment) >= least
         }
         return true
     }
 
-    private func awaySeconds(_ session: Index<Session>, _ moment: Moment) -> UInt64 {
+    private func awaySeconds(_ session: Index<Session>, at moment: Moment) -> UInt64 {
         sessions[session].isConnected
             ? 0 : moment.instant.milliseconds(since: sessions[session].disconnected) / 1000
     }
 
-    private func description(of session: Index<Session>, _ moment: Moment) -> SessionDescription {
+    private func description(of session: Index<Session>, at moment: Moment) -> SessionDescription {
         let user = sessions[session].user
         let attachment = sessions[session].attachment
         var filters: [[UInt8]] = []
@@ -155,7 +154,7 @@ extension Broker {
             connectedUnixMilliseconds: attachment.map {
                 attachments[$0].connectedUnixMilliseconds
             } ?? 0,
-            awaySeconds: awaySeconds(session, moment),
+            awaySeconds: awaySeconds(session, at: moment),
             keepAliveSeconds: attachment.map { attachments[$0].keepAliveSeconds } ?? 0,
             queue: QueueDescription(sessions[session].inbox),
             underWayCount: attachment.map { attachments[$0].sentCount } ?? 0,

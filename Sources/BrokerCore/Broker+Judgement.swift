@@ -142,9 +142,9 @@ extension Broker {
     /// sender learns of nobody whom it may not send to whether that user is known. Members of a
     /// group may send to it without a right.
     @inline(__always)
-    mutating func judge(
-        _ target: SendTarget, by judged: Judged, _ bytes: UnsafeRawBufferPointer
-    ) -> Judgement {
+    mutating func judge(_ target: SendTarget, by judged: Judged, in bytes: UnsafeRawBufferPointer)
+        -> Judgement
+    {
         switch target {
         case .user(let name):
             let name = name.bytes(in: bytes)

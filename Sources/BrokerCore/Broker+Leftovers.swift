@@ -313,15 +313,15 @@ extension Broker {
     /// Gives each of the loaded entries to a session of its share.
     mutating func handOn(
         _ load: LoadedQueue, of index: Index<Leftover>, _ blocks: UnsafeRawBufferPointer,
-        _ moment: Moment, _ effects: inout Effects
+        in step: inout Step
     ) {
         for loaded in load.entries {
-            let message = residentMessage(loaded, blocks)
+            let message = residentMessage(loaded, in: blocks)
             messages[message].references += 1
             let entry = WindowEntry(
                 number: loaded.number, message: message, batchEntry: .max,
                 byteCount: loaded.byteCount, state: loaded.state)
-            handOn(entry, of: index, moment, &effects)
+            handOn(entry, of: index, in: &step)
             leftovers[index].lookedThrough = loaded.number
             release(message)
         }
@@ -331,7 +331,7 @@ extension Broker {
     }
 
     private mutating func handOn(
-        _ entry: WindowEntry, of index: Index<Leftover>, _ moment: Moment, _ effects: inout Effects
+        _ entry: WindowEntry, of index: Index<Leftover>, in step: inout Step
     ) {
         let leftover = leftovers[index]
         var isOver = true
@@ -342,10 +342,10 @@ extension Broker {
         case .full: return
         case .nobody: counters.discarded += 1
         case .found(let other) where sessions[other.session].isPersistent:
-            move(entry, from: leftover.queue, to: other, moment, &effects)
+            move(entry, from: leftover.queue, to: other, in: &step)
             isOver = false
         case .found(let other):
-            guard copy(entry, to: other, moment, &effects) else { return }
+            guard copy(entry, to: other, in: &step) else { return }
         }
         if isOver {
             gathering.removals.append(

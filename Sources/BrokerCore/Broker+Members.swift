@@ -185,15 +185,14 @@ extension Broker {
     /// Into the inboxes of a group's members, and the mailboxes of those whom no session receives.
     mutating func enqueue(
         _ message: Index<Message>, group: Index<Group>, excluding excluded: Index<Session>?,
-        _ tally: inout RoutingTally, _ moment: Moment, _ effects: inout Effects
+        tally: inout RoutingTally, in step: inout Step
     ) {
         enqueue(
-            message, audience: groups[group].audience, excluding: excluded, &tally, moment,
-            &effects)
+            message, audience: groups[group].audience, excluding: excluded, tally: &tally, in: &step
+        )
         for position in 0..<groups[group].waiting.count {
             let membership = groups[group].waiting[position]
-            enqueue(
-                message, mailboxOf: memberships[membership].user, &tally, moment, &effects)
+            enqueue(message, mailboxOf: memberships[membership].user, tally: &tally, in: &step)
         }
     }
 
@@ -279,7 +278,7 @@ extension Broker {
 
     // MARK: - Rows
 
-    mutating func writeGroup(_ group: Index<Group>, _ permit: borrowing GrowthPermit) {
+    mutating func writeGroup(_ group: Index<Group>, permit: borrowing GrowthPermit) {
         let row = Records.group(
             groups[group], app: apps[groups[group].app].name,
             owner: Array(users[groups[group].owner].name))
@@ -307,7 +306,7 @@ extension Broker {
     }
 
     mutating func writeMember(
-        _ user: Index<User>, _ group: Index<Group>, _ permit: borrowing GrowthPermit
+        _ user: Index<User>, of group: Index<Group>, permit: borrowing GrowthPermit
     ) {
         gathering.put(
             Records.member(group: groups[group].identifier, user: Array(users[user].name)),

@@ -9,18 +9,18 @@ import Primitives
 
 extension Broker {
     mutating func packetAnswered(
-        _ connection: ConnectionID, _ identifier: UInt16, _ step: PacketStep,
-        _ reason: ReasonCode, _ moment: Moment, _ effects: inout Effects
+        by connection: ConnectionID, packet identifier: UInt16, exchange: PacketStep,
+        reason: ReasonCode, in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
-        if step == .release {
-            releasePublication(session, identifier, moment, &effects)
+        if exchange == .release {
+            releasePublication(session, identifier, in: &step)
             return
         }
         guard let position = windowPosition(ofPacket: identifier, session) else {
             // It is settled already, or was dropped; only a PUBREC wants an answer.
-            if step == .received && !reason.isFailure {
-                effects[connection.lane].effects.append(
+            if exchange == .received && !reason.isFailure {
+                step.effects[connection.lane].effects.append(
                     .answerPacket(
                         PacketAnswer(connection, identifier, .release, .packetIdentifierNotFound)))
             }
@@ -28,21 +28,21 @@ extension Broker {
         }
         let entry = attachments[attachmentIndex(of: session)].window[position]
         let isReceived = entry.state.options.contains(.received)
-        switch (step, entry.state.grade) {
+        switch (exchange, entry.state.grade) {
         case (.accepted, .durable):
-            settleDelivery(session, position, &effects)
-            pump(session, moment, &effects)
+            settleDelivery(session, position, in: &step)
+            pump(session, in: &step)
         case (.received, .once) where reason.isFailure && !isReceived,
             (.complete, .once) where entry.isReleased:
-            settleDelivery(session, position, &effects)
-            pump(session, moment, &effects)
+            settleDelivery(session, position, in: &step)
+            pump(session, in: &step)
         case (.received, .once) where !reason.isFailure:
-            receiveDelivery(session, position, connection, &effects)
+            receiveDelivery(of: session, at: position, to: connection, in: &step)
         case (.accepted, _), (.received, _), (.complete, _), (.release, _):
             // Another step than the exchange is at. What was released is on disk as received, and
             // released again on the next connection, so that a PUBCOMP cannot come from before a
             // reconnect or a crash.
-            close(session, .protocolError, moment, &effects)
+            close(session, .protocolError, in: &step)
         }
     }
 
@@ -68,14 +68,14 @@ extension Broker {
 
     /// The receiver is done with one delivery.
     private mutating func settleDelivery(
-        _ session: Index<Session>, _ position: Int, _ effects: inout Effects
+        _ session: Index<Session>, _ position: Int, in step: inout Step
     ) {
         counters.acknowledgements += 1
         let entry = attachments[attachmentIndex(of: session)].remove(at: position)
         let isFront = position == 0
         // What is behind the front is left out of a reload by its own removal.
         if isFront { sessions[session].inbox.acknowledgedThrough = entry.number }
-        guard settle(entry, session, &effects) == .inStore else { return }
+        guard settle(entry, session, in: &step) == .inStore else { return }
         if isFront {
             removeFromStore(session, throughNumber: entry.number)
         } else {
@@ -86,8 +86,8 @@ extension Broker {
 
     /// The receiver has a QoS 2 delivery: it is released when that is committed.
     private mutating func receiveDelivery(
-        _ session: Index<Session>, _ position: Int, _ connection: ConnectionID,
-        _ effects: inout Effects
+        of session: Index<Session>, at position: Int, to connection: ConnectionID,
+        in step: inout Step
     ) {
         let attachment = attachmentIndex(of: session)
         let number = attachments[attachment].window[position].number
@@ -98,7 +98,7 @@ extension Broker {
         attachments[attachment].window[position].state.options.insert(.received)
         guard sessions[session].isPersistent else {
             attachments[attachment].window[position].isReleased = true
-            effects[connection.lane].effects.append(.answerPacket(answer))
+            step.effects[connection.lane].effects.append(.answerPacket(answer))
             return
         }
         if !isRepeated {

@@ -11,19 +11,21 @@ extension Broker {
 
     /// Whether a session is online, since when, and on which devices.
     mutating func reportPresence(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ name: UnsafeRawBufferPointer,
-        _ effects: inout Effects
+        to connection: ConnectionID, request requestIdentifier: UInt64,
+        of name: UnsafeRawBufferPointer, in step: inout Step
     ) {
         guard let asking = session(of: connection) else { return }
         guard allows(.presence(user: name), asking) else {
-            note(.presenceRefused, asking, .notAuthorized, subject: name, &effects)
-            effects[connection.lane].respond(connection, requestIdentifier, .notAuthorized)
+            note(
+                .presenceRefused, session: asking, reason: .notAuthorized, subject: name, in: &step)
+            step.effects[connection.lane].respond(
+                to: connection, request: requestIdentifier, reason: .notAuthorized)
             return
         }
         let app = users[sessions[asking].user].app
         guard let user = self.user(named: name, app: app) else {
-            effects[connection.lane].respond(
-                connection, requestIdentifier, .topicNameInvalid)
+            step.effects[connection.lane].respond(
+                to: connection, request: requestIdentifier, reason: .topicNameInvalid)
             return
         }
         var devices: [UInt8] = []
@@ -38,18 +40,17 @@ extension Broker {
             devices += sessions[session].device
         }
         let lane = connection.lane
-        effects[lane].effects.append(
+        step.effects[lane].effects.append(
             .reportPresence(
                 connection, requestIdentifier: requestIdentifier, isOnline: count > 0,
-                sinceUnixMilliseconds: since, devices: effects[lane].bytes.append(devices),
+                sinceUnixMilliseconds: since, devices: step.effects[lane].bytes.append(devices),
                 count: count))
     }
 
     /// Tells whoever subscribes to it that a device has come or gone. Costs one comparison in an
     /// app where nobody does.
-    mutating func announcePresence(
-        of session: Index<Session>, isOnline: Bool, _ moment: Moment, _ effects: inout Effects
-    ) {
+    mutating func announcePresence(of session: Index<Session>, isOnline: Bool, in step: inout Step)
+    {
         let user = sessions[session].user
         guard apps[users[user].app].presenceFilterCount > 0 else { return }
         counters.presenceEvents += 1
@@ -70,12 +71,13 @@ extension Broker {
                     target: .topic(ByteRange(offset: 0, count: topic.count)), isRaw: true,
                     payload: .empty, messageByteCount: 0)
                 let parts = MessageParts(
-                    kind: .topic, marks: .raw, grade: .transient, time: moment.unixMilliseconds,
+                    kind: .topic, marks: .raw, grade: .transient,
+                    time: step.moment.unixMilliseconds,
                     sender: name.bytes(in: scratch.bytes), address: topic,
                     properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload)
                 _ = sendTransient(
                     request, parts, to: .presence(topic: topic), from: session, ofUser: user,
-                    moment, &effects)
+                    in: &step)
             }
         }
     }

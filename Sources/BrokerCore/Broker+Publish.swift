@@ -10,37 +10,35 @@ import Primitives
 
 extension Broker {
     /// Takes a publication, or recognises one of QoS 2 that it has.
-    mutating func publish(
-        _ request: SendRequest, from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer,
-        _ moment: Moment, _ effects: inout Effects
-    ) {
-        if request.grade == .once, isRepeated(request.packetIdentifier, of: sender, &effects) {
+    mutating func publish(_ request: SendRequest, from sender: Index<Session>, in step: inout Step)
+    {
+        if request.grade == .once, isRepeated(request.packetIdentifier, of: sender, in: &step) {
             return
         }
         guard unreleasedCount(of: sender) < publicationMaximum(of: sender) else {
-            close(sender, .receiveMaximumExceeded, moment, &effects)
+            close(sender, .receiveMaximumExceeded, in: &step)
             return
         }
-        countUnanswered(sender, &effects)
+        countUnanswered(sender, in: &step)
         sessions[sender].lastSendNumber += 1
         var request = request
         request.number = sessions[sender].lastSendNumber
         if !request.messageIdentifier.isEmpty {
-            let identifier = Array(request.messageIdentifier.bytes(in: bytes))
+            let identifier = Array(request.messageIdentifier.bytes(in: step.bytes))
             sessions[sender].book.value.sendTags.append(
                 SendTag(number: request.number, identifier: identifier))
             if let recent = recentSend(identifier, of: sender) {
-                repeatSend(recent, request, from: sender, &effects)
+                repeatSend(recent, request, from: sender, in: &step)
                 return
             }
         }
-        acceptOrRefuse(request, from: sender, bytes, moment, &effects)
+        acceptOrRefuse(request, from: sender, in: &step)
     }
 
     /// Whether a QoS 2 identifier names a publication that the broker has; what is known of it is
     /// told.
     private mutating func isRepeated(
-        _ identifier: UInt16, of sender: Index<Session>, _ effects: inout Effects
+        _ identifier: UInt16, of sender: Index<Session>, in step: inout Step
     ) -> Bool {
         guard sessions[sender].book.exists,
             let state = sessions[sender].book.value.identifiers[identifier]
@@ -52,26 +50,25 @@ extension Broker {
             guard let number = sessions[sender].book.value.interruptedNumbers[identifier],
                 let entry = takeInterrupted(number, of: sender)
             else { return true }
-            countUnanswered(sender, &effects)
+            countUnanswered(sender, in: &step)
             sessions[sender].outbox.insert(entry)
         case .answered(let reason):
-            countUnanswered(sender, &effects)
-            answerAgain(identifier, reason, of: sender, &effects)
+            countUnanswered(sender, in: &step)
+            answerAgain(identifier, reason, of: sender, in: &step)
         }
         return true
     }
 
     /// Tells once more what became of a QoS 2 publication.
     private mutating func answerAgain(
-        _ identifier: UInt16, _ reason: ReasonCode, of sender: Index<Session>,
-        _ effects: inout Effects
+        _ identifier: UInt16, _ reason: ReasonCode, of sender: Index<Session>, in step: inout Step
     ) {
         let refusals = sessions[sender].book.value.answeredRefusals[identifier]
         var entry = OutboxEntry(number: 0, stamp: 0, grade: .once)
         entry.packetIdentifier = identifier
         entry.reason = reason
         entry.refusedCount = refusals?.count ?? 0
-        answer(sender, entry, named: refusals?.named ?? [], &effects)
+        answer(sender, entry, named: refusals?.named ?? [], in: &step)
         // Refused while it was away: the identifier is free again [MQTT-4.3.3-4].
         if reason.isFailure { sessions[sender].book.value.free(identifier) }
     }
@@ -101,7 +98,7 @@ extension Broker {
     /// What it sent to free its window (PUBREL, PUBACK) may stand behind its own publications. That
     /// is no deadlock: only publications without an answer count, and an answer waits for the store
     /// and for nothing that the client sends.
-    private mutating func countUnanswered(_ sender: Index<Session>, _ effects: inout Effects) {
+    private mutating func countUnanswered(_ sender: Index<Session>, in step: inout Step) {
         let attachment = attachmentIndex(of: sender)
         attachments[attachment].unansweredCount += 1
         guard attachments[attachment].unansweredCount > attachments[attachment].publishWindow,
@@ -110,10 +107,10 @@ extension Broker {
         attachments[attachment].isHeld = true
         counters.sendersHeld += 1
         let connection = attachments[attachment].connection
-        effects[connection.lane].effects.append(.holdReading(connection))
+        step.effects[connection.lane].effects.append(.holdReading(connection))
     }
 
-    private mutating func countAnswered(_ sender: Index<Session>, _ effects: inout Effects) {
+    private mutating func countAnswered(_ sender: Index<Session>, in step: inout Step) {
         let attachment = attachmentIndex(of: sender)
         attachments[attachment].unansweredCount -= 1
         guard attachments[attachment].isHeld,
@@ -121,7 +118,7 @@ extension Broker {
         else { return }
         attachments[attachment].isHeld = false
         let connection = attachments[attachment].connection
-        effects[connection.lane].effects.append(.resumeReading(connection))
+        step.effects[connection.lane].effects.append(.resumeReading(connection))
     }
 
     // MARK: - Unanswered publications
@@ -161,11 +158,10 @@ extension Broker {
 
     /// Notes what has become of a publication that is not answered, and answers it in its turn if
     /// its client waits for that.
-    mutating func update(_ entry: OutboxEntry, of sender: Index<Session>, _ effects: inout Effects)
-    {
+    mutating func update(_ entry: OutboxEntry, of sender: Index<Session>, in step: inout Step) {
         if let position = sessions[sender].outbox.position(of: entry.number) {
             sessions[sender].outbox[position] = entry
-            if entry.isComplete { reportInOrder(sender, &effects) }
+            if entry.isComplete { reportInOrder(sender, in: &step) }
         } else if let position = sessions[sender].book.value.interrupted.position(of: entry.number)
         {
             sessions[sender].book.value.interrupted[position] = entry
@@ -196,26 +192,25 @@ extension Broker {
     /// A refusal is answered in its turn, like everything else.
     mutating func rememberRefusal(
         _ request: SendRequest, _ reason: ReasonCode, from sender: Index<Session>,
-        _ effects: inout Effects
+        in step: inout Step
     ) {
         var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
         entry.isComplete = true
         entry.reason = reason
         addPublication(entry, of: sender)
-        reportInOrder(sender, &effects)
+        reportInOrder(sender, in: &step)
     }
 
     /// The fate of a publication is known.
     mutating func completePublication(
-        _ message: Index<Message>, of sender: Index<Session>, isTakenBack: Bool,
-        _ effects: inout Effects
+        _ message: Index<Message>, of sender: Index<Session>, isTakenBack: Bool, in step: inout Step
     ) {
         guard var entry = publication(messages[message].senderNumber, of: sender),
             entry.stamp == messages[message].stamp
         else {
             // A client that has lost its connection may send it again under its own id.
-            completeRecentSend(of: message, reason: isTakenBack ? .quotaExceeded : .sent, &effects)
+            completeRecentSend(of: message, reason: isTakenBack ? .quotaExceeded : .sent, in: &step)
             return
         }
         entry.isComplete = true
@@ -225,17 +220,17 @@ extension Broker {
         } else {
             entry.refusedCount += messages[message].refusedCount
         }
-        update(entry, of: sender, &effects)
-        completeRecentSend(of: message, reason: entry.reason, &effects)
+        update(entry, of: sender, in: &step)
+        completeRecentSend(of: message, reason: entry.reason, in: &step)
     }
 
     /// Answers what is complete, as far as nothing before it is not: [MQTT-4.6.0-2],
     /// [MQTT-4.6.0-3].
-    mutating func reportInOrder(_ sender: Index<Session>, _ effects: inout Effects) {
+    mutating func reportInOrder(_ sender: Index<Session>, in step: inout Step) {
         guard liveConnection(of: sender) != .none else { return }
         while !sessions[sender].outbox.isEmpty, sessions[sender].outbox[0].isComplete {
             let entry = sessions[sender].outbox.remove(at: 0)
-            answer(sender, entry, named: refusals(of: entry, sender), &effects)
+            answer(sender, entry, named: refusals(of: entry, sender), in: &step)
             if entry.grade == .once && !entry.reason.isFailure {
                 keepAnswer(entry, of: sender)
             } else {
@@ -252,7 +247,7 @@ extension Broker {
 
     private mutating func answer(
         _ sender: Index<Session>, _ entry: OutboxEntry, named refusals: [Refusal],
-        _ effects: inout Effects
+        in step: inout Step
     ) {
         let connection = liveConnection(of: sender)
         // Outboxes are shared with MRT, whose word for success is another one.
@@ -267,35 +262,34 @@ extension Broker {
                 where: { $0.number == entry.number })
         {
             let identifier = sessions[sender].book.value.sendTags.remove(at: tag).identifier
-            answer.messageIdentifier = effects[connection.lane].bytes.append(identifier)
+            answer.messageIdentifier = step.effects[connection.lane].bytes.append(identifier)
         }
         if !refusals.isEmpty {
-            answer.firstRefusal = UInt32(effects[connection.lane].refusals.count)
+            answer.firstRefusal = UInt32(step.effects[connection.lane].refusals.count)
             answer.namedRefusalCount = UInt32(refusals.count)
-            effects[connection.lane].refusals.append(contentsOf: refusals)
+            step.effects[connection.lane].refusals.append(contentsOf: refusals)
         }
-        effects[connection.lane].effects.append(.answerPacket(answer))
-        countAnswered(sender, &effects)
+        step.effects[connection.lane].effects.append(.answerPacket(answer))
+        countAnswered(sender, in: &step)
     }
 
     /// The sender has seen the answer to a QoS 2 publication: its identifier is forgotten, and that
     /// is confirmed when it is committed. Where it is not known the answer waits for a commit all
     /// the same: the identifier that was forgotten before may still be in the store.
     mutating func releasePublication(
-        _ sender: Index<Session>, _ identifier: UInt16, _ moment: Moment, _ effects: inout Effects
+        _ sender: Index<Session>, _ identifier: UInt16, in step: inout Step
     ) {
         let connection = liveConnection(of: sender)
         let isKnown = sessions[sender].book.exists
         switch isKnown ? sessions[sender].book.value.identifiers[identifier] : nil {
         case nil:
             confirmRelease(
-                sender,
-                PacketAnswer(connection, identifier, .complete, .packetIdentifierNotFound),
-                &effects)
+                sender, PacketAnswer(connection, identifier, .complete, .packetIdentifierNotFound),
+                in: &step)
             return
         case .underWay?:
             // It releases what it has not been told that it was received.
-            close(sender, .protocolError, moment, &effects)
+            close(sender, .protocolError, in: &step)
             return
         case .answered?:
             sessions[sender].book.value.free(identifier)
@@ -306,16 +300,16 @@ extension Broker {
             gathering.remove(
                 .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier))
         }
-        confirmRelease(sender, PacketAnswer(connection, identifier, .complete), &effects)
+        confirmRelease(sender, PacketAnswer(connection, identifier, .complete), in: &step)
     }
 
     private mutating func confirmRelease(
-        _ sender: Index<Session>, _ answer: PacketAnswer, _ effects: inout Effects
+        _ sender: Index<Session>, _ answer: PacketAnswer, in step: inout Step
     ) {
         if sessions[sender].isPersistent {
             gathering.confirmations.append(.answerPacket(answer))
         } else {
-            effects[answer.connection.lane].effects.append(.answerPacket(answer))
+            step.effects[answer.connection.lane].effects.append(.answerPacket(answer))
         }
     }
 
@@ -385,9 +379,9 @@ extension Broker {
             value: row.bytes, part: .send)
     }
 
-    mutating func restoreSend(
-        _ session: Index<Session>, _ key: [UInt8], _ value: [UInt8]
-    ) throws(RestoreError) {
+    mutating func restoreSend(of session: Index<Session>, key: [UInt8], value: [UInt8])
+        throws(RestoreError)
+    {
         let version = value.first.map { (2...3).contains($0) ? $0 : 1 } ?? 1
         var row = try RecordReader(value, version: version, table: .outboxes, key: key)
         let number = try row.read(UInt64.self)

@@ -58,7 +58,7 @@ extension Broker {
     /// Answers a repeat: as soon as the first one's fate is known and what has to be stored of the
     /// repeat is.
     mutating func repeatSend(
-        _ recent: Int, _ request: SendRequest, from sender: Index<Session>, _ effects: inout Effects
+        _ recent: Int, _ request: SendRequest, from sender: Index<Session>, in step: inout Step
     ) {
         counters.sendsRepeated += 1
         let known = sessions[sender].book.value.recentSends[recent]
@@ -79,12 +79,12 @@ extension Broker {
         }
         entry.isComplete = known.isComplete && !entry.awaitsRow
         addPublication(entry, of: sender)
-        if entry.isComplete { reportInOrder(sender, &effects) }
+        if entry.isComplete { reportInOrder(sender, in: &step) }
     }
 
     /// The batch with the rows of repeats is committed, or the store had no room for them: then
     /// nothing of them is stored, and they are refused.
-    mutating func settleRepeats(isStored: Bool, _ effects: inout Effects) {
+    mutating func settleRepeats(isStored: Bool, in step: inout Step) {
         for (session, number) in committing.repeats where sessions.contains(session) {
             let sender = session.index
             guard var entry = publication(number, of: sender) else { continue }
@@ -96,21 +96,21 @@ extension Broker {
                 // The first one was refused meanwhile.
                 deleteSendRow(of: entry, sender)
             }
-            completeRepeat(entry, of: sender, &effects)
+            completeRepeat(entry, of: sender, in: &step)
         }
     }
 
     private mutating func completeRepeat(
-        _ repeated: OutboxEntry, of sender: Index<Session>, _ effects: inout Effects
+        _ repeated: OutboxEntry, of sender: Index<Session>, in step: inout Step
     ) {
         var entry = repeated
         entry.isComplete = entry.original == 0 && !entry.awaitsRow
-        update(entry, of: sender, &effects)
+        update(entry, of: sender, in: &step)
     }
 
     /// The fate of a send is known, whether or not its sender is there to be told.
     mutating func completeRecentSend(
-        of message: Index<Message>, reason: ReasonCode, _ effects: inout Effects
+        of message: Index<Message>, reason: ReasonCode, in step: inout Step
     ) {
         let handle = messages[message].sender
         let number = messages[message].senderNumber
@@ -134,7 +134,7 @@ extension Broker {
             entry.original = 0
             entry.reason = reason
             if reason.isFailure && !entry.awaitsRow { deleteSendRow(of: entry, sender) }
-            completeRepeat(entry, of: sender, &effects)
+            completeRepeat(entry, of: sender, in: &step)
         }
     }
 

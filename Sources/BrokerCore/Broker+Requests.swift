@@ -12,7 +12,7 @@ struct RequestName: Hashable {
 extension Broker {
     /// Answers a request with the batch that is gathering.
     mutating func respondAtCommit(
-        _ connection: ConnectionID, _ identifier: UInt64, _ reason: ReasonCode, body: [UInt8]
+        to connection: ConnectionID, request identifier: UInt64, reason: ReasonCode, body: [UInt8]
     ) {
         openRequests.insert(RequestName(connection: connection, identifier: identifier))
         gathering.confirmations.append(
@@ -23,14 +23,13 @@ extension Broker {
     /// connection: of their two answers its client could not tell which is which. In MQTT it is
     /// refused where it is carried out, see ``isRefusedAsOpen(_:_:)``.
     mutating func admits(
-        _ connection: ConnectionID, request identifier: UInt64, _ moment: Moment,
-        _ effects: inout Effects
+        _ connection: ConnectionID, request identifier: UInt64, in step: inout Step
     ) -> Bool {
         let name = RequestName(connection: connection, identifier: identifier)
         guard !openRequests.isEmpty, openRequests.contains(name),
             let session = session(of: connection), !sessions[session].dialect.isMQTT
         else { return true }
-        peerFaulted(connection, .protocolError, moment, &effects)
+        peerFaulted(connection, .protocolError, in: &step)
         return false
     }
 

@@ -74,15 +74,15 @@ extension Broker: StoreVisitor {
         let isBackup = restored.identity != nil && restored.identity != state.identity
         for session in sessions.places where sessions.contains(session) {
             if isBackup { takeForBackup(session, seed: newEpochSeed) }
-            resumeExpiry(session, moment)
+            resumeExpiry(session, at: moment)
         }
         countRestoredHearers()
         for user in users.places where users.contains(user) { updateWaiting(of: user) }
         for index in leftovers.places where leftovers.contains(index) {
             loadLeftover(index)
         }
-        scheduleRestoredWills(connected: restored.connectedSessions, moment)
-        scheduleHousekeeping(moment)
+        scheduleRestoredWills(connected: restored.connectedSessions, at: moment)
+        scheduleHousekeeping(at: moment)
     }
 
     /// The store is a backup that was put back: what was received and sent since is not in it. The
@@ -97,7 +97,7 @@ extension Broker: StoreVisitor {
 
     /// A session that was connected when the broker ended has been away from now on; one that was
     /// away has been so since it left, downtime included.
-    private mutating func resumeExpiry(_ session: Index<Session>, _ moment: Moment) {
+    private mutating func resumeExpiry(_ session: Index<Session>, at moment: Moment) {
         if sessions[session].disconnected > moment.instant {
             sessions[session].disconnected = moment.instant
             markDirty(session, .session, isUrgent: false)
@@ -216,9 +216,9 @@ extension Broker: StoreVisitor {
         else { throw .danglingRecord(.subscriptions, key: key) }
         let options = SubscriptionOptions(rawValue: try row.read(UInt8.self))
         let subscription = addSubscription(
-            session, JudgedFilter(restored: filter), grade,
-            identifier: RecordKey.readNumber(key, at: 8),
-            options: options, subscriptionIdentifier: try row.read(UInt32.self))
+            of: session, filter: JudgedFilter(restored: filter), grade: grade,
+            identifier: RecordKey.readNumber(key, at: 8), options: options,
+            subscriptionIdentifier: try row.read(UInt32.self))
         if options.contains(.awaitsReplay) { restoreReplay(of: subscription) }
     }
 
@@ -232,7 +232,7 @@ extension Broker: StoreVisitor {
             return
         }
         if key.count == 10 {
-            try restoreSend(session, key, value)
+            try restoreSend(of: session, key: key, value: value)
             return
         }
         // Rows of version 1 have no number up to which sends are forgotten.

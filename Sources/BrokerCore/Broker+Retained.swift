@@ -26,7 +26,7 @@ extension Broker {
     ///   a will goes to who is there, and is not kept.
     @discardableResult
     mutating func retain(
-        _ message: MessageParts, app: Index<App>, expirySeconds: UInt64?, _ moment: Moment
+        _ message: MessageParts, app: Index<App>, expirySeconds: UInt64?, at moment: Moment
     ) -> LimitName {
         if message.payload.isEmpty {
             if let old = apps[app].retained.remove(message.address) { forgetRetained(old) }
@@ -50,11 +50,11 @@ extension Broker {
     @discardableResult
     mutating func retain(
         _ message: Index<Message>, ofUser user: Index<User>, _ request: SendRequest,
-        _ moment: Moment
+        at moment: Moment
     ) -> LimitName {
         let parts = MessageParts(MessageBlock(messages[message].block))
         let limit = retain(
-            parts, app: users[user].app, expirySeconds: request.expirySeconds, moment)
+            parts, app: users[user].app, expirySeconds: request.expirySeconds, at: moment)
         if limit != .none { return limit }
         attachToBatch(message)
         messages[message].unsettled += 1
@@ -94,7 +94,7 @@ extension Broker {
 
     /// The limit for which what a request publishes cannot be kept.
     func retainLimit(
-        _ request: SendRequest, ofUser user: Index<User>, _ bytes: UnsafeRawBufferPointer
+        _ request: SendRequest, ofUser user: Index<User>, in bytes: UnsafeRawBufferPointer
     ) -> LimitName {
         guard request.isRetained, !request.payload.isEmpty, case .topic(let topic) = request.target
         else { return .none }
@@ -141,14 +141,13 @@ extension Broker {
     /// [MQTT-3.3.1-11].
     mutating func send(
         retained index: Index<Retained>, to session: Index<Session>, grade: Grade,
-        subscriptionIdentifier: UInt32,
-        _ moment: Moment, _ effects: inout Effects
+        subscriptionIdentifier: UInt32, in step: inout Step
     ) {
         let block = retained[index].block
         // In the store it waits no longer than any other message.
         let deadline = min(
             retained[index].deadline,
-            moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum))
+            step.moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum))
         block.withUnsafeBytes { block in
             let grade = min(MessageBlock(block).grade, grade)
             let state = EntryState(
@@ -156,7 +155,7 @@ extension Broker {
             guard grade != .transient else {
                 let connection = liveConnection(of: session)
                 guard connection != .none else { return }
-                effects[connection.lane].deliver(
+                step.effects[connection.lane].deliver(
                     stamp: makeStamp(), block: block, deadline: deadline, to: connection,
                     sessions[session].dialect, state: state)
                 counters.deliveries += 1
@@ -167,7 +166,7 @@ extension Broker {
             ).index
             messages[message].references = 1
             var tally = RoutingTally(stamp: messages[message].stamp)
-            enqueue(message, session: session, state, &tally, moment, &effects)
+            enqueue(message, session: session, state: state, tally: &tally, in: &step)
             counters.receiversRefused += UInt64(tally.refusedCount)
             messages[message].isRouted = true
             release(message)

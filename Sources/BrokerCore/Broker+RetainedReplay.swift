@@ -29,7 +29,7 @@ struct RetainedReplay {
     }
 
     /// What a step of the walk met.
-    enum Step {
+    enum Met {
         case nothing
         case message(Index<Retained>)
         case systemValue(Index<SystemBlock>)
@@ -47,9 +47,8 @@ struct RetainedReplay {
 extension Broker {
     /// Sends a new subscription the last messages of the topics it matches.
     mutating func sendRetained(
-        to session: Index<Session>, _ subscription: Index<Subscription>,
-        _ filter: UnsafeRawBufferPointer,
-        _ request: SubscribeRequest, isNew: Bool, _ moment: Moment, _ effects: inout Effects
+        to session: Index<Session>, subscription: Index<Subscription>,
+        filter: UnsafeRawBufferPointer, request: SubscribeRequest, isNew: Bool, in step: inout Step
     ) {
         guard sessions[session].dialect.isMQTT, !request.options.contains(.withoutRetained),
             isNew || !request.options.contains(.retainedIfNew), SharedFilter(filter) == nil
@@ -63,38 +62,36 @@ extension Broker {
         }
         attachments[attachment].replay =
             replays.insert(makeReplay(session, subscription, isSystem: isSystem)).index
-        advanceReplay(attachment, moment, &effects)
+        advanceReplay(attachment, in: &step)
     }
 
     /// The client has taken all that was written.
-    mutating func outgoingDrained(
-        _ connection: ConnectionID, _ moment: Moment, _ effects: inout Effects
-    ) {
+    mutating func outgoingDrained(_ connection: ConnectionID, in step: inout Step) {
         guard let session = session(of: connection) else { return }
         let attachment = attachmentIndex(of: session)
         guard attachments[attachment].replay != nil else { return }
-        advanceReplay(attachment, moment, &effects)
-        pump(session, moment, &effects)
+        advanceReplay(attachment, in: &step)
+        pump(session, in: &step)
     }
 
     /// Goes on with a replay that waited for room in the window, where there is some.
-    mutating func resumeReplay(_ attachment: Index<Attachment>, _ effects: inout Effects) {
+    mutating func resumeReplay(_ attachment: Index<Attachment>, in step: inout Step) {
         guard let replay = attachments[attachment].replay, replays[replay].awaitsWindow,
             hasRoomInWindow(attachments[attachment].session)
         else { return }
         replays[replay].awaitsWindow = false
         let connection = attachments[attachment].connection
-        effects[connection.lane].effects.append(.awaitDrain(connection))
+        step.effects[connection.lane].effects.append(.awaitDrain(connection))
     }
 
     /// As above, for all.
-    mutating func resumeReplays(_ effects: inout Effects) {
+    mutating func resumeReplays(in step: inout Step) {
         guard replays.count > 0 else { return }
         for attachment in attachments.places
         where attachments.contains(attachment)
             && attachments[attachment].replay != nil
         {
-            resumeReplay(attachment, &effects)
+            resumeReplay(attachment, in: &step)
         }
     }
 
@@ -181,9 +178,7 @@ extension Broker {
 
     // MARK: - Pieces
 
-    private mutating func advanceReplay(
-        _ attachment: Index<Attachment>, _ moment: Moment, _ effects: inout Effects
-    ) {
+    private mutating func advanceReplay(_ attachment: Index<Attachment>, in step: inout Step) {
         let session = attachments[attachment].session
         let connection = attachments[attachment].connection
         guard let index = attachments[attachment].replay else { return }
@@ -201,13 +196,13 @@ extension Broker {
                 if byteCount >= CoreLimits.replayBytesMaximum
                     || stepCount >= limits.replayStepsMaximum
                 {
-                    effects[connection.lane].effects.append(.awaitDrain(connection))
+                    step.effects[connection.lane].effects.append(.awaitDrain(connection))
                     return
                 }
                 stepCount += 1
-                let step = advanceWalk(of: index, app)
-                if case .end = step { break }
-                byteCount += send(step, of: replays[index], to: session, moment, &effects)
+                let met = advanceWalk(of: index, app)
+                if case .end = met { break }
+                byteCount += send(met, of: replays[index], to: session, in: &step)
             }
             completeReplay(replays[index].subscription)
         } while beginNext(index, session)
@@ -217,7 +212,7 @@ extension Broker {
 
     private mutating func advanceWalk(
         of replay: Index<RetainedReplay>, _ app: Index<App>
-    ) -> RetainedReplay.Step {
+    ) -> RetainedReplay.Met {
         switch replays[replay].walk {
         case .app(var walk):
             let step = apps[app].retained.advance(&walk)
@@ -240,21 +235,21 @@ extension Broker {
 
     /// Sends what a step met; gives its bytes.
     private mutating func send(
-        _ step: RetainedReplay.Step, of replay: RetainedReplay, to session: Index<Session>,
-        _ moment: Moment, _ effects: inout Effects
+        _ met: RetainedReplay.Met, of replay: RetainedReplay, to session: Index<Session>,
+        in step: inout Step
     ) -> Int {
-        switch step {
+        switch met {
         case .nothing, .end: return 0
         case .systemValue(let value):
             send(
-                system: value, to: session,
-                subscriptionIdentifier: replay.subscriptionIdentifier, &effects)
+                system: value, to: session, subscriptionIdentifier: replay.subscriptionIdentifier,
+                in: &step)
             return systemTopics.blocks[value].bytes.count
         case .message(let value):
-            guard retained[value].deadline > moment.instant else { return 0 }
+            guard retained[value].deadline > step.moment.instant else { return 0 }
             send(
                 retained: value, to: session, grade: replay.grade,
-                subscriptionIdentifier: replay.subscriptionIdentifier, moment, &effects)
+                subscriptionIdentifier: replay.subscriptionIdentifier, in: &step)
             return retained[value].block.count
         }
     }

@@ -41,37 +41,33 @@ enum Destination {
 }
 
 extension Broker {
-    mutating func send(
-        _ connection: ConnectionID, _ request: SendRequest, _ bytes: UnsafeRawBufferPointer,
-        _ moment: Moment, _ effects: inout Effects
-    ) {
+    mutating func send(_ connection: ConnectionID, _ request: SendRequest, in step: inout Step) {
         guard let sender = session(of: connection) else { return }
         if request.packetIdentifier > 0 {
-            publish(request, from: sender, bytes, moment, &effects)
+            publish(request, from: sender, in: &step)
             return
         }
         if request.number > 0
-            && !isNewSend(sender, request, bytes, moment, &effects)
+            && !isNewSend(sender, request, in: &step)
         {
             return
         }
-        acceptOrRefuse(request, from: sender, bytes, moment, &effects)
+        acceptOrRefuse(request, from: sender, in: &step)
     }
 
     /// Judges a send; routes it if nothing speaks against it.
     mutating func acceptOrRefuse(
-        _ request: SendRequest, from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer,
-        _ moment: Moment, _ effects: inout Effects
+        _ request: SendRequest, from sender: Index<Session>, in step: inout Step
     ) {
-        switch judge(request, from: sender, bytes) {
+        switch judge(request, from: sender, in: step.bytes) {
         case .refused(let reason, let limit):
-            refuse(request, from: sender, reason, limit: limit, bytes, &effects)
+            refuse(request, from: sender, reason, limit: limit, in: &step)
         case .allowed(let target):
-            let parts = self.parts(of: request, from: sender, bytes, moment)
+            let parts = self.parts(of: request, from: sender, in: step.bytes, at: step.moment)
             if request.grade == .transient {
-                routeTransient(request, parts, to: target, from: sender, bytes, moment, &effects)
+                routeTransient(request, parts, to: target, from: sender, in: &step)
             } else {
-                routeDurable(request, parts, to: target, from: sender, bytes, moment, &effects)
+                routeDurable(request, parts, to: target, from: sender, in: &step)
             }
         }
     }
@@ -81,26 +77,25 @@ extension Broker {
     /// Whether a numbered send is to be routed. A resend of an accepted one is answered with its
     /// result as soon as there is one; one outside the window ends the connection.
     private mutating func isNewSend(
-        _ sender: Index<Session>, _ request: SendRequest, _ bytes: UnsafeRawBufferPointer,
-        _ moment: Moment, _ effects: inout Effects
+        _ sender: Index<Session>, _ request: SendRequest, in step: inout Step
     ) -> Bool {
         if request.number <= sessions[sender].resultsSeenThrough {
-            close(sender, .protocolError, moment, &effects)
+            close(sender, .protocolError, in: &step)
             return false
         }
         if let position = sessions[sender].outbox.position(of: request.number) {
             counters.sendsRepeated += 1
             if sessions[sender].outbox[position].isComplete {
                 reportResult(
-                    sender, position, messageIdentifier: request.messageIdentifier.bytes(in: bytes),
-                    &effects)
+                    sender, position,
+                    messageIdentifier: request.messageIdentifier.bytes(in: step.bytes), in: &step)
             } else {
                 sessions[sender].outbox[position].isToldOnRepeat = false
             }
             return false
         }
         if sessions[sender].outbox.count >= Int(limits.sendWindowMaximum) {
-            close(sender, .receiveMaximumExceeded, moment, &effects)
+            close(sender, .receiveMaximumExceeded, in: &step)
             return false
         }
         return true
@@ -108,12 +103,11 @@ extension Broker {
 
     /// The receiver of results has seen all up to a number: they are forgotten.
     mutating func resultsSeen(
-        _ connection: ConnectionID, _ throughNumber: UInt64, _ moment: Moment,
-        _ effects: inout Effects
+        _ connection: ConnectionID, _ throughNumber: UInt64, in step: inout Step
     ) {
         guard let sender = session(of: connection) else { return }
         guard forgetResults(sender, throughNumber) else {
-            close(sender, .protocolError, moment, &effects)
+            close(sender, .protocolError, in: &step)
             return
         }
     }
@@ -142,7 +136,7 @@ extension Broker {
     /// Whom a send may go to, or why it cannot be accepted, whoever its receivers are.
     @inline(__always)
     mutating func judge(
-        _ request: SendRequest, from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer
+        _ request: SendRequest, from sender: Index<Session>, in bytes: UnsafeRawBufferPointer
     ) -> Judgement {
         if let fault = request.fault { return .refused(fault) }
         if request.isRaw {
@@ -150,7 +144,7 @@ extension Broker {
         } else if request.messageByteCount > limits.messageMaximum {
             return .refused(.packetTooLarge)
         }
-        let judgement = judge(request.target, by: .session(sender), bytes)
+        let judgement = judge(request.target, by: .session(sender), in: bytes)
         if case .refused = judgement { return judgement }
         if request.grade != .transient {
             if isStoreFull { return .refused(.quotaExceeded, .store) }
@@ -163,7 +157,7 @@ extension Broker {
             counters.sendsOverUncommitted += 1
             return .refused(.quotaExceeded, .uncommittedBytes)
         }
-        let limit = retainLimit(request, ofUser: sessions[sender].user, bytes)
+        let limit = retainLimit(request, ofUser: sessions[sender].user, in: bytes)
         return limit == .none ? judgement : .refused(.quotaExceeded, limit)
     }
 
@@ -171,28 +165,27 @@ extension Broker {
     /// send.
     mutating func refuse(
         _ request: SendRequest, from sender: Index<Session>, _ reason: ReasonCode,
-        limit: LimitName = .none, _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+        limit: LimitName = .none, in step: inout Step
     ) {
         counters.sendsRefused += 1
         if request.packetIdentifier > 0 {
             note(
-                .sendRefused, sender, reason, subject: subject(of: request.target, bytes),
-                limit: limit, &effects)
-            rememberRefusal(request, reason, from: sender, &effects)
+                .sendRefused, session: sender, reason: reason,
+                subject: subject(of: request.target, in: step.bytes), limit: limit, in: &step)
+            rememberRefusal(request, reason, from: sender, in: &step)
             return
         }
         let connection = attachments[attachmentIndex(of: sender)].connection
-        let identifier = request.messageIdentifier.bytes(in: bytes)
-        effects[connection.lane].appendResult(
+        let identifier = request.messageIdentifier.bytes(in: step.bytes)
+        step.effects[connection.lane].appendResult(
             connection, number: request.number, reason: reason, messageIdentifier: identifier)
         note(
-            .sendRefused, sender, reason, subject: subject(of: request.target, bytes),
-            limit: limit, &effects)
+            .sendRefused, session: sender, reason: reason,
+            subject: subject(of: request.target, in: step.bytes), limit: limit, in: &step)
     }
 
-    func subject(
-        of target: SendTarget, _ bytes: UnsafeRawBufferPointer
-    ) -> UnsafeRawBufferPointer {
+    func subject(of target: SendTarget, in bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer
+    {
         switch target {
         case .user(let name), .group(let name), .topic(let name): name.bytes(in: bytes)
         case .users(let ids, _): ids.bytes(in: bytes)
@@ -203,8 +196,8 @@ extension Broker {
     /// The message a send makes: its sender as authenticated, its time the sender's own if that is
     /// plausible.
     private mutating func parts(
-        of request: SendRequest, from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer,
-        _ moment: Moment
+        of request: SendRequest, from sender: Index<Session>, in bytes: UnsafeRawBufferPointer,
+        at moment: Moment
     ) -> MessageParts {
         var time = moment.unixMilliseconds
         if request.senderUnixMilliseconds != 0 {
@@ -243,48 +236,47 @@ extension Broker {
     /// At most once: to who is online, at once, without a place in memory or on disk.
     private mutating func routeTransient(
         _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
-        from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
-        _ effects: inout Effects
+        from sender: Index<Session>, in step: inout Step
     ) {
         let user = sessions[sender].user
-        let tally = sendTransient(
-            request, parts, to: target, from: sender, ofUser: user, moment, &effects)
+        let tally = sendTransient(request, parts, to: target, from: sender, ofUser: user, in: &step)
         if tally.taken == 0 && tally.refusedCount > 0 {
-            refuse(
-                request, from: sender, tally.reason, limit: tally.limit, bytes, &effects)
+            refuse(request, from: sender, tally.reason, limit: tally.limit, in: &step)
         } else {
             counters.sendsAccepted += 1
-            noteForbidden(target, from: sender, &effects)
+            noteForbidden(target, from: sender, in: &step)
         }
     }
 
     /// As above, for a message of a user's whose session need not be there.
     mutating func sendTransient(
         _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
-        from sender: Index<Session>?, ofUser user: Index<User>, _ moment: Moment,
-        _ effects: inout Effects
+        from sender: Index<Session>?, ofUser user: Index<User>, in step: inout Step
     ) -> RoutingTally {
         let message = TransientMessage(
-            stamp: makeStamp(), parts: parts, deadline: deadline(of: request, moment),
+            stamp: makeStamp(), parts: parts, deadline: deadline(of: request, at: step.moment),
             excluded: excludedSession(request, sender), sender: sender,
             isRetained: request.isRetained)
         var tally = RoutingTally(stamp: message.stamp)
-        forEachDestination(of: target, request.grade, from: sender, user, &tally) {
+        forEachDestination(
+            of: target, grade: request.grade, from: sender, user: user, tally: &tally
+        ) {
             broker, place, tally in
             tally.taken += 1
             switch place {
             case .audience(let audience):
-                broker.deliver(message, to: audience, &effects)
+                broker.deliver(message, to: audience, in: &step)
             case .sessions(let user):
-                broker.deliver(message, toSessionsOf: user, &effects)
+                broker.deliver(message, toSessionsOf: user, in: &step)
             case .group(let group):
-                broker.deliver(message, to: broker.groups[group].audience, &effects)
+                broker.deliver(message, to: broker.groups[group].audience, in: &step)
             case .mailbox:
                 break
             }
         }
         if request.isRetained, tally.taken > 0 || tally.refusedCount == 0 {
-            retain(parts, app: users[user].app, expirySeconds: request.expirySeconds, moment)
+            retain(
+                parts, app: users[user].app, expirySeconds: request.expirySeconds, at: step.moment)
         }
         return tally
     }
@@ -292,14 +284,13 @@ extension Broker {
     /// Durable or once: into every receiver's inbox, and into the batch.
     private mutating func routeDurable(
         _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
-        from sender: Index<Session>, _ bytes: UnsafeRawBufferPointer, _ moment: Moment,
-        _ effects: inout Effects
+        from sender: Index<Session>, in step: inout Step
     ) {
         let stamp = makeStamp()
         let message = messages.insert(
             Message(
-                parts: parts, messageIdentifier: request.messageIdentifier.bytes(in: bytes),
-                stamp: stamp, deadline: deadline(of: request, moment),
+                parts: parts, messageIdentifier: request.messageIdentifier.bytes(in: step.bytes),
+                stamp: stamp, deadline: deadline(of: request, at: step.moment),
                 sender: sessions.handle(sender), senderNumber: request.number, in: &blocks)
         ).index
         // Until it is routed and remembered.
@@ -308,49 +299,46 @@ extension Broker {
         let excluded = excludedSession(request, sender)
         var tally = RoutingTally(stamp: stamp)
         route(
-            message, to: target, request.grade, fromUser: sessions[sender].user,
-            excluding: excluded, &tally, moment, &effects)
+            message, to: target, grade: request.grade, fromUser: sessions[sender].user,
+            excluding: excluded, tally: &tally, in: &step)
         if tally.taken == 0 && tally.refusedCount > 0 {
-            refuse(
-                request, from: sender, tally.reason, limit: tally.limit, bytes, &effects)
+            refuse(request, from: sender, tally.reason, limit: tally.limit, in: &step)
             return
         }
         counters.sendsAccepted += 1
         counters.receiversRefused += UInt64(tally.refusedCount)
-        noteForbidden(target, from: sender, &effects)
+        noteForbidden(target, from: sender, in: &step)
         // Whoever is not waited for has it: sessions that are not persistent, and QoS 0
         // subscriptions.
         messages[message].takenCount += tally.taken - messages[message].unsettled
-        remember(request, tally, from: sender, message)
+        remember(request, tally: tally, from: sender, message: message)
         if request.isRetained {
-            retain(message, ofUser: sessions[sender].user, request, moment)
+            retain(message, ofUser: sessions[sender].user, request, at: step.moment)
         }
         messages[message].isRouted = true
-        completeIfSettled(message, &effects)
+        completeIfSettled(message, in: &step)
     }
 
     /// Puts a message into the inboxes of all whom a send addresses.
     mutating func route(
-        _ message: Index<Message>, to target: JudgedTarget, _ grade: Grade,
-        fromUser user: Index<User>,
-        excluding excluded: Index<Session>?, _ tally: inout RoutingTally, _ moment: Moment,
-        _ effects: inout Effects
+        _ message: Index<Message>, to target: JudgedTarget, grade: Grade,
+        fromUser user: Index<User>, excluding excluded: Index<Session>?, tally: inout RoutingTally,
+        in step: inout Step
     ) {
         let sender = senderSession(of: message)
         tally.message = message
-        forEachDestination(of: target, grade, from: sender, user, &tally) {
+        forEachDestination(of: target, grade: grade, from: sender, user: user, tally: &tally) {
             broker, place, tally in
             switch place {
             case .audience(let audience):
                 broker.enqueue(
-                    message, audience: audience, excluding: excluded, &tally, moment, &effects)
+                    message, audience: audience, excluding: excluded, tally: &tally, in: &step)
             case .sessions(let user):
-                broker.enqueue(message, sessionsOf: user, &tally, moment, &effects)
+                broker.enqueue(message, sessionsOf: user, tally: &tally, in: &step)
             case .mailbox(let user):
-                broker.enqueue(message, mailboxOf: user, &tally, moment, &effects)
+                broker.enqueue(message, mailboxOf: user, tally: &tally, in: &step)
             case .group(let group):
-                broker.enqueue(
-                    message, group: group, excluding: excluded, &tally, moment, &effects)
+                broker.enqueue(message, group: group, excluding: excluded, tally: &tally, in: &step)
             }
         }
     }
@@ -358,8 +346,8 @@ extension Broker {
     /// Keeps the result of an accepted send until the sender has seen it; for grade *once* also in
     /// the store, in the same batch as the message.
     private mutating func remember(
-        _ request: SendRequest, _ tally: RoutingTally, from sender: Index<Session>,
-        _ message: Index<Message>
+        _ request: SendRequest, tally: RoutingTally, from sender: Index<Session>,
+        message: Index<Message>
     ) {
         var entry = OutboxEntry(
             number: request.number, stamp: tally.stamp, grade: request.grade)
@@ -386,15 +374,14 @@ extension Broker {
     /// Calls `body` with each destination that a send addresses; unknown receivers are refused
     /// here.
     mutating func forEachDestination(
-        of target: JudgedTarget, _ grade: Grade, from sender: Index<Session>?, _ user: Index<User>,
-        _ tally: inout RoutingTally,
-        _ body: (inout Broker, Destination, inout RoutingTally) -> Void
+        of target: JudgedTarget, grade: Grade, from sender: Index<Session>?, user: Index<User>,
+        tally: inout RoutingTally, _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
         let app = users[user].app
         switch target.receivers {
         case .user(let name):
             forEachDestination(
-                ofUser: receiver(named: name, app, from: sender), app, &tally, body)
+                ofUser: receiver(named: name, app, from: sender), app: app, tally: &tally, body)
         case .users(let ids, let count, let refused):
             var list = ListReader(ids)
             for index in 0..<count {
@@ -403,7 +390,8 @@ extension Broker {
                 if refused.contains(index) {
                     tally.refuse(.notAuthorized)
                 } else {
-                    forEachDestination(ofUser: self.user(named: name, app: app), app, &tally, body)
+                    forEachDestination(
+                        ofUser: self.user(named: name, app: app), app: app, tally: &tally, body)
                 }
             }
         case .everybody:
@@ -448,7 +436,7 @@ extension Broker {
 
     /// Where mail for a user goes; refused when nobody knows the user.
     private mutating func forEachDestination(
-        ofUser user: Index<User>?, _ app: Index<App>, _ tally: inout RoutingTally,
+        ofUser user: Index<User>?, app: Index<App>, tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
         guard let user else {
@@ -484,7 +472,7 @@ extension Broker {
             apps[app].topics.noteMatch(topic, target: matched.first)
             return matched.first
         }
-        if merge(matched, from: sender) { mark(matched, topic, app) }
+        if merge(matched, from: sender) { mark(matched, topic: topic, app: app) }
         return mergedAudience
     }
 
@@ -497,11 +485,11 @@ extension Broker {
     }
 
     /// When a message is no longer worth delivering: its own expiry or the age limit of queues.
-    private func deadline(of request: SendRequest, _ moment: Moment) -> Instant {
-        deadline(after: request.expirySeconds, moment)
+    private func deadline(of request: SendRequest, at moment: Moment) -> Instant {
+        deadline(after: request.expirySeconds, at: moment)
     }
 
-    func deadline(after expirySeconds: UInt64?, _ moment: Moment) -> Instant {
+    func deadline(after expirySeconds: UInt64?, at moment: Moment) -> Instant {
         let oldest = moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum)
         guard let seconds = expirySeconds else { return oldest }
         return min(oldest, moment.instant.advanced(bySeconds: seconds))

@@ -29,9 +29,7 @@ extension Broker {
 
     /// The rights of a gateway have changed, or those of any of them: its sensors bear the new
     /// ones, and those that it may not attach any more are detached.
-    mutating func refreshSensors(
-        of changed: ConnectionID?, _ moment: Moment, _ effects: inout Effects
-    ) {
+    mutating func refreshSensors(of changed: ConnectionID?, in step: inout Step) {
         if let changed {
             guard let carrier = session(of: changed),
                 attachments[attachmentIndex(of: carrier)].sensorCount > 0
@@ -45,12 +43,12 @@ extension Broker {
             let name = users[sessions[sensor].user].name
             let isAllowed = name.withUnsafeBytes { allows(.attach(user: $0), carrier) }
             guard isAllowed else {
-                close(sensor, .notAuthorized, willFate: .removed, moment, &effects)
+                close(sensor, .notAuthorized, willFate: .removed, in: &step)
                 continue
             }
             accesses[access].rights = accesses[self.access(of: carrier)].rights
             renewAuthority(of: sensor)
-            dropForbiddenSubscriptions(sensor, &effects)
+            dropForbiddenSubscriptions(sensor, in: &step)
         }
     }
 }

@@ -12,13 +12,14 @@ extension Broker {
         matching filter: SessionFilter, sendsWills: Bool = true, at moment: Moment,
         effects: inout Effects
     ) -> Int {
+        var step = Step(at: moment, effects: effects)
         var connected = filter
         connected.isConnected = true
         let indexes = sessionIndexes(
-            matching: connected, after: nil, countMaximum: .max, moment)
+            matching: connected, after: nil, countMaximum: .max, at: step.moment)
         let fate: WillFate = sendsWills ? .starts : .removed
         for session in indexes {
-            close(session, .administrativeAction, willFate: fate, moment, &effects)
+            close(session, .administrativeAction, willFate: fate, in: &step)
         }
         return indexes.count
     }
@@ -30,17 +31,18 @@ extension Broker {
         matching filter: SessionFilter, sendsWills: Bool = true, at moment: Moment,
         effects: inout Effects
     ) -> Int {
+        var step = Step(at: moment, effects: effects)
         let handles = sessionIndexes(
-            matching: filter, after: nil, countMaximum: .max, moment
+            matching: filter, after: nil, countMaximum: .max, at: step.moment
         ).map { sessions.handle($0) }
         for handle in handles {
             if !sendsWills { removeWill(of: handle.index) }
             if sessions[handle.index].isConnected {
-                close(handle.index, .administrativeAction, moment, &effects)
+                close(handle.index, .administrativeAction, in: &step)
             }
             // One that is not persistent has ended with its connection.
             if sessions.contains(handle) {
-                destroy(handle.index, returnsMail: true, moment, &effects)
+                destroy(handle.index, returnsMail: true, in: &step)
             }
         }
         return handles.count
@@ -52,9 +54,7 @@ extension Broker {
         var away = filter
         away.isConnected = false
         var count: UInt64 = 0
-        for session in sessionIndexes(
-            matching: away, after: nil, countMaximum: .max, moment)
-        {
+        for session in sessionIndexes(matching: away, after: nil, countMaximum: .max, at: moment) {
             // Nothing waits, or it is on its way out already.
             guard sessions[session].inbox.hasUnacknowledged else { continue }
             count += UInt64(sessions[session].inbox.count)

@@ -62,7 +62,8 @@ extension Broker {
         guard let set = removed.shareSet else {
             preconditionFailure("\(String(decoding: removed.filter, as: UTF8.self)) is no share")
         }
-        exchangeShares(set, Int(removed.sharePosition), shareSets[set].audiences.count - 1)
+        exchangeShares(
+            of: set, Int(removed.sharePosition), with: shareSets[set].audiences.count - 1)
         shareSets[set].audiences.removeLast()
         apps[app].shareCount -= 1
         guard shareSets[set].audiences.isEmpty else { return }
@@ -79,15 +80,15 @@ extension Broker {
         }
         let position = Int(audiences[audience].sharePosition)
         if isPresent {
-            exchangeShares(set, position, shareSets[set].presentCount)
+            exchangeShares(of: set, position, with: shareSets[set].presentCount)
             shareSets[set].presentCount += 1
         } else {
             shareSets[set].presentCount -= 1
-            exchangeShares(set, position, shareSets[set].presentCount)
+            exchangeShares(of: set, position, with: shareSets[set].presentCount)
         }
     }
 
-    private mutating func exchangeShares(_ set: Index<ShareSet>, _ first: Int, _ second: Int) {
+    private mutating func exchangeShares(of set: Index<ShareSet>, _ first: Int, with second: Int) {
         guard first != second else { return }
         shareSets[set].audiences.swapAt(first, second)
         for position in [first, second] {
@@ -176,9 +177,8 @@ extension Broker {
     /// others. What is stored moves within the store, to a session that is stored and there, and
     /// stays where there is none; what is on its way there goes when it is. Where a stored session
     /// ends, the end of its queue sees to it (Broker+Leftovers.swift).
-    mutating func handOverShares(
-        of session: Index<Session>, endsSession: Bool, _ moment: Moment, _ effects: inout Effects
-    ) {
+    mutating func handOverShares(of session: Index<Session>, endsSession: Bool, in step: inout Step)
+    {
         guard sessions[session].dialect.isMQTT,
             apps[users[sessions[session].user].app].shareCount > 0,
             !(endsSession && sessions[session].isPersistent)
@@ -189,7 +189,7 @@ extension Broker {
             let entry = attachments[attachment].window[position]
             guard entry.state.grade == .durable, entry.state.options.contains(.shared),
                 !entry.isUnstored, !messages[entry.message].isWithdrawn,
-                handOver(entry, of: session, moment, &effects)
+                handOver(entry, of: session, in: &step)
             else {
                 position += 1
                 continue
@@ -202,10 +202,10 @@ extension Broker {
 
     /// Puts one entry of a window into the queue of another session; false where it stays.
     private mutating func handOver(
-        _ entry: WindowEntry, of session: Index<Session>, _ moment: Moment, _ effects: inout Effects
+        _ entry: WindowEntry, of session: Index<Session>, in step: inout Step
     ) -> Bool {
         guard sessions[session].isPersistent else {
-            return copy(entry, of: session, moment, &effects)
+            return copy(entry, of: session, in: &step)
         }
         let batch = messages[entry.message].batch
         if batch != 0 && batch != gathering.sequence {
@@ -221,17 +221,15 @@ extension Broker {
                 reaching: .storedAndThere)
         else { return false }
         if batch == 0 {
-            move(entry, from: sessions[session].inbox.queue, to: other, moment, &effects)
+            move(entry, from: sessions[session].inbox.queue, to: other, in: &step)
         } else {
-            readdress(entry, to: other, moment, &effects)
+            readdress(entry, to: other, in: &step)
         }
         return true
     }
 
     /// The batch is committed with which entries of leavers were stored.
-    mutating func completeHandovers(
-        isStored: Bool, _ moment: Moment, _ effects: inout Effects
-    ) {
+    mutating func completeHandovers(isStored: Bool, in step: inout Step) {
         for (session, entry) in committing.handovers {
             // One that is back keeps what is its own.
             if isStored, sessions.contains(session), !sessions[session.index].isConnected,
@@ -241,7 +239,7 @@ extension Broker {
                     entry.byteCount, reaching: .storedAndThere)
             {
                 let queue = sessions[session.index].inbox.queue
-                move(entry, from: queue, to: other, moment, &effects)
+                move(entry, from: queue, to: other, in: &step)
                 countOut(session: session.index, count: 1, byteCount: UInt64(entry.byteCount))
             }
             release(entry.message)
@@ -323,8 +321,7 @@ extension Broker {
     /// Moves an entry that is in the store into the queue of a stored session, in one transaction
     /// that needs no room.
     mutating func move(
-        _ entry: WindowEntry, from queue: QueueID, to other: Subscriber, _ moment: Moment,
-        _ effects: inout Effects
+        _ entry: WindowEntry, from queue: QueueID, to other: Subscriber, in step: inout Step
     ) {
         counters.sharesHandedOver += 1
         let session = other.session
@@ -341,13 +338,12 @@ extension Broker {
         place(
             WindowEntry(
                 number: number, message: entry.message, batchEntry: .max,
-                byteCount: entry.byteCount, state: state), in: session, moment, &effects)
+                byteCount: entry.byteCount, state: state), in: session, in: &step)
     }
 
     /// Gives an entry that is in no store yet to another session before it is handed over.
-    private mutating func readdress(
-        _ entry: WindowEntry, to other: Subscriber, _ moment: Moment, _ effects: inout Effects
-    ) {
+    private mutating func readdress(_ entry: WindowEntry, to other: Subscriber, in step: inout Step)
+    {
         counters.sharesHandedOver += 1
         let session = other.session
         let state = state(of: entry, for: other)
@@ -363,7 +359,7 @@ extension Broker {
         self.place(
             WindowEntry(
                 number: number, message: entry.message, batchEntry: entry.batchEntry,
-                byteCount: entry.byteCount, state: state), in: session, moment, &effects)
+                byteCount: entry.byteCount, state: state), in: session, in: &step)
     }
 
     private func state(of entry: WindowEntry, for other: Subscriber) -> EntryState {
@@ -375,21 +371,19 @@ extension Broker {
 
     /// Puts a copy of what no store holds, or of what nobody who is stored could take, into the
     /// queue of another session; false where there is none with room for it.
-    mutating func copy(
-        _ entry: WindowEntry, of session: Index<Session>, _ moment: Moment, _ effects: inout Effects
-    ) -> Bool {
+    mutating func copy(_ entry: WindowEntry, of session: Index<Session>, in step: inout Step)
+        -> Bool
+    {
         let app = users[sessions[session].user].app
         guard
             case .found(let other) = successor(
                 for: entry.state, of: entry.message, app: app, excluding: session,
                 entry.byteCount, reaching: .everybody)
         else { return false }
-        return copy(entry, to: other, moment, &effects)
+        return copy(entry, to: other, in: &step)
     }
 
-    mutating func copy(
-        _ entry: WindowEntry, to other: Subscriber, _ moment: Moment, _ effects: inout Effects
-    ) -> Bool {
+    mutating func copy(_ entry: WindowEntry, to other: Subscriber, in step: inout Step) -> Bool {
         // A message is stored once: its successor is a copy, of which no sender hears.
         let copy = messages.insert(
             Message(
@@ -399,7 +393,8 @@ extension Broker {
         messages[copy].references = 1
         var tally = RoutingTally(stamp: messages[copy].stamp)
         enqueue(
-            copy, session: other.session, state(of: entry, for: other), &tally, moment, &effects)
+            copy, session: other.session, state: state(of: entry, for: other), tally: &tally,
+            in: &step)
         messages[copy].isRouted = true
         release(copy)
         guard tally.taken > 0 else { return false }

@@ -15,11 +15,10 @@ private struct SubscribeRefusal: Error {
 
 extension Broker {
     mutating func subscribe(
-        _ connection: ConnectionID, _ request: SubscribeRequest, _ bytes: UnsafeRawBufferPointer,
-        _ moment: Moment, _ effects: inout Effects
+        _ connection: ConnectionID, _ request: SubscribeRequest, in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
-        let filter = request.filter.bytes(in: bytes)
+        let filter = request.filter.bytes(in: step.bytes)
         let index: Index<Subscription>
         let isNew: Bool
         do throws(SubscribeRefusal) {
@@ -27,7 +26,7 @@ extension Broker {
             guard !isRefusedAsOpen(connection, request.requestIdentifier) else {
                 throw SubscribeRefusal(.packetIdentifierInUse)
             }
-            let judged = try admit(filter, of: session, moment, &effects)
+            let judged = try admit(filter, of: session, in: &step)
             if let existing = subscription(of: session, filter) {
                 change(existing, to: request)
                 (index, isNew) = (existing, false)
@@ -40,24 +39,26 @@ extension Broker {
             counters.subscriptionsRefused += 1
             if reason == .quotaExceeded { counters.subscriptionsOverQuota += 1 }
             note(
-                .subscribeRefused, session, reason, subject: filter, limit: error.limit, &effects)
-            refuseOmitted(request.omittedCount, session, filter, &effects)
+                .subscribeRefused, session: session, reason: reason, subject: filter,
+                limit: error.limit, in: &step)
+            refuseOmitted(request.omittedCount, session, filter, in: &step)
             answer(
                 session, request.requestIdentifier, reason, body: [],
                 followingCount: request.followingCount, omittedCount: request.omittedCount,
-                &effects)
+                in: &step)
             return
         }
         // To be in a group is the user's, and is stored also where the session is not.
         answersAtCommit = answersAtCommit || isGroupAddress(filter)
-        refuseOmitted(request.omittedCount, session, filter, &effects)
+        refuseOmitted(request.omittedCount, session, filter, in: &step)
         answer(
             session, request.requestIdentifier, .success, body: [request.grade.rawValue],
-            followingCount: request.followingCount, omittedCount: request.omittedCount, &effects)
+            followingCount: request.followingCount, omittedCount: request.omittedCount, in: &step)
         sendRetained(
-            to: session, index, filter, request, isNew: isNew, moment, &effects)
+            to: session, subscription: index, filter: filter, request: request, isNew: isNew,
+            in: &step)
         if noteReplay(of: index) { writeSubscription(index) }
-        pump(session, moment, &effects)
+        pump(session, in: &step)
     }
 
     /// A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
@@ -78,21 +79,21 @@ extension Broker {
         let permit = admitGrowth(of: isStored ? growth(ofFilter: judged.bytes.count) : 0)
         guard let permit else { throw SubscribeRefusal(.quotaExceeded, .store) }
         let index = addSubscription(
-            session, judged, request.grade, identifier: isStored ? makeIdentifier() : 0,
-            options: request.options, subscriptionIdentifier: request.subscriptionIdentifier)
+            of: session, filter: judged, grade: request.grade,
+            identifier: isStored ? makeIdentifier() : 0, options: request.options,
+            subscriptionIdentifier: request.subscriptionIdentifier)
         if isStored { gathering.put(row(of: index), permit) }
         return index
     }
 
     mutating func unsubscribe(
-        _ connection: ConnectionID, _ request: UnsubscribeRequest,
-        _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+        _ connection: ConnectionID, _ request: UnsubscribeRequest, in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
         let reason: ReasonCode
         if isRefusedAsOpen(connection, request.requestIdentifier) {
             reason = .packetIdentifierInUse
-        } else if let index = subscription(of: session, request.filter.bytes(in: bytes)) {
+        } else if let index = subscription(of: session, request.filter.bytes(in: step.bytes)) {
             forgetSubscription(index)
             reason = .success
         } else {
@@ -100,20 +101,21 @@ extension Broker {
         }
         answer(
             session, request.requestIdentifier, reason, body: [],
-            followingCount: request.followingCount, omittedCount: request.omittedCount,
-            // Of the codes of UNSUBACK the one that refuses what is valid (section 3.11.3).
-            omittedReason: .implementationSpecificError, &effects)
+            followingCount: request.followingCount, omittedCount: request.omittedCount,  // Of the codes of UNSUBACK the one that refuses what is valid (section 3.11.3).
+            omittedReason: .implementationSpecificError, in: &step)
     }
 
     /// Counts the filters of a packet that nobody looked at.
     private mutating func refuseOmitted(
         _ count: Int, _ session: Index<Session>, _ filter: UnsafeRawBufferPointer,
-        _ effects: inout Effects
+        in step: inout Step
     ) {
         guard count > 0 else { return }
         counters.subscriptionsRefused += UInt64(count)
         counters.subscriptionsOverQuota += UInt64(count)
-        note(.subscribeRefused, session, .quotaExceeded, subject: filter, limit: .filters, &effects)
+        note(
+            .subscribeRefused, session: session, reason: .quotaExceeded, subject: filter,
+            limit: .filters, in: &step)
     }
 
     /// Answers a request once what it changed is committed. A session without durable state, unless
@@ -123,7 +125,7 @@ extension Broker {
     private mutating func answer(
         _ session: Index<Session>, _ requestIdentifier: UInt64, _ reason: ReasonCode, body: [UInt8],
         followingCount: Int, omittedCount: Int = 0, omittedReason: ReasonCode = .quotaExceeded,
-        _ effects: inout Effects
+        in step: inout Step
     ) {
         let connection = attachments[attachmentIndex(of: session)].connection
         var (reason, body) = (reason, body)
@@ -140,17 +142,17 @@ extension Broker {
         let isStored = sessions[session].isPersistent || answersAtCommit
         answersAtCommit = false
         if isStored && isConfirmation {
-            respondAtCommit(connection, requestIdentifier, reason, body: body)
+            respondAtCommit(to: connection, request: requestIdentifier, reason: reason, body: body)
         } else {
-            effects[connection.lane].respond(connection, requestIdentifier, reason, body: body)
+            step.effects[connection.lane].respond(
+                to: connection, request: requestIdentifier, reason: reason, body: body)
         }
     }
 
     /// Takes a filter that a session may have and that there is room for; joins the group where
     /// that is what it asks for.
     private mutating func admit(
-        _ filter: UnsafeRawBufferPointer, of session: Index<Session>, _ moment: Moment,
-        _ effects: inout Effects
+        _ filter: UnsafeRawBufferPointer, of session: Index<Session>, in step: inout Step
     ) throws(SubscribeRefusal) -> JudgedFilter {
         var levels = 1
         for byte in filter where byte == UInt8(ascii: "/") { levels += 1 }
@@ -168,7 +170,7 @@ extension Broker {
             throw SubscribeRefusal(.quotaExceeded, limit)
         }
         if let judged { return judged }
-        if let reason = join(session, by: filter, moment, &effects) {
+        if let reason = join(session, by: filter, in: &step) {
             throw SubscribeRefusal(reason)
         }
         // A member now, and judged as one.
@@ -231,7 +233,7 @@ extension Broker {
 
     @discardableResult
     mutating func addSubscription(
-        _ session: Index<Session>, _ judged: JudgedFilter, _ grade: Grade, identifier: UInt64,
+        of session: Index<Session>, filter judged: JudgedFilter, grade: Grade, identifier: UInt64,
         options: SubscriptionOptions, subscriptionIdentifier: UInt32
     ) -> Index<Subscription> {
         let filter = judged.bytes

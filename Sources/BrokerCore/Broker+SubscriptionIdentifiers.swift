@@ -10,11 +10,11 @@ extension Broker {
     /// the others, which then keep their state in registers. The merge has marked the audiences.
     @inline(never)
     func deliverListingIdentifiers(
-        _ message: TransientMessage, to connection: ConnectionID, _ session: Index<Session>,
-        _ dialect: SessionDialect, _ state: EntryState, _ effects: inout Effects
+        _ message: TransientMessage, to connection: ConnectionID, session: Index<Session>,
+        dialect: SessionDialect, state: EntryState, in step: inout Step
     ) {
-        let state = listMarked(state, of: session, in: &effects[connection.lane])
-        effects[connection.lane].deliver(message, to: connection, dialect, state: state)
+        let state = listMarked(state, of: session, in: &step.effects[connection.lane])
+        step.effects[connection.lane].deliver(message, to: connection, dialect, state: state)
     }
 
     /// A state as a lane is to hear of it: where there are several identifiers, their list is put
@@ -87,13 +87,12 @@ extension Broker {
         defer { swap(&matched, &matchedAudiences) }
         matched.removeAllKeepingCapacity()
         work += apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
-        mark(matched, topic, app)
+        mark(matched, topic: topic, app: app)
     }
 
     /// Marks what a topic has been found to match, and nothing else.
     mutating func mark(
-        _ matched: ContiguousArray<Index<Audience>>, _ topic: UnsafeRawBufferPointer,
-        _ app: Index<App>
+        _ matched: ContiguousArray<Index<Audience>>, topic: UnsafeRawBufferPointer, app: Index<App>
     ) {
         unmarkAudiences()
         for audience in matched { audiences[audience].isMarked = true }

@@ -5,15 +5,14 @@ import Primitives
 extension Broker {
     /// Sends a message in a user's name. `body` puts it into inboxes.
     mutating func sendSystemMessage(
-        _ kind: MessageKind, about address: some Collection<UInt8>,
-        payload: some Collection<UInt8>, properties: [UInt8] = [], from name: [UInt8],
-        grade: Grade = .durable, marks: MessageMarks = [], expirySeconds: UInt64? = nil,
-        _ moment: Moment,
+        _ kind: MessageKind, about address: some Collection<UInt8>, payload: some Collection<UInt8>,
+        properties: [UInt8] = [], from name: [UInt8], grade: Grade = .durable,
+        marks: MessageMarks = [], expirySeconds: UInt64? = nil, at moment: Moment,
         _ body: (inout Broker, Index<Message>, inout RoutingTally) -> Void
     ) {
         let (address, payload) = (Array(address), Array(payload))
         let empty = UnsafeRawBufferPointer(start: nil, count: 0)
-        let (stamp, deadline) = (makeStamp(), deadline(after: expirySeconds, moment))
+        let (stamp, deadline) = (makeStamp(), deadline(after: expirySeconds, at: moment))
         let message = name.withUnsafeBytes { sender in
             address.withUnsafeBytes { address in
                 (properties + payload).withUnsafeBytes { both in

@@ -40,10 +40,11 @@ extension Broker {
     public mutating func publishSystem(
         _ values: [SystemValue], at moment: Moment, effects: inout Effects
     ) {
+        var step = Step(at: moment, effects: effects)
         for value in values {
             precondition(
                 value.topic.withUnsafeBytes { ReservedTopic($0) == .system }, "not a system topic")
-            let block = systemBlock(value, moment)
+            let block = systemBlock(value, at: step.moment)
             if let index = value.topic.withUnsafeBytes({ systemTopics.tree.value(of: $0) }) {
                 systemTopics.blocks[index].bytes = block
             } else {
@@ -60,13 +61,13 @@ extension Broker {
                     let message = TransientMessage(
                         stamp: stamp, parts: MessageParts(MessageBlock($0)), deadline: .never,
                         excluded: nil, sender: nil, isRetained: true)
-                    deliver(message, to: audience, &effects)
+                    deliver(message, to: audience, in: &step)
                 }
             }
         }
     }
 
-    private func systemBlock(_ value: SystemValue, _ moment: Moment) -> [UInt8] {
+    private func systemBlock(_ value: SystemValue, at moment: Moment) -> [UInt8] {
         let empty = UnsafeRawBufferPointer(start: nil, count: 0)
         return value.topic.withUnsafeBytes { topic in
             value.payload.withUnsafeBytes { payload in
@@ -82,8 +83,7 @@ extension Broker {
     /// Sends one of the last values to a new subscription.
     mutating func send(
         system index: Index<SystemBlock>, to session: Index<Session>,
-        subscriptionIdentifier: UInt32,
-        _ effects: inout Effects
+        subscriptionIdentifier: UInt32, in step: inout Step
     ) {
         let connection = liveConnection(of: session)
         guard connection != .none else { return }
@@ -91,7 +91,7 @@ extension Broker {
             grade: .transient, options: .retain, subscriptionIdentifier: subscriptionIdentifier)
         let stamp = makeStamp()
         systemTopics.blocks[index].bytes.withUnsafeBytes {
-            effects[connection.lane].deliver(
+            step.effects[connection.lane].deliver(
                 stamp: stamp, block: $0, deadline: .never, to: connection,
                 sessions[session].dialect, state: state)
         }

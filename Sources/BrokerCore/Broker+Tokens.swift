@@ -63,6 +63,7 @@ extension Broker {
     public mutating func revokeTokens(
         matching filter: TokenFilter, at moment: Moment, effects: inout Effects
     ) -> Revocation {
+        var step = Step(at: moment, effects: effects)
         var revoked: Set<Handle<Token>> = []
         tokens.forEach { handle, token in
             if filter.matches(token) { revoked.insert(handle) }
@@ -72,8 +73,7 @@ extension Broker {
         for access in accesses.places where accesses.contains(access) {
             guard case .token(let handle) = accesses[access].source, revoked.contains(handle)
             else { continue }
-            close(
-                session(of: access), .notAuthorized, willFate: .removed, moment, &effects)
+            close(session(of: access), .notAuthorized, willFate: .removed, in: &step)
             connectionCount += 1
         }
         for handle in revoked {

@@ -29,17 +29,17 @@ extension Broker {
     }
 
     /// The user of an app by name, known from now on.
-    mutating func knownUser(
-        _ name: [UInt8], app: Index<App>, _ permit: borrowing GrowthPermit
-    ) -> Index<User> {
+    mutating func knownUser(_ name: [UInt8], app: Index<App>, permit: borrowing GrowthPermit)
+        -> Index<User>
+    {
         if let user = user(named: name, app: app) { return user }
-        return makeUser(name, app: app, permit)
+        return makeUser(name, app: app, permit: permit)
     }
 
     /// Makes a user known, in the store too.
-    mutating func makeUser(
-        _ name: [UInt8], app: Index<App>, _ permit: borrowing GrowthPermit
-    ) -> Index<User> {
+    mutating func makeUser(_ name: [UInt8], app: Index<App>, permit: borrowing GrowthPermit)
+        -> Index<User>
+    {
         let user = insertUser(name, app: app)
         gathering.put(row(ofUser: user), permit)
         return user

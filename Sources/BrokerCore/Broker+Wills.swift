@@ -14,25 +14,26 @@ extension Broker {
 
     /// Keeps a will in place of the one there was: the last one set wins.
     mutating func setWill(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ request: WillRequest,
-        _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
+        of connection: ConnectionID, identifier requestIdentifier: UInt64, _ request: WillRequest,
+        in step: inout Step
     ) {
         guard let session = session(of: connection) else {
-            holdWill(connection, request, bytes)
+            holdWill(of: connection, request, bytes: step.bytes)
             return
         }
         // In MQTT a will is part of the login, which waits for this batch and is the answer.
         let isPartOfLogin = sessions[session].dialect.isMQTT
-        if let (reason, limit) = refusal(of: request, from: session, bytes) {
+        if let (reason, limit) = refusal(of: request, from: session, in: step.bytes) {
             refuseWill(
-                of: session, requestIdentifier, request, reason, limit, bytes, moment, &effects)
+                of: session, identifier: requestIdentifier, request: request, reason: reason,
+                limit: limit, in: &step)
             return
         }
         let owner = WillOwner(user: sessions[session].user, device: sessions[session].device)
         let will = Will(
             identifier: makeIdentifier(), owner: owner,
             keepAliveSeconds: attachments[attachmentIndex(of: session)].keepAliveSeconds,
-            authority: authority(of: session), request, bytes)
+            authority: authority(of: session), request, step.bytes)
         let row = row(of: will)
         let old = sessions[session].will
         let permit = admitGrowth(
@@ -41,8 +42,8 @@ extension Broker {
             for: isPartOfLogin ? .upkeep : .request)
         guard let permit else {
             refuseWill(
-                of: session, requestIdentifier, request, .quotaExceeded, .store, bytes, moment,
-                &effects)
+                of: session, identifier: requestIdentifier, request: request,
+                reason: .quotaExceeded, limit: .store, in: &step)
             return
         }
         // What the old row took of the reserve is the new one's: see what was admitted.
@@ -51,25 +52,25 @@ extension Broker {
         sessions[session].decisiveBatch = gathering.sequence
         gathering.put(row, permit)
         if isPartOfLogin { return }
-        respondAtCommit(connection, requestIdentifier, .success, body: [])
+        respondAtCommit(to: connection, request: requestIdentifier, reason: .success, body: [])
     }
 
     private mutating func refuseWill(
-        of session: Index<Session>, _ requestIdentifier: UInt64, _ request: WillRequest,
-        _ reason: ReasonCode, _ limit: LimitName, _ bytes: UnsafeRawBufferPointer,
-        _ moment: Moment, _ effects: inout Effects
+        of session: Index<Session>, identifier requestIdentifier: UInt64, request: WillRequest,
+        reason: ReasonCode, limit: LimitName, in step: inout Step
     ) {
         counters.requestsRefused += 1
         if limit == .store { counters.requestsOverQuota += 1 }
         note(
-            .sendRefused, session, reason, subject: subject(of: request.message.target, bytes),
-            limit: limit, &effects)
+            .sendRefused, session: session, reason: reason,
+            subject: subject(of: request.message.target, in: step.bytes), limit: limit, in: &step)
         if sessions[session].dialect.isMQTT {
-            close(session, reason, moment, &effects)
+            close(session, reason, in: &step)
             return
         }
         let connection = liveConnection(of: session)
-        effects[connection.lane].respond(connection, requestIdentifier, reason)
+        step.effects[connection.lane].respond(
+            to: connection, request: requestIdentifier, reason: reason)
     }
 
     /// Forgets the will. Where there is none the answer waits for a commit all the same: the one
@@ -77,17 +78,17 @@ extension Broker {
     mutating func clearWill(_ connection: ConnectionID, _ requestIdentifier: UInt64) {
         guard let session = session(of: connection) else { return }
         removeWill(of: session)
-        respondAtCommit(connection, requestIdentifier, .success, body: [])
+        respondAtCommit(to: connection, request: requestIdentifier, reason: .success, body: [])
     }
 
     /// Why a will cannot be kept. Whom it is for is asked now, so that a will for nobody, or for
     /// somebody who may not be sent to, is refused while there is somebody to tell; and once more
     /// when it is sent.
     private mutating func refusal(
-        of request: WillRequest, from session: Index<Session>, _ bytes: UnsafeRawBufferPointer
+        of request: WillRequest, from session: Index<Session>, in bytes: UnsafeRawBufferPointer
     ) -> (ReasonCode, LimitName)? {
         let target: JudgedTarget
-        switch judge(request.message, from: session, bytes) {
+        switch judge(request.message, from: session, in: bytes) {
         case .refused(let reason, let limit): return (reason, limit)
         case .allowed(let allowed): target = allowed
         }
@@ -98,7 +99,8 @@ extension Broker {
         }
         var tally = RoutingTally(stamp: makeStamp())
         forEachDestination(
-            of: target, request.message.grade, from: session, sessions[session].user, &tally
+            of: target, grade: request.message.grade, from: session, user: sessions[session].user,
+            tally: &tally
         ) { _, _, tally in tally.taken += 1 }
         return tally.taken == 0 && tally.refusedCount > 0 ? (tally.reason, .none) : nil
     }
@@ -171,16 +173,16 @@ extension Broker {
     /// Judges a will that is due by the rights of that moment. One that nobody allows is forgotten,
     /// counted and logged.
     private mutating func judge(
-        will index: Index<Will>, _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
+        will index: Index<Will>, bytes: UnsafeRawBufferPointer, in step: inout Step
     ) -> JudgedTarget? {
         let request = wills[index].request
         var reason = ReasonCode.notAuthorized
         if let asker = asker(of: wills[index]) {
-            switch judge(request.target, by: .asker(asker), bytes) {
+            switch judge(request.target, by: .asker(asker), in: bytes) {
             case .allowed(let target):
                 if target.hasRefusals {
                     target.refusedNames.withUnsafeBytes {
-                        noteWill(index, .notAuthorized, subject: $0, &effects)
+                        noteWill(index, .notAuthorized, subject: $0, in: &step)
                     }
                 }
                 return target
@@ -188,22 +190,22 @@ extension Broker {
             }
         }
         counters.willsRefused += 1
-        noteWill(index, reason, subject: bytes, &effects)
+        noteWill(index, reason, subject: bytes, in: &step)
         forgetWill(index)
         return nil
     }
 
     private func noteWill(
         _ index: Index<Will>, _ reason: ReasonCode, subject: UnsafeRawBufferPointer,
-        _ effects: inout Effects
+        in step: inout Step
     ) {
-        effects[0].effects.append(
+        step.effects[0].effects.append(
             .note(
                 Note(
                     kind: .willRefused, connection: .none, reason: reason,
-                    user: effects[0].bytes.append(users[wills[index].user].name),
-                    device: effects[0].bytes.append(wills[index].device),
-                    subject: effects[0].bytes.append(subject), other: .none)))
+                    user: step.effects[0].bytes.append(users[wills[index].user].name),
+                    device: step.effects[0].bytes.append(wills[index].device),
+                    subject: step.effects[0].bytes.append(subject), other: .none)))
     }
 
     /// Forgets a session's will, here and in the store.
@@ -224,21 +226,20 @@ extension Broker {
     // MARK: - Loss and return
 
     /// A session has lost its connection without saying good-bye.
-    mutating func startWill(of session: Index<Session>, _ moment: Moment, _ effects: inout Effects)
-    {
+    mutating func startWill(of session: Index<Session>, in step: inout Step) {
         guard let will = sessions[session].will else { return }
         // The end of the session, if that comes sooner, sends it too.
         if wills[will].delaySeconds == 0 {
-            fireWill(of: session, moment, &effects)
+            fireWill(of: session, in: &step)
         } else {
-            scheduleWill(will, afterSeconds: UInt64(wills[will].delaySeconds), moment)
+            scheduleWill(will, afterSeconds: UInt64(wills[will].delaySeconds), at: step.moment)
             // Since when it runs is in the session's row: a restart goes on from there.
             markDirty(session, .session, isUrgent: true)
         }
     }
 
     private mutating func scheduleWill(
-        _ index: Index<Will>, afterSeconds seconds: UInt64, _ moment: Moment
+        _ index: Index<Will>, afterSeconds seconds: UInt64, at moment: Moment
     ) {
         wills[index].token = deadlines.insert(
             deadline: moment.instant.advanced(bySeconds: seconds),
@@ -267,7 +268,7 @@ extension Broker {
     // MARK: - Sending
 
     /// The delay of a will is over.
-    mutating func willDue(_ index: Index<Will>, _ moment: Moment, _ effects: inout Effects) {
+    mutating func willDue(_ index: Index<Will>, in step: inout Step) {
         wills[index].token = .none
         let owner = WillOwner(user: wills[index].user, device: wills[index].device)
         if orphanWills[owner] == index {
@@ -275,49 +276,46 @@ extension Broker {
         } else if let session = session(of: owner.user, device: owner.device),
             sessions[session].will == index
         {
-            fireWill(of: session, moment, &effects)
+            fireWill(of: session, in: &step)
             return
         }
-        send(will: index, excluding: nil, moment, &effects)
+        send(will: index, excluding: nil, in: &step)
     }
 
     /// Sends a session's will, which the session then has no more.
-    mutating func fireWill(of session: Index<Session>, _ moment: Moment, _ effects: inout Effects) {
+    mutating func fireWill(of session: Index<Session>, in step: inout Step) {
         guard let will = sessions[session].will else { return }
         sessions[session].will = nil
         stopTimer(of: will)
-        send(will: will, excluding: session, moment, &effects)
+        send(will: will, excluding: session, in: &step)
     }
 
     /// Sends a will that no session holds any more: its row goes and its message comes in the same
     /// batch. Without room in the store it waits; what was lost does not come back meanwhile.
     private mutating func send(
-        will index: Index<Will>, excluding session: Index<Session>?, _ moment: Moment,
-        _ effects: inout Effects
+        will index: Index<Will>, excluding session: Index<Session>?, in step: inout Step
     ) {
         let isRetained = wills[index].isRetained && !wills[index].payload.isEmpty
         if wills[index].grade != .transient && isStoreFull
             || isRetained && !hasRoom(toRetain: blockByteCount(ofWill: index))
         {
-            scheduleWill(index, afterSeconds: CoreLimits.willRetrySeconds, moment)
+            scheduleWill(index, afterSeconds: CoreLimits.willRetrySeconds, at: step.moment)
             return
         }
         let address = wills[index].address
         address.withUnsafeBytes { bytes in
-            guard let target = judge(will: index, bytes, &effects) else { return }
+            guard let target = judge(will: index, bytes: bytes, in: &step) else { return }
             // It is sent, and not kept.
             if isRetained {
                 let app = users[wills[index].user].app
                 let limit = retainLimit(
                     bytes, byteCount: blockByteCount(ofWill: index), app: app)
-                if limit != .none { noteWill(index, .quotaExceeded, subject: bytes, &effects) }
+                if limit != .none { noteWill(index, .quotaExceeded, subject: bytes, in: &step) }
             }
             if wills[index].grade == .transient {
-                sendTransient(
-                    will: index, to: target, bytes, excluding: session, moment, &effects)
+                sendTransient(will: index, to: target, bytes: bytes, excluding: session, in: &step)
             } else {
-                sendDurable(
-                    will: index, to: target, bytes, excluding: session, moment, &effects)
+                sendDurable(will: index, to: target, bytes: bytes, excluding: session, in: &step)
             }
         }
     }
@@ -329,23 +327,22 @@ extension Broker {
     }
 
     private mutating func sendDurable(
-        will index: Index<Will>, to target: JudgedTarget, _ bytes: UnsafeRawBufferPointer,
-        excluding session: Index<Session>?, _ moment: Moment, _ effects: inout Effects
+        will index: Index<Will>, to target: JudgedTarget, bytes: UnsafeRawBufferPointer,
+        excluding session: Index<Session>?, in step: inout Step
     ) {
         let will = wills[index]
         let request = will.request
         sendSystemMessage(
-            request.target.kind, about: request.target.address(in: bytes),
-            payload: will.payload, properties: will.properties,
-            from: Array(users[will.user].name), grade: will.grade, marks: will.marks,
-            expirySeconds: will.expirySeconds, moment
+            request.target.kind, about: request.target.address(in: bytes), payload: will.payload,
+            properties: will.properties, from: Array(users[will.user].name), grade: will.grade,
+            marks: will.marks, expirySeconds: will.expirySeconds, at: step.moment
         ) { broker, message, tally in
             if will.isRetained {
-                broker.retain(message, ofUser: will.user, request, moment)
+                broker.retain(message, ofUser: will.user, request, at: step.moment)
             }
             broker.route(
-                message, to: target, will.grade, fromUser: will.user,
-                excluding: broker.excludedSession(request, session), &tally, moment, &effects)
+                message, to: target, grade: will.grade, fromUser: will.user,
+                excluding: broker.excludedSession(request, session), tally: &tally, in: &step)
         }
         gathering.firedWills.append(index)
         gathering.isUrgent = true
@@ -354,8 +351,8 @@ extension Broker {
 
     /// Sends a will that is for those who are online (MQTT). It is gone with that.
     private mutating func sendTransient(
-        will index: Index<Will>, to target: JudgedTarget, _ bytes: UnsafeRawBufferPointer,
-        excluding session: Index<Session>?, _ moment: Moment, _ effects: inout Effects
+        will index: Index<Will>, to target: JudgedTarget, bytes: UnsafeRawBufferPointer,
+        excluding session: Index<Session>?, in step: inout Step
     ) {
         let will = wills[index]
         counters.willsSent += 1
@@ -367,25 +364,24 @@ extension Broker {
                 let name = scratch.append(users[will.user].name)
                 let parts = MessageParts(
                     kind: request.target.kind, marks: will.marks, grade: .transient,
-                    time: moment.unixMilliseconds, sender: name.bytes(in: scratch.bytes),
+                    time: step.moment.unixMilliseconds, sender: name.bytes(in: scratch.bytes),
                     address: request.target.address(in: bytes), properties: properties,
                     payload: payload)
                 _ = sendTransient(
-                    request, parts, to: target, from: session, ofUser: will.user, moment,
-                    &effects)
+                    request, parts, to: target, from: session, ofUser: will.user, in: &step)
             }
         }
     }
 
     /// The batch that wills were sent with is committed, or the store had no room for it.
-    mutating func settleWills(isStored: Bool, _ moment: Moment) {
+    mutating func settleWills(isStored: Bool, at moment: Moment) {
         for will in committing.firedWills {
             if isStored {
                 counters.willsSent += 1
                 wills.remove(will)
             } else {
                 // Its row is in the store: the deletion was refused with the message.
-                scheduleWill(will, afterSeconds: CoreLimits.willRetrySeconds, moment)
+                scheduleWill(will, afterSeconds: CoreLimits.willRetrySeconds, at: moment)
             }
         }
     }
@@ -420,7 +416,7 @@ extension Broker {
     /// how long it has been lost: it is given time to come back, the longest of the will's delay,
     /// 1.5 times its keep-alive and 60 s from now. The delay of one that was lost before has gone
     /// on.
-    mutating func scheduleRestoredWills(connected: Set<Index<Session>>, _ moment: Moment) {
+    mutating func scheduleRestoredWills(connected: Set<Index<Session>>, at moment: Moment) {
         for index in wills.places where wills.contains(index) {
             let session = session(of: wills[index].user, device: wills[index].device)
             let delay = UInt64(wills[index].delaySeconds)
@@ -433,7 +429,7 @@ extension Broker {
             }
             let silence = UInt64(wills[index].keepAliveSeconds) * 3 / 2
             let grace = max(delay, silence, CoreLimits.restartGraceSeconds)
-            scheduleWill(index, afterSeconds: grace, moment)
+            scheduleWill(index, afterSeconds: grace, at: moment)
             // Nor does its session end meanwhile, which would send it too.
             guard let session else { continue }
             cancelExpiry(session)

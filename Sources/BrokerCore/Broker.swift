@@ -164,75 +164,80 @@ public struct Broker: ~Copyable, Sendable {
         _ event: Event, bytes: UnsafeRawBufferPointer,
         identities: TurnIdentities = TurnIdentities(), at moment: Moment, effects: inout Effects
     ) {
+        var step = Step(bytes: bytes, identities: identities, at: moment, effects: effects)
         precondition(restoration == nil, "an event before the stored state is back")
         work += 1
         switch event {
         case .connectReceived(let connection, let request):
-            connect(connection, request, bytes, identities, moment, &effects)
+            connect(connection, request, in: &step)
         case .connectionClosed(let connection, let cause):
-            connectionClosed(connection, cause, moment, &effects)
+            connectionClosed(connection, cause, in: &step)
         case .sendReceived(let connection, let request):
-            send(connection, request, bytes, moment, &effects)
+            send(connection, request, in: &step)
         case .inboxAcknowledged(let connection, let throughNumber):
-            acknowledgeInbox(connection, throughNumber, moment, &effects)
+            acknowledgeInbox(connection, throughNumber, in: &step)
         case .resultsSeen(let connection, let throughNumber):
-            resultsSeen(connection, throughNumber, moment, &effects)
-        case .packetAnswered(let connection, let identifier, let step, let reason):
-            packetAnswered(connection, identifier, step, reason, moment, &effects)
+            resultsSeen(connection, throughNumber, in: &step)
+        case .packetAnswered(let connection, let identifier, let exchange, let reason):
+            packetAnswered(
+                by: connection, packet: identifier, exchange: exchange, reason: reason, in: &step)
         case .subscribeReceived(let connection, let request):
-            guard admits(connection, request: request.requestIdentifier, moment, &effects) else {
+            guard admits(connection, request: request.requestIdentifier, in: &step) else {
                 return
             }
-            subscribe(connection, request, bytes, moment, &effects)
+            subscribe(connection, request, in: &step)
         case .unsubscribeReceived(let connection, let request):
-            guard admits(connection, request: request.requestIdentifier, moment, &effects) else {
+            guard admits(connection, request: request.requestIdentifier, in: &step) else {
                 return
             }
-            unsubscribe(connection, request, bytes, &effects)
+            unsubscribe(connection, request, in: &step)
         case .presenceQueried(let connection, let identifier, let user):
-            guard admits(connection, request: identifier, moment, &effects) else { return }
-            reportPresence(connection, identifier, user.bytes(in: bytes), &effects)
+            guard admits(connection, request: identifier, in: &step) else { return }
+            reportPresence(
+                to: connection, request: identifier, of: user.bytes(in: step.bytes), in: &step)
         case .groupRequested(let connection, let identifier, let request):
-            guard admits(connection, request: identifier, moment, &effects) else { return }
-            groupRequested(connection, identifier, request, bytes, moment, &effects)
+            guard admits(connection, request: identifier, in: &step) else { return }
+            groupRequested(by: connection, identifier: identifier, request, in: &step)
         case .willSet(let connection, let identifier, let request):
-            guard admits(connection, request: identifier, moment, &effects) else { return }
-            setWill(connection, identifier, request, bytes, moment, &effects)
+            guard admits(connection, request: identifier, in: &step) else { return }
+            setWill(of: connection, identifier: identifier, request, in: &step)
         case .willCleared(let connection, let identifier):
-            guard admits(connection, request: identifier, moment, &effects) else { return }
+            guard admits(connection, request: identifier, in: &step) else { return }
             clearWill(connection, identifier)
         case .requestFaulted(let connection, let identifier, let reason):
-            guard admits(connection, request: identifier, moment, &effects),
+            guard admits(connection, request: identifier, in: &step),
                 session(of: connection) != nil
             else { return }
             counters.requestsRefused += 1
-            effects[connection.lane].respond(connection, identifier, reason)
+            step.effects[connection.lane].respond(
+                to: connection, request: identifier, reason: reason)
         case .credentialPresented(let connection, let claim):
-            exchangeCredential(connection, claim, bytes, identities, moment, &effects)
+            exchangeCredential(connection, claim, in: &step)
         case .credentialRefused(let connection, let reason):
-            refuseCredential(connection, reason, &effects)
+            refuseCredential(connection, reason, in: &step)
         case .disconnectReceived(let connection, let request):
-            disconnect(connection, request, moment, &effects)
+            disconnect(connection, request, in: &step)
         case .deliveryTooLarge(let connection, let number):
-            dropOversize(connection, number, moment, &effects)
+            dropOversize(connection, number, in: &step)
         case .outgoingDrained(let connection):
-            outgoingDrained(connection, moment, &effects)
+            outgoingDrained(connection, in: &step)
         case .peerFaulted(let connection, let reason):
-            peerFaulted(connection, reason, moment, &effects)
+            peerFaulted(connection, reason, in: &step)
         }
-        scheduleHousekeeping(moment)
+        scheduleHousekeeping(at: step.moment)
     }
 
     /// Does what has become due.
     public mutating func advance(to moment: Moment, effects: inout Effects) {
+        var step = Step(at: moment, effects: effects)
         while let payload = deadlines.popDue(at: moment.instant) {
             switch DeadlinePayload(raw: payload) {
-            case .session(let session): expire(session: session, moment, &effects)
-            case .will(let will): willDue(will, moment, &effects)
+            case .session(let session): expire(session: session, in: &step)
+            case .will(let will): willDue(will, in: &step)
             case .retained(let index): expire(retained: index)
-            case .access(let access): expireAccess(access, moment, &effects)
-            case .login(let index): hear(login: index, moment, &effects)
-            case .housekeeping: keepHouse(moment)
+            case .access(let access): expireAccess(access, in: &step)
+            case .login(let index): hear(login: index, in: &step)
+            case .housekeeping: keepHouse(at: moment)
             }
         }
     }

@@ -71,6 +71,9 @@ public struct Effects: ~Copyable, @unchecked Sendable {
         unsafeMutableAddress { address(lane) }
     }
 
+    /// The same effects, for the time of one call.
+    var reference: EffectsReference { EffectsReference(lanes: lanes, laneCount: laneCount) }
+
     @usableFromInline
     func address(_ lane: UInt8) -> UnsafeMutablePointer<EffectLane> {
         precondition(Int(lane) < laneCount, "a connection of a lane that does not exist")
@@ -103,7 +106,7 @@ extension EffectLane {
             message.parts.write(to: bytes.mutableBytes(range))
             return range
         }
-        deliver(publication, to: connection, dialect, number: 0, state)
+        deliver(publication, to: connection, dialect: dialect, number: 0, state: state)
     }
 
     /// Delivers a message from its block. `number` is 0 for a transient delivery.
@@ -114,13 +117,13 @@ extension EffectLane {
         state: EntryState
     ) {
         let publication = publication(stamp: stamp, deadline: deadline) { $0.append(block) }
-        deliver(publication, to: connection, dialect, number: number, state)
+        deliver(publication, to: connection, dialect: dialect, number: number, state: state)
     }
 
     @inline(__always)
     private mutating func deliver(
-        _ publication: UInt32, to connection: ConnectionID, _ dialect: SessionDialect,
-        number: UInt64, _ state: EntryState
+        _ publication: UInt32, to connection: ConnectionID, dialect: SessionDialect, number: UInt64,
+        state: EntryState
     ) {
         effects.append(
             .deliver(
@@ -150,7 +153,7 @@ extension EffectLane {
     }
 
     mutating func respond(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ reason: ReasonCode,
+        to connection: ConnectionID, request requestIdentifier: UInt64, reason: ReasonCode,
         body: [UInt8] = []
     ) {
         effects.append(
@@ -165,5 +168,23 @@ extension ByteArena {
     /// each message.
     mutating func append(_ array: borrowing [UInt8]) -> ByteRange {
         array.span.withUnsafeBytes { append($0) }
+    }
+}
+
+/// The effects of a caller, who keeps them in place until the call returns.
+struct EffectsReference: BitwiseCopyable {
+    fileprivate let lanes: UnsafeMutablePointer<EffectLane>
+    fileprivate let laneCount: Int
+
+    @inline(__always)
+    subscript(lane: UInt8) -> EffectLane {
+        unsafeAddress { UnsafePointer(address(lane)) }
+        nonmutating unsafeMutableAddress { address(lane) }
+    }
+
+    @inline(__always)
+    private func address(_ lane: UInt8) -> UnsafeMutablePointer<EffectLane> {
+        precondition(Int(lane) < laneCount, "event loop \(lane) of \(laneCount)")
+        return lanes + Int(lane)
     }
 }

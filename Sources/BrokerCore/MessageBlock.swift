@@ -76,15 +76,16 @@ public struct MessageBlock {
             MessageKind(rawValue: bytes[1]) != nil, Grade(rawValue: bytes[3]) != nil
         else { return false }
         let total =
-            headerByteCount + Int(number(bytes, 4, UInt16.self))
-            + Int(number(bytes, 6, UInt16.self))
-            + Int(number(bytes, 16, UInt32.self)) + Int(number(bytes, 20, UInt32.self))
+            headerByteCount + Int(number(in: bytes, at: 4, as: UInt16.self))
+            + Int(number(in: bytes, at: 6, as: UInt16.self))
+            + Int(number(in: bytes, at: 16, as: UInt32.self))
+            + Int(number(in: bytes, at: 20, as: UInt32.self))
         return total == bytes.count
     }
 
     @inlinable
     static func number<Number: FixedWidthInteger>(
-        _ bytes: UnsafeRawBufferPointer, _ offset: Int, _ type: Number.Type
+        in bytes: UnsafeRawBufferPointer, at offset: Int, as type: Number.Type
     ) -> Number {
         Number(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: type))
     }
@@ -97,14 +98,14 @@ public struct MessageBlock {
     public var grade: Grade { Grade(rawValue: bytes[3])! }
     /// Unix milliseconds.
     @inlinable
-    public var time: UInt64 { MessageBlock.number(bytes, 8, UInt64.self) }
+    public var time: UInt64 { MessageBlock.number(in: bytes, at: 8, as: UInt64.self) }
 
     @inlinable
-    var senderCount: Int { Int(MessageBlock.number(bytes, 4, UInt16.self)) }
+    var senderCount: Int { Int(MessageBlock.number(in: bytes, at: 4, as: UInt16.self)) }
     @inlinable
-    var addressCount: Int { Int(MessageBlock.number(bytes, 6, UInt16.self)) }
+    var addressCount: Int { Int(MessageBlock.number(in: bytes, at: 6, as: UInt16.self)) }
     @inlinable
-    var propertiesCount: Int { Int(MessageBlock.number(bytes, 16, UInt32.self)) }
+    var propertiesCount: Int { Int(MessageBlock.number(in: bytes, at: 16, as: UInt32.self)) }
 
     @inlinable @inline(__always)
     func part(_ offset: Int, _ count: Int) -> UnsafeRawBufferPointer {

@@ -167,11 +167,11 @@ struct RetainedTree<Value: ~Copyable>: ~Copyable {
     }
 
     private func child(of node: Index<Node>, _ level: UnsafeRawBufferPointer) -> Index<Node>? {
-        withKey(node, level) { children.value(for: $0) }
+        withKey(of: node, level: level) { children.value(for: $0) }
     }
 
     private func withKey<Result>(
-        _ node: Index<Node>, _ level: UnsafeRawBufferPointer,
+        of node: Index<Node>, level: UnsafeRawBufferPointer,
         _ body: (UnsafeRawBufferPointer) -> Result
     ) -> Result {
         withUnsafeTemporaryAllocation(byteCount: 4 + level.count, alignment: 4) { key in

@@ -96,15 +96,15 @@ enum RightPattern: Hashable, Sendable {
     func covers(_ subject: UnsafeRawBufferPointer, _ bearer: RightsBearer) -> Bool {
         switch self {
         case .everything: true
-        case .name(let parts): Self.matches(parts, subject, bearer)
-        case .filter(let levels): Self.covers(levels, subject, bearer)
+        case .name(let parts): Self.matches(parts, subject: subject, bearer: bearer)
+        case .filter(let levels): Self.covers(levels, subject: subject, bearer: bearer)
         }
     }
 
     /// Matches parts from front to back; after a mismatch the last `*` takes one byte more. The
     /// cost is at most the product of both lengths.
     private static func matches(
-        _ parts: [Part], _ subject: UnsafeRawBufferPointer, _ bearer: RightsBearer
+        _ parts: [Part], subject: UnsafeRawBufferPointer, bearer: RightsBearer
     ) -> Bool {
         var part = 0
         var offset = 0
@@ -166,7 +166,7 @@ enum RightPattern: Hashable, Sendable {
 
     /// Whether every topic that `subject` stands for is allowed. A topic stands for itself.
     private static func covers(
-        _ levels: [Level], _ subject: UnsafeRawBufferPointer, _ bearer: RightsBearer
+        _ levels: [Level], subject: UnsafeRawBufferPointer, bearer: RightsBearer
     ) -> Bool {
         var start = 0
         for level in levels {
@@ -186,7 +186,7 @@ enum RightPattern: Hashable, Sendable {
                     return false
                 }
                 // A wildcard of the subject's is never equal to a text.
-                if !matches(parts, text, bearer) { return false }
+                if !matches(parts, subject: text, bearer: bearer) { return false }
             case .rest: break
             }
             start = end + 1
