@@ -129,6 +129,8 @@ public struct Broker: ~Copyable, Sendable {
     /// What events have cost so far beside the effects they had, in the unit of
     /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
     public internal(set) var work = 0
+    /// What results of commits have cost, effects included, and no turn has been charged for.
+    var resultWork = 0
     /// Attachments that wait for more of their queues, in order.
     var waitingLoads = Ring<LoadOwner>()
     /// What connected sessions are sent of retained messages.
@@ -222,9 +224,11 @@ public struct Broker: ~Copyable, Sendable {
         scheduleHousekeeping(moment)
     }
 
-    /// Does what has become due.
+    /// Does what has become due, at most as much as a turn may cost and one deadline beyond it: a
+    /// hundred wills for ten thousand receivers each may be due at once. What is left stays due.
     public mutating func advance(to moment: Moment, effects: inout Effects) {
-        while let payload = deadlines.popDue(at: moment.instant) {
+        let end = work + effects.work + limits.turnWorkMaximum
+        while work + effects.work < end, let payload = deadlines.popDue(at: moment.instant) {
             switch DeadlinePayload(raw: payload) {
             case .session(let session): expire(session: session, moment, &effects)
             case .will(let will): willDue(will, moment, &effects)
@@ -234,6 +238,12 @@ public struct Broker: ~Copyable, Sendable {
             case .housekeeping: keepHouse(moment)
             }
         }
+    }
+
+    /// What results of commits have cost since the last call, for the turn that carries them out.
+    public mutating func takeResultWork() -> Int {
+        defer { resultWork = 0 }
+        return resultWork
     }
 
     /// When ``advance(to:effects:)`` has something to do; never later than the true deadline.
