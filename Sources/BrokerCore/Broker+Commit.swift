@@ -61,6 +61,8 @@ extension Broker {
         precondition(
             isCommitting && result.sequence == committing.sequence,
             "a result for a batch that is not under way")
+        let start = work + effects.work
+        defer { resultWork += work + effects.work - start }
         isCommitting = false
         counters.batchesCommitted += 1
         noteFill(result)

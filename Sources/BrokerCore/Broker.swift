@@ -130,6 +130,8 @@ public struct Broker: ~Copyable, Sendable {
     /// What events have cost so far beside the effects they had, in the unit of
     /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
     public internal(set) var work = 0
+    /// What results of commits have cost, effects included, and no turn has been charged for.
+    var resultWork = 0
     /// Attachments that wait for more of their queues, in order.
     var waitingLoads = Ring<LoadOwner>()
     /// What connected sessions are sent of retained messages.
@@ -227,10 +229,12 @@ public struct Broker: ~Copyable, Sendable {
         scheduleHousekeeping(at: step.moment)
     }
 
-    /// Does what has become due.
+    /// Does what has become due, at most as much as a turn may cost and one deadline beyond it: a
+    /// hundred wills for ten thousand receivers each may be due at once. What is left stays due.
     public mutating func advance(to moment: Moment, effects: inout Effects) {
         var step = Step(at: moment, effects: effects)
-        while let payload = deadlines.popDue(at: moment.instant) {
+        let end = work + effects.work + limits.turnWorkMaximum
+        while work + effects.work < end, let payload = deadlines.popDue(at: moment.instant) {
             switch DeadlinePayload(raw: payload) {
             case .session(let session): expire(session: session, in: &step)
             case .will(let will): willDue(will, in: &step)
@@ -240,6 +244,12 @@ public struct Broker: ~Copyable, Sendable {
             case .housekeeping: keepHouse(at: moment)
             }
         }
+    }
+
+    /// What results of commits have cost since the last call, for the turn that carries them out.
+    public mutating func takeResultWork() -> Int {
+        defer { resultWork = 0 }
+        return resultWork
     }
 
     /// When ``advance(to:effects:)`` has something to do; never later than the true deadline.

@@ -219,14 +219,18 @@ package struct LaneHandler: LoopHandler, ~Copyable {
 
     /// Tells the core who has taken what was written in an earlier turn.
     private mutating func tellDrained(_ loop: inout some LaneLoop & ~Copyable) {
-        for connection in carrier.awaitingDrain {
+        carrier.awaitingDrain.removeAll { connection in
             if loop.isSendBlocked(connection) {
                 slow.insert(connection)
+            } else if loop.outgoingByteCount(of: connection) > 0 {
+                // The loop has had no time for it.
+                return false
             } else {
                 desk.events.append(.outgoingDrained(connection))
             }
+            return true
         }
-        carrier.awaitingDrain.removeAll(keepingCapacity: true)
+        if !carrier.awaitingDrain.isEmpty { loop.nextWake = loop.now }
     }
 
     /// True when the broker is about to stop.
@@ -234,13 +238,14 @@ package struct LaneHandler: LoopHandler, ~Copyable {
         let moment = clock.moment(at: loop.now)
         let bytes = loop.arena
         let turn = loop.turn
+        let beginsRound = loop.beginsRound
         var isDraining = false
         var hasMore = false
         let nextWake = shared.enter(from: lane) { state in
             isDraining = state.isDraining
             hasMore = schedule.enter(
-                &desk, turn: turn, bytes: bytes, identities: doorkeeper.identities, at: moment,
-                &state.broker, &state.effects
+                &desk, turn: turn, beginsRound: beginsRound, bytes: bytes,
+                identities: doorkeeper.identities, at: moment, &state.broker, &state.effects
             ) { connection in
                 // Whoever does not read holds up nobody but itself, and not the end of the broker.
                 isDraining

@@ -19,6 +19,9 @@ package protocol LaneLoop: ConnectionHost, ~Copyable {
 
     /// Tells turns apart.
     var turn: UInt64 { get }
+    /// Whether all who were ready have been read and sent to since the last turn that began a
+    /// round.
+    var beginsRound: Bool { get }
 
     mutating func pauseReading(_ connection: ConnectionID, for reason: ReadPause)
     mutating func resumeReading(_ connection: ConnectionID, from reason: ReadPause)

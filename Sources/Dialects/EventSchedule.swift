@@ -120,11 +120,16 @@ public struct EventSchedule: ~Copyable {
     ///
     /// - Parameters:
     ///   - turn: tells turns apart: a turn may enter the core several times.
+    ///   - beginsRound: whether everybody has been read and sent to since those were served last
+    ///     who have had a share and wait for more. A turn reads from a thousand connections and
+    ///     sends to a thousand; where ten thousand have something to say, some of them would else
+    ///     wait for ten turns that are all spent on what waits.
     ///   - bytes: what the events' ranges point into.
     ///   - identities: what verified claims among the events refer to.
     ///   - isReading: whether a connection takes what it is sent; what it asks for waits otherwise.
     public mutating func enter(
-        _ desk: inout PacketDesk, turn: UInt64, bytes: UnsafeRawBufferPointer,
+        _ desk: inout PacketDesk, turn: UInt64, beginsRound: Bool = true,
+        bytes: UnsafeRawBufferPointer,
         identities: TurnIdentities = TurnIdentities(), at moment: Moment,
         _ broker: inout Broker, _ effects: inout Effects,
         isReading: (ConnectionID) -> Bool
@@ -138,11 +143,12 @@ public struct EventSchedule: ~Copyable {
             }
         }
         largestStep = 0
+        spent += broker.takeResultWork()
         // What other lanes have not fetched counts too, or a quick lane would drown a slow one.
         let backlog = effects.work
         if backlog > turnMaximum { spent = max(spent, backlog) }
         enterNew(&desk, bytes, identities, moment, &broker, &effects)
-        return enterWaiting(moment, &broker, &effects, isReading)
+        return enterWaiting(beginsRound, moment, &broker, &effects, isReading)
     }
 
     private mutating func enterNew(
@@ -168,12 +174,14 @@ public struct EventSchedule: ~Copyable {
                 owner = desk.conversations.carrier(of: desk.events[index].connection)
             }
             let first = index
-            let isHeavy = !heavy.isEmpty && heavy[owner] != nil
+            var isHeavy = !heavy.isEmpty && heavy[owner] != nil
             if !isHeavy, pieces.isEmpty || pieces[owner] == nil {
                 index = step(
-                    owner, desk.events, index..<end, bytes, identities, moment, &broker, &effects)
+                    owner, desk.events, index..<end, bytes, identities, moment, isNew: true,
+                    &broker, &effects)
             }
             if index < end {
+                if !isHeavy, !heavy.isEmpty { isHeavy = heavy[owner] != nil }
                 wait(
                     owner, desk.events[index..<end], range.bytes(in: bytes), range,
                     identities, hasHadShare: isHeavy || index > first)
@@ -184,11 +192,13 @@ public struct EventSchedule: ~Copyable {
     }
 
     /// Steps the core through events until a share is spent; the index of the first that is left.
+    /// Where `isNew`, the owner has not waited behind others for more than a share. While some ask
+    /// for much, it has to for a packet that costs as much, and is one of them.
     @inline(__always)
     private mutating func step(
         _ owner: ConnectionID, _ events: borrowing ContiguousArray<Event>, _ range: Range<Int>,
         _ bytes: UnsafeRawBufferPointer, _ identities: TurnIdentities, _ moment: Moment,
-        _ broker: inout Broker, _ effects: inout Effects
+        isNew: Bool, _ broker: inout Broker, _ effects: inout Effects
     ) -> Int {
         let start = broker.work + effects.work
         let own =
@@ -204,6 +214,12 @@ public struct EventSchedule: ~Copyable {
             if isWhole {
                 if cost >= share { break }
                 packetStart = cost
+                if isNew, !heavy.isEmpty,
+                    broker.expectedWork(of: events[index], bytes: bytes) > 2 * shareMaximum
+                {
+                    heavy[owner] = turn
+                    break
+                }
             }
             isWhole = !events[index].isContinued
             broker.step(
@@ -239,7 +255,7 @@ public struct EventSchedule: ~Copyable {
     /// Gives each that waits a share in turn, until the turn's budget is spent. What waits gets a
     /// quarter of it in any case, once: a turn may enter the core a dozen times.
     private mutating func enterWaiting(
-        _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects,
+        _ beginsRound: Bool, _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects,
         _ isReading: (ConnectionID) -> Bool
     ) -> Bool {
         guard !pieces.isEmpty else { return false }
@@ -249,15 +265,17 @@ public struct EventSchedule: ~Copyable {
         }
         var skippedCount = 0
         while skippedCount < newcomers.count + others.count {
+            if newcomers.isEmpty, !beginsRound { return true }
             if spent >= turnMaximum { return true }
-            let owner = newcomers.isEmpty ? others.removeFirst() : newcomers.removeFirst()
+            let isNew = !newcomers.isEmpty
+            let owner = isNew ? newcomers.removeFirst() : others.removeFirst()
             guard isReading(owner) else {
                 others.append(owner)
                 skippedCount += 1
                 continue
             }
             skippedCount = 0
-            if stepWaiting(owner, moment, &broker, &effects) {
+            if stepWaiting(owner, moment, isNew: isNew, &broker, &effects) {
                 others.append(owner)
             } else {
                 pieces[owner] = nil
@@ -269,14 +287,15 @@ public struct EventSchedule: ~Copyable {
 
     /// One share for one that waits. True where it still waits.
     private mutating func stepWaiting(
-        _ owner: ConnectionID, _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects
+        _ owner: ConnectionID, _ moment: Moment, isNew: Bool, _ broker: inout Broker,
+        _ effects: inout Effects
     ) -> Bool {
         var list: [Piece] = []
         swap(&list, &pieces[owner]!)
         let piece = list[0]
         let next = step(
             owner, piece.events, piece.next..<piece.events.count, piece.buffer, piece.identities,
-            moment, &broker, &effects)
+            moment, isNew: isNew, &broker, &effects)
         list[0].next = next
         if next == piece.events.count {
             waitingByteCount -= piece.byteCount

@@ -187,18 +187,50 @@ extension EventLoop {
 
     // MARK: - Sending
 
-    /// Sends for every connection on the list, once. The arena is free after this.
+    /// Whether connections wait for which earlier turns had no time.
+    @usableFromInline
+    var hasLateSends: Bool { lateSent < toSendLate.count }
+
+    /// Sends for the connections on the lists, each once, as far as a turn has time. New ones come
+    /// first: the answer for one client does not wait behind a message for ten thousand others. The
+    /// arena is free after this.
     @usableFromInline
     mutating func flushAll() {
-        for index in 0..<toSend.count {
-            let slot = Int(toSend.slots[index])
-            switch slots[slot].phase {
-            case .open, .flushing: send(slot)
-            case .free, .connecting, .handshaking, .draining, .dead: continue
-            }
+        forgetSent()
+        let lateEnd = min(toSendLate.count, configuration.sendsPerTurn)
+        sendNew()
+        while lateSent < lateEnd {
+            sendListed(Int(toSendLate.slots[lateSent]))
+            lateSent += 1
         }
-        toSend.count = 0
         arenaUsed = 0
+    }
+
+    private mutating func sendNew() {
+        var end = min(toSend.count, configuration.sendsPerTurn)
+        // A slot is on the list twice if its connection was closed and another one came.
+        if toSendLate.count + toSend.count - end > configuration.connectionsMaximum {
+            end = toSend.count
+        }
+        for index in 0..<end { sendListed(Int(toSend.slots[index])) }
+        for index in end..<toSend.count { toSendLate.append(Int(toSend.slots[index])) }
+        toSend.count = 0
+    }
+
+    /// Takes those off the late list to whom it has been sent.
+    private mutating func forgetSent() {
+        guard lateSent > 0 else { return }
+        let count = toSendLate.count - lateSent
+        toSendLate.slots.update(from: toSendLate.slots + lateSent, count: count)
+        toSendLate.count = count
+        lateSent = 0
+    }
+
+    private mutating func sendListed(_ slot: Int) {
+        switch slots[slot].phase {
+        case .open, .flushing: send(slot)
+        case .free, .connecting, .handshaking, .draining, .dead: return
+        }
     }
 
     /// Sends what waits, as far as the kernel takes it.

@@ -46,6 +46,7 @@ public struct EventLoop: ~Copyable {
         public var acceptPauseMilliseconds = TransportLimits.acceptPauseMilliseconds
         public var acceptsPerTurn = TransportLimits.acceptsPerTurnMaximum
         public var handshakesPerTurn = TransportLimits.handshakesPerTurnMaximum
+        public var sendsPerTurn = TransportLimits.sendsPerTurnMaximum
         /// SO_SNDBUF of every connection; nil leaves it to the kernel, which tunes it well.
         public var kernelSendBufferBytes: Int32?
         /// What is added to the monotonic clock to give the broker's time; may be negative.
@@ -89,6 +90,13 @@ public struct EventLoop: ~Copyable {
     /// Slots below this one have been used.
     var slotsTouched = 0
     @usableFromInline var toSend: SlotList
+    /// Connections for which earlier turns had no time, from `lateSent` on.
+    @usableFromInline var toSendLate: SlotList
+    @usableFromInline var lateSent = 0
+    /// Whether this turn is the first one after all who were ready have been read and sent to.
+    public internal(set) var beginsRound = true
+    /// Turns since the last that did.
+    private var turnsOfRound = 0
     /// Connections to read without epoll: OpenSSL holds their bytes, or kept bytes are to be shown.
     var toRead: SlotList
     var readingNow: SlotList
@@ -142,6 +150,7 @@ public struct EventLoop: ~Copyable {
         details = reserveZeroed(connections, of: ConnectionDetails.self)
         freeSlots = SlotList(capacity: connections)
         toSend = SlotList(capacity: connections)
+        toSendLate = SlotList(capacity: connections)
         toRead = SlotList(capacity: connections)
         readingNow = SlotList(capacity: connections)
         dead = SlotList(capacity: connections)
@@ -164,7 +173,7 @@ public struct EventLoop: ~Copyable {
         let connections = configuration.connectionsMaximum
         releaseReserved(slots, connections)
         releaseReserved(details, connections)
-        for list in [freeSlots, toSend, toRead, readingNow, dead] {
+        for list in [freeSlots, toSend, toSendLate, toRead, readingNow, dead] {
             releaseReserved(list.slots, connections)
         }
         events.deallocate()
@@ -219,12 +228,25 @@ public struct EventLoop: ~Copyable {
         now = EventLoop.readClock(offset: configuration.clockOffsetMilliseconds)
         handshakesLeft = configuration.handshakesPerTurn
         counters.turns += 1
+        noteRound(isHeard: Int(count) < TransportLimits.eventsPerTurnMaximum)
         return max(0, Int(count))
+    }
+
+    /// Connections that are ready come in the kernel's order. As long as there may be more of them
+    /// than one turn takes, or sends wait, it is the same round; after so many turns that each
+    /// connection has been read and sent to, it is another.
+    private mutating func noteRound(isHeard: Bool) {
+        turnsOfRound += 1
+        beginsRound =
+            isHeard && !hasLateSends
+            || turnsOfRound > 2 + connectionCount / TransportLimits.eventsPerTurnMaximum
+                + connectionCount / configuration.sendsPerTurn
+        if beginsRound { turnsOfRound = 0 }
     }
 
     /// How long epoll may wait: not at all while there is something to do without it.
     private func waitMilliseconds(_ maximum: Int) -> Int32 {
-        if dead.count > 0 || toRead.count > 0 || toSend.count > 0 { return 0 }
+        if dead.count > 0 || toRead.count > 0 || toSend.count > 0 || hasLateSends { return 0 }
         if handle.isStopRequested, !isStopping { return 0 }
         var next = min(nextWake, poolTrim)
         if let deadline = wheel.nextDeadline { next = min(next, deadline) }

@@ -46,6 +46,11 @@ public enum TransportLimits {
     /// Kernel events taken in one turn. More would coalesce better and answer the first later.
     static let eventsPerTurnMaximum = 1024
 
+    /// Connections that a turn sends to of those that have had bytes since the last one, and again
+    /// of those that have waited longer. A send over the loopback takes 10 microseconds, so a
+    /// message for ten thousand connections would hold up all others for 100 ms if it left at once.
+    public static let sendsPerTurnMaximum = 1024
+
     /// Bytes taken from one connection in one turn, so that a fast sender does not starve the rest.
     static let burstMaximum = 64 * 1024
 

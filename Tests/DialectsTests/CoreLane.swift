@@ -115,11 +115,13 @@ final class CoreLane {
     @discardableResult
     func enter(
         _ buffer: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        isNewTurn: Bool = true, isReading: (ConnectionID) -> Bool = { _ in true }
+        isNewTurn: Bool = true, beginsRound: Bool = true,
+        isReading: (ConnectionID) -> Bool = { _ in true }
     ) -> Bool {
         if isNewTurn { turn += 1 }
         let waits = schedule.enter(
-            &desk, turn: turn, bytes: buffer, at: now, &broker, &effects, isReading: isReading)
+            &desk, turn: turn, beginsRound: beginsRound, bytes: buffer, at: now, &broker, &effects,
+            isReading: isReading)
         carryOut()
         return waits
     }
@@ -227,7 +229,10 @@ enum Packets {
         [UInt8(text.utf8.count >> 8), UInt8(text.utf8.count & 0xFF)] + text.utf8
     }
 
-    static func connect(_ name: String, _ dialect: SessionDialect) -> [UInt8] {
+    /// - Parameter will: the topic of an empty will; only in MQTT 5.0.
+    static func connect(
+        _ name: String, _ dialect: SessionDialect, will: String? = nil
+    ) -> [UInt8] {
         if dialect == .mrt {
             return packet(0x10, [0, 3] + "MRT".utf8 + [1, 0, 0, 64, 0] + string8(name))
         }
@@ -235,7 +240,9 @@ enum Packets {
         let level: UInt8 = dialect == .mqtt5 ? 5 : 4
         let properties: [UInt8] = dialect == .mqtt5 ? [5, 0x11, 0, 0, 14, 16] : []
         return packet(
-            0x10, string16("MQTT") + [level, 2, 0, 0] + properties + string16(name))
+            0x10,
+            string16("MQTT") + [level, will == nil ? 2 : 6, 0, 0] + properties + string16(name)
+                + (will.map { [0] + string16($0) + [0, 0] } ?? []))
     }
 
     /// Of one of a user's devices, with an app key.

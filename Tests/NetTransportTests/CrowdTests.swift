@@ -73,6 +73,40 @@ import Testing
         #expect(bench.recorder.end(of: talker) == nil)
     }
 
+    @Test func `who has little to hear does not wait until many have been sent to`() throws {
+        var bench = try Bench(.plain, configuration { $0.sendsPerTurn = 2 })
+        bench.recorder.manner = .collect
+        var sockets: [Int32] = []
+        defer { for socket in sockets { close(socket) } }
+        for number in 0..<8 {
+            sockets.append(try connectedSocket(to: bench.address))
+            bench.turn { _, recorder in recorder.accepted.count == number + 1 }
+            logIn(bench.recorder.accepted[number], &bench)
+        }
+        let connections = bench.recorder.accepted
+        for connection in connections[0..<7] { bench.send([1], to: connection) }
+        let before = bench.loop.counters.sends
+        var turns: [UInt64] = []
+        _ = bench.loop.turn(&bench.recorder, waitMaximum: 0)
+        turns.append(bench.loop.counters.sends - before)
+        #expect(bench.loop.outgoingByteCount(of: connections[2]) == 1)
+        bench.send([2], to: connections[7])
+        _ = bench.loop.turn(&bench.recorder, waitMaximum: 0)
+        turns.append(bench.loop.counters.sends - before)
+        let isSameRound = !bench.loop.beginsRound
+        #expect(isSameRound)
+        // Two of those who waited, and the new one.
+        #expect(bench.loop.outgoingByteCount(of: connections[7]) == 0)
+        #expect(bench.loop.outgoingByteCount(of: connections[6]) == 1)
+        bench.turn { loop, _ in loop.beginsRound }
+        #expect(turns == [2, 5])
+        #expect(bench.loop.counters.sends == before + 8)
+        for (number, socket) in sockets.enumerated() {
+            var byte: UInt8 = 0
+            #expect(recv(socket, &byte, 1, 0) == 1 && byte == (number == 7 ? 2 : 1))
+        }
+    }
+
     @Test func `handshakes that hang do not hold up who has none to make`() throws {
         var bench = try Bench(
             .tls13,

@@ -52,6 +52,7 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     let lane: UInt8
     var now: Instant
     var nextWake = Instant.never
+    let beginsRound = true
     private(set) var turn: UInt64 = 0
     private(set) var peers: [FuzzedPeer?]
     private var generations: [UInt32]
