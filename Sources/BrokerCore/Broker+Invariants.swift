@@ -21,8 +21,7 @@ extension Broker {
     // MARK: - Sessions
 
     private func check(session: Index<Session>) {
-        let attachment = attachmentIndex(of: session)
-        let isConnected = attachment != nil
+        let isConnected = sessions[session].isConnected
         precondition(
             sessions[session].isPersistent || isConnected, "a session in memory is connected")
         precondition(

@@ -9,9 +9,8 @@ extension Broker {
         subject: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         other: ConnectionID = .none, limit: LimitName = .none, in step: inout Step
     ) {
-        let attachment = attachmentIndex(of: session)
-        let connection =
-            attachment == nil ? .none : attachments[attachment].connection
+        let attachment = sessions[session].attachment
+        let connection = attachment.map { attachments[$0].connection } ?? .none
         let lane = connection.lane
         step.effects[lane].effects.append(
             .note(
