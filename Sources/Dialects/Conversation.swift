@@ -1,11 +1,11 @@
-// What is remembered of one connection's protocol, and the table of all of a lane's. A conversation
+// What is remembered of one connection's protocol, and the table of all of a loop's. A conversation
 // knows packets and events; it knows neither sockets nor sessions.
 
 import BrokerCore
 import Primitives
 import WireFormat
 
-/// One connection's place in its protocol: a few bytes, kept by the lane that owns the connection.
+/// One connection's place in its protocol: a few bytes, kept by the loop that owns the connection.
 public struct Conversation: Sendable {
     /// Where the conversation stands.
     ///
@@ -83,7 +83,7 @@ public struct ListenerTerms: Sendable {
     }
 }
 
-/// The conversations of one lane, by slot.
+/// The conversations of one loop, by slot.
 public struct ConversationTable: ~Copyable {
     private var conversations: ContiguousArray<Conversation?> = []
     /// The conversations of channels, by place.
@@ -94,16 +94,16 @@ public struct ConversationTable: ~Copyable {
     /// Topic aliases, by slot; empty until a client uses some.
     private var incomingAliases: ContiguousArray<IncomingAliases> = []
     private var outgoingAliases: ContiguousArray<OutgoingAliases> = []
-    /// The smallest packet maximum that any client of this lane has asked for: what is below it
+    /// The smallest packet maximum that any client of this loop has asked for: what is below it
     /// needs no look at the client.
     private(set) var clientPacketMaximumFloor = Int.max
 
-    private let lane: UInt8
+    private let loop: UInt8
 
-    /// - Parameter lane: the lane whose connections these are.
-    public init(lane: UInt8) {
-        self.lane = lane
-        channels = ChannelTable(lane: lane)
+    /// - Parameter loop: the loop whose connections these are.
+    public init(loop: UInt8) {
+        self.loop = loop
+        channels = ChannelTable(loop: loop)
     }
 
     /// A connection has been opened.
@@ -209,7 +209,7 @@ public struct ConversationTable: ~Copyable {
                 continue
             }
             body(
-                ConnectionID(lane: lane, slot: slot, generation: conversation.generation),
+                ConnectionID(lane: loop, slot: slot, generation: conversation.generation),
                 conversation.version)
         }
     }
@@ -266,7 +266,7 @@ public struct ConversationTable: ~Copyable {
 
     /// The connection that has a socket: a channel's gateway, otherwise the connection itself. Of a
     /// channel that has ended it is known until its place is taken again.
-    public func carrier(of connection: ConnectionID) -> ConnectionID {
+    public func transportConnection(of connection: ConnectionID) -> ConnectionID {
         gateway(of: connection) ?? connection
     }
 

@@ -1,4 +1,4 @@
-// Which events of a lane enter the core now, and which wait. What one connection asks for may cost
+// Which events of a loop enter the core now, and which wait. What one connection asks for may cost
 // a thousand times what it took to send; so each has a share of a turn, and what is beyond it waits
 // in a copy of its own, in order, while others have theirs. Knows nothing of sockets: whoever
 // drives it stops reading from those who wait.
@@ -115,7 +115,7 @@ public struct EventSchedule: ~Copyable {
 
     // MARK: - Entering the core
 
-    /// Takes the desk's events and steps the core through as many as the turn has room for, and
+    /// Takes the decoder's events and steps the core through as many as the turn has room for, and
     /// through what has waited. True where something is left that could go on at once.
     ///
     /// - Parameters:
@@ -124,7 +124,7 @@ public struct EventSchedule: ~Copyable {
     ///   - identities: what verified claims among the events refer to.
     ///   - isReading: whether a connection takes what it is sent; what it asks for waits otherwise.
     public mutating func enter(
-        _ desk: inout PacketDesk, turn: UInt64, bytes: UnsafeRawBufferPointer,
+        _ decoder: inout PacketDecoder, turn: UInt64, bytes: UnsafeRawBufferPointer,
         identities: TurnIdentities = TurnIdentities(), at moment: Moment,
         _ broker: inout Broker, _ effects: inout Effects,
         isReading: (ConnectionID) -> Bool
@@ -138,49 +138,51 @@ public struct EventSchedule: ~Copyable {
             }
         }
         largestStep = 0
-        // What other lanes have not fetched counts too, or a quick lane would drown a slow one.
+        // What other loops have not fetched counts too, or a quick loop would drown a slow one.
         let backlog = effects.work
         if backlog > turnMaximum { spent = max(spent, backlog) }
-        enterNew(&desk, bytes, identities, moment, &broker, &effects)
+        enterNew(&decoder, bytes, identities, moment, &broker, &effects)
         return enterWaiting(moment, &broker, &effects, isReading)
     }
 
     private mutating func enterNew(
-        _ desk: inout PacketDesk, _ bytes: UnsafeRawBufferPointer,
+        _ decoder: inout PacketDecoder, _ bytes: UnsafeRawBufferPointer,
         _ identities: TurnIdentities, _ moment: Moment, _ broker: inout Broker,
         _ effects: inout Effects
     ) {
         var index = 0
         var runIndex = 0
-        while index < desk.events.count {
-            // What belongs to no run was added by the lane: it has no bytes.
+        while index < decoder.events.count {
+            // What belongs to no run was added by the loop: it has no bytes.
             let owner: ConnectionID
             var range = ByteRange.empty
             var end = index + 1
-            while runIndex < desk.runs.count, desk.runs[runIndex].events.upperBound <= index {
+            while runIndex < decoder.runs.count, decoder.runs[runIndex].events.upperBound <= index {
                 runIndex += 1
             }
-            if runIndex < desk.runs.count, desk.runs[runIndex].events.contains(index) {
-                owner = desk.runs[runIndex].owner
-                range = desk.runs[runIndex].bytes
-                end = desk.runs[runIndex].events.upperBound
+            if runIndex < decoder.runs.count, decoder.runs[runIndex].events.contains(index) {
+                owner = decoder.runs[runIndex].owner
+                range = decoder.runs[runIndex].bytes
+                end = decoder.runs[runIndex].events.upperBound
             } else {
-                owner = desk.conversations.carrier(of: desk.events[index].connection)
+                owner = decoder.conversations.transportConnection(
+                    of: decoder.events[index].connection)
             }
             let first = index
             let isHeavy = !heavy.isEmpty && heavy[owner] != nil
             if !isHeavy, pieces.isEmpty || pieces[owner] == nil {
                 index = step(
-                    owner, desk.events, index..<end, bytes, identities, moment, &broker, &effects)
+                    owner, decoder.events, index..<end, bytes, identities, moment, &broker, &effects
+                )
             }
             if index < end {
                 wait(
-                    owner, desk.events[index..<end], range.bytes(in: bytes), range,
+                    owner, decoder.events[index..<end], range.bytes(in: bytes), range,
                     identities, hasHadShare: isHeavy || index > first)
             }
             index = end
         }
-        desk.removeEvents()
+        decoder.removeEvents()
     }
 
     /// Steps the core through events until a share is spent; the index of the first that is left.
@@ -289,12 +291,12 @@ public struct EventSchedule: ~Copyable {
     }
 }
 
-extension PacketDesk {
+extension PacketDecoder {
     /// For a driver that has changed the events: each may point at any of so many bytes.
     package mutating func spreadRuns(over byteCount: Int) {
         runs.removeAllKeepingCapacity()
         for index in events.indices {
-            let owner = conversations.carrier(of: events[index].connection)
+            let owner = conversations.transportConnection(of: events[index].connection)
             if let last = runs.last, last.owner == owner {
                 runs[runs.count - 1] = EventRun(
                     owner: owner, events: last.events.lowerBound..<index + 1, bytes: last.bytes)

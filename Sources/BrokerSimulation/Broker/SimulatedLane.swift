@@ -12,8 +12,8 @@ struct SimulatedLane: ~Copyable {
     private let index: UInt8
     /// The life of the broker it belongs to.
     private let life: Int
-    var desk: PacketDesk
-    private var carrier: EffectCarrier
+    var desk: PacketDecoder
+    private var carrier: EffectEncoder
     private(set) var host: SimulatedHost
     private var doorkeeper: SimulatedDoorkeeper
     private var notes: SimulatedNotes
@@ -33,9 +33,9 @@ struct SimulatedLane: ~Copyable {
         self.network = network
         self.index = index
         self.life = life
-        desk = PacketDesk(
-            lane: index, terms: [ListenerTerms()], packetMaximum: Self.packetMaximum)
-        carrier = EffectCarrier(packetMaximum: Self.packetMaximum)
+        desk = PacketDecoder(
+            loop: index, terms: [ListenerTerms()], packetMaximum: Self.packetMaximum)
+        carrier = EffectEncoder(packetMaximum: Self.packetMaximum)
         schedule = EventSchedule(
             limits: surroundings.has(.ignoredBudget) ? CoreLimits() : surroundings.profile.limits)
         host = SimulatedHost(surroundings, network, lane: index)
@@ -135,7 +135,7 @@ struct SimulatedLane: ~Copyable {
         let outcome = desk.receive(
             range, of: arena, from: connection,
             packetCountMaximum: surroundings.profile.packetsPerTurnMaximum, host: &host,
-            doorkeeper: &doorkeeper, notes: &notes)
+            authenticator: &doorkeeper, log: &notes)
         host[connection]?.unread.removeFirst(outcome.consumed)
         if outcome.isCut { comeAgain() }
     }
@@ -185,9 +185,9 @@ struct SimulatedLane: ~Copyable {
         guard !effects.isEmpty || !planted.forged.isEmpty else { return }
         noteDeliveries()
         tamperEffects()
-        carrier.carryOut(
+        carrier.encode(
             effects, at: surroundings.moment.instant, conversations: &desk.conversations,
-            host: &host, notes: &notes, events: &desk.events)
+            host: &host, log: &notes, events: &desk.events)
         effects.removeAll()
         for connection in host.overflowed {
             guard let slow = host[connection] else { continue }
@@ -228,7 +228,7 @@ struct SimulatedLane: ~Copyable {
 
     /// Tells everybody that the broker stops.
     mutating func sayGoodbye() {
-        carrier.sayGoodbye(conversations: &desk.conversations, host: &host)
+        carrier.writeShutdown(conversations: &desk.conversations, host: &host)
         for slot in host.slots.indices where host.slots[slot] != nil {
             let leaving = host.slots[slot]!
             network.write(leaving.outgoing[...], on: leaving.link, towards: .client)

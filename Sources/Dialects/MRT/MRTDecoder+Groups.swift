@@ -30,7 +30,7 @@ struct ReceivedRequest {
     }
 }
 
-extension MRTReader {
+extension MRTDecoder {
     // MARK: - Groups
 
     static func createGroup(

@@ -5,8 +5,8 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-/// Carries out the effects of one lane's MQTT connections.
-struct MQTTCarrier: ~Copyable {
+/// Carries out the effects of one loop's MQTT connections.
+struct MQTTEncoder: ~Copyable {
     private var before5 = EncodedPublication()
     private var since5 = EncodedPublication()
     private let packetMaximum: UInt32
@@ -26,36 +26,36 @@ struct MQTTCarrier: ~Copyable {
 
     @inline(__always)
     mutating func deliver(
-        _ delivery: Delivery, _ lane: borrowing EffectLane, at now: Instant,
+        _ delivery: Delivery, _ loop: borrowing EffectLane, at now: Instant,
         _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
         _ events: inout ContiguousArray<Event>
     ) {
         if delivery.dialect == .mqtt5 {
-            since5.prepare(delivery, .v5, lane, at: now, conversations)
+            since5.prepare(delivery, .v5, loop, at: now, conversations)
             since5.deliver(delivery, &conversations, &host, &events)
         } else {
-            before5.prepare(delivery, .v311, lane, at: now, conversations)
+            before5.prepare(delivery, .v311, loop, at: now, conversations)
             before5.deliver(delivery, &conversations, &host, &events)
         }
     }
 
     // MARK: - Everything else
 
-    mutating func carryOut(
-        _ effect: Effect, _ version: MQTT.Version, _ lane: borrowing EffectLane,
+    mutating func encode(
+        _ effect: Effect, _ version: MQTT.Version, _ loop: borrowing EffectLane,
         _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
         _ events: inout ContiguousArray<Event>
     ) {
         switch effect {
         case .accept(let connection, let acceptance):
-            accept(connection, acceptance, version, lane, &conversations, &host, &events)
+            accept(connection, acceptance, version, loop, &conversations, &host, &events)
         case .refuse(let connection, let reason, _):
-            MQTTCarrier.refuse(connection, reason.inConnack, version, conversations, &host)
+            MQTTEncoder.refuse(connection, reason.inConnack, version, conversations, &host)
             close(connection, &conversations, &host)
         case .answerPacket(let answer):
-            self.answer(answer, version, lane, conversations, &host, &events)
+            self.answer(answer, version, loop, conversations, &host, &events)
         case .respond(let connection, let identifier, _, let body):
-            respond(connection, identifier, body, version, lane, conversations, &host, &events)
+            respond(connection, identifier, body, version, loop, conversations, &host, &events)
         case .close(let connection, let reason):
             end(connection, reason, version, &conversations, &host)
         case .confirmDisconnect(let connection):
@@ -74,7 +74,7 @@ struct MQTTCarrier: ~Copyable {
     }
 
     /// Tells a client that the broker stops.
-    static func sayGoodbye(
+    static func writeShutdown(
         to connection: ConnectionID, _ version: MQTT.Version,
         _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
     ) {
@@ -123,7 +123,7 @@ struct MQTTCarrier: ~Copyable {
 
     private func accept(
         _ connection: ConnectionID, _ acceptance: Acceptance, _ version: MQTT.Version,
-        _ lane: borrowing EffectLane, _ conversations: inout ConversationTable,
+        _ loop: borrowing EffectLane, _ conversations: inout ConversationTable,
         _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
     ) {
         guard let conversation = conversations[connection] else { return }
@@ -131,7 +131,7 @@ struct MQTTCarrier: ~Copyable {
             conversations[connection]!.traits.insert(.acknowledgesRefused)
         }
         conversations.setUser(
-            Array(acceptance.user.bytes(in: lane.bytes.bytes)), of: connection)
+            Array(acceptance.user.bytes(in: loop.bytes.bytes)), of: connection)
         var packet = MQTT.Connack(
             version, .success, isSessionPresent: acceptance.isSessionPresent)
         if version == .v5 {
@@ -145,20 +145,20 @@ struct MQTTCarrier: ~Copyable {
             packet.packetMaximum = packetMaximum
             packet.topicAliasMaximum = TopicAliasLimits.countMaximum
         }
-        var source = Array(acceptance.assignedDevice.bytes(in: lane.bytes.bytes))
+        var source = Array(acceptance.assignedDevice.bytes(in: loop.bytes.bytes))
         if version == .v5, !source.isEmpty {
             packet.assignedClientIdentifier = ByteRange(offset: 0, count: source.count)
         }
         if conversation.traits.contains(.authenticates) {
             // [MQTT-4.12.0-5]
-            packet.authenticationMethod = source.appendRange(MQTTReader.tokenMethod.utf8Bytes)
+            packet.authenticationMethod = source.appendRange(MQTTDecoder.tokenMethod.utf8Bytes)
         }
         let isWritten = source.withUnsafeBytes {
             conversations.write(packet, to: connection, from: $0, &host)
         }
         guard isWritten else {
             // It cannot be told what it is granted.
-            MQTTCarrier.refuse(connection, .packetTooLarge, version, conversations, &host)
+            MQTTEncoder.refuse(connection, .packetTooLarge, version, conversations, &host)
             events.append(.peerFaulted(connection, .packetTooLarge))
             close(connection, &conversations, &host)
             return
@@ -172,7 +172,7 @@ struct MQTTCarrier: ~Copyable {
     /// A step of an exchange. What went wrong is told in words too, and the result of a message
     /// that has an id of the application's, if the client wants to hear of it [MQTT-3.1.2-29].
     private func answer(
-        _ answer: PacketAnswer, _ version: MQTT.Version, _ lane: borrowing EffectLane,
+        _ answer: PacketAnswer, _ version: MQTT.Version, _ loop: borrowing EffectLane,
         _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
         _ events: inout ContiguousArray<Event>
     ) {
@@ -195,7 +195,7 @@ struct MQTTCarrier: ~Copyable {
             conversations[answer.connection]?.traits.contains(.wantsProblemInformation) == true
         else {
             write(
-                packet, to: answer.connection, from: lane.bytes.bytes, conversations, &host,
+                packet, to: answer.connection, from: loop.bytes.bytes, conversations, &host,
                 &events)
             return
         }
@@ -207,7 +207,7 @@ struct MQTTCarrier: ~Copyable {
                 Array("\(answer.refusedCount) of its receivers did not get it".utf8))
         }
         packet.properties = MQTT.PropertySection(
-            carried: source.appendProperties(of: answer, lane))
+            carried: source.appendProperties(of: answer, loop))
         // What does not fit is left out, the words first [MQTT-3.4.2-2], [MQTT-3.4.2-3].
         if conversations.isTooLarge(packet.encodedByteCount, for: answer.connection) {
             packet.reasonString = nil
@@ -242,7 +242,7 @@ struct MQTTCarrier: ~Copyable {
             events.append(.peerFaulted(connection, reason))
             return
         }
-        let method = MQTTReader.tokenMethod.utf8Bytes
+        let method = MQTTDecoder.tokenMethod.utf8Bytes
         write(
             MQTT.Auth(
                 .success, authenticationMethod: ByteRange(offset: 0, count: method.count)),
@@ -253,13 +253,13 @@ struct MQTTCarrier: ~Copyable {
     /// in words.
     private func respond(
         _ connection: ConnectionID, _ identifier: UInt64, _ body: ByteRange,
-        _ version: MQTT.Version, _ lane: borrowing EffectLane,
+        _ version: MQTT.Version, _ loop: borrowing EffectLane,
         _ conversations: borrowing ConversationTable,
         _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
     ) {
         let packetIdentifier = UInt16(truncatingIfNeeded: identifier)
         let whole = ByteRange(offset: 0, count: Int(body.count))
-        var source = Array(body.bytes(in: lane.bytes.bytes))
+        var source = Array(body.bytes(in: loop.bytes.bytes))
         var text: ByteRange?
         if version == .v5,
             conversations[connection]?.traits.contains(.wantsProblemInformation) == true,
@@ -268,7 +268,7 @@ struct MQTTCarrier: ~Copyable {
             text = source.appendRange(
                 (ReasonCode(rawValue: refusal) ?? .unspecifiedError).text.utf8Bytes)
         }
-        if identifier & MQTTReader.unsubscribeMark != 0 {
+        if identifier & MQTTDecoder.unsubscribeMark != 0 {
             var packet = MQTT.Unsuback(version, packetIdentifier, codes: whole)
             packet.reasonString = text
             source.withUnsafeBytes {
@@ -295,9 +295,9 @@ struct MQTTCarrier: ~Copyable {
         _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
     ) {
         if conversations[connection]?.phase == .awaitingAnswer {
-            MQTTCarrier.refuse(connection, reason.inConnack, version, conversations, &host)
+            MQTTEncoder.refuse(connection, reason.inConnack, version, conversations, &host)
         } else if version == .v5 {
-            MQTTCarrier.disconnect(
+            MQTTEncoder.disconnect(
                 connection, reason.inDisconnect, conversations, &host)
         }
         close(connection, &conversations, &host)
@@ -365,17 +365,17 @@ extension [UInt8] {
 
     /// Appends what an answer says in user properties.
     fileprivate mutating func appendProperties(
-        of answer: PacketAnswer, _ lane: borrowing EffectLane
+        of answer: PacketAnswer, _ loop: borrowing EffectLane
     ) -> ByteRange {
         let start = count
         if !answer.messageIdentifier.isEmpty {
             appendProperty(
                 MessageProperty.identifier,
-                answer.messageIdentifier.bytes(in: lane.bytes.bytes))
+                answer.messageIdentifier.bytes(in: loop.bytes.bytes))
             appendProperty(MessageProperty.reason, String(answer.result.rawValue).utf8)
         }
         for index in 0..<Int(answer.namedRefusalCount) {
-            let refusal = lane.refusals[Int(answer.firstRefusal) + index]
+            let refusal = loop.refusals[Int(answer.firstRefusal) + index]
             appendProperty(
                 MessageProperty.refused, "\(refusal.index) \(refusal.reason.rawValue)".utf8)
         }

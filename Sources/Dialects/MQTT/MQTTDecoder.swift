@@ -5,7 +5,7 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-enum MQTTReader {
+enum MQTTDecoder {
     typealias Grade = BrokerCore.Grade
 
     // MARK: - CONNECT
@@ -15,7 +15,8 @@ enum MQTTReader {
     static func read(
         _ connect: MQTT.Connect, _ base: Int, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, _ terms: ListenerTerms,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable, into events: inout ContiguousArray<Event>
+        _ authenticator: inout some Authenticator & ~Copyable,
+        into events: inout ContiguousArray<Event>
     ) throws(DialectRefusal) {
         // There is one method [MQTT-4.12.0-1].
         if let method = connect.authenticationMethod,
@@ -27,7 +28,7 @@ enum MQTTReader {
             throw DialectRefusal(reason: .clientIdentifierNotValid)
         }
         var device = connect.clientIdentifier.shifted(by: base)
-        let claim = try claim(connect, base, bytes, connection, terms, &doorkeeper)
+        let claim = try claim(connect, base, bytes, connection, terms, &authenticator)
         if case .anonymous = claim, TextRules.isIdentifier(device.bytes(in: bytes)) {
             // The client id is the user; it is that user's one device. Where no user can have that
             // name, the core makes one of it, and the id is the device.
@@ -38,7 +39,7 @@ enum MQTTReader {
             startsClean: connect.isCleanStart,
             keepAliveSeconds: UInt32(connect.keepAliveSeconds),
             sessionExpirySeconds: sessionExpiry(connect), inboxWindow: connect.receiveMaximum,
-            newEpoch: doorkeeper.makeRandomNumber(), newCookie: doorkeeper.makeRandomNumber())
+            newEpoch: authenticator.makeRandomNumber(), newCookie: authenticator.makeRandomNumber())
         request.assignsDevice = connect.clientIdentifier.isEmpty
         request.carriesWill = connect.will != nil
         events.append(.connectReceived(connection, request))
@@ -68,11 +69,11 @@ enum MQTTReader {
     private static func claim(
         _ connect: MQTT.Connect, _ base: Int, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, _ terms: ListenerTerms,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable
+        _ authenticator: inout some Authenticator & ~Copyable
     ) throws(DialectRefusal) -> Claim {
         // Where the method brings a token, that is it; otherwise the password is.
         if let token = connect.authenticationData?.shifted(by: base) {
-            guard let claim = doorkeeper.claim(token: token, in: bytes, from: connection) else {
+            guard let claim = authenticator.claim(token: token, in: bytes, from: connection) else {
                 throw DialectRefusal(reason: .badUserNameOrPassword)
             }
             return claim
@@ -80,15 +81,15 @@ enum MQTTReader {
         if let password = connect.password?.shifted(by: base) {
             if let name = connect.userName?.shifted(by: base),
                 let (app, user) = parts(name, bytes),
-                let claim = doorkeeper.claim(app: app, key: password, user: user, in: bytes)
+                let claim = authenticator.claim(app: app, key: password, user: user, in: bytes)
             {
                 return claim
             }
-            if let claim = doorkeeper.claim(token: password, in: bytes, from: connection) {
+            if let claim = authenticator.claim(token: password, in: bytes, from: connection) {
                 return claim
             }
             if !terms.allowsAnonymous { throw DialectRefusal(reason: .badUserNameOrPassword) }
-        } else if let claim = doorkeeper.claim(of: connection) {
+        } else if let claim = authenticator.claim(of: connection) {
             return claim
         }
         guard terms.allowsAnonymous else { throw DialectRefusal(reason: .notAuthorized) }
@@ -151,7 +152,7 @@ enum MQTTReader {
             // The broker's own.
             throw .protocolError
         case .publish, .pingreq, .auth:
-            preconditionFailure("what the desk reads itself")
+            preconditionFailure("what the decoder reads itself")
         }
     }
 

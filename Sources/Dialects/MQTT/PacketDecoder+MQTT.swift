@@ -1,18 +1,18 @@
-// The part of the desk that is MQTT's: the first packet of a client, later ones, and the numbers
+// The part of the decoder that is MQTT's: the first packet of a client, later ones, and the numbers
 // that stand for topics.
 
 import BrokerCore
 import Primitives
 import WireFormat
 
-extension PacketDesk {
+extension PacketDecoder {
     // MARK: - The first packet
 
     mutating func beginMQTT(
         _ frame: PacketFrame, _ version: MQTT.Version, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
+        _ authenticator: inout some Authenticator & ~Copyable,
+        _ log: inout some LogSink & ~Copyable
     ) {
         do throws(WireError) {
             _ = try MQTT.PacketType(frame, version, from: .client)
@@ -20,15 +20,15 @@ extension PacketDesk {
             let listener = terms[Int(conversations[connection]!.terms)]
             conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
             do throws(DialectRefusal) {
-                try MQTTReader.read(
-                    connect, Int(frame.body.offset), bytes, connection, listener, &doorkeeper,
+                try MQTTDecoder.read(
+                    connect, Int(frame.body.offset), bytes, connection, listener, &authenticator,
                     into: &events)
             } catch {
                 let body = frame.body.bytes(in: bytes)
-                notes.takeNames(
+                log.takeNames(
                     connection, user: (connect.userName ?? .empty).bytes(in: body),
                     device: connect.clientIdentifier.bytes(in: body))
-                refuse(connection, error.reason, &host, &notes)
+                refuse(connection, error.reason, &host, &log)
                 return
             }
             conversations[connection]!.phase = .awaitingAnswer
@@ -45,9 +45,9 @@ extension PacketDesk {
         } catch {
             // What 3.1.1 has no return code for gets no answer [MQTT-3.1.4-1 of 3.1.1].
             if version == .v5 || error == .clientIdentifierNotValid {
-                refuse(connection, error.reason, &host, &notes)
+                refuse(connection, error.reason, &host, &log)
             } else {
-                leave(connection, error.reason, &host, &notes)
+                leave(connection, error.reason, &host, &log)
             }
         }
     }
@@ -57,7 +57,7 @@ extension PacketDesk {
     mutating func readMQTT(
         _ frame: PacketFrame, _ version: MQTT.Version, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable
+        _ authenticator: inout some Authenticator & ~Copyable
     ) throws(WireError) {
         let type = try MQTT.PacketType(frame, version, from: .client)
         let body = frame.body.bytes(in: bytes)
@@ -76,13 +76,13 @@ extension PacketDesk {
             events.append(
                 .sendReceived(
                     connection,
-                    MQTTReader.request(publish, topic, topic.bytes(in: bytes), base, bytes)))
+                    MQTTDecoder.request(publish, topic, topic.bytes(in: bytes), base, bytes)))
         case .auth:
             events.append(
                 try authenticateAgain(
-                    MQTT.Auth(body: body, from: .client), base, bytes, connection, &doorkeeper))
+                    MQTT.Auth(body: body, from: .client), base, bytes, connection, &authenticator))
         case .disconnect:
-            try MQTTReader.read(type, version, frame, bytes, connection, into: &events)
+            try MQTTDecoder.read(type, version, frame, bytes, connection, into: &events)
             // Nothing follows it [MQTT-3.14.4-1].
             conversations[connection]!.phase = .closing
         case .unsubscribe where version < .v5:
@@ -93,10 +93,10 @@ extension PacketDesk {
                 events.append(.peerFaulted(connection, .quotaExceeded))
                 return
             }
-            MQTTReader.unsubscribe(packet, base, bytes, connection, into: &events)
+            MQTTDecoder.unsubscribe(packet, base, bytes, connection, into: &events)
         case .connect, .connack, .puback, .pubrec, .pubrel, .pubcomp, .subscribe, .suback,
             .unsubscribe, .unsuback, .pingresp:
-            try MQTTReader.read(type, version, frame, bytes, connection, into: &events)
+            try MQTTDecoder.read(type, version, frame, bytes, connection, into: &events)
         }
     }
 
@@ -121,7 +121,7 @@ extension PacketDesk {
                 return
             }
             events.append(
-                .sendReceived(connection, MQTTReader.request(publish, topic, name, base, bytes)))
+                .sendReceived(connection, MQTTDecoder.request(publish, topic, name, base, bytes)))
             return
         }
         // One that was never set is a protocol error (section 3.3.4).
@@ -136,7 +136,7 @@ extension PacketDesk {
                 return aliases.place(of: alias)
             }
             burstEnd = max(burstEnd, place.endOffset)
-            return MQTTReader.request(publish, place, name, base, bytes)
+            return MQTTDecoder.request(publish, place, name, base, bytes)
         }
         events.append(.sendReceived(connection, request))
     }
@@ -144,17 +144,17 @@ extension PacketDesk {
     /// A client shows a fresh token in place of the one it was let in with (section 4.12.1).
     private mutating func authenticateAgain(
         _ auth: MQTT.Auth, _ base: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, _ doorkeeper: inout some Doorkeeper & ~Copyable
+        _ connection: ConnectionID, _ authenticator: inout some Authenticator & ~Copyable
     ) throws(WireError) -> Event {
         // Only who has named a method may [MQTT-4.12.0-6], and only with that [MQTT-4.12.1-1]; no
         // step of ours asks for another.
         guard auth.reason == .reauthenticate,
             conversations[connection]!.traits.contains(.authenticates),
             let method = auth.authenticationMethod?.shifted(by: base),
-            MQTTReader.isTokenMethod(method.bytes(in: bytes))
+            MQTTDecoder.isTokenMethod(method.bytes(in: bytes))
         else { throw .protocolError }
         guard let token = auth.authenticationData?.shifted(by: base),
-            let claim = doorkeeper.claim(token: token, in: bytes, from: connection)
+            let claim = authenticator.claim(token: token, in: bytes, from: connection)
         else { return .credentialRefused(connection, .badUserNameOrPassword) }
         return .credentialPresented(connection, claim)
     }

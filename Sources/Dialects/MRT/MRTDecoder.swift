@@ -5,7 +5,7 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-enum MRTReader {
+enum MRTDecoder {
     typealias Grade = BrokerCore.Grade
 
     // MARK: - CONNECT
@@ -17,7 +17,7 @@ enum MRTReader {
     static func event(
         _ connect: MRT.Connect, bodyOffset: Int, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, gateway: ConnectionID?, _ terms: ListenerTerms,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable
+        _ authenticator: inout some Authenticator & ~Copyable
     ) -> Result<Event, DialectRefusal> {
         var device = connect.device.shifted(by: bodyOffset)
         guard TextRules.isDevice(device.bytes(in: bytes)) else {
@@ -26,12 +26,12 @@ enum MRTReader {
         let claim: Claim
         if connect.credential != .none {
             switch self.claim(
-                connect.credential, bodyOffset, bytes, connection, gateway: gateway, &doorkeeper)
+                connect.credential, bodyOffset, bytes, connection, gateway: gateway, &authenticator)
             {
             case .success(let known): claim = known
             case .failure(let refusal): return .failure(refusal)
             }
-        } else if let proved = doorkeeper.claim(of: connection) {
+        } else if let proved = authenticator.claim(of: connection) {
             claim = proved
         } else {
             guard terms.allowsAnonymous else {
@@ -64,28 +64,28 @@ enum MRTReader {
                             epoch: $0.epoch, resultsSeen: $0.resultsSeen,
                             highestUsed: $0.highestUsed)
                     },
-                    newEpoch: doorkeeper.makeRandomNumber(),
-                    newCookie: doorkeeper.makeRandomNumber())))
+                    newEpoch: authenticator.makeRandomNumber(),
+                    newCookie: authenticator.makeRandomNumber())))
     }
 
     /// The claim of a credential that is there, or why it is worth nothing.
     private static func claim(
         _ credential: MRT.Credential, _ base: Int, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, gateway: ConnectionID?,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable
+        _ authenticator: inout some Authenticator & ~Copyable
     ) -> Result<Claim, DialectRefusal> {
         let known: Claim?
         switch credential {
         case .none:
             known = nil
         case .token(let token):
-            known = doorkeeper.claim(
+            known = authenticator.claim(
                 token: token.shifted(by: base), in: bytes, from: connection)
         case .appKey(let app, let key, let user):
             guard TextRules.isIdentifier(user.shifted(by: base).bytes(in: bytes)) else {
                 return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
             }
-            known = doorkeeper.claim(
+            known = authenticator.claim(
                 app: app.shifted(by: base), key: key.shifted(by: base),
                 user: user.shifted(by: base), in: bytes)
         case .attached(let user):
@@ -110,10 +110,10 @@ enum MRTReader {
     static func event(
         _ auth: MRT.ClientAuth, bodyOffset: Int, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, gateway: ConnectionID?,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable
+        _ authenticator: inout some Authenticator & ~Copyable
     ) -> Event {
         switch claim(
-            auth.credential, bodyOffset, bytes, connection, gateway: gateway, &doorkeeper)
+            auth.credential, bodyOffset, bytes, connection, gateway: gateway, &authenticator)
         {
         case .success(let claim): .credentialPresented(connection, claim)
         case .failure(let refusal): .credentialRefused(connection, refusal.reason)
@@ -127,7 +127,8 @@ enum MRTReader {
     static func read(
         _ type: MRT.PacketType, _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer,
         _ connection: ConnectionID, clientPacketMaximum: UInt32,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable, into events: inout ContiguousArray<Event>
+        _ authenticator: inout some Authenticator & ~Copyable,
+        into events: inout ContiguousArray<Event>
     ) throws(WireError) {
         let body = frame.body.bytes(in: bytes)
         let base = Int(frame.body.offset)
@@ -152,7 +153,7 @@ enum MRTReader {
                 bytes: bytes,
                 resultByteCountMaximum: MRT.Response.contentByteCount(
                     ofPacket: clientPacketMaximum))
-            events.append(try event(of: request, &doorkeeper))
+            events.append(try event(of: request, &authenticator))
         case .disconnect:
             let packet = try MRT.ClientDisconnect(body: body)
             events.append(
@@ -215,7 +216,7 @@ enum MRTReader {
     // MARK: - Requests
 
     private static func event(
-        of request: ReceivedRequest, _ doorkeeper: inout some Doorkeeper & ~Copyable
+        of request: ReceivedRequest, _ authenticator: inout some Authenticator & ~Copyable
     ) throws(WireError) -> Event {
         switch request.operation {
         case .subscribe:
@@ -243,7 +244,7 @@ enum MRTReader {
             guard request.content.isEmpty else { throw .malformed }
             return .willCleared(request.connection, requestIdentifier: request.identifier)
         case .groupCreate:
-            return try createGroup(request, seed: doorkeeper.makeRandomNumber())
+            return try createGroup(request, seed: authenticator.makeRandomNumber())
         case .groupJoin, .groupLeave, .groupKick, .groupBan, .groupSetMeta, .groupSetAllowList:
             return try changeGroup(request)
         case .groupList, .groupDescribe:

@@ -7,7 +7,7 @@ import WireFormat
 
 /// One publication, encoded for the receivers of one version.
 struct EncodedPublication: ~Copyable {
-    /// Which of the lane's publications it is; `.max` for none.
+    /// Which of the loop's publications it is; `.max` for none.
     var publication = UInt32.max
     private var body = ByteArena(capacity: 4096)
     /// Parts that are put together for the encoder.
@@ -21,20 +21,20 @@ struct EncodedPublication: ~Copyable {
     /// brings several subscription identifiers is a publication of its own.
     @inline(__always)
     mutating func prepare(
-        _ delivery: Delivery, _ version: MQTT.Version, _ lane: borrowing EffectLane,
+        _ delivery: Delivery, _ version: MQTT.Version, _ loop: borrowing EffectLane,
         at now: Instant, _ conversations: borrowing ConversationTable
     ) {
         if delivery.publication != publication || delivery.identifierList != nil {
-            encode(delivery, version, lane, at: now, conversations)
+            encode(delivery, version, loop, at: now, conversations)
         }
     }
 
     private mutating func encode(
-        _ delivery: Delivery, _ version: MQTT.Version, _ lane: borrowing EffectLane,
+        _ delivery: Delivery, _ version: MQTT.Version, _ loop: borrowing EffectLane,
         at now: Instant, _ conversations: borrowing ConversationTable
     ) {
-        let entry = lane.publications[Int(delivery.publication)]
-        let block = MessageBlock(entry.block.bytes(in: lane.bytes.bytes))
+        let entry = loop.publications[Int(delivery.publication)]
+        let block = MessageBlock(entry.block.bytes(in: loop.bytes.bytes))
         source.removeAll()
         let topic = appendTopic(of: block, receiver: conversations.user(of: delivery.connection))
         let payload = appendPayload(
@@ -42,7 +42,7 @@ struct EncodedPublication: ~Copyable {
         var packet = MQTT.Publish(version, topic: topic, payload: payload)
         if version == .v5 {
             packet.properties = appendProperties(
-                of: block, identifiers: delivery.identifierList.map { lane.identifierLists[$0] })
+                of: block, identifiers: delivery.identifierList.map { loop.identifierLists[$0] })
             if block.marks.contains(.expires) {
                 // What is left, rounded up: 0 would be over [MQTT-3.3.2-6].
                 let left = entry.deadline.milliseconds(since: now)

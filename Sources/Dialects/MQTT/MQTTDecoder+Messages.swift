@@ -5,7 +5,7 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-extension MQTTReader {
+extension MQTTDecoder {
     /// What a PUBLISH sends.
     ///
     /// - Parameters:
@@ -189,7 +189,7 @@ extension MQTTReader {
     }
 
     /// Puts what `body` makes of some bytes, which is no longer than they are, in their place; they
-    /// are the lane's own until the end of the turn.
+    /// are the loop's own until the end of the turn.
     private static func replace(
         _ range: ByteRange, in bytes: UnsafeRawBufferPointer, byteCount: Int,
         _ body: (UnsafeMutableRawBufferPointer) -> Int

@@ -1,152 +1,63 @@
-// From effects to bytes: every effect of a lane is written into the outgoing stream of its
-// connection, in order. A message for many is encoded once; each receiver's packet is a small
-// header and a copy.
+// From effects to MRT packets. A message for many is encoded once; each receiver's packet is a
+// small header and a copy.
 
 import BrokerCore
 import Primitives
 import WireFormat
 
-/// Carries out the effects of one lane.
-public struct EffectCarrier: ~Copyable {
+/// Encodes the effects of one loop's MRT connections.
+struct MRTEncoder: ~Copyable {
     /// The encoded tail of the publication that was delivered last.
     private var tail = ByteArena(capacity: 4096)
     private var tailRange = ByteRange.empty
     private var tailPublication = UInt32.max
     private var isRaw = false
     private var isPossibleDuplicate = false
-    private var mqtt: MQTTCarrier
-    /// Connections of which the core wants to know when they have taken what was written. Whoever
-    /// drives the lane tells it, and takes them off.
-    public var awaitingDrain: [ConnectionID] = []
     private let packetMaximum: UInt32
 
     /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
-    public init(packetMaximum: Int) {
-        self.packetMaximum = UInt32(packetMaximum)
-        mqtt = MQTTCarrier(packetMaximum: UInt32(packetMaximum))
+    init(packetMaximum: UInt32) {
+        self.packetMaximum = packetMaximum
     }
 
-    /// Writes everything a lane's effects ask for. What cannot be delivered comes back as events.
-    public mutating func carryOut(
-        _ lane: borrowing EffectLane, at now: Instant, conversations: inout ConversationTable,
-        host: inout some ConnectionHost & ~Copyable, notes: inout some NoteTaker & ~Copyable,
-        events: inout ContiguousArray<Event>
-    ) {
+    /// Forgets the publication of the last turn.
+    mutating func begin() {
         tailPublication = .max
-        mqtt.begin()
-        for index in 0..<lane.effects.count {
-            switch lane.effects[index] {
-            case .deliver(let delivery):
-                if delivery.dialect == .mrt {
-                    if isAlone(delivery, at: index, lane) {
-                        deliverAlone(delivery, lane, &conversations, &host, &events)
-                    } else {
-                        deliver(delivery, lane, &conversations, &host, &events)
-                    }
-                } else {
-                    mqtt.deliver(delivery, lane, at: now, &conversations, &host, &events)
-                }
-            case .note(let note):
-                notes.take(note, bytes: lane.bytes.bytes)
-            case .awaitDrain(let connection):
-                awaitingDrain.append(connection)
-            case .holdReading(let connection):
-                host.holdForAnswers(connection)
-            case .resumeReading(let connection):
-                host.releaseAfterAnswers(connection)
-            case let effect:
-                // Who has left in the very turn in which it asked is told nothing.
-                guard let conversation = conversations[effect.connection] else { continue }
-                if let version = conversation.version {
-                    mqtt.carryOut(effect, version, lane, &conversations, &host, &events)
-                } else {
-                    carryOut(effect, lane, &conversations, &host, &events)
-                }
-            }
-        }
-    }
-
-    /// Carries out an effect on an MRT connection.
-    private func carryOut(
-        _ effect: Effect, _ lane: borrowing EffectLane,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
-        _ events: inout ContiguousArray<Event>
-    ) {
-        switch effect {
-        case .reportResult(let result):
-            report(result, lane, conversations, &host)
-        case .accept(let connection, let acceptance):
-            accept(connection, acceptance, lane, &conversations, &host, &events)
-        case .refuse(let connection, let reason, let retryAfterSeconds):
-            refuse(
-                connection, reason, retryAfterSeconds: retryAfterSeconds, conversations, &host)
-            close(connection, &conversations, &host, &events)
-        case .respond(let connection, let identifier, let reason, let body):
-            conversations.write(
-                MRT.Response(identifier: identifier, reason: reason, content: body),
-                to: connection, from: lane.bytes.bytes, &host)
-        case .reportPresence(
-            let connection, let identifier, let isOnline, let since, let devices, let count):
-            let answer = MRT.PresenceAnswer(
-                isOnline: isOnline, since: since, deviceCount: UInt32(count),
-                devices: devices)
-            respond(
-                connection, identifier, answer, lane.bytes.bytes, conversations, &host)
-        case .reportGroups(let connection, let identifier, let hasMore, let entries):
-            respond(
-                connection, identifier, MRT.GroupList(hasMore: hasMore, entries: entries),
-                lane.bytes.bytes, conversations, &host)
-        case .reportGroup(let connection, let identifier, let report):
-            respond(
-                connection, identifier, MRT.GroupDescription(report), lane.bytes.bytes,
-                conversations, &host)
-        case .answerCredential(let connection, let reason):
-            conversations.write(MRT.BrokerAuth(reason: reason), to: connection, &host)
-        case .confirmDisconnect(let connection):
-            conversations.write(
-                MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection, &host)
-            close(connection, &conversations, &host, &events)
-        case .close(let connection, let reason):
-            end(connection, reason, &conversations, &host, &events)
-        case .answerPacket, .deliver, .note, .awaitDrain, .holdReading, .resumeReading:
-            preconditionFailure("an effect of another kind, or of another dialect")
-        }
-    }
-
-    /// Tells everybody that the broker stops (conventions: 0x8B), as the last thing they hear.
-    public func sayGoodbye(
-        conversations: inout ConversationTable, host: inout some ConnectionHost & ~Copyable
-    ) {
-        conversations.forEachEstablished { connection, version in
-            if let version {
-                MQTTCarrier.sayGoodbye(to: connection, version, conversations, &host)
-            } else {
-                conversations.write(
-                    MRT.BrokerDisconnect(reason: .serverShuttingDown), to: connection, &host)
-            }
-        }
     }
 
     // MARK: - Deliveries
 
+    @inline(__always)
+    mutating func deliver(
+        _ delivery: Delivery, at index: Int, _ loop: borrowing EffectLane,
+        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
+        _ events: inout ContiguousArray<Event>
+    ) {
+        if isAlone(delivery, at: index, loop) {
+            deliverAlone(delivery, loop, &conversations, &host, &events)
+        } else {
+            deliverToMany(delivery, loop, &conversations, &host, &events)
+        }
+    }
+
     /// Whether this is the only delivery of its publication: those of one message come in a run.
     @inline(__always)
     private func isAlone(
-        _ delivery: Delivery, at index: Int, _ lane: borrowing EffectLane
+        _ delivery: Delivery, at index: Int, _ loop: borrowing EffectLane
     ) -> Bool {
         if delivery.publication == tailPublication { return false }
-        guard index + 1 < lane.effects.count, case .deliver(let next) = lane.effects[index + 1]
+        guard index + 1 < loop.effects.count, case .deliver(let next) = loop.effects[index + 1]
         else { return true }
         return next.publication != delivery.publication
     }
 
     /// Encodes a publication for its one receiver, without a copy of it in between.
     private func deliverAlone(
-        _ delivery: Delivery, _ lane: borrowing EffectLane,
+        _ delivery: Delivery, _ loop: borrowing EffectLane,
         _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
         _ events: inout ContiguousArray<Event>
     ) {
-        let block = EffectCarrier.block(of: delivery.publication, lane)
+        let block = MRTEncoder.block(of: delivery.publication, loop)
         let tail = MRT.DeliverTail(block)
         let head = MRT.DeliverHead(
             tailByteCount: tail.byteCount, isRaw: block.marks.contains(.raw),
@@ -154,14 +65,15 @@ public struct EffectCarrier: ~Copyable {
         write(delivery, head, &conversations, &host, &events) { tail.write(to: &$0) }
     }
 
+    /// Writes one receiver's packet; the part that all receivers get is encoded with the first.
     @inline(__always)
-    private mutating func deliver(
-        _ delivery: Delivery, _ lane: borrowing EffectLane,
+    private mutating func deliverToMany(
+        _ delivery: Delivery, _ loop: borrowing EffectLane,
         _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
         _ events: inout ContiguousArray<Event>
     ) {
         if delivery.publication != tailPublication {
-            encodeTail(of: delivery.publication, lane)
+            encodeTail(of: delivery.publication, loop)
         }
         let head = MRT.DeliverHead(
             tailByteCount: Int(tailRange.count), isRaw: isRaw,
@@ -193,8 +105,8 @@ public struct EffectCarrier: ~Copyable {
     }
 
     /// Encodes what all receivers of a publication get alike.
-    private mutating func encodeTail(of publication: UInt32, _ lane: borrowing EffectLane) {
-        let block = EffectCarrier.block(of: publication, lane)
+    private mutating func encodeTail(of publication: UInt32, _ loop: borrowing EffectLane) {
+        let block = MRTEncoder.block(of: publication, loop)
         isRaw = block.marks.contains(.raw)
         isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
         let packet = MRT.DeliverTail(block)
@@ -207,26 +119,73 @@ public struct EffectCarrier: ~Copyable {
 
     @inline(__always)
     private static func block(
-        of publication: UInt32, _ lane: borrowing EffectLane
+        of publication: UInt32, _ loop: borrowing EffectLane
     ) -> MessageBlock {
-        MessageBlock(lane.publications[Int(publication)].block.bytes(in: lane.bytes.bytes))
+        MessageBlock(loop.publications[Int(publication)].block.bytes(in: loop.bytes.bytes))
     }
 
     // MARK: - Answers
 
+    /// Writes what an effect tells an MRT connection.
+    func encode(
+        _ effect: Effect, _ loop: borrowing EffectLane,
+        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
+        _ events: inout ContiguousArray<Event>
+    ) {
+        switch effect {
+        case .reportResult(let result):
+            report(result, loop, conversations, &host)
+        case .accept(let connection, let acceptance):
+            accept(connection, acceptance, loop, &conversations, &host, &events)
+        case .refuse(let connection, let reason, let retryAfterSeconds):
+            refuse(
+                connection, reason, retryAfterSeconds: retryAfterSeconds, conversations, &host)
+            close(connection, &conversations, &host, &events)
+        case .respond(let connection, let identifier, let reason, let body):
+            conversations.write(
+                MRT.Response(identifier: identifier, reason: reason, content: body),
+                to: connection, from: loop.bytes.bytes, &host)
+        case .reportPresence(
+            let connection, let identifier, let isOnline, let since, let devices, let count):
+            let answer = MRT.PresenceAnswer(
+                isOnline: isOnline, since: since, deviceCount: UInt32(count),
+                devices: devices)
+            respond(
+                connection, identifier, answer, loop.bytes.bytes, conversations, &host)
+        case .reportGroups(let connection, let identifier, let hasMore, let entries):
+            respond(
+                connection, identifier, MRT.GroupList(hasMore: hasMore, entries: entries),
+                loop.bytes.bytes, conversations, &host)
+        case .reportGroup(let connection, let identifier, let report):
+            respond(
+                connection, identifier, MRT.GroupDescription(report), loop.bytes.bytes,
+                conversations, &host)
+        case .answerCredential(let connection, let reason):
+            conversations.write(MRT.BrokerAuth(reason: reason), to: connection, &host)
+        case .confirmDisconnect(let connection):
+            conversations.write(
+                MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection, &host)
+            close(connection, &conversations, &host, &events)
+        case .close(let connection, let reason):
+            end(connection, reason, &conversations, &host, &events)
+        case .answerPacket, .deliver, .note, .awaitDrain, .holdReading, .resumeReading:
+            preconditionFailure("an effect of another kind, or of another dialect")
+        }
+    }
+
     private func report(
-        _ result: SendResult, _ lane: borrowing EffectLane,
+        _ result: SendResult, _ loop: borrowing EffectLane,
         _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
     ) {
         var packet = MRT.SendResult(number: result.number, reason: result.reason)
         packet.messageIdentifier = result.messageIdentifier
         guard result.refusedCount > 0 else {
             conversations.write(
-                packet, to: result.connection, from: lane.bytes.bytes, &host)
+                packet, to: result.connection, from: loop.bytes.bytes, &host)
             return
         }
         // Refused receivers are rare: the packet is put together in a buffer of its own.
-        var source = Array(result.messageIdentifier.bytes(in: lane.bytes.bytes))
+        var source = Array(result.messageIdentifier.bytes(in: loop.bytes.bytes))
         packet.messageIdentifier = ByteRange(offset: 0, count: source.count)
         packet.refusedCount = UInt64(result.refusedCount)
         let start = source.count
@@ -235,7 +194,7 @@ public struct EffectCarrier: ~Copyable {
         let written = source.withUnsafeMutableBytes { bytes in
             var writer = PacketWriter(UnsafeMutableRawBufferPointer(rebasing: bytes[start...]))
             for index in 0..<Int(result.namedRefusalCount) {
-                let refusal = lane.refusals[Int(result.firstRefusal) + index]
+                let refusal = loop.refusals[Int(result.firstRefusal) + index]
                 MRT.Refusal(index: refusal.index, reason: refusal.reason).write(to: &writer)
             }
             return writer.byteCount
@@ -265,7 +224,7 @@ public struct EffectCarrier: ~Copyable {
     }
 
     private func accept(
-        _ connection: ConnectionID, _ acceptance: Acceptance, _ lane: borrowing EffectLane,
+        _ connection: ConnectionID, _ acceptance: Acceptance, _ loop: borrowing EffectLane,
         _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
         _ events: inout ContiguousArray<Event>
     ) {
@@ -286,7 +245,7 @@ public struct EffectCarrier: ~Copyable {
         packet.messageMaximum = acceptance.messageMaximum
         packet.payloadMaximum = acceptance.payloadMaximum
         packet.user = acceptance.user
-        guard conversations.write(packet, to: connection, from: lane.bytes.bytes, &host) else {
+        guard conversations.write(packet, to: connection, from: loop.bytes.bytes, &host) else {
             // Only on a channel, whose gateway takes less than a client of its own has to.
             refuse(connection, .packetTooLarge, retryAfterSeconds: 0, conversations, &host)
             events.append(.peerFaulted(connection, .packetTooLarge))

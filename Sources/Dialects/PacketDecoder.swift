@@ -6,8 +6,8 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-/// Turns the bytes of a lane's connections into events.
-public struct PacketDesk: ~Copyable {
+/// Turns the bytes of a loop's connections into events.
+public struct PacketDecoder: ~Copyable {
     public var conversations: ConversationTable
     /// Events of this turn, in order; their ranges are in the buffer the bytes came from.
     public var events: ContiguousArray<Event> = []
@@ -20,8 +20,8 @@ public struct PacketDesk: ~Copyable {
     /// Bytes of the largest packet that is accepted after CONNECT.
     public let packetMaximum: Int
 
-    public init(lane: UInt8, terms: [ListenerTerms], packetMaximum: Int) {
-        conversations = ConversationTable(lane: lane)
+    public init(loop: UInt8, terms: [ListenerTerms], packetMaximum: Int) {
+        conversations = ConversationTable(loop: loop)
         self.terms = terms
         self.packetMaximum = packetMaximum
         events.reserveCapacity(1024)
@@ -53,15 +53,15 @@ public struct PacketDesk: ~Copyable {
         _ range: ByteRange, of buffer: UnsafeRawBufferPointer, from connection: ConnectionID,
         workMaximum: Int = .max, packetCountMaximum: Int = .max,
         host: inout some ConnectionHost & ~Copyable,
-        doorkeeper: inout some Doorkeeper & ~Copyable,
-        notes: inout some NoteTaker & ~Copyable
+        authenticator: inout some Authenticator & ~Copyable,
+        log: inout some LogSink & ~Copyable
     ) -> Outcome {
         let firstEvent = events.count
         burstEnd = range.endOffset
         conversations.beginBurst(of: connection)
         let outcome = readPackets(
-            range, of: buffer, connection, workMaximum, packetCountMaximum, &host, &doorkeeper,
-            &notes)
+            range, of: buffer, connection, workMaximum, packetCountMaximum, &host, &authenticator,
+            &log)
         if events.count > firstEvent {
             let count = burstEnd - Int(range.offset)
             runs.append(
@@ -76,8 +76,8 @@ public struct PacketDesk: ~Copyable {
         _ range: ByteRange, of buffer: UnsafeRawBufferPointer, _ connection: ConnectionID,
         _ workMaximum: Int, _ packetCountMaximum: Int,
         _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
+        _ authenticator: inout some Authenticator & ~Copyable,
+        _ log: inout some LogSink & ~Copyable
     ) -> Outcome {
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<range.endOffset])
         let start = Int(range.offset)
@@ -110,23 +110,23 @@ public struct PacketDesk: ~Copyable {
                 guard let fault = startFault(bytes, offset, conversation) else {
                     return Outcome(consumed: offset - start, awaited: minimum, work: work)
                 }
-                fail(connection, fault.reason, &host, &notes)
+                fail(connection, fault.reason, &host, &log)
             case .malformed:
-                fail(connection, .malformedPacket, &host, &notes)
+                fail(connection, .malformedPacket, &host, &log)
             case .tooLarge:
                 if let fault = startFault(bytes, offset, conversation) {
-                    fail(connection, fault.reason, &host, &notes)
+                    fail(connection, fault.reason, &host, &log)
                 } else if !isFirst {
-                    fail(connection, .packetTooLarge, &host, &notes)
-                } else if let minimum = refuseLarge(connection, bytes, offset, &host, &notes) {
+                    fail(connection, .packetTooLarge, &host, &log)
+                } else if let minimum = refuseLarge(connection, bytes, offset, &host, &log) {
                     return Outcome(consumed: offset - start, awaited: minimum, work: work)
                 }
             case .packet(let frame):
                 offset = frame.endOffset
                 if conversation.phase == .awaitingConnect {
-                    begin(frame, bytes, connection, &host, &doorkeeper, &notes)
+                    begin(frame, bytes, connection, &host, &authenticator, &log)
                 } else {
-                    read(frame, bytes, connection, &host, &doorkeeper, &notes)
+                    read(frame, bytes, connection, &host, &authenticator, &log)
                 }
             }
             // The filters of a SUBSCRIBE are events of their own.
@@ -178,23 +178,23 @@ public struct PacketDesk: ~Copyable {
     private mutating func begin(
         _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, _ connection: ConnectionID,
         _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
+        _ authenticator: inout some Authenticator & ~Copyable,
+        _ log: inout some LogSink & ~Copyable
     ) {
         let body = frame.body.bytes(in: bytes)
         guard frame.type == MRT.PacketType.connect.rawValue,
             let name = try? ProtocolName.read(body)
         else {
             if connection.isChannel {
-                refuse(connection, .malformedPacket, &host, &notes)
+                refuse(connection, .malformedPacket, &host, &log)
             } else {
                 // Not a client of ours: there is no dialect to answer in.
-                leave(connection, .protocolError, &host, &notes)
+                leave(connection, .protocolError, &host, &log)
             }
             return
         }
         if connection.isChannel, name != .mrt(level: MRT.level) {
-            refuse(connection, .unsupportedProtocolVersion, &host, &notes)
+            refuse(connection, .unsupportedProtocolVersion, &host, &log)
             return
         }
         switch name {
@@ -206,9 +206,9 @@ public struct PacketDesk: ~Copyable {
                 let base = Int(frame.body.offset)
                 let listener = terms[Int(conversations[connection]!.terms)]
                 conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
-                switch MRTReader.event(
+                switch MRTDecoder.event(
                     connect, bodyOffset: base, bytes, connection,
-                    gateway: conversations.gateway(of: connection), listener, &doorkeeper)
+                    gateway: conversations.gateway(of: connection), listener, &authenticator)
                 {
                 case .success(let event):
                     conversations[connection]!.phase = .awaitingAnswer
@@ -216,26 +216,26 @@ public struct PacketDesk: ~Copyable {
                     if !connection.isChannel { host.holdConnection(connection) }
                     events.append(event)
                 case .failure(let refusal):
-                    notes.takeNames(
+                    log.takeNames(
                         connection, user: connect.credential.user.bytes(in: body),
                         device: connect.device.bytes(in: body))
-                    refuse(connection, refusal.reason, &host, &notes)
+                    refuse(connection, refusal.reason, &host, &log)
                 }
             } catch {
-                refuse(connection, error.reason, &host, &notes)
+                refuse(connection, error.reason, &host, &log)
             }
         case .mqtt, .mqisdp:
             guard let version = MQTT.Version(name) else {
                 // A level that does not exist here is answered as the oldest one that has an
                 // answer for it [MQTT-3.1.2-2].
                 conversations[connection]!.dialect = .mqtt(.v311)
-                refuse(connection, .unsupportedProtocolVersion, &host, &notes)
+                refuse(connection, .unsupportedProtocolVersion, &host, &log)
                 return
             }
             conversations[connection]!.dialect = .mqtt(version)
-            beginMQTT(frame, version, bytes, connection, &host, &doorkeeper, &notes)
+            beginMQTT(frame, version, bytes, connection, &host, &authenticator, &log)
         case .unknown:
-            leave(connection, .unsupportedProtocolVersion, &host, &notes)
+            leave(connection, .unsupportedProtocolVersion, &host, &log)
         }
     }
 
@@ -245,7 +245,7 @@ public struct PacketDesk: ~Copyable {
     /// - Returns: the bytes of the packet that have to be there first; nil where it is refused.
     private mutating func refuseLarge(
         _ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer, _ offset: Int,
-        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+        _ host: inout some ConnectionHost & ~Copyable, _ log: inout some LogSink & ~Copyable
     ) -> Int? {
         // Behind the last byte of the remaining length.
         var start = offset + 2
@@ -260,10 +260,10 @@ public struct PacketDesk: ~Copyable {
             conversations[connection]!.dialect = .mqtt(.v5)
         case .mqtt, .mqisdp, .unknown, nil:
             // There is no return code for it before 5.0, and no dialect in which to answer others.
-            leave(connection, .packetTooLarge, &host, &notes)
+            leave(connection, .packetTooLarge, &host, &log)
             return nil
         }
-        refuse(connection, .packetTooLarge, &host, &notes)
+        refuse(connection, .packetTooLarge, &host, &log)
         return nil
     }
 
@@ -271,22 +271,22 @@ public struct PacketDesk: ~Copyable {
     /// it has not said which one that is.
     mutating func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode,
-        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+        _ host: inout some ConnectionHost & ~Copyable, _ log: inout some LogSink & ~Copyable
     ) {
         switch conversations[connection]!.dialect {
         case .unknown: break
         case .mrt: conversations.write(MRT.ConnectRefused(reason: reason), to: connection, &host)
         case .mqtt(let version):
-            MQTTCarrier.refuse(connection, reason, version, conversations, &host)
+            MQTTEncoder.refuse(connection, reason, version, conversations, &host)
         }
-        leave(connection, reason, &host, &notes)
+        leave(connection, reason, &host, &log)
     }
 
     mutating func leave(
         _ connection: ConnectionID, _ reason: ReasonCode,
-        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+        _ host: inout some ConnectionHost & ~Copyable, _ log: inout some LogSink & ~Copyable
     ) {
-        notes.takeRefusal(connection, reason)
+        log.takeRefusal(connection, reason)
         if connection.isChannel {
             conversations.close(connection)
             return
@@ -300,21 +300,21 @@ public struct PacketDesk: ~Copyable {
     private mutating func read(
         _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, _ connection: ConnectionID,
         _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
+        _ authenticator: inout some Authenticator & ~Copyable,
+        _ log: inout some LogSink & ~Copyable
     ) {
         do throws(WireError) {
             if let version = conversations[connection]!.version {
-                try readMQTT(frame, version, bytes, connection, &host, &doorkeeper)
+                try readMQTT(frame, version, bytes, connection, &host, &authenticator)
                 return
             }
             switch try MRT.PacketType(frame, from: .client) {
             case .auth:
                 let auth = try MRT.ClientAuth(body: frame.body.bytes(in: bytes))
                 events.append(
-                    MRTReader.event(
+                    MRTDecoder.event(
                         auth, bodyOffset: Int(frame.body.offset), bytes, connection,
-                        gateway: conversations.gateway(of: connection), &doorkeeper))
+                        gateway: conversations.gateway(of: connection), &authenticator))
             case .pingRequest:
                 _ = try MRT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
                 conversations.write(MRT.Ping(isResponse: true), to: connection, &host)
@@ -322,15 +322,15 @@ public struct PacketDesk: ~Copyable {
                 let channel = try MRT.Channel(body: frame.body.bytes(in: bytes))
                 readChannel(
                     channel.channel, channel.inner.shifted(by: Int(frame.body.offset)), bytes,
-                    of: connection, &host, &doorkeeper, &notes)
+                    of: connection, &host, &authenticator, &log)
             case let type:
-                try MRTReader.read(
+                try MRTDecoder.read(
                     type, frame, bytes, connection,
                     clientPacketMaximum: conversations[connection]!.clientPacketMaximum,
-                    &doorkeeper, into: &events)
+                    &authenticator, into: &events)
             }
         } catch {
-            fail(connection, error.reason, &host, &notes)
+            fail(connection, error.reason, &host, &log)
         }
     }
 
@@ -339,8 +339,8 @@ public struct PacketDesk: ~Copyable {
     private mutating func readChannel(
         _ number: UInt32, _ inner: ByteRange, _ buffer: UnsafeRawBufferPointer,
         of gateway: ConnectionID, _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
+        _ authenticator: inout some Authenticator & ~Copyable,
+        _ log: inout some LogSink & ~Copyable
     ) {
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<inner.endOffset])
         guard
@@ -350,20 +350,20 @@ public struct PacketDesk: ~Copyable {
         if let channel = conversations.channels.channel(number, of: gateway) {
             // Nothing may overtake CONNACK, and a gateway cannot be made to wait for one channel.
             if conversations[channel]!.phase == .awaitingAnswer {
-                fail(channel, .protocolError, &host, &notes)
+                fail(channel, .protocolError, &host, &log)
             } else if conversations[channel]!.phase == .established {
-                read(frame, bytes, channel, &host, &doorkeeper, &notes)
+                read(frame, bytes, channel, &host, &authenticator, &log)
             }
             return
         }
         guard frame.type == MRT.PacketType.connect.rawValue else { return }
         let channel = conversations.openChannel(number, of: gateway)
         if conversations.channels.count(of: gateway) > ChannelLimits.countMaximum {
-            refuse(channel, .quotaExceeded, &host, &notes)
+            refuse(channel, .quotaExceeded, &host, &log)
         } else if frame.byteCount > firstPacketMaximum {
-            refuse(channel, .packetTooLarge, &host, &notes)
+            refuse(channel, .packetTooLarge, &host, &log)
         } else {
-            begin(frame, bytes, channel, &host, &doorkeeper, &notes)
+            begin(frame, bytes, channel, &host, &authenticator, &log)
         }
     }
 
@@ -390,7 +390,7 @@ public struct PacketDesk: ~Copyable {
     /// Ends a connection for a fault of its peer's.
     private mutating func fail(
         _ connection: ConnectionID, _ reason: ReasonCode,
-        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+        _ host: inout some ConnectionHost & ~Copyable, _ log: inout some LogSink & ~Copyable
     ) {
         let phase = conversations[connection]!.phase
         if phase == .established || phase == .awaitingAnswer {
@@ -399,7 +399,7 @@ public struct PacketDesk: ~Copyable {
             if phase == .established { conversations[connection]!.phase = .closing }
             events.append(.peerFaulted(connection, reason))
         } else {
-            refuse(connection, reason, &host, &notes)
+            refuse(connection, reason, &host, &log)
         }
     }
 }
