@@ -50,6 +50,9 @@ extension Broker {
             grant(identity.access, to: attached, moment)
             dropForbiddenSubscriptions(attached, &effects)
             acceptWhenCommitted(attached, moment, &effects)
+            if let will = request.will {
+                setWill(connection, 0, will, bytes, moment, &effects)
+            }
         } catch {
             refuseConnect(connection, error, request, bytes, &effects)
         }
@@ -266,11 +269,11 @@ extension Broker {
     }
 
     /// In MQTT a will belongs to its connection: the one there is goes, and the client is let in
-    /// when the new one, which comes next, is committed.
+    /// when the new one is committed.
     private mutating func replaceWill(of session: UInt32, _ request: ConnectRequest) {
         let hadWill = sessions[session].will != Slab<Will>.none
         removeWill(of: session)
-        if hadWill || request.carriesWill {
+        if hadWill || request.will != nil {
             sessions[session].decisiveBatch = gathering.sequence
         }
     }

@@ -29,7 +29,7 @@ extension Broker {
     /// Sends a new subscription the last messages of the topics it matches.
     mutating func sendRetained(
         to session: UInt32, _ subscription: UInt32, _ filter: UnsafeRawBufferPointer,
-        _ request: SubscribeRequest, isNew: Bool, _ moment: Moment, _ effects: inout Effects
+        _ request: FilterRequest, isNew: Bool, _ moment: Moment, _ effects: inout Effects
     ) {
         guard sessions[session].dialect.isMQTT, !request.options.contains(.withoutRetained),
             isNew || !request.options.contains(.retainedIfNew), SharedFilter(filter) == nil

@@ -13,73 +13,119 @@ private struct SubscribeRefusal: Error {
     }
 }
 
+/// What becomes of the filters of one packet: in MRT there is one, in MQTT a code for each.
+private struct FilterAnswers {
+    let request: FilterAnswer.Request
+    let identifier: UInt64
+    /// Whether one of them has to wait for a commit, whatever the session is.
+    var waitsForCommit = false
+    /// What became of the last one.
+    private(set) var reason = ReasonCode.success
+    private(set) var body: [UInt8] = []
+    private(set) var codes: [UInt8] = []
+
+    init(_ request: FilterAnswer.Request, _ identifier: UInt64) {
+        self.request = request
+        self.identifier = identifier
+    }
+
+    /// One more filter. Its code is what `body` holds, or the reason.
+    mutating func append(_ reason: ReasonCode, body: [UInt8] = []) {
+        self.reason = reason
+        self.body = body
+        codes.append(body.first ?? reason.rawValue)
+    }
+
+    /// Filters that nobody looked at.
+    mutating func append(_ reason: ReasonCode, count: Int) {
+        codes.append(contentsOf: repeatElement(reason.rawValue, count: count))
+    }
+}
+
 extension Broker {
+    /// Looks at the filters of a packet one after the other; one answer tells of them all.
     mutating func subscribe(
         _ connection: ConnectionID, _ request: SubscribeRequest, _ bytes: UnsafeRawBufferPointer,
         _ moment: Moment, _ effects: inout Effects
     ) {
-        guard let session = session(of: connection) else { return }
-        let filter = request.filter.bytes(in: bytes)
-        let index: UInt32
-        let isNew: Bool
+        var answer = FilterAnswers(.subscribe, request.requestIdentifier)
+        var walk = FilterRequestWalk(request.filters, in: bytes)
+        // The step has been charged for the first.
+        work += walk.remainingCount - 1
+        while let wanted = walk.next() {
+            guard let session = session(of: connection) else { return }
+            let filter = wanted.filter.bytes(in: bytes)
+            let added = add(wanted, filter, of: session, for: request, connection, moment, &effects)
+            switch added {
+            case .success:
+                answer.append(.success, body: [wanted.grade.rawValue])
+                // To be in a group is the user's, and is stored also where the session is not.
+                if isGroupAddress(filter) { answer.waitsForCommit = true }
+            case .failure(let refusal): answer.append(refusal.reason)
+            }
+            if walk.remainingCount == 0 {
+                refuseOmitted(request.omittedCount, session, filter, &effects)
+                answer.append(.quotaExceeded, count: request.omittedCount)
+                give(answer, to: session, &effects)
+            }
+            guard case .success(let (index, isNew)) = added else { continue }
+            sendRetained(to: session, index, filter, wanted, isNew: isNew, moment, &effects)
+            if noteReplay(of: index) { writeSubscription(index) }
+            pump(session, moment, &effects)
+        }
+    }
+
+    /// Adds the subscription to one filter of a packet, or changes the one there is.
+    private mutating func add(
+        _ wanted: FilterRequest, _ filter: UnsafeRawBufferPointer, of session: UInt32,
+        for request: SubscribeRequest, _ connection: ConnectionID, _ moment: Moment,
+        _ effects: inout Effects
+    ) -> Result<(index: UInt32, isNew: Bool), SubscribeRefusal> {
         do throws(SubscribeRefusal) {
-            guard request.isFilterValid else { throw SubscribeRefusal(.topicFilterInvalid) }
+            guard wanted.isValid else { throw SubscribeRefusal(.topicFilterInvalid) }
             guard !isRefusedAsOpen(connection, request.requestIdentifier) else {
                 throw SubscribeRefusal(.packetIdentifierInUse)
             }
             let judged = try admit(filter, of: session, moment, &effects)
             if let existing = subscription(of: session, filter) {
-                change(existing, to: request)
-                (index, isNew) = (existing, false)
-            } else {
-                index = try add(judged, of: session, request)
-                isNew = true
+                change(existing, to: wanted, identifier: request.subscriptionIdentifier)
+                return .success((existing, false))
             }
+            let index = try add(
+                judged, of: session, wanted, identifier: request.subscriptionIdentifier)
+            return .success((index, true))
         } catch {
             let reason = error.reason
             counters.subscriptionsRefused += 1
             if reason == .quotaExceeded { counters.subscriptionsOverQuota += 1 }
             note(
                 .subscribeRefused, session, reason, subject: filter, limit: error.limit, &effects)
-            refuseOmitted(request.omittedCount, session, filter, &effects)
-            answer(
-                session, request.requestIdentifier, reason, body: [],
-                followingCount: request.followingCount, omittedCount: request.omittedCount,
-                &effects)
-            return
+            return .failure(error)
         }
-        // To be in a group is the user's, and is stored also where the session is not.
-        answersAtCommit = answersAtCommit || isGroupAddress(filter)
-        refuseOmitted(request.omittedCount, session, filter, &effects)
-        answer(
-            session, request.requestIdentifier, .success, body: [request.grade.rawValue],
-            followingCount: request.followingCount, omittedCount: request.omittedCount, &effects)
-        sendRetained(
-            to: session, index, filter, request, isNew: isNew, moment, &effects)
-        if noteReplay(of: index) { writeSubscription(index) }
-        pump(session, moment, &effects)
     }
 
     /// A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
-    private mutating func change(_ index: UInt32, to request: SubscribeRequest) {
+    private mutating func change(
+        _ index: UInt32, to wanted: FilterRequest, identifier: UInt32
+    ) {
         let place = subscriptions[index]
         let position = Int(place.position)
         var subscriber = audiences[place.audience].subscribers[position]
-        let isChanged = subscriber.change(to: request)
+        let isChanged = subscriber.change(to: wanted, identifier: identifier)
         audiences[place.audience].subscribers[position] = subscriber
         // One that says what is stored already, or on its way there, needs no row.
         if isChanged { writeSubscription(index) }
     }
 
     private mutating func add(
-        _ judged: JudgedFilter, of session: UInt32, _ request: SubscribeRequest
+        _ judged: JudgedFilter, of session: UInt32, _ wanted: FilterRequest, identifier: UInt32
     ) throws(SubscribeRefusal) -> UInt32 {
         let isStored = sessions[session].isPersistent
         let permit = admitGrowth(of: isStored ? growth(ofFilter: judged.bytes.count) : 0)
         guard let permit else { throw SubscribeRefusal(.quotaExceeded, .store) }
         let index = addSubscription(
-            session, judged, request.grade, identifier: isStored ? makeIdentifier() : 0,
-            options: request.options, subscriptionIdentifier: request.subscriptionIdentifier)
+            session, judged, wanted.grade, identifier: isStored ? makeIdentifier() : 0,
+            options: wanted.options, subscriptionIdentifier: identifier)
         if isStored { gathering.put(row(of: index), permit) }
         return index
     }
@@ -89,20 +135,25 @@ extension Broker {
         _ bytes: UnsafeRawBufferPointer, _ effects: inout Effects
     ) {
         guard let session = session(of: connection) else { return }
-        let reason: ReasonCode
-        if isRefusedAsOpen(connection, request.requestIdentifier) {
-            reason = .packetIdentifierInUse
-        } else if let index = subscription(of: session, request.filter.bytes(in: bytes)) {
-            forgetSubscription(index)
-            reason = .success
-        } else {
-            reason = .noSubscriptionExisted
+        var answer = FilterAnswers(.unsubscribe, request.requestIdentifier)
+        var walk = FilterWalk(request.filters, in: bytes)
+        // The step has been charged for the first.
+        work += walk.remainingCount - 1
+        while let filter = walk.next() {
+            let reason: ReasonCode
+            if isRefusedAsOpen(connection, request.requestIdentifier, isUnsubscribe: true) {
+                reason = .packetIdentifierInUse
+            } else if let index = subscription(of: session, filter.bytes(in: bytes)) {
+                forgetSubscription(index)
+                reason = .success
+            } else {
+                reason = .noSubscriptionExisted
+            }
+            answer.append(reason)
         }
-        answer(
-            session, request.requestIdentifier, reason, body: [],
-            followingCount: request.followingCount, omittedCount: request.omittedCount,
-            // Of the codes of UNSUBACK the one that refuses what is valid (section 3.11.3).
-            omittedReason: .implementationSpecificError, &effects)
+        // Of the codes of UNSUBACK the one that refuses what is valid (section 3.11.3).
+        answer.append(.implementationSpecificError, count: request.omittedCount)
+        give(answer, to: session, &effects)
     }
 
     /// Counts the filters of a packet that nobody looked at.
@@ -116,33 +167,29 @@ extension Broker {
         note(.subscribeRefused, session, .quotaExceeded, subject: filter, limit: .filters, &effects)
     }
 
-    /// Answers a request once what it changed is committed. A session without durable state, unless
-    /// it subscribes to a group, and a request that was refused, is answered at once. That there is
-    /// no subscription is no refusal: its end may not be committed yet. In MQTT one answer has a
-    /// byte for each of a packet's filters: what `body` holds, or the reason.
-    private mutating func answer(
-        _ session: UInt32, _ requestIdentifier: UInt64, _ reason: ReasonCode, body: [UInt8],
-        followingCount: Int, omittedCount: Int = 0, omittedReason: ReasonCode = .quotaExceeded,
-        _ effects: inout Effects
+    /// Answers a packet once what it changed is committed. A session without durable state, unless
+    /// it subscribes to a group, and a request of MRT that was refused, is answered at once. That
+    /// there is no subscription is no refusal: its end may not be committed yet.
+    private mutating func give(
+        _ answer: FilterAnswers, to session: UInt32, _ effects: inout Effects
     ) {
         let connection = attachments[sessions[session].attachment].connection
-        var (reason, body) = (reason, body)
-        var isConfirmation = !reason.isFailure
+        let isStored = sessions[session].isPersistent || answer.waitsForCommit
         if sessions[session].dialect.isMQTT {
-            answerCodes.append(body.first ?? reason.rawValue)
-            if followingCount > 0 { return }
-            answerCodes.append(
-                contentsOf: repeatElement(omittedReason.rawValue, count: omittedCount))
-            body = answerCodes
-            answerCodes.removeAllKeepingCapacity()
-            (reason, isConfirmation) = (.success, true)
+            if isStored {
+                answerFiltersAtCommit(
+                    connection, answer.request, answer.identifier, codes: answer.codes)
+            } else {
+                effects[connection.lane].answerFilters(
+                    connection, answer.request, answer.identifier, codes: answer.codes)
+            }
+            return
         }
-        let isStored = sessions[session].isPersistent || answersAtCommit
-        answersAtCommit = false
-        if isStored && isConfirmation {
-            respondAtCommit(connection, requestIdentifier, reason, body: body)
+        if isStored && !answer.reason.isFailure {
+            respondAtCommit(connection, answer.identifier, answer.reason, body: answer.body)
         } else {
-            effects[connection.lane].respond(connection, requestIdentifier, reason, body: body)
+            effects[connection.lane].respond(
+                connection, answer.identifier, answer.reason, body: answer.body)
         }
     }
 

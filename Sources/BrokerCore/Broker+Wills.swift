@@ -17,10 +17,7 @@ extension Broker {
         _ connection: ConnectionID, _ requestIdentifier: UInt64, _ request: WillRequest,
         _ bytes: UnsafeRawBufferPointer, _ moment: Moment, _ effects: inout Effects
     ) {
-        guard let session = session(of: connection) else {
-            holdWill(connection, request, bytes)
-            return
-        }
+        guard let session = session(of: connection) else { return }
         // In MQTT a will is part of the login, which waits for this batch and is the answer.
         let isPartOfLogin = sessions[session].dialect.isMQTT
         if let (reason, limit) = refusal(of: request, from: session, bytes) {

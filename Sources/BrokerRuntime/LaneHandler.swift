@@ -87,7 +87,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
         let isLimited =
             values.areLimited && desk.conversations[connection]?.phase == .established
         let outcome = desk.receive(
-            bytes, of: loop.arena, from: connection,
+            bytes, of: loop.mutableArena, from: connection,
             workMaximum: isLimited
                 ? limiter.allowance(of: connection, rates: values, at: loop.now) : .max,
             packetCountMaximum: schedule.packetCountMaximum,
@@ -240,7 +240,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
             isDraining = state.isDraining
             hasMore = schedule.enter(
                 &desk, turn: turn, bytes: bytes, identities: doorkeeper.identities, at: moment,
-                &state.broker, &state.effects
+                broker: &state.broker, effects: &state.effects
             ) { connection in
                 // Whoever does not read holds up nobody but itself, and not the end of the broker.
                 isDraining

@@ -52,6 +52,19 @@ public struct EventSchedule: ~Copyable {
         /// What verified claims among the events refer to.
         let identities: TurnIdentities
 
+        /// Copies the bytes at `range` of `buffer`, which the events point at.
+        init(
+            _ events: ContiguousArray<Event>, range: ByteRange, of buffer: UnsafeRawBufferPointer,
+            identities: TurnIdentities
+        ) {
+            let source = range.bytes(in: buffer)
+            bytes = .allocate(byteCount: source.count, alignment: 8)
+            bytes.copyMemory(from: source)
+            self.events = events
+            offset = Int(range.offset)
+            self.identities = identities
+        }
+
         /// The bytes where the events' ranges expect them; only what was copied may be touched.
         var buffer: UnsafeRawBufferPointer {
             guard let base = bytes.baseAddress else { return UnsafeRawBufferPointer(bytes) }
@@ -126,7 +139,7 @@ public struct EventSchedule: ~Copyable {
     public mutating func enter(
         _ decoder: inout PacketDecoder, turn: UInt64, bytes: UnsafeRawBufferPointer,
         identities: TurnIdentities = TurnIdentities(), at moment: Moment,
-        _ broker: inout Broker, _ effects: inout Effects,
+        broker: inout Broker, effects: inout Effects,
         isReading: (ConnectionID) -> Bool
     ) -> Bool {
         if turn != self.turn {
@@ -141,14 +154,17 @@ public struct EventSchedule: ~Copyable {
         // What other loops have not fetched counts too, or a quick loop would drown a slow one.
         let backlog = effects.work
         if backlog > turnMaximum { spent = max(spent, backlog) }
-        enterNew(&decoder, bytes, identities, moment, &broker, &effects)
-        return enterWaiting(moment, &broker, &effects, isReading)
+        enterNew(
+            &decoder, bytes: bytes, identities: identities, at: moment, broker: &broker,
+            effects: &effects)
+        return enterWaiting(
+            at: moment, broker: &broker, effects: &effects, isReading: isReading)
     }
 
     private mutating func enterNew(
-        _ decoder: inout PacketDecoder, _ bytes: UnsafeRawBufferPointer,
-        _ identities: TurnIdentities, _ moment: Moment, _ broker: inout Broker,
-        _ effects: inout Effects
+        _ decoder: inout PacketDecoder, bytes: UnsafeRawBufferPointer,
+        identities: TurnIdentities, at moment: Moment, broker: inout Broker,
+        effects: inout Effects
     ) {
         var index = 0
         var runIndex = 0
@@ -172,13 +188,14 @@ public struct EventSchedule: ~Copyable {
             let isHeavy = !heavy.isEmpty && heavy[owner] != nil
             if !isHeavy, pieces.isEmpty || pieces[owner] == nil {
                 index = step(
-                    owner, decoder.events, index..<end, bytes, identities, moment, &broker, &effects
-                )
+                    index..<end, of: decoder.events, from: owner, bytes: bytes,
+                    identities: identities, at: moment, broker: &broker, effects: &effects)
             }
             if index < end {
-                wait(
-                    owner, decoder.events[index..<end], range.bytes(in: bytes), range,
-                    identities, hasHadShare: isHeavy || index > first)
+                let piece = Piece(
+                    ContiguousArray(decoder.events[index..<end]), range: range, of: bytes,
+                    identities: identities)
+                wait(piece, of: owner, hasHadShare: isHeavy || index > first)
             }
             index = end
         }
@@ -188,9 +205,9 @@ public struct EventSchedule: ~Copyable {
     /// Steps the core through events until a share is spent; the index of the first that is left.
     @inline(__always)
     private mutating func step(
-        _ owner: ConnectionID, _ events: borrowing ContiguousArray<Event>, _ range: Range<Int>,
-        _ bytes: UnsafeRawBufferPointer, _ identities: TurnIdentities, _ moment: Moment,
-        _ broker: inout Broker, _ effects: inout Effects
+        _ range: Range<Int>, of events: borrowing ContiguousArray<Event>,
+        from owner: ConnectionID, bytes: UnsafeRawBufferPointer, identities: TurnIdentities,
+        at moment: Moment, broker: inout Broker, effects: inout Effects
     ) -> Int {
         let start = broker.work + effects.work
         let own =
@@ -199,21 +216,14 @@ public struct EventSchedule: ~Copyable {
         let share = min(own, turnMaximum - spent)
         var index = range.lowerBound
         var cost = 0
-        var packetStart = 0
-        var isWhole = true
-        while index < range.upperBound {
-            // The parts of one packet are not torn apart.
-            if isWhole {
-                if cost >= share { break }
-                packetStart = cost
-            }
-            isWhole = !events[index].isContinued
+        while index < range.upperBound, cost < share {
+            let costBefore = cost
             broker.step(
                 events[index], bytes: bytes, identities: identities, at: moment,
                 effects: &effects)
             index += 1
             cost = broker.work + effects.work - start
-            largestStep = max(largestStep, cost - packetStart)
+            largestStep = max(largestStep, cost - costBefore)
         }
         spent += cost
         if cost > 2 * shareMaximum { heavy[owner] = turn }
@@ -221,15 +231,8 @@ public struct EventSchedule: ~Copyable {
     }
 
     private mutating func wait(
-        _ owner: ConnectionID, _ events: ContiguousArray<Event>.SubSequence,
-        _ source: UnsafeRawBufferPointer, _ range: ByteRange, _ identities: TurnIdentities,
-        hasHadShare: Bool
+        _ piece: Piece, of owner: ConnectionID, hasHadShare: Bool
     ) {
-        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: source.count, alignment: 8)
-        copy.copyMemory(from: source)
-        let piece = Piece(
-            events: ContiguousArray(events), bytes: copy, offset: Int(range.offset),
-            identities: identities)
         waitingByteCount += piece.byteCount
         if pieces[owner] == nil {
             if hasHadShare { others.append(owner) } else { newcomers.append(owner) }
@@ -241,8 +244,8 @@ public struct EventSchedule: ~Copyable {
     /// Gives each that waits a share in turn, until the turn's budget is spent. What waits gets a
     /// quarter of it in any case, once: a turn may enter the core a dozen times.
     private mutating func enterWaiting(
-        _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects,
-        _ isReading: (ConnectionID) -> Bool
+        at moment: Moment, broker: inout Broker, effects: inout Effects,
+        isReading: (ConnectionID) -> Bool
     ) -> Bool {
         guard !pieces.isEmpty else { return false }
         if effects.work <= turnMaximum, !hasServedWaiting {
@@ -259,7 +262,7 @@ public struct EventSchedule: ~Copyable {
                 continue
             }
             skippedCount = 0
-            if stepWaiting(owner, moment, &broker, &effects) {
+            if stepWaiting(owner, at: moment, broker: &broker, effects: &effects) {
                 others.append(owner)
             } else {
                 pieces[owner] = nil
@@ -271,14 +274,14 @@ public struct EventSchedule: ~Copyable {
 
     /// One share for one that waits. True where it still waits.
     private mutating func stepWaiting(
-        _ owner: ConnectionID, _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects
+        _ owner: ConnectionID, at moment: Moment, broker: inout Broker, effects: inout Effects
     ) -> Bool {
-        var list: [Piece] = []
-        swap(&list, &pieces[owner]!)
-        let piece = list[0]
+        guard var list = pieces.updateValue([], forKey: owner), let piece = list.first else {
+            preconditionFailure("nothing of \(owner) waits")
+        }
         let next = step(
-            owner, piece.events, piece.next..<piece.events.count, piece.buffer, piece.identities,
-            moment, &broker, &effects)
+            piece.next..<piece.events.count, of: piece.events, from: owner, bytes: piece.buffer,
+            identities: piece.identities, at: moment, broker: &broker, effects: &effects)
         list[0].next = next
         if next == piece.events.count {
             waitingByteCount -= piece.byteCount
@@ -286,7 +289,7 @@ public struct EventSchedule: ~Copyable {
             list.removeFirst()
         }
         let waits = !list.isEmpty
-        swap(&list, &pieces[owner]!)
+        pieces[owner] = list
         return waits
     }
 }

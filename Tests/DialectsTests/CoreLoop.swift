@@ -103,8 +103,8 @@ final class CoreLoop {
             host.incoming = mutable
             host.incomingCount = packets.count
             let outcome = decoder.receive(
-                ByteRange(offset: 0, count: packets.count), of: UnsafeRawBufferPointer(mutable),
-                from: connection, packetCountMaximum: packetMaximum, host: &host,
+                ByteRange(offset: 0, count: packets.count), of: mutable, from: connection,
+                packetCountMaximum: packetMaximum, host: &host,
                 authenticator: &authenticator, log: &log)
             body(UnsafeRawBufferPointer(mutable))
             return outcome
@@ -119,7 +119,8 @@ final class CoreLoop {
     ) -> Bool {
         if isNewTurn { turn += 1 }
         let waits = schedule.enter(
-            &decoder, turn: turn, bytes: buffer, at: now, &broker, &effects, isReading: isReading)
+            &decoder, turn: turn, bytes: buffer, at: now, broker: &broker, effects: &effects,
+            isReading: isReading)
         carryOut()
         return waits
     }

@@ -40,7 +40,7 @@ private func publish(_ topic: String, _ payload: String, _ pairs: [(String, Stri
 @Suite("A topic alias of a client")
 struct IncomingAliasTests {
     @Test func `stands for its topic, in the same burst and in later ones`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         #expect(
             loop.receive(publish("a/b", alias: 1) + publish("", alias: 1)) == [
                 "send #0 transient on a/b raw 1", "send #0 transient on a/b raw 1",
@@ -55,7 +55,7 @@ struct IncomingAliasTests {
     }
 
     @Test func `may stand for an address`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let message = #"{"t":"0","b":"hi"}"#
         loop.receive(publish("$u/bob", alias: 2, message))
         let lines = loop.receive(publish("", alias: 2, message))
@@ -70,12 +70,12 @@ struct IncomingAliasTests {
     func `that is too high, or was never set, ends the connection`(
         alias: UInt16, topic: String, line: String
     ) {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         #expect(loop.receive(publish(topic, alias: alias)) == [line])
     }
 
     @Test func `ends with its connection`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         loop.receive(publish("a", alias: 1))
         loop.reopen()
         var connect = MQTT.Connect(.v5)
@@ -87,7 +87,7 @@ struct IncomingAliasTests {
     }
 
     @Test func `cannot hold more than its share of memory`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let topic = String(repeating: "t", count: 4_000)
         #expect(loop.receive(publish(topic, alias: 1)).count == 1)
         #expect(loop.receive(publish(topic, alias: 1)).count == 1)
@@ -114,7 +114,7 @@ struct OutgoingAliasTests {
     }
 
     @Test func `is told with the topic and then stands for it, as far as the client takes them`() {
-        let loop = mqttLane { $0.topicAliasMaximum = 2 }
+        let loop = mqttLoop { $0.topicAliasMaximum = 2 }
         #expect(deliver(loop, "long/topic") == publish("long/topic", alias: 1))
         #expect(deliver(loop, "long/topic") == publish("", alias: 1))
         #expect(deliver(loop, "other") == publish("other", alias: 2))
@@ -123,13 +123,13 @@ struct OutgoingAliasTests {
     }
 
     @Test func `is not used for a client that takes none`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         #expect(deliver(loop, "long/topic") == publish("long/topic", alias: 0))
         #expect(deliver(loop, "long/topic") == publish("long/topic", alias: 0))
     }
 
     @Test func `that could not be told is told again`() {
-        let loop = mqttLane { $0.topicAliasMaximum = 2 }
+        let loop = mqttLoop { $0.topicAliasMaximum = 2 }
         loop.host.hasRoom = false
         #expect(deliver(loop, "long/topic") == [])
         loop.host.hasRoom = true
@@ -140,7 +140,7 @@ struct OutgoingAliasTests {
 @Suite("A refusal in MQTT 5.0")
 struct ReasonTextTests {
     @Test func `is told in words too, where the client wants them`() throws {
-        let loop = mqttLane { $0.requestsProblemInformation = true }
+        let loop = mqttLoop { $0.requestsProblemInformation = true }
         loop.carryOut {
             $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
         }
@@ -153,7 +153,7 @@ struct ReasonTextTests {
         let codes: [UInt8] = [1, 0x87]
         let body = codes.withUnsafeBytes { loop.effects.bytes.append($0) }
         loop.carryOut {
-            $0.append(.respond(loop.connection, requestIdentifier: 1, .success, body: body))
+            $0.append(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: body)))
         }
         let suback = try loop.written().withUnsafeBytes {
             try MQTT.Suback(.v5, body: UnsafeRawBufferPointer(rebasing: $0[2...]))
@@ -163,7 +163,7 @@ struct ReasonTextTests {
     }
 
     @Test func `is told without them where its packet would be too large`() {
-        let loop = mqttLane(packetMaximum: 22) { $0.requestsProblemInformation = true }
+        let loop = mqttLoop(packetMaximum: 22) { $0.requestsProblemInformation = true }
         loop.carryOut {
             $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
         }
@@ -171,7 +171,7 @@ struct ReasonTextTests {
     }
 
     @Test func `names the message by the application's own id, and the refused of a list`() throws {
-        let loop = mqttLane { $0.requestsProblemInformation = true }
+        let loop = mqttLoop { $0.requestsProblemInformation = true }
         var answer = PacketAnswer(loop.connection, 10, .accepted, .success)
         answer.result = .sent
         answer.messageIdentifier = loop.text("m1")
@@ -190,8 +190,8 @@ struct RefusedCountTests {
     private func written(packetMaximum: UInt32?, wantsWords: Bool = true) -> String {
         let loop =
             packetMaximum.map { maximum in
-                mqttLane(packetMaximum: maximum) { $0.requestsProblemInformation = wantsWords }
-            } ?? mqttLane { $0.requestsProblemInformation = wantsWords }
+                mqttLoop(packetMaximum: maximum) { $0.requestsProblemInformation = wantsWords }
+            } ?? mqttLoop { $0.requestsProblemInformation = wantsWords }
         var answer = PacketAnswer(loop.connection, 10, .received, .success)
         answer.refusedCount = 3
         loop.carryOut { $0.append(.answerPacket(answer)) }
@@ -226,7 +226,7 @@ struct AuthenticationTests {
     }
 
     private func loop() -> TestLoop {
-        mqttLane { $0.authenticationMethod = ByteRange(offset: 15, count: 5) }
+        mqttLoop { $0.authenticationMethod = ByteRange(offset: 15, count: 5) }
     }
 
     @Test func `takes the place of the old one, and is confirmed`() {
@@ -250,7 +250,7 @@ struct AuthenticationTests {
 
     @Test func `may be shown only by the method that the client named`() {
         #expect(loop().receive(auth("new", "other")) == ["fault protocolError"])
-        #expect(mqttLane().receive(auth("new")) == ["fault protocolError"])
+        #expect(mqttLoop().receive(auth("new")) == ["fault protocolError"])
     }
 
     @Test func `is asked for by name in CONNACK`() {
@@ -271,7 +271,7 @@ struct MessagePropertyTests {
     private let message = #"{"t":"0","b":"hi"}"#
 
     @Test func `name the receivers of a list`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let lines = loop.receive(
             publish("$u", message, [("to", "bob"), ("k", "v"), ("to", "carol")]))
         #expect(lines.count == 1)
@@ -286,20 +286,20 @@ struct MessagePropertyTests {
     func `name receivers only where the topic names none`(
         topic: String, pairs: [(String, String)]
     ) {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let lines = loop.receive(publish(topic, message, pairs))
         #expect(lines.first?.hasSuffix("fault topicNameInvalid") == true, "\(lines)")
     }
 
     @Test func `name no more receivers than a list may have`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let pairs = (0..<257).map { ("to", "user\($0)") }
         let lines = loop.receive(publish("$u", message, pairs))
         #expect(lines.first?.hasSuffix("fault quotaExceeded") == true, "\(lines)")
     }
 
     @Test func `bring the application's own id, and travel on`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let lines = loop.receive(publish("$u/bob", message, [("mid", "m-1")]))
         #expect(lines.first?.contains("m-1") == true, "\(lines)")
         #expect(lines.first?.contains("properties 11") == true, "\(lines)")
@@ -312,7 +312,7 @@ struct MessagePropertyTests {
     }
 
     @Test func `do not pass for the broker's`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let lines = loop.receive(
             publish(
                 "$u/bob", message,
@@ -321,7 +321,7 @@ struct MessagePropertyTests {
     }
 
     @Test func `tell a receiver who sent it, when, and to which group`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let sent = loop.publish(.group, address: "g1", payload: Array("\u{0}hi".utf8))
         loop.carryOut {
             $0.append(

@@ -53,11 +53,11 @@ struct MQTTWritingTests {
     /// Found by the simulation: a client that closed its connection in the turn in which its
     /// publication was answered brought the broker down.
     @Test func `are for nobody where the conversation has ended meanwhile`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         loop.decoder.closed(loop.connection, .lost)
         loop.carryOut {
             $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted)))
-            $0.append(.respond(loop.connection, requestIdentifier: 1, .success, body: .empty))
+            $0.append(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: .empty)))
             $0.append(.confirmDisconnect(loop.connection))
             $0.append(.close(loop.connection, .sessionTakenOver))
         }
@@ -65,7 +65,7 @@ struct MQTTWritingTests {
     }
 
     @Test func `deliver what a topic was sent, as it was`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let message = loop.publish(
             .topic, address: "a/b", marks: .raw, payload: Array("hello".utf8))
         loop.carryOut {
@@ -84,7 +84,7 @@ struct MQTTWritingTests {
     }
 
     @Test func `encode a publication for each version that receives it`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let message = loop.publish(
             .topic, address: "a/b", marks: .raw, payload: Array("hello".utf8))
         loop.carryOut {
@@ -100,7 +100,7 @@ struct MQTTWritingTests {
 
     @Test func `tell in 5.0 what travels along, what time is left, and which subscription it was`()
     {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let property: [UInt8] = [0x26, 0, 1, 0x6B, 0, 1, 0x76]
         let message = loop.publish(
             .topic, address: "t", marks: [.raw, .expires, .possibleDuplicate], payload: [0x78],
@@ -115,7 +115,7 @@ struct MQTTWritingTests {
     }
 
     @Test func `tell of several subscriptions at once, and only to whom it concerns`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         let message = loop.publish(
             .topic, address: "t", marks: .raw, payload: [0x78],
             properties: [0x26, 0, 1, 0x6B, 0, 1, 0x76])
@@ -149,7 +149,7 @@ struct MQTTWritingTests {
     func `deliver what an address was sent as JSON`(
         kind: MessageKind, address: String, topic: String, payload: String
     ) {
-        let loop = mqttLane(.v311)
+        let loop = mqttLoop(.v311)
         let message = loop.publish(kind, address: address, payload: Array("\u{0}hi".utf8))
         loop.carryOut { $0.append(self.delivery(loop, message, .transient, .mqtt3)) }
         let expected = MQTT.Publish(
@@ -176,7 +176,7 @@ struct MQTTWritingTests {
     func `tell what happens in groups as JSON`(
         kind: MessageKind, data: String, topic: String, payload: String
     ) {
-        let loop = mqttLane(.v311)
+        let loop = mqttLoop(.v311)
         let message = loop.publish(kind, address: "g1", payload: Array(data.utf8))
         loop.carryOut { $0.append(self.delivery(loop, message, .transient, .mqtt3)) }
         let expected = MQTT.Publish(
@@ -186,7 +186,7 @@ struct MQTTWritingTests {
     }
 
     @Test func `tell the core of a delivery that is larger than the client takes`() {
-        let loop = mqttLane(packetMaximum: 20)
+        let loop = mqttLoop(packetMaximum: 20)
         let message = loop.publish(
             .topic, address: "t", marks: .raw, payload: [UInt8](repeating: 0, count: 20))
         let lines = loop.carryOut { $0.append(self.delivery(loop, message, number: 3, .durable)) }
@@ -203,13 +203,13 @@ struct MQTTWritingTests {
         (.accepted, .packetTooLarge, "puback-5-97"), (.accepted, .serverBusy, "puback-5-80"),
     ])
     func `answer publications`(step: PacketStep, reason: ReasonCode, vector: String) {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         loop.carryOut { $0.append(.answerPacket(PacketAnswer(loop.connection, 10, step, reason))) }
         #expect(loop.written() == packet(vector))
     }
 
     @Test func `answer publications of 3.1.1, and end the connection where one is refused`() {
-        let loop = mqttLane(.v311)
+        let loop = mqttLoop(.v311)
         loop.carryOut {
             $0.append(
                 .answerPacket(
@@ -224,7 +224,7 @@ struct MQTTWritingTests {
     }
 
     @Test func `count a refused publication instead, where the app wants that`() {
-        let loop = mqttLane(.v311, acknowledgesRefused: true)
+        let loop = mqttLoop(.v311, acknowledgesRefused: true)
         let lines = loop.carryOut {
             $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
         }
@@ -234,7 +234,7 @@ struct MQTTWritingTests {
             loop.connection, number: 0, reason: .notAuthorized,
             messageIdentifier: UnsafeRawBufferPointer(start: nil, count: 0))
         #expect(loop.carryOut { _ in } == [])
-        let strict = mqttLane()
+        let strict = mqttLoop()
         strict.effects.appendResult(
             strict.connection, number: 0, reason: .notAuthorized,
             messageIdentifier: UnsafeRawBufferPointer(start: nil, count: 0))
@@ -243,7 +243,7 @@ struct MQTTWritingTests {
 
     @Test func `say nothing to who has left meanwhile`() {
         for version: MQTT.Version in [.v311, .v5] {
-            let loop = mqttLane(version)
+            let loop = mqttLoop(version)
             let message = loop.publish(.topic, address: "t", marks: .raw, payload: [0x78])
             loop.decoder.closed(loop.connection, .lost, isTold: false)
             let lines = loop.carryOut {
@@ -263,31 +263,30 @@ struct MQTTWritingTests {
             // Which failure it is cannot be told.
             (.v311, "90060001" + "02018080", "b0020001"),
         ] {
-            let loop = mqttLane(version)
+            let loop = mqttLoop(version)
             let codes: [UInt8] = [2, 1, 0x87, 0x97]
             let granted = codes.withUnsafeBytes { loop.effects.bytes.append($0) }
             loop.carryOut {
                 $0.append(
-                    .respond(loop.connection, requestIdentifier: 1, .success, body: granted))
+                    .answerFilters(filterAnswer(loop.connection, .subscribe, codes: granted)))
             }
             #expect(hexadecimal(loop.written()) == suback)
             let endings: [UInt8] = [0, 0x11]
             let ended = endings.withUnsafeBytes { loop.effects.bytes.append($0) }
             loop.carryOut {
                 $0.append(
-                    .respond(
-                        loop.connection, requestIdentifier: 1 | 1 << 16, .success, body: ended))
+                    .answerFilters(filterAnswer(loop.connection, .unsubscribe, codes: ended)))
             }
             #expect(hexadecimal(loop.written()) == unsuback)
         }
     }
 
     @Test func `end a connection with a reason where there is a word for it`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         loop.carryOut { $0.append(.close(loop.connection, .sessionTakenOver)) }
         #expect(withoutText(loop.written()) == packet("disconnect-5-broker-8e"))
         #expect(loop.host.isClosed)
-        let old = mqttLane(.v311)
+        let old = mqttLoop(.v311)
         old.carryOut { $0.append(.close(old.connection, .sessionTakenOver)) }
         #expect(old.written() == [])
         #expect(old.host.isClosed)
@@ -299,7 +298,7 @@ struct MQTTWritingTests {
     }
 
     @Test func `take leave of clients that are told why`() {
-        let loop = mqttLane()
+        let loop = mqttLoop()
         loop.encoder.writeShutdown(conversations: &loop.decoder.conversations, host: &loop.host)
         #expect(withoutText(loop.written()) == packet("disconnect-5-broker-8b"))
     }

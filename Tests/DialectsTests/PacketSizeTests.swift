@@ -177,10 +177,8 @@ import WireFormat
                 .answerPacket(
                     PacketAnswer(loop.connection, 7, .release, .packetIdentifierNotFound)),
                 .answerPacket(PacketAnswer(loop.connection, 7, .complete)),
-                .respond(loop.connection, requestIdentifier: 1, .success, body: long),
-                .respond(
-                    loop.connection, requestIdentifier: 1 | MQTTDecoder.unsubscribeMark, .success,
-                    body: long),
+                .answerFilters(filterAnswer(loop.connection, .subscribe, codes: long)),
+                .answerFilters(filterAnswer(loop.connection, .unsubscribe, codes: long)),
                 .answerCredential(loop.connection, .success),
                 .close(loop.connection, .sessionTakenOver),
                 .refuse(loop.connection, .serverBusy, retryAfterSeconds: 1),

@@ -54,7 +54,7 @@ final class TestLoop {
             defer { host.incoming = nil }
             let buffer = UnsafeRawBufferPointer(mutable)
             let outcome = decoder.receive(
-                ByteRange(offset: 11, count: bytes.count), of: buffer, from: connection,
+                ByteRange(offset: 11, count: bytes.count), of: mutable, from: connection,
                 host: &host, authenticator: &authenticator, log: &log)
             consumed = outcome.consumed
             defer { decoder.events.removeAll() }
@@ -148,6 +148,13 @@ func acceptance(user: ByteRange, hasWill: Bool = false) -> Acceptance {
         cookie: 0xFEDC_BA98_7654_3210, unixMilliseconds: 1_790_000_000_000,
         keepAliveSeconds: 300, sessionExpirySeconds: 604_800, sendWindow: 32, inboxWindow: 16,
         messageMaximum: 1024, payloadMaximum: 65_000, user: user)
+}
+
+/// What became of the filters of a packet, under packet identifier 1.
+func filterAnswer(
+    _ connection: ConnectionID, _ request: FilterAnswer.Request, codes: ByteRange
+) -> FilterAnswer {
+    FilterAnswer(connection: connection, request: request, requestIdentifier: 1, codes: codes)
 }
 
 /// A packet's bytes; its ranges are within `source`.

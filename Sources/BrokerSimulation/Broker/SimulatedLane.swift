@@ -108,8 +108,9 @@ struct SimulatedLane: ~Copyable {
                 (connection.name, ByteRange(offset: arena.count, count: connection.unread.count)))
             arena += connection.unread
         }
-        arena.withUnsafeBytes { arena in
-            for (connection, range) in ranges { read(range, of: arena, from: connection) }
+        arena.withUnsafeMutableBytes { mutable in
+            for (connection, range) in ranges { read(range, of: mutable, from: connection) }
+            let arena = UnsafeRawBufferPointer(mutable)
             repeat {
                 tamperEvents(arena)
                 enterCore(process, arena)
@@ -130,7 +131,7 @@ struct SimulatedLane: ~Copyable {
     }
 
     private mutating func read(
-        _ range: ByteRange, of arena: UnsafeRawBufferPointer, from connection: ConnectionID
+        _ range: ByteRange, of arena: UnsafeMutableRawBufferPointer, from connection: ConnectionID
     ) {
         let outcome = desk.receive(
             range, of: arena, from: connection,
@@ -148,7 +149,8 @@ struct SimulatedLane: ~Copyable {
         let start = process.broker.work + process.effects.work
         let unsentMaximum = surroundings.profile.outgoingMaximum
         let hasMore = schedule.enter(
-            &desk, turn: turnCount, bytes: arena, at: moment, &process.broker, &process.effects
+            &desk, turn: turnCount, bytes: arena, at: moment, broker: &process.broker,
+            effects: &process.effects
         ) { host[$0].map { $0.outgoing.count < unsentMaximum } ?? true }
         let limits = surroundings.profile.limits
         // Newcomers have a quarter of the turn to themselves. The packet that spends the turn and
@@ -253,12 +255,18 @@ struct SimulatedLane: ~Copyable {
                 .broker,
                 "CONNECT on \(connection), resume \(request.resume.map { "\($0)" } ?? "none")")
         case .subscribeReceived(let connection, let request):
-            let filter = String(decoding: request.filter.bytes(in: arena), as: UTF8.self)
-            surroundings.history.note(
-                .broker, "\(connection) subscribes to \(filter), \(request.grade)")
+            var walk = FilterRequestWalk(request.filters, in: arena)
+            while let wanted = walk.next() {
+                let filter = String(decoding: wanted.filter.bytes(in: arena), as: UTF8.self)
+                surroundings.history.note(
+                    .broker, "\(connection) subscribes to \(filter), \(wanted.grade)")
+            }
         case .unsubscribeReceived(let connection, let request):
-            let filter = String(decoding: request.filter.bytes(in: arena), as: UTF8.self)
-            surroundings.history.note(.broker, "\(connection) unsubscribes from \(filter)")
+            var walk = FilterWalk(request.filters, in: arena)
+            while let name = walk.next() {
+                let filter = String(decoding: name.bytes(in: arena), as: UTF8.self)
+                surroundings.history.note(.broker, "\(connection) unsubscribes from \(filter)")
+            }
         default:
             surroundings.history.note(.broker, "\(event)")
         }

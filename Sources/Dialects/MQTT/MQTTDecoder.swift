@@ -6,49 +6,46 @@ import Primitives
 import WireFormat
 
 enum MQTTDecoder {
-    typealias Grade = BrokerCore.Grade
-
     // MARK: - CONNECT
 
-    /// Appends the events of a CONNECT: the login, and the will behind it. `base` is where the body
-    /// begins in `bytes`.
-    static func read(
-        _ connect: MQTT.Connect, _ base: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, _ terms: ListenerTerms,
-        _ authenticator: inout some Authenticator & ~Copyable,
-        into events: inout ContiguousArray<Event>
-    ) throws(DialectRefusal) {
-        // There is one method [MQTT-4.12.0-1].
-        if let method = connect.authenticationMethod,
-            !isTokenMethod(method.shifted(by: base).bytes(in: bytes))
-        {
-            throw DialectRefusal(reason: .badAuthenticationMethod)
-        }
-        guard connect.clientIdentifier.count <= clientIdentifierMaximum else {
-            throw DialectRefusal(reason: .clientIdentifierNotValid)
-        }
-        var device = connect.clientIdentifier.shifted(by: base)
-        let claim = try claim(connect, base, bytes, connection, terms, &authenticator)
-        if case .anonymous = claim, TextRules.isIdentifier(device.bytes(in: bytes)) {
-            // The client id is the user; it is that user's one device. Where no user can have that
-            // name, the core makes one of it, and the id is the device.
-            device = .empty
-        }
-        var request = ConnectRequest(
-            dialect: connect.version == .v5 ? .mqtt5 : .mqtt3, claim: claim, device: device,
-            startsClean: connect.isCleanStart,
-            keepAliveSeconds: UInt32(connect.keepAliveSeconds),
-            sessionExpirySeconds: sessionExpiry(connect), inboxWindow: connect.receiveMaximum,
-            newEpoch: authenticator.makeRandomNumber(), newCookie: authenticator.makeRandomNumber())
-        request.assignsDevice = connect.clientIdentifier.isEmpty
-        request.carriesWill = connect.will != nil
-        events.append(.connectReceived(connection, request))
-        guard let will = connect.will else { return }
-        events.append(
-            .willSet(
-                connection, requestIdentifier: 0,
+    /// The event of a CONNECT, its will included, or why it cannot become one.
+    static func event(
+        of connect: MQTT.Connect, _ packet: ReceivedPacket, terms: ListenerTerms,
+        in context: inout some DecodingContext & ~Copyable
+    ) -> Result<Event, DialectRefusal> {
+        do throws(DialectRefusal) {
+            // There is one method [MQTT-4.12.0-1].
+            if let method = connect.authenticationMethod,
+                !isTokenMethod(method.bytes(in: packet.body))
+            {
+                throw DialectRefusal(reason: .badAuthenticationMethod)
+            }
+            guard connect.clientIdentifier.count <= clientIdentifierMaximum else {
+                throw DialectRefusal(reason: .clientIdentifierNotValid)
+            }
+            var device = packet.place(connect.clientIdentifier)
+            let claim = try claim(of: connect, packet, terms: terms, in: &context)
+            if case .anonymous = claim, TextRules.isIdentifier(device.bytes(in: packet.bytes)) {
+                // The client id is the user; it is that user's one device. Where no user can have
+                // that name, the core makes one of it, and the id is the device.
+                device = .empty
+            }
+            let will = connect.will.map { will in
                 WillRequest(
-                    delaySeconds: will.delaySeconds, message: self.request(will, base, bytes))))
+                    delaySeconds: will.delaySeconds, message: self.request(of: will, packet))
+            }
+            var request = ConnectRequest(
+                dialect: connect.version == .v5 ? .mqtt5 : .mqtt3, claim: claim, device: device,
+                startsClean: connect.isCleanStart,
+                keepAliveSeconds: UInt32(connect.keepAliveSeconds),
+                sessionExpirySeconds: sessionExpiry(connect), inboxWindow: connect.receiveMaximum,
+                will: will, newEpoch: context.makeRandomNumber(),
+                newCookie: context.makeRandomNumber())
+            request.assignsDevice = connect.clientIdentifier.isEmpty
+            return .success(.connectReceived(packet.connection, request))
+        } catch {
+            return .failure(error)
+        }
     }
 
     /// The method of section 4.12 that is known: the data is a token, in CONNECT and again in every
@@ -67,38 +64,39 @@ enum MQTTDecoder {
     /// the app, a slash and the user; otherwise a token. Without one, the transport may have proved
     /// who it is, or the listener may vouch for it.
     private static func claim(
-        _ connect: MQTT.Connect, _ base: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, _ terms: ListenerTerms,
-        _ authenticator: inout some Authenticator & ~Copyable
+        of connect: MQTT.Connect, _ packet: ReceivedPacket, terms: ListenerTerms,
+        in context: inout some DecodingContext & ~Copyable
     ) throws(DialectRefusal) -> Claim {
+        let (bytes, connection) = (packet.bytes, packet.connection)
         // Where the method brings a token, that is it; otherwise the password is.
-        if let token = connect.authenticationData?.shifted(by: base) {
-            guard let claim = authenticator.claim(token: token, in: bytes, from: connection) else {
+        if let token = connect.authenticationData {
+            let place = packet.place(token)
+            guard let claim = context.claim(token: place, in: bytes, from: connection) else {
                 throw DialectRefusal(reason: .badUserNameOrPassword)
             }
             return claim
         }
-        if let password = connect.password?.shifted(by: base) {
-            if let name = connect.userName?.shifted(by: base),
-                let (app, user) = parts(name, bytes),
-                let claim = authenticator.claim(app: app, key: password, user: user, in: bytes)
+        if let password = connect.password.map(packet.place) {
+            if let name = connect.userName.map(packet.place),
+                let (app, user) = parts(of: name, in: bytes),
+                let claim = context.claim(app: app, key: password, user: user, in: bytes)
             {
                 return claim
             }
-            if let claim = authenticator.claim(token: password, in: bytes, from: connection) {
+            if let claim = context.claim(token: password, in: bytes, from: connection) {
                 return claim
             }
             if !terms.allowsAnonymous { throw DialectRefusal(reason: .badUserNameOrPassword) }
-        } else if let claim = authenticator.claim(of: connection) {
+        } else if let claim = context.claim(of: connection) {
             return claim
         }
         guard terms.allowsAnonymous else { throw DialectRefusal(reason: .notAuthorized) }
-        return .anonymous(user: connect.clientIdentifier.shifted(by: base))
+        return .anonymous(user: packet.place(connect.clientIdentifier))
     }
 
     /// App and user of a user name like `app/user`.
     private static func parts(
-        _ name: ByteRange, _ bytes: UnsafeRawBufferPointer
+        of name: ByteRange, in bytes: UnsafeRawBufferPointer
     ) -> (app: ByteRange, user: ByteRange)? {
         let text = name.bytes(in: bytes)
         guard let slash = text.firstIndex(of: UInt8(ascii: "/")) else { return nil }
@@ -117,109 +115,67 @@ enum MQTTDecoder {
 
     // MARK: - Established
 
-    /// Appends what a packet says to the events of the turn.
-    static func read(
-        _ type: MQTT.PacketType, _ version: MQTT.Version, _ frame: PacketFrame,
-        _ bytes: UnsafeRawBufferPointer, _ connection: ConnectionID,
-        into events: inout ContiguousArray<Event>
-    ) throws(WireError) {
-        let body = frame.body.bytes(in: bytes)
-        let base = Int(frame.body.offset)
-        switch type {
-        case .puback: try events.append(answer(.puback, .accepted, version, body, connection))
-        case .pubrec: try events.append(answer(.pubrec, .received, version, body, connection))
-        case .pubrel: try events.append(answer(.pubrel, .release, version, body, connection))
-        case .pubcomp: try events.append(answer(.pubcomp, .complete, version, body, connection))
-        case .subscribe:
-            subscribe(
-                try MQTT.Subscribe(version, body: body), base, bytes, connection, into: &events)
-        case .unsubscribe:
-            unsubscribe(
-                try MQTT.Unsubscribe(version, body: body), base, bytes, connection, into: &events)
-        case .disconnect:
-            let packet = try MQTT.Disconnect(version, body: body, from: .client)
-            events.append(
-                .disconnectReceived(
-                    connection,
-                    DisconnectRequest(
-                        sessionExpirySeconds: packet.sessionExpirySeconds,
-                        // Only a normal one removes the will [MQTT-3.14.4-3].
-                        sendsWill: packet.reason != .normalDisconnection)))
-        case .connect:
-            // A second one [MQTT-3.1.0-2].
-            throw .protocolError
-        case .connack, .suback, .unsuback, .pingresp:
-            // The broker's own.
-            throw .protocolError
-        case .publish, .pingreq, .auth:
-            preconditionFailure("what the decoder reads itself")
-        }
-    }
-
-    private static func answer(
-        _ wireStep: MQTT.Acknowledgement.Step, _ step: PacketStep, _ version: MQTT.Version,
-        _ body: UnsafeRawBufferPointer, _ connection: ConnectionID
+    /// The event of a step in the exchange about one publication.
+    static func event(
+        of wireStep: MQTT.Acknowledgement.Step, _ step: PacketStep, _ version: MQTT.Version,
+        _ packet: ReceivedPacket
     ) throws(WireError) -> Event {
-        let packet = try MQTT.Acknowledgement(version, wireStep, body: body)
+        let answer = try MQTT.Acknowledgement(version, wireStep, body: packet.body)
         return .packetAnswered(
-            connection, packetIdentifier: packet.packetIdentifier, step, packet.reason)
+            packet.connection, packetIdentifier: answer.packetIdentifier, step, answer.reason)
     }
 
-    private static func subscribe(
-        _ packet: MQTT.Subscribe, _ base: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, into events: inout ContiguousArray<Event>
-    ) {
-        let takenCount = min(packet.subscriptionCount, CoreLimits.filtersPerPacketMaximum)
-        var followingCount = takenCount
-        let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
-        for (filter, options) in MQTT.SubscriptionList(packet, in: body) {
-            followingCount -= 1
-            var request = SubscribeRequest(
-                requestIdentifier: UInt64(packet.packetIdentifier),
-                filter: filter.shifted(by: base),
-                grade: Grade(rawValue: options.maximumQoS.rawValue)!)
-            request.subscriptionIdentifier = packet.subscriptionIdentifier
-            request.followingCount = followingCount
-            if options.isNoLocal { request.options.insert(.noLocal) }
-            if options.retainsAsPublished { request.options.insert(.retainsAsPublished) }
-            switch options.retainHandling {
-            case .send: break
-            case .sendIfNew: request.options.insert(.retainedIfNew)
-            case .doNotSend: request.options.insert(.withoutRetained)
-            }
-            guard followingCount > 0 else {
-                request.omittedCount = packet.subscriptionCount - takenCount
-                events.append(.subscribeReceived(connection, request))
-                return
-            }
-            events.append(.subscribeReceived(connection, request))
+    /// The event of a SUBSCRIBE. Its filters stay where they lie; the options behind each of them
+    /// are written again as the core wants them, since MQTT 3.1 leaves bits of them open.
+    static func event(of subscribe: MQTT.Subscribe, _ packet: ReceivedPacket) -> Event {
+        for (filter, options) in MQTT.SubscriptionList(subscribe, in: packet.body) {
+            let place = packet.place(filter)
+            let request = FilterRequest(
+                filter: place, grade: Grade(options.maximumQoS),
+                options: BrokerCore.SubscriptionOptions(options))
+            packet.arena[place.endOffset] = request.settings
+        }
+        let count = min(subscribe.subscriptionCount, CoreLimits.filtersPerPacketMaximum)
+        let list = FilterList(bytes: packet.place(subscribe.subscriptions), count: count)
+        return .subscribeReceived(
+            packet.connection,
+            SubscribeRequest(
+                requestIdentifier: UInt64(subscribe.packetIdentifier), filters: .list(list),
+                subscriptionIdentifier: subscribe.subscriptionIdentifier,
+                omittedCount: subscribe.subscriptionCount - count))
+    }
+
+    /// The event of an UNSUBSCRIBE.
+    static func event(of unsubscribe: MQTT.Unsubscribe, _ packet: ReceivedPacket) -> Event {
+        let count = min(unsubscribe.filterCount, CoreLimits.filtersPerPacketMaximum)
+        let list = FilterList(bytes: packet.place(unsubscribe.filters), count: count)
+        return .unsubscribeReceived(
+            packet.connection,
+            UnsubscribeRequest(
+                requestIdentifier: UInt64(unsubscribe.packetIdentifier), filters: .list(list),
+                omittedCount: unsubscribe.filterCount - count))
+    }
+}
+
+extension Grade {
+    init(_ qos: MQTT.QoS) {
+        switch qos {
+        case .atMostOnce: self = .transient
+        case .atLeastOnce: self = .durable
+        case .exactlyOnce: self = .once
         }
     }
+}
 
-    /// Marks the request identifiers of UNSUBSCRIBE, so that its answer is told from a SUBACK.
-    static let unsubscribeMark: UInt64 = 1 << 16
-
-    /// At most ``CoreLimits/filtersPerPacketMaximum`` filters where the version is without codes
-    /// that could refuse the others.
-    static func unsubscribe(
-        _ packet: MQTT.Unsubscribe, _ base: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, into events: inout ContiguousArray<Event>
-    ) {
-        let takenCount = min(packet.filterCount, CoreLimits.filtersPerPacketMaximum)
-        var followingCount = takenCount
-        let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
-        for filter in MQTT.FilterList(packet, in: body) {
-            followingCount -= 1
-            var request = UnsubscribeRequest(
-                requestIdentifier: UInt64(packet.packetIdentifier) | unsubscribeMark,
-                filter: filter.shifted(by: base))
-            request.followingCount = followingCount
-            guard followingCount > 0 else {
-                request.omittedCount = packet.filterCount - takenCount
-                events.append(.unsubscribeReceived(connection, request))
-                return
-            }
-            events.append(.unsubscribeReceived(connection, request))
+extension BrokerCore.SubscriptionOptions {
+    fileprivate init(_ options: MQTT.SubscriptionOptions) {
+        self = []
+        if options.isNoLocal { insert(.noLocal) }
+        if options.retainsAsPublished { insert(.retainsAsPublished) }
+        switch options.retainHandling {
+        case .send: break
+        case .sendIfNew: insert(.retainedIfNew)
+        case .doNotSend: insert(.withoutRetained)
         }
     }
 }

@@ -5,7 +5,7 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-/// Carries out the effects of one loop's MQTT connections.
+/// Encodes the effects of one loop's MQTT connections.
 struct MQTTEncoder: ~Copyable {
     private var before5 = EncodedPublication()
     private var since5 = EncodedPublication()
@@ -26,112 +26,29 @@ struct MQTTEncoder: ~Copyable {
 
     @inline(__always)
     mutating func deliver(
-        _ delivery: Delivery, _ loop: borrowing EffectLane, at now: Instant,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
-        _ events: inout ContiguousArray<Event>
+        _ delivery: Delivery, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         if delivery.dialect == .mqtt5 {
-            since5.prepare(delivery, .v5, loop, at: now, conversations)
-            since5.deliver(delivery, &conversations, &host, &events)
+            since5.prepare(delivery, version: .v5, in: context)
+            since5.deliver(delivery, in: context)
         } else {
-            before5.prepare(delivery, .v311, loop, at: now, conversations)
-            before5.deliver(delivery, &conversations, &host, &events)
+            before5.prepare(delivery, version: .v311, in: context)
+            before5.deliver(delivery, in: context)
         }
     }
 
-    // MARK: - Everything else
+    // MARK: - Beginning and end
 
-    mutating func encode(
-        _ effect: Effect, _ version: MQTT.Version, _ loop: borrowing EffectLane,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
-        _ events: inout ContiguousArray<Event>
+    func accept(
+        _ connection: ConnectionID, _ acceptance: Acceptance, version: MQTT.Version,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        switch effect {
-        case .accept(let connection, let acceptance):
-            accept(connection, acceptance, version, loop, &conversations, &host, &events)
-        case .refuse(let connection, let reason, _):
-            MQTTEncoder.refuse(connection, reason.inConnack, version, conversations, &host)
-            close(connection, &conversations, &host)
-        case .answerPacket(let answer):
-            self.answer(answer, version, loop, conversations, &host, &events)
-        case .respond(let connection, let identifier, _, let body):
-            respond(connection, identifier, body, version, loop, conversations, &host, &events)
-        case .close(let connection, let reason):
-            end(connection, reason, version, &conversations, &host)
-        case .confirmDisconnect(let connection):
-            close(connection, &conversations, &host)
-        case .reportResult(let result):
-            // A QoS 0 publication that was refused: there is no packet for that.
-            if result.reason.isFailure && !acknowledgesRefused(result.connection, conversations) {
-                events.append(.peerFaulted(result.connection, result.reason))
-            }
-        case .answerCredential(let connection, let reason):
-            answerCredential(connection, reason, conversations, &host, &events)
-        case .deliver, .reportPresence, .reportGroups, .reportGroup, .note, .awaitDrain,
-            .holdReading, .resumeReading:
-            preconditionFailure("an effect that no MQTT packet asks for")
-        }
-    }
-
-    /// Tells a client that the broker stops.
-    static func writeShutdown(
-        to connection: ConnectionID, _ version: MQTT.Version,
-        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
-    ) {
-        if version == .v5 {
-            disconnect(connection, .serverShuttingDown, conversations, &host)
-        }
-    }
-
-    /// Tells a client why it is sent away before it was let in.
-    static func refuse(
-        _ connection: ConnectionID, _ reason: ReasonCode, _ version: MQTT.Version,
-        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
-    ) {
-        var packet = MQTT.Connack(version, reason)
-        let text = reason.text.utf8Bytes
-        if version == .v5 {
-            packet.reasonString = ByteRange(offset: 0, count: text.count)
-        }
-        // A client that takes not even this much is sent nothing [MQTT-3.1.2-24].
-        conversations.write(packet, to: connection, from: text, &host)
-    }
-
-    /// The last packet of a 5.0 connection.
-    private static func disconnect(
-        _ connection: ConnectionID, _ reason: ReasonCode,
-        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
-    ) {
-        var packet = MQTT.Disconnect(.v5, reason)
-        let text = reason.text.utf8Bytes
-        packet.reasonString = ByteRange(offset: 0, count: text.count)
-        // A client that takes not even this much is sent nothing [MQTT-3.1.2-24].
-        conversations.write(packet, to: connection, from: text, &host)
-    }
-
-    /// Writes a packet that the client waits for. Where it takes none of that size it cannot be
-    /// served.
-    private func write(
-        _ packet: some ShortenablePacket, to connection: ConnectionID,
-        from source: UnsafeRawBufferPointer, _ conversations: borrowing ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
-    ) {
-        if !conversations.write(packet, to: connection, from: source, &host) {
-            events.append(.peerFaulted(connection, .packetTooLarge))
-        }
-    }
-
-    private func accept(
-        _ connection: ConnectionID, _ acceptance: Acceptance, _ version: MQTT.Version,
-        _ loop: borrowing EffectLane, _ conversations: inout ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
-    ) {
-        guard let conversation = conversations[connection] else { return }
+        let conversation = context.conversations[known: connection]
         if acceptance.acknowledgesRefused {
-            conversations[connection]!.traits.insert(.acknowledgesRefused)
+            context.conversations[known: connection].traits.insert(.acknowledgesRefused)
         }
-        conversations.setUser(
-            Array(acceptance.user.bytes(in: loop.bytes.bytes)), of: connection)
+        context.conversations.setUser(
+            Array(acceptance.user.bytes(in: context.bytes)), of: connection)
         var packet = MQTT.Connack(
             version, .success, isSessionPresent: acceptance.isSessionPresent)
         if version == .v5 {
@@ -145,7 +62,7 @@ struct MQTTEncoder: ~Copyable {
             packet.packetMaximum = packetMaximum
             packet.topicAliasMaximum = TopicAliasLimits.countMaximum
         }
-        var source = Array(acceptance.assignedDevice.bytes(in: loop.bytes.bytes))
+        var source = Array(acceptance.assignedDevice.bytes(in: context.bytes))
         if version == .v5, !source.isEmpty {
             packet.assignedClientIdentifier = ByteRange(offset: 0, count: source.count)
         }
@@ -154,34 +71,80 @@ struct MQTTEncoder: ~Copyable {
             packet.authenticationMethod = source.appendRange(MQTTDecoder.tokenMethod.utf8Bytes)
         }
         let isWritten = source.withUnsafeBytes {
-            conversations.write(packet, to: connection, from: $0, &host)
+            context.write(packet, to: connection, from: $0)
         }
         guard isWritten else {
             // It cannot be told what it is granted.
-            MQTTEncoder.refuse(connection, .packetTooLarge, version, conversations, &host)
-            events.append(.peerFaulted(connection, .packetTooLarge))
-            close(connection, &conversations, &host)
+            context.append(.peerFaulted(connection, .packetTooLarge))
+            refuse(connection, .packetTooLarge, version: version, in: context)
             return
         }
-        conversations[connection]!.phase = .established
-        // One and a half times the keep-alive [MQTT-3.1.2-22].
-        host.acceptConnection(
-            connection, silenceMilliseconds: UInt64(acceptance.keepAliveSeconds) * 1500)
+        context.establish(connection, keepAliveSeconds: acceptance.keepAliveSeconds)
+    }
+
+    /// Tells why a client is not let in, then closes.
+    func refuse(
+        _ connection: ConnectionID, _ reason: ReasonCode, version: MQTT.Version,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        context.conversations.refuse(
+            connection, reason.inConnack, version: version, through: &context.connections)
+        context.close(connection)
+    }
+
+    /// Ends a connection with a reason. One that waits for its answer has not heard CONNACK, and
+    /// nothing else may be the first packet that it hears [MQTT-3.2.0-1].
+    func end(
+        _ connection: ConnectionID, _ reason: ReasonCode, version: MQTT.Version,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        if context.conversations[connection]?.phase == .awaitingAnswer {
+            refuse(connection, reason, version: version, in: context)
+            return
+        }
+        if version == .v5 {
+            context.conversations.disconnect(
+                connection, reason.inDisconnect, through: &context.connections)
+        }
+        context.close(connection)
+    }
+
+    // MARK: - Answers
+
+    /// Writes a packet that the client waits for. Where it takes none of that size it cannot be
+    /// served.
+    private func write(
+        _ packet: some ShortenablePacket, to connection: ConnectionID,
+        from source: UnsafeRawBufferPointer,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        if !context.write(packet, to: connection, from: source) {
+            context.append(.peerFaulted(connection, .packetTooLarge))
+        }
+    }
+
+    /// What became of a QoS 0 publication. There is no packet for that: the connection of one that
+    /// was refused ends.
+    func report(
+        _ result: SendResult, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        if result.reason.isFailure && !acknowledgesRefused(result.connection, in: context) {
+            context.append(.peerFaulted(result.connection, result.reason))
+        }
     }
 
     /// A step of an exchange. What went wrong is told in words too, and the result of a message
     /// that has an id of the application's, if the client wants to hear of it [MQTT-3.1.2-29].
-    private func answer(
-        _ answer: PacketAnswer, _ version: MQTT.Version, _ loop: borrowing EffectLane,
-        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
-        _ events: inout ContiguousArray<Event>
+    func answer(
+        _ answer: PacketAnswer, version: MQTT.Version,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         let isPublishAnswer = answer.step == .accepted || answer.step == .received
         var reason = isPublishAnswer ? answer.reason.inPublishAnswer : answer.reason
         if version < .v5 && reason.isFailure && isPublishAnswer {
             // There is no negative answer [MQTT-3.3.5-2 of 3.1.1].
-            guard acknowledgesRefused(answer.connection, conversations) else {
-                events.append(.peerFaulted(answer.connection, answer.reason))
+            guard acknowledgesRefused(answer.connection, in: context) else {
+                context.append(.peerFaulted(answer.connection, answer.reason))
                 return
             }
             reason = .success
@@ -191,12 +154,9 @@ struct MQTTEncoder: ~Copyable {
         let isTold =
             reason.isFailure || !answer.messageIdentifier.isEmpty || answer.namedRefusalCount > 0
             || answer.refusedCount > 0
-        guard version == .v5, isTold,
-            conversations[answer.connection]?.traits.contains(.wantsProblemInformation) == true
+        guard version == .v5, isTold, wantsProblemInformation(answer.connection, in: context)
         else {
-            write(
-                packet, to: answer.connection, from: loop.bytes.bytes, conversations, &host,
-                &events)
+            write(packet, to: answer.connection, from: context.bytes, in: context)
             return
         }
         var source: [UInt8] = []
@@ -207,109 +167,114 @@ struct MQTTEncoder: ~Copyable {
                 Array("\(answer.refusedCount) of its receivers did not get it".utf8))
         }
         packet.properties = MQTT.PropertySection(
-            carried: source.appendProperties(of: answer, loop))
+            carried: source.appendProperties(of: answer, in: context.loop))
         // What does not fit is left out, the words first [MQTT-3.4.2-2], [MQTT-3.4.2-3].
-        if conversations.isTooLarge(packet.encodedByteCount, for: answer.connection) {
-            packet.reasonString = nil
-        }
-        if conversations.isTooLarge(packet.encodedByteCount, for: answer.connection) {
+        let maximum = context.conversations.packetMaximum(of: answer.connection)
+        if packet.encodedByteCount > maximum { packet.reasonString = nil }
+        if packet.encodedByteCount > maximum {
             packet.properties = MQTT.PropertySection(
                 carried: source.appendRefusedCount(of: answer))
         }
-        if conversations.isTooLarge(packet.encodedByteCount, for: answer.connection) {
-            packet.properties = .empty
-        }
+        if packet.encodedByteCount > maximum { packet.properties = .empty }
         source.withUnsafeBytes {
-            write(packet, to: answer.connection, from: $0, conversations, &host, &events)
+            write(packet, to: answer.connection, from: $0, in: context)
         }
     }
 
     /// What becomes of a publication that is refused and that MQTT has no negative answer for: any
     /// in 3.1 and 3.1.1, QoS 0 in 5.0. The log tells of it in any case.
     private func acknowledgesRefused(
-        _ connection: ConnectionID, _ conversations: borrowing ConversationTable
+        _ connection: ConnectionID,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) -> Bool {
-        conversations[connection]?.traits.contains(.acknowledgesRefused) == true
+        context.conversations[connection]?.traits.contains(.acknowledgesRefused) == true
+    }
+
+    private func wantsProblemInformation(
+        _ connection: ConnectionID,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) -> Bool {
+        context.conversations[connection]?.traits.contains(.wantsProblemInformation) == true
     }
 
     /// What became of a fresh token [MQTT-4.12.1-2].
-    private func answerCredential(
+    func answerCredential(
         _ connection: ConnectionID, _ reason: ReasonCode,
-        _ conversations: borrowing ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         guard !reason.isFailure else {
-            events.append(.peerFaulted(connection, reason))
+            context.append(.peerFaulted(connection, reason))
             return
         }
         let method = MQTTDecoder.tokenMethod.utf8Bytes
-        write(
-            MQTT.Auth(
-                .success, authenticationMethod: ByteRange(offset: 0, count: method.count)),
-            to: connection, from: method, conversations, &host, &events)
+        let packet = MQTT.Auth(
+            .success, authenticationMethod: ByteRange(offset: 0, count: method.count))
+        write(packet, to: connection, from: method, in: context)
     }
 
     /// The answer to a SUBSCRIBE or an UNSUBSCRIBE: a code for each filter, and the first refusal
     /// in words.
-    private func respond(
-        _ connection: ConnectionID, _ identifier: UInt64, _ body: ByteRange,
-        _ version: MQTT.Version, _ loop: borrowing EffectLane,
-        _ conversations: borrowing ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+    func answer(
+        _ answer: FilterAnswer, version: MQTT.Version,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        let packetIdentifier = UInt16(truncatingIfNeeded: identifier)
-        let whole = ByteRange(offset: 0, count: Int(body.count))
-        var source = Array(body.bytes(in: loop.bytes.bytes))
+        let packetIdentifier = UInt16(truncatingIfNeeded: answer.requestIdentifier)
+        let whole = ByteRange(offset: 0, count: Int(answer.codes.count))
+        var source = Array(answer.codes.bytes(in: context.bytes))
         var text: ByteRange?
-        if version == .v5,
-            conversations[connection]?.traits.contains(.wantsProblemInformation) == true,
+        if version == .v5, wantsProblemInformation(answer.connection, in: context),
             let refusal = source.first(where: { $0 >= MQTT.Suback.failureCode })
         {
             text = source.appendRange(
                 (ReasonCode(rawValue: refusal) ?? .unspecifiedError).text.utf8Bytes)
         }
-        if identifier & MQTTDecoder.unsubscribeMark != 0 {
+        switch answer.request {
+        case .unsubscribe:
             var packet = MQTT.Unsuback(version, packetIdentifier, codes: whole)
             packet.reasonString = text
             source.withUnsafeBytes {
-                write(packet, to: connection, from: $0, conversations, &host, &events)
+                write(packet, to: answer.connection, from: $0, in: context)
             }
-            return
-        }
-        var packet = MQTT.Suback(version, packetIdentifier, codes: whole)
-        packet.reasonString = text
-        if version < .v5 {
-            for index in source.indices where source[index] > MQTT.Suback.failureCode {
-                source[index] = MQTT.Suback.failureCode
+        case .subscribe:
+            var packet = MQTT.Suback(version, packetIdentifier, codes: whole)
+            packet.reasonString = text
+            if version < .v5 {
+                for index in source.indices where source[index] > MQTT.Suback.failureCode {
+                    source[index] = MQTT.Suback.failureCode
+                }
             }
-        }
-        source.withUnsafeBytes {
-            write(packet, to: connection, from: $0, conversations, &host, &events)
+            source.withUnsafeBytes {
+                write(packet, to: answer.connection, from: $0, in: context)
+            }
         }
     }
+}
 
-    /// Ends a connection with a reason. One that waits for its answer has not heard CONNACK, and
-    /// nothing else may be the first packet that it hears [MQTT-3.2.0-1].
-    private func end(
-        _ connection: ConnectionID, _ reason: ReasonCode, _ version: MQTT.Version,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+extension ConversationTable {
+    /// Tells a client why it is sent away before it was let in.
+    func refuse(
+        _ connection: ConnectionID, _ reason: ReasonCode, version: MQTT.Version,
+        through host: inout some ConnectionHost & ~Copyable
     ) {
-        if conversations[connection]?.phase == .awaitingAnswer {
-            MQTTEncoder.refuse(connection, reason.inConnack, version, conversations, &host)
-        } else if version == .v5 {
-            MQTTEncoder.disconnect(
-                connection, reason.inDisconnect, conversations, &host)
+        var packet = MQTT.Connack(version, reason)
+        let text = reason.text.utf8Bytes
+        if version == .v5 {
+            packet.reasonString = ByteRange(offset: 0, count: text.count)
         }
-        close(connection, &conversations, &host)
+        // A client that takes not even this much is sent nothing [MQTT-3.1.2-24].
+        write(packet, to: connection, from: text, through: &host)
     }
 
-    private func close(
-        _ connection: ConnectionID, _ conversations: inout ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable
+    /// The last packet of a 5.0 connection.
+    func disconnect(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        through host: inout some ConnectionHost & ~Copyable
     ) {
-        guard conversations[connection] != nil else { return }
-        conversations[connection]!.phase = .closing
-        host.closeConnection(connection)
+        var packet = MQTT.Disconnect(.v5, reason)
+        let text = reason.text.utf8Bytes
+        packet.reasonString = ByteRange(offset: 0, count: text.count)
+        // A client that takes not even this much is sent nothing [MQTT-3.1.2-24].
+        write(packet, to: connection, from: text, through: &host)
     }
 }
 
@@ -365,7 +330,7 @@ extension [UInt8] {
 
     /// Appends what an answer says in user properties.
     fileprivate mutating func appendProperties(
-        of answer: PacketAnswer, _ loop: borrowing EffectLane
+        of answer: PacketAnswer, in loop: borrowing EffectLane
     ) -> ByteRange {
         let start = count
         if !answer.messageIdentifier.isEmpty {

@@ -27,23 +27,23 @@ struct MRTEncoder: ~Copyable {
 
     // MARK: - Deliveries
 
+    /// - Parameter index: the place of the effect among those of the loop.
     @inline(__always)
     mutating func deliver(
-        _ delivery: Delivery, at index: Int, _ loop: borrowing EffectLane,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
-        _ events: inout ContiguousArray<Event>
+        _ delivery: Delivery, at index: Int,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        if isAlone(delivery, at: index, loop) {
-            deliverAlone(delivery, loop, &conversations, &host, &events)
+        if isAlone(delivery, at: index, in: context.loop) {
+            deliverAlone(delivery, in: context)
         } else {
-            deliverToMany(delivery, loop, &conversations, &host, &events)
+            deliverToMany(delivery, in: context)
         }
     }
 
     /// Whether this is the only delivery of its publication: those of one message come in a run.
     @inline(__always)
     private func isAlone(
-        _ delivery: Delivery, at index: Int, _ loop: borrowing EffectLane
+        _ delivery: Delivery, at index: Int, in loop: borrowing EffectLane
     ) -> Bool {
         if delivery.publication == tailPublication { return false }
         guard index + 1 < loop.effects.count, case .deliver(let next) = loop.effects[index + 1]
@@ -53,60 +53,56 @@ struct MRTEncoder: ~Copyable {
 
     /// Encodes a publication for its one receiver, without a copy of it in between.
     private func deliverAlone(
-        _ delivery: Delivery, _ loop: borrowing EffectLane,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
-        _ events: inout ContiguousArray<Event>
+        _ delivery: Delivery,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        let block = MRTEncoder.block(of: delivery.publication, loop)
+        let block = context.loop.block(of: delivery.publication)
         let tail = MRT.DeliverTail(block)
         let head = MRT.DeliverHead(
             tailByteCount: tail.byteCount, isRaw: block.marks.contains(.raw),
             isPossibleDuplicate: block.marks.contains(.possibleDuplicate))
-        write(delivery, head, &conversations, &host, &events) { tail.write(to: &$0) }
+        write(delivery, head, in: context) { tail.write(to: &$0) }
     }
 
     /// Writes one receiver's packet; the part that all receivers get is encoded with the first.
     @inline(__always)
     private mutating func deliverToMany(
-        _ delivery: Delivery, _ loop: borrowing EffectLane,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
-        _ events: inout ContiguousArray<Event>
+        _ delivery: Delivery,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         if delivery.publication != tailPublication {
-            encodeTail(of: delivery.publication, loop)
+            encodeTail(of: delivery.publication, in: context.loop)
         }
         let head = MRT.DeliverHead(
             tailByteCount: Int(tailRange.count), isRaw: isRaw,
             isPossibleDuplicate: isPossibleDuplicate)
         let tail = tailRange.bytes(in: tail.bytes)
-        write(delivery, head, &conversations, &host, &events) { $0.write(bytes: tail) }
+        write(delivery, head, in: context) { $0.write(bytes: tail) }
     }
 
     /// Writes one receiver's packet; one that is larger than the receiver takes comes back as an
     /// event.
     @inline(__always)
     private func write(
-        _ delivery: Delivery, _ head: MRT.DeliverHead, _ conversations: inout ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>,
+        _ delivery: Delivery, _ head: MRT.DeliverHead,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>,
         tail: (inout PacketWriter) -> Void
     ) {
-        let outcome = conversations.write(
+        let outcome = context.write(
             head.packetByteCount(number: delivery.number), to: delivery.connection,
-            delivery.grade == .transient ? .droppable : .required, &host
+            priority: delivery.grade == .transient ? .droppable : .required
         ) { writer in
-            head.write(
-                grade: MRT.Grade(rawValue: delivery.grade.rawValue)!, number: delivery.number,
-                to: &writer)
+            head.write(grade: MRT.Grade(delivery.grade), number: delivery.number, to: &writer)
             tail(&writer)
         }
         if outcome == .tooLarge {
-            events.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
+            context.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
         }
     }
 
     /// Encodes what all receivers of a publication get alike.
-    private mutating func encodeTail(of publication: UInt32, _ loop: borrowing EffectLane) {
-        let block = MRTEncoder.block(of: publication, loop)
+    private mutating func encodeTail(of publication: UInt32, in loop: borrowing EffectLane) {
+        let block = loop.block(of: publication)
         isRaw = block.marks.contains(.raw)
         isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
         let packet = MRT.DeliverTail(block)
@@ -117,75 +113,19 @@ struct MRTEncoder: ~Copyable {
         tailPublication = publication
     }
 
-    @inline(__always)
-    private static func block(
-        of publication: UInt32, _ loop: borrowing EffectLane
-    ) -> MessageBlock {
-        MessageBlock(loop.publications[Int(publication)].block.bytes(in: loop.bytes.bytes))
-    }
-
     // MARK: - Answers
 
-    /// Writes what an effect tells an MRT connection.
-    func encode(
-        _ effect: Effect, _ loop: borrowing EffectLane,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
-        _ events: inout ContiguousArray<Event>
-    ) {
-        switch effect {
-        case .reportResult(let result):
-            report(result, loop, conversations, &host)
-        case .accept(let connection, let acceptance):
-            accept(connection, acceptance, loop, &conversations, &host, &events)
-        case .refuse(let connection, let reason, let retryAfterSeconds):
-            refuse(
-                connection, reason, retryAfterSeconds: retryAfterSeconds, conversations, &host)
-            close(connection, &conversations, &host, &events)
-        case .respond(let connection, let identifier, let reason, let body):
-            conversations.write(
-                MRT.Response(identifier: identifier, reason: reason, content: body),
-                to: connection, from: loop.bytes.bytes, &host)
-        case .reportPresence(
-            let connection, let identifier, let isOnline, let since, let devices, let count):
-            let answer = MRT.PresenceAnswer(
-                isOnline: isOnline, since: since, deviceCount: UInt32(count),
-                devices: devices)
-            respond(
-                connection, identifier, answer, loop.bytes.bytes, conversations, &host)
-        case .reportGroups(let connection, let identifier, let hasMore, let entries):
-            respond(
-                connection, identifier, MRT.GroupList(hasMore: hasMore, entries: entries),
-                loop.bytes.bytes, conversations, &host)
-        case .reportGroup(let connection, let identifier, let report):
-            respond(
-                connection, identifier, MRT.GroupDescription(report), loop.bytes.bytes,
-                conversations, &host)
-        case .answerCredential(let connection, let reason):
-            conversations.write(MRT.BrokerAuth(reason: reason), to: connection, &host)
-        case .confirmDisconnect(let connection):
-            conversations.write(
-                MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection, &host)
-            close(connection, &conversations, &host, &events)
-        case .close(let connection, let reason):
-            end(connection, reason, &conversations, &host, &events)
-        case .answerPacket, .deliver, .note, .awaitDrain, .holdReading, .resumeReading:
-            preconditionFailure("an effect of another kind, or of another dialect")
-        }
-    }
-
-    private func report(
-        _ result: SendResult, _ loop: borrowing EffectLane,
-        _ conversations: borrowing ConversationTable, _ host: inout some ConnectionHost & ~Copyable
+    func report(
+        _ result: SendResult, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         var packet = MRT.SendResult(number: result.number, reason: result.reason)
         packet.messageIdentifier = result.messageIdentifier
         guard result.refusedCount > 0 else {
-            conversations.write(
-                packet, to: result.connection, from: loop.bytes.bytes, &host)
+            context.write(packet, to: result.connection, from: context.bytes)
             return
         }
         // Refused receivers are rare: the packet is put together in a buffer of its own.
-        var source = Array(result.messageIdentifier.bytes(in: loop.bytes.bytes))
+        var source = Array(result.messageIdentifier.bytes(in: context.bytes))
         packet.messageIdentifier = ByteRange(offset: 0, count: source.count)
         packet.refusedCount = UInt64(result.refusedCount)
         let start = source.count
@@ -194,41 +134,48 @@ struct MRTEncoder: ~Copyable {
         let written = source.withUnsafeMutableBytes { bytes in
             var writer = PacketWriter(UnsafeMutableRawBufferPointer(rebasing: bytes[start...]))
             for index in 0..<Int(result.namedRefusalCount) {
-                let refusal = loop.refusals[Int(result.firstRefusal) + index]
+                let refusal = context.loop.refusals[Int(result.firstRefusal) + index]
                 MRT.Refusal(index: refusal.index, reason: refusal.reason).write(to: &writer)
             }
             return writer.byteCount
         }
         packet.refusals = ByteRange(offset: start, count: written)
         source.withUnsafeBytes {
-            _ = conversations.write(packet, to: result.connection, from: $0, &host)
+            _ = context.write(packet, to: result.connection, from: $0)
         }
     }
 
-    private func respond(
+    func respond(
+        _ connection: ConnectionID, _ identifier: UInt64, _ reason: ReasonCode, body: ByteRange,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        let response = MRT.Response(identifier: identifier, reason: reason, content: body)
+        context.write(response, to: connection, from: context.bytes)
+    }
+
+    func respond(
         _ connection: ConnectionID, _ identifier: UInt64, _ part: some RequestPart,
-        _ source: UnsafeRawBufferPointer, _ conversations: borrowing ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         var content = [UInt8](repeating: 0, count: part.byteCount)
         content.withUnsafeMutableBytes { bytes in
             var writer = PacketWriter(bytes)
-            part.write(to: &writer, from: source)
+            part.write(to: &writer, from: context.bytes)
         }
         let response = MRT.Response(
             identifier: identifier, reason: .success,
             content: ByteRange(offset: 0, count: content.count))
         content.withUnsafeBytes {
-            _ = conversations.write(response, to: connection, from: $0, &host)
+            _ = context.write(response, to: connection, from: $0)
         }
     }
 
-    private func accept(
-        _ connection: ConnectionID, _ acceptance: Acceptance, _ loop: borrowing EffectLane,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
-        _ events: inout ContiguousArray<Event>
+    // MARK: - Beginning and end
+
+    func accept(
+        _ connection: ConnectionID, _ acceptance: Acceptance,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        guard conversations[connection] != nil else { return }
         var packet = MRT.ConnectAccepted()
         packet.isSessionPresent = acceptance.isSessionPresent
         packet.hasWill = acceptance.hasWill
@@ -245,80 +192,98 @@ struct MRTEncoder: ~Copyable {
         packet.messageMaximum = acceptance.messageMaximum
         packet.payloadMaximum = acceptance.payloadMaximum
         packet.user = acceptance.user
-        guard conversations.write(packet, to: connection, from: loop.bytes.bytes, &host) else {
+        guard context.write(packet, to: connection, from: context.bytes) else {
             // Only on a channel, whose gateway takes less than a client of its own has to.
-            refuse(connection, .packetTooLarge, retryAfterSeconds: 0, conversations, &host)
-            events.append(.peerFaulted(connection, .packetTooLarge))
-            close(connection, &conversations, &host, &events)
+            context.append(.peerFaulted(connection, .packetTooLarge))
+            refuse(connection, .packetTooLarge, retryAfterSeconds: 0, in: context)
             return
         }
-        conversations[connection]!.phase = .established
-        // Whether a sensor is silent is seen by its gateway.
-        if connection.isChannel { return }
-        // One and a half times the keep-alive, as MQTT counts it [MQTT-3.1.2-22].
-        host.acceptConnection(
-            connection, silenceMilliseconds: UInt64(acceptance.keepAliveSeconds) * 1500)
+        context.establish(connection, keepAliveSeconds: acceptance.keepAliveSeconds)
     }
 
-    /// Ends a connection with a reason. One that is taken over while it still waits for its answer
-    /// has not heard CONNACK, and nothing else may be the first packet that it hears.
-    private func end(
-        _ connection: ConnectionID, _ reason: ReasonCode,
-        _ conversations: inout ConversationTable, _ host: inout some ConnectionHost & ~Copyable,
-        _ events: inout ContiguousArray<Event>
-    ) {
-        if conversations[connection]?.phase == .awaitingAnswer {
-            refuse(connection, reason, retryAfterSeconds: 0, conversations, &host)
-        } else {
-            let words = reason.text.utf8Bytes
-            let text = ByteRange(offset: 0, count: words.count)
-            conversations.write(
-                MRT.BrokerDisconnect(reason: reason, text: text), to: connection, from: words,
-                &host)
-        }
-        close(connection, &conversations, &host, &events)
-    }
-
-    /// By number for the client, and in words for the person who looks for the fault.
-    private func refuse(
+    /// Tells why a client is not let in, by number for the client, and in words for the person who
+    /// looks for the fault; then closes.
+    func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode, retryAfterSeconds: UInt32,
-        _ conversations: borrowing ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         let words = reason.text.utf8Bytes
         let packet = MRT.ConnectRefused(
             reason: reason, retryAfterSeconds: retryAfterSeconds,
             text: ByteRange(offset: 0, count: words.count))
-        conversations.write(packet, to: connection, from: words, &host)
+        context.write(packet, to: connection, from: words)
+        context.close(connection)
     }
 
-    /// The last packet of a conversation is written. A channel is over with it, and the channels of
-    /// a gateway are lost.
-    private func close(
-        _ connection: ConnectionID, _ conversations: inout ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+    func confirmDisconnect(
+        _ connection: ConnectionID,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        guard conversations[connection] != nil else { return }
-        if connection.isChannel {
-            conversations.close(connection)
+        context.write(MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection)
+        context.close(connection)
+    }
+
+    /// Ends a connection with a reason. One that is taken over while it still waits for its answer
+    /// has not heard CONNACK, and nothing else may be the first packet that it hears.
+    func end(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        if context.conversations[connection]?.phase == .awaitingAnswer {
+            refuse(connection, reason, retryAfterSeconds: 0, in: context)
             return
         }
-        conversations[connection]!.phase = .closing
-        conversations.closeChannels(of: connection, .closedByBroker, into: &events)
-        host.closeConnection(connection)
+        let words = reason.text.utf8Bytes
+        let text = ByteRange(offset: 0, count: words.count)
+        context.write(
+            MRT.BrokerDisconnect(reason: reason, text: text), to: connection, from: words)
+        context.close(connection)
+    }
+}
+
+extension EffectLane {
+    /// The message of a publication.
+    @inline(__always)
+    fileprivate func block(of publication: UInt32) -> MessageBlock {
+        MessageBlock(publications[Int(publication)].block.bytes(in: bytes.bytes))
+    }
+}
+
+extension MRT.Grade {
+    @inline(__always)
+    init(_ grade: Grade) {
+        switch grade {
+        case .transient: self = .transient
+        case .durable: self = .durable
+        case .once: self = .once
+        }
+    }
+}
+
+extension MRT.DeliveryKind {
+    init(_ kind: MessageKind) {
+        switch kind {
+        case .unicast: self = .unicast
+        case .group: self = .group
+        case .broadcast: self = .broadcast
+        case .topic: self = .topic
+        case .presence: self = .presence
+        case .groupEvent: self = .groupEvent
+        case .kicked: self = .kickedOut
+        }
     }
 }
 
 extension MRT.DeliverTail {
     fileprivate init(_ block: MessageBlock) {
         self.init(
-            kind: MRT.DeliveryKind(rawValue: block.kind.rawValue)!, from: block.sender,
-            time: block.time, address: block.address, payload: block.payload)
+            kind: MRT.DeliveryKind(block.kind), from: block.sender, time: block.time,
+            address: block.address, payload: block.payload)
     }
 }
 
 extension MRT.GroupDescription {
-    fileprivate init(_ report: GroupReport) {
+    init(_ report: GroupReport) {
         self.init(
             hasAllowList: report.hasAllowList, isOwn: report.isOwn,
             hasMoreMembers: report.hasMoreMembers, owner: report.owner, title: report.title,

@@ -81,7 +81,7 @@ private struct FuzzedBroker: ~Copyable {
         host.incomingCount = count
         let arena = UnsafeRawBufferPointer(host.arena)
         let outcome = desk.receive(
-            ByteRange(offset: 0, count: count), of: arena, from: connection, host: &host,
+            ByteRange(offset: 0, count: count), of: host.arena, from: connection, host: &host,
             authenticator: &doorkeeper, log: &notes)
         precondition(outcome.consumed <= count)
         host.peers[peer].unread.removeFirst(outcome.consumed)

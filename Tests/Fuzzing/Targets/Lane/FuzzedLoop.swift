@@ -77,6 +77,7 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     }
 
     var arena: UnsafeRawBufferPointer { UnsafeRawBufferPointer(arenaMemory) }
+    var mutableArena: UnsafeMutableRawBufferPointer { arenaMemory }
 
     // MARK: - The peers' side
 
