@@ -59,7 +59,9 @@ struct BenchCore: ~Copyable {
         step(
             .subscribeReceived(
                 connection,
-                SubscribeRequest(requestIdentifier: 1, filter: filter, grade: grade)))
+                SubscribeRequest(
+                    requestIdentifier: 1,
+                    filters: .one(FilterRequest(filter: filter, grade: grade)))))
         commit()
     }
 

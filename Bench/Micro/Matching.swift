@@ -56,7 +56,9 @@ private struct MatchingCore: ~Copyable {
         step(Array(filter.utf8)) { [subscriber] range in
             .subscribeReceived(
                 subscriber,
-                SubscribeRequest(requestIdentifier: 1, filter: range, grade: .transient))
+                SubscribeRequest(
+                    requestIdentifier: 1,
+                    filters: .one(FilterRequest(filter: range, grade: .transient))))
         }
         effects[0].removeAll()
     }

@@ -20,15 +20,15 @@ struct Subscriber {
     var subscriptionIdentifier: UInt32
 
     /// Takes over what a repeated subscription wants. True where that is something else.
-    mutating func change(to request: SubscribeRequest) -> Bool {
+    mutating func change(to request: FilterRequest, identifier: UInt32) -> Bool {
         // What has begun for it goes on.
         let new = request.options.stored.union(options.intersection(.awaitsReplay))
         let isChanged =
             grade != request.grade || options != new
-            || subscriptionIdentifier != request.subscriptionIdentifier
+            || subscriptionIdentifier != identifier
         grade = request.grade
         options = new
-        subscriptionIdentifier = request.subscriptionIdentifier
+        subscriptionIdentifier = identifier
         return isChanged
     }
 }

@@ -277,6 +277,14 @@ extension Broker {
                 guard session(of: connection) != nil else { continue }
                 step.effects[connection.lane].respond(
                     to: connection, request: identifier, reason: reason, body: body)
+            case .answerFilters(let connection, let request, let identifier, let codes):
+                openRequests.remove(
+                    RequestName(
+                        connection: connection, identifier: identifier,
+                        isUnsubscribe: request == .unsubscribe))
+                guard session(of: connection) != nil else { continue }
+                step.effects[connection.lane].answerFilters(
+                    connection, request, identifier, codes: codes)
             case .answerPacket(let answer):
                 guard let session = session(of: answer.connection) else { continue }
                 if answer.step == .release { noteReleased(answer.packetIdentifier, session) }

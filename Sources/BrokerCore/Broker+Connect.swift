@@ -53,6 +53,9 @@ extension Broker {
             grant(identity.access, to: attached, at: step.moment)
             dropForbiddenSubscriptions(attached, in: &step)
             acceptWhenCommitted(attached, in: &step)
+            if let will = request.will {
+                setWill(of: connection, identifier: 0, will, in: &step)
+            }
         } catch {
             refuseConnect(connection, refusal: error, request: request, in: &step)
         }
@@ -274,11 +277,11 @@ extension Broker {
     }
 
     /// In MQTT a will belongs to its connection: the one there is goes, and the client is let in
-    /// when the new one, which comes next, is committed.
+    /// when the new one is committed.
     private mutating func replaceWill(of session: Index<Session>, _ request: ConnectRequest) {
         let hadWill = sessions[session].will != nil
         removeWill(of: session)
-        if hadWill || request.carriesWill {
+        if hadWill || request.will != nil {
             sessions[session].decisiveBatch = gathering.sequence
         }
     }

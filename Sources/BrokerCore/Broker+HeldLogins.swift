@@ -11,9 +11,7 @@ struct HeldLogin {
     private(set) var request: ConnectRequest
     /// What the edge has verified of it, if its claim is that.
     let identity: VerifiedIdentity?
-    /// The will that came with it.
-    private(set) var will: WillRequest?
-    /// What the ranges of both point into.
+    /// What its ranges point into.
     private(set) var bytes: [UInt8] = []
     fileprivate(set) var token = TimerWheel.Token.none
 
@@ -24,6 +22,7 @@ struct HeldLogin {
         self.connection = connection
         self.identity = identity
         self.request = request
+        if let will = request.will { self.request.setWill(copy(will, source)) }
         self.request.device = bytes.take(request.device, of: source)
         switch request.claim {
         case .token(let identifier, let digest):
@@ -43,8 +42,11 @@ struct HeldLogin {
         }
     }
 
-    mutating func setWill(_ request: WillRequest, _ source: UnsafeRawBufferPointer) {
-        var message = request.message
+    /// A will with its bytes among the login's own.
+    private mutating func copy(
+        _ will: WillRequest, _ source: UnsafeRawBufferPointer
+    ) -> WillRequest {
+        var message = will.message
         message.payload = bytes.take(message.payload, of: source)
         message.properties = bytes.take(message.properties, of: source)
         message.messageIdentifier = bytes.take(message.messageIdentifier, of: source)
@@ -56,8 +58,7 @@ struct HeldLogin {
         case .topic(let topic): message.target = .topic(bytes.take(topic, of: source))
         case .everybody: break
         }
-        will = request
-        will?.message = message
+        return WillRequest(delaySeconds: will.delaySeconds, message: message)
     }
 }
 
@@ -92,14 +93,6 @@ extension Broker {
             deadline: turn, payload: DeadlinePayload.login(index).raw)
     }
 
-    /// The will of a login that waits.
-    mutating func holdWill(
-        of connection: ConnectionID, _ request: WillRequest, bytes: UnsafeRawBufferPointer
-    ) {
-        guard let index = heldLogin(of: connection) else { return }
-        heldLogins[index].setWill(request, bytes)
-    }
-
     /// A connection has ended that no session belongs to.
     mutating func forgetHeldLogin(of connection: ConnectionID) {
         guard let index = heldLogin(of: connection) else { return }
@@ -116,9 +109,6 @@ extension Broker {
         login.bytes.withUnsafeBytes { bytes in
             var step = Step(bytes: bytes, identities: identities, within: step)
             connect(login.connection, request, isInTurn: true, in: &step)
-            if let will = login.will {
-                setWill(of: login.connection, identifier: 0, will, in: &step)
-            }
         }
     }
 

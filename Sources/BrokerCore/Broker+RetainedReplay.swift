@@ -48,7 +48,7 @@ extension Broker {
     /// Sends a new subscription the last messages of the topics it matches.
     mutating func sendRetained(
         to session: Index<Session>, subscription: Index<Subscription>,
-        filter: UnsafeRawBufferPointer, request: SubscribeRequest, isNew: Bool, in step: inout Step
+        filter: UnsafeRawBufferPointer, request: FilterRequest, isNew: Bool, in step: inout Step
     ) {
         guard sessions[session].dialect.isMQTT, !request.options.contains(.withoutRetained),
             isNew || !request.options.contains(.retainedIfNew), SharedFilter(filter) == nil

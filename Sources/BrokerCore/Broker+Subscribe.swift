@@ -13,27 +13,87 @@ private struct SubscribeRefusal: Error {
     }
 }
 
+/// What becomes of the filters of one packet: in MRT there is one, in MQTT a code for each.
+private struct FilterAnswers {
+    let request: FilterAnswer.Request
+    let identifier: UInt64
+    /// Whether one of them has to wait for a commit, whatever the session is.
+    var waitsForCommit = false
+    /// What became of the last one.
+    private(set) var reason = ReasonCode.success
+    private(set) var body: [UInt8] = []
+    private(set) var codes: [UInt8] = []
+
+    init(_ request: FilterAnswer.Request, _ identifier: UInt64) {
+        self.request = request
+        self.identifier = identifier
+    }
+
+    /// One more filter. Its code is what `body` holds, or the reason.
+    mutating func append(_ reason: ReasonCode, body: [UInt8] = []) {
+        self.reason = reason
+        self.body = body
+        codes.append(body.first ?? reason.rawValue)
+    }
+
+    /// Filters that nobody looked at.
+    mutating func append(_ reason: ReasonCode, count: Int) {
+        codes.append(contentsOf: repeatElement(reason.rawValue, count: count))
+    }
+}
+
 extension Broker {
+    /// Looks at the filters of a packet one after the other; one answer tells of them all.
     mutating func subscribe(
         _ connection: ConnectionID, _ request: SubscribeRequest, in step: inout Step
     ) {
-        guard let session = session(of: connection) else { return }
-        let filter = request.filter.bytes(in: step.bytes)
-        let index: Index<Subscription>
-        let isNew: Bool
+        var answer = FilterAnswers(.subscribe, request.requestIdentifier)
+        var walk = FilterRequestWalk(request.filters, in: step.bytes)
+        // The step has been charged for the first.
+        work += walk.remainingCount - 1
+        while let wanted = walk.next() {
+            guard let session = session(of: connection) else { return }
+            let filter = wanted.filter.bytes(in: step.bytes)
+            let added = add(wanted, filter, of: session, for: request, connection, in: &step)
+            switch added {
+            case .success:
+                answer.append(.success, body: [wanted.grade.rawValue])
+                // To be in a group is the user's, and is stored also where the session is not.
+                if isGroupAddress(filter) { answer.waitsForCommit = true }
+            case .failure(let refusal): answer.append(refusal.reason)
+            }
+            if walk.remainingCount == 0 {
+                refuseOmitted(request.omittedCount, session, filter, in: &step)
+                answer.append(.quotaExceeded, count: request.omittedCount)
+                give(answer, to: session, in: &step)
+            }
+            guard case .success(let (index, isNew)) = added else { continue }
+            sendRetained(
+                to: session, subscription: index, filter: filter, request: wanted, isNew: isNew,
+                in: &step)
+            if noteReplay(of: index) { writeSubscription(index) }
+            pump(session, in: &step)
+        }
+    }
+
+    /// Adds the subscription to one filter of a packet, or changes the one there is.
+    private mutating func add(
+        _ wanted: FilterRequest, _ filter: UnsafeRawBufferPointer, of session: Index<Session>,
+        for request: SubscribeRequest, _ connection: ConnectionID, in step: inout Step
+    ) -> Result<(index: Index<Subscription>, isNew: Bool), SubscribeRefusal> {
         do throws(SubscribeRefusal) {
-            guard request.isFilterValid else { throw SubscribeRefusal(.topicFilterInvalid) }
+            guard wanted.isValid else { throw SubscribeRefusal(.topicFilterInvalid) }
             guard !isRefusedAsOpen(connection, request.requestIdentifier) else {
                 throw SubscribeRefusal(.packetIdentifierInUse)
             }
             let judged = try admit(filter, of: session, in: &step)
             if let existing = subscription(of: session, filter) {
-                change(existing, to: request)
-                (index, isNew) = (existing, false)
-            } else {
-                index = try add(judged, of: session, request)
-                isNew = true
+                change(existing, to: wanted, identifier: request.subscriptionIdentifier)
+                return .success((existing, false))
             }
+            let index = try add(
+                judged, of: session, wanted, identifier: request.subscriptionIdentifier)
+            return .success((index, true))
         } catch {
             let reason = error.reason
             counters.subscriptionsRefused += 1
@@ -41,47 +101,34 @@ extension Broker {
             note(
                 .subscribeRefused, session: session, reason: reason, subject: filter,
                 limit: error.limit, in: &step)
-            refuseOmitted(request.omittedCount, session, filter, in: &step)
-            answer(
-                session, request.requestIdentifier, reason, body: [],
-                followingCount: request.followingCount, omittedCount: request.omittedCount,
-                in: &step)
-            return
+            return .failure(error)
         }
-        // To be in a group is the user's, and is stored also where the session is not.
-        answersAtCommit = answersAtCommit || isGroupAddress(filter)
-        refuseOmitted(request.omittedCount, session, filter, in: &step)
-        answer(
-            session, request.requestIdentifier, .success, body: [request.grade.rawValue],
-            followingCount: request.followingCount, omittedCount: request.omittedCount, in: &step)
-        sendRetained(
-            to: session, subscription: index, filter: filter, request: request, isNew: isNew,
-            in: &step)
-        if noteReplay(of: index) { writeSubscription(index) }
-        pump(session, in: &step)
     }
 
     /// A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
-    private mutating func change(_ index: Index<Subscription>, to request: SubscribeRequest) {
+    private mutating func change(
+        _ index: Index<Subscription>, to wanted: FilterRequest, identifier: UInt32
+    ) {
         let place = subscriptions[index]
         let position = Int(place.position)
         var subscriber = audiences[place.audience].subscribers[position]
-        let isChanged = subscriber.change(to: request)
+        let isChanged = subscriber.change(to: wanted, identifier: identifier)
         audiences[place.audience].subscribers[position] = subscriber
         // One that says what is stored already, or on its way there, needs no row.
         if isChanged { writeSubscription(index) }
     }
 
     private mutating func add(
-        _ judged: JudgedFilter, of session: Index<Session>, _ request: SubscribeRequest
+        _ judged: JudgedFilter, of session: Index<Session>, _ wanted: FilterRequest,
+        identifier: UInt32
     ) throws(SubscribeRefusal) -> Index<Subscription> {
         let isStored = sessions[session].isPersistent
         let permit = admitGrowth(of: isStored ? growth(ofFilter: judged.bytes.count) : 0)
         guard let permit else { throw SubscribeRefusal(.quotaExceeded, .store) }
         let index = addSubscription(
-            of: session, filter: judged, grade: request.grade,
-            identifier: isStored ? makeIdentifier() : 0, options: request.options,
-            subscriptionIdentifier: request.subscriptionIdentifier)
+            of: session, filter: judged, grade: wanted.grade,
+            identifier: isStored ? makeIdentifier() : 0, options: wanted.options,
+            subscriptionIdentifier: identifier)
         if isStored { gathering.put(row(of: index), permit) }
         return index
     }
@@ -90,19 +137,25 @@ extension Broker {
         _ connection: ConnectionID, _ request: UnsubscribeRequest, in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
-        let reason: ReasonCode
-        if isRefusedAsOpen(connection, request.requestIdentifier) {
-            reason = .packetIdentifierInUse
-        } else if let index = subscription(of: session, request.filter.bytes(in: step.bytes)) {
-            forgetSubscription(index)
-            reason = .success
-        } else {
-            reason = .noSubscriptionExisted
+        var answer = FilterAnswers(.unsubscribe, request.requestIdentifier)
+        var walk = FilterWalk(request.filters, in: step.bytes)
+        // The step has been charged for the first.
+        work += walk.remainingCount - 1
+        while let filter = walk.next() {
+            let reason: ReasonCode
+            if isRefusedAsOpen(connection, request.requestIdentifier, isUnsubscribe: true) {
+                reason = .packetIdentifierInUse
+            } else if let index = subscription(of: session, filter.bytes(in: step.bytes)) {
+                forgetSubscription(index)
+                reason = .success
+            } else {
+                reason = .noSubscriptionExisted
+            }
+            answer.append(reason)
         }
-        answer(
-            session, request.requestIdentifier, reason, body: [],
-            followingCount: request.followingCount, omittedCount: request.omittedCount,  // Of the codes of UNSUBACK the one that refuses what is valid (section 3.11.3).
-            omittedReason: .implementationSpecificError, in: &step)
+        // Of the codes of UNSUBACK the one that refuses what is valid (section 3.11.3).
+        answer.append(.implementationSpecificError, count: request.omittedCount)
+        give(answer, to: session, in: &step)
     }
 
     /// Counts the filters of a packet that nobody looked at.
@@ -118,34 +171,30 @@ extension Broker {
             limit: .filters, in: &step)
     }
 
-    /// Answers a request once what it changed is committed. A session without durable state, unless
-    /// it subscribes to a group, and a request that was refused, is answered at once. That there is
-    /// no subscription is no refusal: its end may not be committed yet. In MQTT one answer has a
-    /// byte for each of a packet's filters: what `body` holds, or the reason.
-    private mutating func answer(
-        _ session: Index<Session>, _ requestIdentifier: UInt64, _ reason: ReasonCode, body: [UInt8],
-        followingCount: Int, omittedCount: Int = 0, omittedReason: ReasonCode = .quotaExceeded,
-        in step: inout Step
-    ) {
+    /// Answers a packet once what it changed is committed. A session without durable state, unless
+    /// it subscribes to a group, and a request of MRT that was refused, is answered at once. That
+    /// there is no subscription is no refusal: its end may not be committed yet.
+    private mutating func give(_ answer: FilterAnswers, to session: Index<Session>, in step: inout Step) {
         let connection = attachments[attachmentIndex(of: session)].connection
-        var (reason, body) = (reason, body)
-        var isConfirmation = !reason.isFailure
+        let isStored = sessions[session].isPersistent || answer.waitsForCommit
         if sessions[session].dialect.isMQTT {
-            answerCodes.append(body.first ?? reason.rawValue)
-            if followingCount > 0 { return }
-            answerCodes.append(
-                contentsOf: repeatElement(omittedReason.rawValue, count: omittedCount))
-            body = answerCodes
-            answerCodes.removeAllKeepingCapacity()
-            (reason, isConfirmation) = (.success, true)
+            if isStored {
+                answerFiltersAtCommit(
+                    connection, answer.request, answer.identifier, codes: answer.codes)
+            } else {
+                step.effects[connection.lane].answerFilters(
+                    connection, answer.request, answer.identifier, codes: answer.codes)
+            }
+            return
         }
-        let isStored = sessions[session].isPersistent || answersAtCommit
-        answersAtCommit = false
-        if isStored && isConfirmation {
-            respondAtCommit(to: connection, request: requestIdentifier, reason: reason, body: body)
+        if isStored && !answer.reason.isFailure {
+            respondAtCommit(
+                to: connection, request: answer.identifier, reason: answer.reason, body: answer.body
+            )
         } else {
             step.effects[connection.lane].respond(
-                to: connection, request: requestIdentifier, reason: reason, body: body)
+                to: connection, request: answer.identifier, reason: answer.reason, body: answer.body
+            )
         }
     }
 

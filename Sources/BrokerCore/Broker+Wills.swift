@@ -17,10 +17,7 @@ extension Broker {
         of connection: ConnectionID, identifier requestIdentifier: UInt64, _ request: WillRequest,
         in step: inout Step
     ) {
-        guard let session = session(of: connection) else {
-            holdWill(of: connection, request, bytes: step.bytes)
-            return
-        }
+        guard let session = session(of: connection) else { return }
         // In MQTT a will is part of the login, which waits for this batch and is the answer.
         let isPartOfLogin = sessions[session].dialect.isMQTT
         if let (reason, limit) = refusal(of: request, from: session, in: step.bytes) {

@@ -123,10 +123,6 @@ public struct Broker: ~Copyable, Sendable {
     var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
     /// Bounds what the log is told of refused receivers.
     var receiverNotes = NoteAllowance()
-    /// The answers to those filters of a SUBSCRIBE or UNSUBSCRIBE that have been looked at.
-    var answerCodes: [UInt8] = []
-    /// Whether one of them has to wait for a commit, whatever the session is.
-    var answersAtCommit = false
     /// What events have cost so far beside the effects they had, in the unit of
     /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
     public internal(set) var work = 0
@@ -171,6 +167,8 @@ public struct Broker: ~Copyable, Sendable {
         work += 1
         switch event {
         case .connectReceived(let connection, let request):
+            // To keep a will is work of its own.
+            if request.will != nil { work += 1 }
             connect(connection, request, in: &step)
         case .connectionClosed(let connection, let cause):
             connectionClosed(connection, cause, in: &step)

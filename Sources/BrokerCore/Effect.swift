@@ -18,7 +18,9 @@ public enum Effect: BitwiseCopyable, Sendable {
     /// many answers to come.
     case holdReading(ConnectionID)
     case resumeReading(ConnectionID)
-    /// Answer a request. `body` is the operation's result.
+    /// Tell what became of the filters of a SUBSCRIBE or an UNSUBSCRIBE (MQTT).
+    case answerFilters(FilterAnswer)
+    /// Answer a request (MRT). `body` is the operation's result.
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
     /// Tell whether a user is online, since when in Unix milliseconds, and on which devices:
     /// `count` names in a row, each one length byte and its bytes.
@@ -142,6 +144,30 @@ public struct SendResult: Hashable, BitwiseCopyable, Sendable {
     public var namedRefusalCount: UInt32
 }
 
+/// What became of the filters of one packet (MQTT).
+public struct FilterAnswer: Hashable, BitwiseCopyable, Sendable {
+    /// What asked for it.
+    public enum Request: UInt8, Hashable, BitwiseCopyable, Sendable {
+        case subscribe
+        case unsubscribe
+    }
+
+    public var connection: ConnectionID
+    public var request: Request
+    public var requestIdentifier: UInt64
+    /// A code for each filter, in the lane's bytes.
+    public var codes: ByteRange
+
+    public init(
+        connection: ConnectionID, request: Request, requestIdentifier: UInt64, codes: ByteRange
+    ) {
+        self.connection = connection
+        self.request = request
+        self.requestIdentifier = requestIdentifier
+        self.codes = codes
+    }
+}
+
 /// One receiver of a list that was refused.
 public struct Refusal: Hashable, BitwiseCopyable, Sendable {
     /// Its place in the sender's list, from 0.
@@ -201,6 +227,7 @@ extension Effect {
         case .deliver(let delivery): delivery.connection
         case .reportResult(let result): result.connection
         case .answerPacket(let answer): answer.connection
+        case .answerFilters(let answer): answer.connection
         case .note(let note): note.connection
         }
     }

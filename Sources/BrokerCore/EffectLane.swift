@@ -152,6 +152,18 @@ extension EffectLane {
                     namedRefusalCount: UInt32(refusals.count))))
     }
 
+    /// Answers a SUBSCRIBE or an UNSUBSCRIBE (MQTT).
+    mutating func answerFilters(
+        _ connection: ConnectionID, _ request: FilterAnswer.Request, _ identifier: UInt64,
+        codes: [UInt8]
+    ) {
+        effects.append(
+            .answerFilters(
+                FilterAnswer(
+                    connection: connection, request: request, requestIdentifier: identifier,
+                    codes: bytes.append(codes))))
+    }
+
     mutating func respond(
         to connection: ConnectionID, request requestIdentifier: UInt64, reason: ReasonCode,
         body: [UInt8] = []

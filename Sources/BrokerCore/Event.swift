@@ -58,16 +58,6 @@ extension Event {
             connection
         }
     }
-
-    /// Whether the next event is a part of the same packet: nothing comes between the two.
-    public var isContinued: Bool {
-        switch self {
-        case .connectReceived(_, let request): request.carriesWill
-        case .subscribeReceived(_, let request): request.followingCount > 0
-        case .unsubscribeReceived(_, let request): request.followingCount > 0
-        default: false
-        }
-    }
 }
 
 /// Why a connection ended, as far as it matters to wills and logs.
@@ -148,9 +138,6 @@ public struct ConnectRequest: Sendable {
     public var device: ByteRange
     /// The client names no device and leaves it to the broker to think of one (MQTT).
     public var assignsDevice = false
-    /// The connection's will follows as an event of its own and is committed before the client is
-    /// let in (MQTT).
-    public var carriesWill = false
     /// Discard what is stored of an earlier session.
     public var startsClean: Bool
     /// An automatic re-login, not somebody signing on.
@@ -162,21 +149,24 @@ public struct ConnectRequest: Sendable {
     public var sessionExpirySeconds: UInt32?
     /// Unacknowledged deliveries the client takes at a time.
     public var inboxWindow: UInt16
-    /// The last inbox number the receiver holds, and the epoch it belongs to.
-    public var resume: InboxPosition?
-    /// The cookie of the connection that this one replaces.
-    public var cookie: UInt64?
-    public var outbox: OutboxPosition?
+    private var ownPart: OwnPart
     /// Fresh random numbers for this connection: the session's epoch if it is new, and the cookie.
     public var newEpoch: UInt64
     public var newCookie: UInt64
+
+    /// What a CONNECT of one protocol has and the other has not. The two share their memory: an
+    /// event would be half as large again with both.
+    private enum OwnPart: Sendable {
+        case mrt(resume: InboxPosition?, cookie: UInt64?, outbox: OutboxPosition?)
+        case mqtt(will: WillRequest?)
+    }
 
     public init(
         dialect: SessionDialect, claim: Claim, device: ByteRange, startsClean: Bool = false,
         isReconnect: Bool = false, keepAliveSeconds: UInt32 = 0,
         sessionExpirySeconds: UInt32? = nil, inboxWindow: UInt16 = .max,
         resume: InboxPosition? = nil, cookie: UInt64? = nil, outbox: OutboxPosition? = nil,
-        newEpoch: UInt64, newCookie: UInt64
+        will: WillRequest? = nil, newEpoch: UInt64, newCookie: UInt64
     ) {
         self.dialect = dialect
         self.claim = claim
@@ -186,11 +176,38 @@ public struct ConnectRequest: Sendable {
         self.keepAliveSeconds = keepAliveSeconds
         self.sessionExpirySeconds = sessionExpirySeconds
         self.inboxWindow = inboxWindow
-        self.resume = resume
-        self.cookie = cookie
-        self.outbox = outbox
+        ownPart =
+            dialect.isMQTT
+            ? .mqtt(will: will) : .mrt(resume: resume, cookie: cookie, outbox: outbox)
         self.newEpoch = newEpoch
         self.newCookie = newCookie
+    }
+}
+
+extension ConnectRequest {
+    /// The last inbox number the receiver holds, and the epoch it belongs to (MRT).
+    public var resume: InboxPosition? {
+        if case .mrt(let resume, _, _) = ownPart { resume } else { nil }
+    }
+
+    /// The cookie of the connection that this one replaces (MRT).
+    public var cookie: UInt64? {
+        if case .mrt(_, let cookie, _) = ownPart { cookie } else { nil }
+    }
+
+    public var outbox: OutboxPosition? {
+        if case .mrt(_, _, let outbox) = ownPart { outbox } else { nil }
+    }
+
+    /// The connection's will, which is committed before the client is let in (MQTT).
+    public var will: WillRequest? {
+        if case .mqtt(let will) = ownPart { will } else { nil }
+    }
+
+    /// Puts another will, with other ranges, in place of the one there is (MQTT).
+    public mutating func setWill(_ will: WillRequest) {
+        precondition(dialect.isMQTT, "a CONNECT of \(dialect) has no will")
+        ownPart = .mqtt(will: will)
     }
 }
 
@@ -296,29 +313,48 @@ public struct SendRequest: Sendable {
     }
 }
 
+/// A SUBSCRIBE, with all its filters.
 public struct SubscribeRequest: Sendable {
+    public enum Filters: Sendable {
+        case one(FilterRequest)
+        /// Of a packet of MQTT: one answer tells of them all.
+        case list(FilterList)
+    }
+
     public var requestIdentifier: UInt64
+    public var filters: Filters
+    /// Comes back in what the subscriptions bring; 0 for none (MQTT 5).
+    public var subscriptionIdentifier: UInt32
+    /// Filters beyond ``CoreLimits/filtersPerPacketMaximum``, which are refused without a look.
+    public var omittedCount: Int
+
+    public init(
+        requestIdentifier: UInt64, filters: Filters, subscriptionIdentifier: UInt32 = 0,
+        omittedCount: Int = 0
+    ) {
+        self.requestIdentifier = requestIdentifier
+        self.filters = filters
+        self.subscriptionIdentifier = subscriptionIdentifier
+        self.omittedCount = omittedCount
+    }
+}
+
+/// One filter of a SUBSCRIBE.
+public struct FilterRequest: Sendable {
     public var filter: ByteRange
     /// The highest grade this subscription wants.
     public var grade: Grade
+    public var options: SubscriptionOptions
     /// Whether the filter obeys the rules of filters (MQTT 4.7).
-    public var isFilterValid: Bool
-    public var options: SubscriptionOptions = []
-    /// Comes back in what the subscription brings; 0 for none (MQTT 5).
-    public var subscriptionIdentifier: UInt32 = 0
-    /// Filters of the same packet that follow as events of their own: one answer tells of them all.
-    public var followingCount = 0
-    /// In the last event of a packet: filters beyond ``CoreLimits/filtersPerPacketMaximum``, which
-    /// are refused without a look.
-    public var omittedCount = 0
+    public var isValid: Bool
 
     public init(
-        requestIdentifier: UInt64, filter: ByteRange, grade: Grade, isFilterValid: Bool = true
+        filter: ByteRange, grade: Grade, options: SubscriptionOptions = [], isValid: Bool = true
     ) {
-        self.isFilterValid = isFilterValid
-        self.requestIdentifier = requestIdentifier
         self.filter = filter
         self.grade = grade
+        self.options = options
+        self.isValid = isValid
     }
 }
 
@@ -357,16 +393,23 @@ public struct SubscriptionOptions: OptionSet, Hashable, Sendable, BitwiseCopyabl
     }
 }
 
+/// An UNSUBSCRIBE, with all its filters.
 public struct UnsubscribeRequest: Sendable {
-    public var requestIdentifier: UInt64
-    public var filter: ByteRange
-    /// As in ``SubscribeRequest``.
-    public var followingCount = 0
-    public var omittedCount = 0
+    public enum Filters: Sendable {
+        case one(ByteRange)
+        /// Of a packet of MQTT: one answer tells of them all.
+        case list(FilterList)
+    }
 
-    public init(requestIdentifier: UInt64, filter: ByteRange) {
+    public var requestIdentifier: UInt64
+    public var filters: Filters
+    /// As in ``SubscribeRequest``.
+    public var omittedCount: Int
+
+    public init(requestIdentifier: UInt64, filters: Filters, omittedCount: Int = 0) {
         self.requestIdentifier = requestIdentifier
-        self.filter = filter
+        self.filters = filters
+        self.omittedCount = omittedCount
     }
 }
 

@@ -38,6 +38,8 @@ struct PendingTrim {
 enum Confirmation {
     case accept(ConnectionID)
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: [UInt8])
+    case answerFilters(
+        ConnectionID, FilterAnswer.Request, requestIdentifier: UInt64, codes: [UInt8])
     case answerPacket(PacketAnswer)
     /// The connection's session has let go of it already.
     case disconnect(ConnectionID)

@@ -76,9 +76,9 @@ public struct CoreLimits: Sendable {
     public var payloadMaximum: UInt32 = 262_144
     /// Receivers named in one send (issue of the wire: one packet of ids stays below 17 KiB).
     public static let listCountMaximum = 256
-    /// Filters of one SUBSCRIBE or UNSUBSCRIBE that are looked at: each is an event of 200 bytes,
-    /// and those of one packet are taken in one piece. A session has 1,000 subscriptions unless its
-    /// operator says otherwise.
+    /// Filters of one SUBSCRIBE or UNSUBSCRIBE that are looked at: those of one packet are one
+    /// event, which is taken in one piece. A session has 1,000 subscriptions unless its operator
+    /// says otherwise.
     public static let filtersPerPacketMaximum = 1_024
     /// Subscriptions of one session, so that one client cannot fill the topic tree.
     public var subscriptionsMaximum: UInt32 = 1_000

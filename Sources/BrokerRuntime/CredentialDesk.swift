@@ -8,7 +8,7 @@ import NetTransport
 import Primitives
 
 /// Reads credentials and draws random numbers for one lane.
-struct CredentialDesk: Doorkeeper, ~Copyable {
+struct CredentialDesk: Authenticator, ~Copyable {
     private let trust: ClientTrust
     private let clock: BrokerClock
     private var numbers: RandomNumbers

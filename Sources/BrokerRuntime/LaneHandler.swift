@@ -12,8 +12,8 @@ package struct LaneHandler: LoopHandler, ~Copyable {
     private let lane: UInt8
     private let shared: SharedBroker
     private let clock: BrokerClock
-    private var desk: PacketDesk
-    private var carrier: EffectCarrier
+    private var desk: PacketDecoder
+    private var carrier: EffectEncoder
     private var doorkeeper: CredentialDesk
     private let identityProofs: IdentityProofs
     private var notes: LaneLog
@@ -56,10 +56,10 @@ package struct LaneHandler: LoopHandler, ~Copyable {
         self.clock = clock
         self.packetMaximum = packetMaximum
         self.notes = notes
-        desk = PacketDesk(lane: lane, terms: terms, packetMaximum: packetMaximum)
+        desk = PacketDecoder(loop: lane, terms: terms, packetMaximum: packetMaximum)
         doorkeeper = CredentialDesk(trust: trust, clock: clock, numbers: numbers)
         self.identityProofs = identityProofs
-        carrier = EffectCarrier(packetMaximum: packetMaximum)
+        carrier = EffectEncoder(packetMaximum: packetMaximum)
     }
 
     // MARK: - Connections
@@ -87,11 +87,11 @@ package struct LaneHandler: LoopHandler, ~Copyable {
         let isLimited =
             values.areLimited && desk.conversations[connection]?.phase == .established
         let outcome = desk.receive(
-            bytes, of: loop.arena, from: connection,
+            bytes, of: loop.mutableArena, from: connection,
             workMaximum: isLimited
                 ? limiter.allowance(of: connection, rates: values, at: loop.now) : .max,
             packetCountMaximum: schedule.packetCountMaximum,
-            host: &loop, doorkeeper: &doorkeeper, notes: &notes)
+            host: &loop, authenticator: &doorkeeper, log: &notes)
         if isLimited { charge(connection, outcome, values, &loop) }
         if outcome.isCut {
             loop.pauseReading(connection, for: .budget)
@@ -103,7 +103,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
 
     /// Holds a client to its rate.
     private mutating func charge(
-        _ connection: ConnectionID, _ outcome: PacketDesk.Outcome, _ values: ClientRates.Values,
+        _ connection: ConnectionID, _ outcome: PacketDecoder.Outcome, _ values: ClientRates.Values,
         _ loop: inout some LaneLoop & ~Copyable
     ) {
         let amount = RateLimiter.Amount(
@@ -245,7 +245,8 @@ package struct LaneHandler: LoopHandler, ~Copyable {
             isDraining = state.isDraining
             hasMore = schedule.enter(
                 &desk, turn: turn, beginsRound: beginsRound, bytes: bytes,
-                identities: doorkeeper.identities, at: moment, &state.broker, &state.effects
+                identities: doorkeeper.identities, at: moment, broker: &state.broker,
+                effects: &state.effects
             ) { connection in
                 // Whoever does not read holds up nobody but itself, and not the end of the broker.
                 isDraining
@@ -270,8 +271,8 @@ package struct LaneHandler: LoopHandler, ~Copyable {
 
     private mutating func carryOut(_ loop: inout some LaneLoop & ~Copyable) {
         guard !effects.isEmpty else { return }
-        carrier.carryOut(
-            effects, at: loop.now, conversations: &desk.conversations, host: &loop, notes: &notes,
+        carrier.encode(
+            effects, at: loop.now, conversations: &desk.conversations, host: &loop, log: &notes,
             events: &desk.events)
         effects.removeAll()
         if !carrier.awaitingDrain.isEmpty { loop.nextWake = loop.now }
@@ -282,7 +283,7 @@ package struct LaneHandler: LoopHandler, ~Copyable {
         // The results of what was drained may have come in this very turn.
         _ = enterCore(&loop)
         carryOut(&loop)
-        carrier.sayGoodbye(conversations: &desk.conversations, host: &loop)
+        carrier.writeShutdown(conversations: &desk.conversations, host: &loop)
     }
 }
 

@@ -8,7 +8,7 @@ import NetTransport
 import Primitives
 
 /// Turns notes into log lines for one lane.
-package struct LaneLog: NoteTaker, ~Copyable {
+package struct LaneLog: LogSink, ~Copyable {
     private struct Pending {
         let kind: Note.Kind
         let connection: ConnectionID
@@ -80,8 +80,10 @@ package struct LaneLog: NoteTaker, ~Copyable {
         _ loop: borrowing some LaneLoop & ~Copyable, _ conversations: borrowing ConversationTable
     ) {
         for note in pending {
-            let carrier = conversations.carrier(of: note.connection)
-            let other = note.other.map { addressText(of: conversations.carrier(of: $0), loop) }
+            let carrier = conversations.transportConnection(of: note.connection)
+            let other = note.other.map {
+                addressText(of: conversations.transportConnection(of: $0), loop)
+            }
             write(note, carrier, departures[carrier], other: other, loop)
         }
         pending.removeAll(keepingCapacity: true)

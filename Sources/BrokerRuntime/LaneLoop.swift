@@ -16,6 +16,8 @@ package protocol LaneLoop: ConnectionHost, ~Copyable {
     var nextWake: Instant { get set }
     /// The bytes that `received` told of during this turn.
     var arena: UnsafeRawBufferPointer { get }
+    /// The same bytes, to be rewritten where they are decoded.
+    var mutableArena: UnsafeMutableRawBufferPointer { get }
 
     /// Tells turns apart.
     var turn: UInt64 { get }

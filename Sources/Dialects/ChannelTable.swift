@@ -1,16 +1,16 @@
-// The channels of a lane: conversations that gateways carry over their connections. A channel has a
-// ConnectionID of its own, so that core and carrier treat its conversation like every other; here
+// The channels of a loop: conversations that gateways carry over their connections. A channel has a
+// ConnectionID of its own, so that core and encoder treat its conversation like every other; here
 // is only which connection carries it, and under which number.
 
 import BrokerCore
 import Primitives
 import WireFormat
 
-/// The channels of one lane, by place.
+/// The channels of one loop, by place.
 struct ChannelTable: ~Copyable {
     private struct Channel {
         /// Which use of the place this is. It is raised when a place is taken, so that of a channel
-        /// that has ended its gateway is known until then: notes about the end come after it.
+        /// that has ended its gateway is known until then: log events about the end come after it.
         var generation: UInt32
         var isOpen = false
         var number: UInt32
@@ -33,10 +33,10 @@ struct ChannelTable: ~Copyable {
     /// Places by the gateway's slot and the channel's number.
     private var places = NumberTable()
     private var gateways: [ConnectionID: Gateway] = [:]
-    private let lane: UInt8
+    private let loop: UInt8
 
-    init(lane: UInt8) {
-        self.lane = lane
+    init(loop: UInt8) {
+        self.loop = loop
     }
 
     private static func key(_ number: UInt32, _ gateway: ConnectionID) -> UInt64 {
@@ -45,7 +45,7 @@ struct ChannelTable: ~Copyable {
 
     private func name(of place: UInt32) -> ConnectionID {
         ConnectionID(
-            lane: lane, slot: ConnectionID.channelSlotsStart + Int(place),
+            lane: loop, slot: ConnectionID.channelSlotsStart + Int(place),
             generation: channels[Int(place)].generation)
     }
 

@@ -13,7 +13,7 @@ public enum PacketPriority: Sendable {
     case required
 }
 
-/// The owner of a lane's connections: writes and closes.
+/// The owner of a loop's connections: writes and closes.
 public protocol ConnectionHost: ~Copyable {
     /// Room for a packet at the end of what the connection is to be sent; nil when the connection
     /// is gone or has no room for it. It must be filled and committed before anything else is asked
@@ -46,7 +46,7 @@ public protocol ConnectionHost: ~Copyable {
 }
 
 /// Knows what clients present to prove who they are, and draws random numbers.
-public protocol Doorkeeper: ~Copyable {
+public protocol Authenticator: ~Copyable {
     /// The claim that a token makes, with ranges in `bytes`; nil when it is worth nothing.
     mutating func claim(
         token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
@@ -65,8 +65,8 @@ public protocol Doorkeeper: ~Copyable {
     mutating func makeRandomNumber() -> UInt64
 }
 
-/// Keeps the log of what happens on a lane.
-public protocol NoteTaker: ~Copyable {
+/// Keeps the log of what happens on a loop.
+public protocol LogSink: ~Copyable {
     /// A note of the core's. Its ranges are in `bytes`.
     mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer)
 
@@ -79,7 +79,7 @@ public protocol NoteTaker: ~Copyable {
         _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer)
 }
 
-extension NoteTaker where Self: ~Copyable {
+extension LogSink where Self: ~Copyable {
     /// For whoever keeps no names.
     public mutating func takeNames(
         _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer

@@ -1,11 +1,11 @@
-// What is remembered of one connection's protocol, and the table of all of a lane's. A conversation
+// What is remembered of one connection's protocol, and the table of all of a loop's. A conversation
 // knows packets and events; it knows neither sockets nor sessions.
 
 import BrokerCore
 import Primitives
 import WireFormat
 
-/// One connection's place in its protocol: a few bytes, kept by the lane that owns the connection.
+/// One connection's place in its protocol: a few bytes, kept by the loop that owns the connection.
 public struct Conversation: Sendable {
     /// Where the conversation stands.
     ///
@@ -83,7 +83,7 @@ public struct ListenerTerms: Sendable {
     }
 }
 
-/// The conversations of one lane, by slot.
+/// The conversations of one loop, by slot.
 public struct ConversationTable: ~Copyable {
     private var conversations: ContiguousArray<Conversation?> = []
     /// The conversations of channels, by place.
@@ -94,16 +94,16 @@ public struct ConversationTable: ~Copyable {
     /// Topic aliases, by slot; empty until a client uses some.
     private var incomingAliases: ContiguousArray<IncomingAliases> = []
     private var outgoingAliases: ContiguousArray<OutgoingAliases> = []
-    /// The smallest packet maximum that any client of this lane has asked for: what is below it
+    /// The smallest packet maximum that any client of this loop has asked for: what is below it
     /// needs no look at the client.
     private(set) var clientPacketMaximumFloor = Int.max
 
-    private let lane: UInt8
+    private let loop: UInt8
 
-    /// - Parameter lane: the lane whose connections these are.
-    public init(lane: UInt8) {
-        self.lane = lane
-        channels = ChannelTable(lane: lane)
+    /// - Parameter loop: the loop whose connections these are.
+    public init(loop: UInt8) {
+        self.loop = loop
+        channels = ChannelTable(loop: loop)
     }
 
     /// A connection has been opened.
@@ -209,7 +209,7 @@ public struct ConversationTable: ~Copyable {
                 continue
             }
             body(
-                ConnectionID(lane: lane, slot: slot, generation: conversation.generation),
+                ConnectionID(lane: loop, slot: slot, generation: conversation.generation),
                 conversation.version)
         }
     }
@@ -224,7 +224,7 @@ public struct ConversationTable: ~Copyable {
             let room = outer - UInt32(MRT.Channel.prefixByteCountMaximum)
             byteCount = byteCount == 0 ? room : min(byteCount, room)
         }
-        self[connection]!.clientPacketMaximum = byteCount
+        self[known: connection].clientPacketMaximum = byteCount
         if byteCount > 0 {
             clientPacketMaximumFloor = min(clientPacketMaximumFloor, Int(byteCount))
         }
@@ -262,11 +262,26 @@ public struct ConversationTable: ~Copyable {
         }
     }
 
+    /// The conversation of a connection that was looked up before in the same call.
+    subscript(known connection: ConnectionID) -> Conversation {
+        get {
+            guard let conversation = self[connection] else {
+                preconditionFailure("\(connection) has no conversation")
+            }
+            return conversation
+        }
+        set {
+            precondition(
+                self[connection] != nil, "\(connection) has no conversation to be changed")
+            self[connection] = newValue
+        }
+    }
+
     // MARK: - Channels
 
     /// The connection that has a socket: a channel's gateway, otherwise the connection itself. Of a
     /// channel that has ended it is known until its place is taken again.
-    public func carrier(of connection: ConnectionID) -> ConnectionID {
+    public func transportConnection(of connection: ConnectionID) -> ConnectionID {
         gateway(of: connection) ?? connection
     }
 
@@ -279,9 +294,10 @@ public struct ConversationTable: ~Copyable {
     mutating func openChannel(_ number: UInt32, of gateway: ConnectionID) -> ConnectionID {
         let channel = channels.open(number, of: gateway)
         while channelConversations.count <= channel.place { channelConversations.append(nil) }
-        channelConversations[channel.place] = Conversation(
-            generation: channel.generation, terms: self[gateway]!.terms)
-        channelConversations[channel.place]!.dialect = .mrt
+        var conversation = Conversation(
+            generation: channel.generation, terms: self[known: gateway].terms)
+        conversation.dialect = .mrt
+        channelConversations[channel.place] = conversation
         return channel
     }
 
@@ -311,8 +327,8 @@ public struct ConversationTable: ~Copyable {
     /// client takes.
     @inline(__always)
     func write(
-        _ byteCount: Int, to connection: ConnectionID, _ priority: PacketPriority,
-        _ host: inout some ConnectionHost & ~Copyable, _ body: (inout PacketWriter) -> Void
+        _ byteCount: Int, to connection: ConnectionID, priority: PacketPriority,
+        through host: inout some ConnectionHost & ~Copyable, _ body: (inout PacketWriter) -> Void
     ) -> WriteOutcome {
         if byteCount > clientPacketMaximumFloor, isTooLarge(byteCount, for: connection) {
             return .tooLarge
@@ -324,13 +340,15 @@ public struct ConversationTable: ~Copyable {
             }
             let prefix = MRT.Channel.prefixByteCount(
                 channel: origin.number, innerByteCount: byteCount)
-            isWritten = host.write(prefix + byteCount, to: origin.gateway, priority) { writer in
+            isWritten = host.write(
+                prefix + byteCount, to: origin.gateway, priority: priority
+            ) { writer in
                 MRT.Channel.writePrefix(
                     channel: origin.number, innerByteCount: byteCount, to: &writer)
                 body(&writer)
             }
         } else {
-            isWritten = host.write(byteCount, to: connection, priority, body)
+            isWritten = host.write(byteCount, to: connection, priority: priority, body)
         }
         return isWritten ? .written : .noRoom
     }
@@ -341,12 +359,14 @@ public struct ConversationTable: ~Copyable {
     func write(
         _ packet: some ShortenablePacket, to connection: ConnectionID,
         from source: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        _ host: inout some ConnectionHost & ~Copyable
+        through host: inout some ConnectionHost & ~Copyable
     ) -> Bool {
         var packet = packet
         let maximum = packetMaximum(of: connection)
         if packet.encodedByteCount > maximum, !packet.shorten(to: maximum, source) { return false }
-        _ = write(packet.encodedByteCount, to: connection, .required, &host) { writer in
+        _ = write(
+            packet.encodedByteCount, to: connection, priority: .required, through: &host
+        ) { writer in
             packet.write(to: &writer, from: source)
         }
         return true
@@ -357,7 +377,7 @@ extension ConnectionHost where Self: ~Copyable {
     /// Writes one packet through `body`. False when it could not be written.
     @inline(__always)
     fileprivate mutating func write(
-        _ byteCount: Int, to connection: ConnectionID, _ priority: PacketPriority,
+        _ byteCount: Int, to connection: ConnectionID, priority: PacketPriority,
         _ body: (inout PacketWriter) -> Void
     ) -> Bool {
         guard let room = reservePacket(byteCount, for: connection, priority) else { return false }

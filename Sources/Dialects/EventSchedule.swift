@@ -1,4 +1,4 @@
-// Which events of a lane enter the core now, and which wait. What one connection asks for may cost
+// Which events of a loop enter the core now, and which wait. What one connection asks for may cost
 // a thousand times what it took to send; so each has a share of a turn, and what is beyond it waits
 // in a copy of its own, in order, while others have theirs. Knows nothing of sockets: whoever
 // drives it stops reading from those who wait.
@@ -51,6 +51,19 @@ public struct EventSchedule: ~Copyable {
         let offset: Int
         /// What verified claims among the events refer to.
         let identities: TurnIdentities
+
+        /// Copies the bytes at `range` of `buffer`, which the events point at.
+        init(
+            _ events: ContiguousArray<Event>, range: ByteRange, of buffer: UnsafeRawBufferPointer,
+            identities: TurnIdentities
+        ) {
+            let source = range.bytes(in: buffer)
+            bytes = .allocate(byteCount: source.count, alignment: 8)
+            bytes.copyMemory(from: source)
+            self.events = events
+            offset = Int(range.offset)
+            self.identities = identities
+        }
 
         /// The bytes where the events' ranges expect them; only what was copied may be touched.
         var buffer: UnsafeRawBufferPointer {
@@ -115,7 +128,7 @@ public struct EventSchedule: ~Copyable {
 
     // MARK: - Entering the core
 
-    /// Takes the desk's events and steps the core through as many as the turn has room for, and
+    /// Takes the decoder's events and steps the core through as many as the turn has room for, and
     /// through what has waited. True where something is left that could go on at once.
     ///
     /// - Parameters:
@@ -128,10 +141,10 @@ public struct EventSchedule: ~Copyable {
     ///   - identities: what verified claims among the events refer to.
     ///   - isReading: whether a connection takes what it is sent; what it asks for waits otherwise.
     public mutating func enter(
-        _ desk: inout PacketDesk, turn: UInt64, beginsRound: Bool = true,
+        _ decoder: inout PacketDecoder, turn: UInt64, beginsRound: Bool = true,
         bytes: UnsafeRawBufferPointer,
         identities: TurnIdentities = TurnIdentities(), at moment: Moment,
-        _ broker: inout Broker, _ effects: inout Effects,
+        broker: inout Broker, effects: inout Effects,
         isReading: (ConnectionID) -> Bool
     ) -> Bool {
         if turn != self.turn {
@@ -144,51 +157,57 @@ public struct EventSchedule: ~Copyable {
         }
         largestStep = 0
         spent += broker.takeResultWork()
-        // What other lanes have not fetched counts too, or a quick lane would drown a slow one.
+        // What other loops have not fetched counts too, or a quick loop would drown a slow one.
         let backlog = effects.work
         if backlog > turnMaximum { spent = max(spent, backlog) }
-        enterNew(&desk, bytes, identities, moment, &broker, &effects)
-        return enterWaiting(beginsRound, moment, &broker, &effects, isReading)
+        enterNew(
+            &decoder, bytes: bytes, identities: identities, at: moment, broker: &broker,
+            effects: &effects)
+        return enterWaiting(
+            beginsRound: beginsRound, at: moment, broker: &broker, effects: &effects,
+            isReading: isReading)
     }
 
     private mutating func enterNew(
-        _ desk: inout PacketDesk, _ bytes: UnsafeRawBufferPointer,
-        _ identities: TurnIdentities, _ moment: Moment, _ broker: inout Broker,
-        _ effects: inout Effects
+        _ decoder: inout PacketDecoder, bytes: UnsafeRawBufferPointer,
+        identities: TurnIdentities, at moment: Moment, broker: inout Broker,
+        effects: inout Effects
     ) {
         var index = 0
         var runIndex = 0
-        while index < desk.events.count {
-            // What belongs to no run was added by the lane: it has no bytes.
+        while index < decoder.events.count {
+            // What belongs to no run was added by the loop: it has no bytes.
             let owner: ConnectionID
             var range = ByteRange.empty
             var end = index + 1
-            while runIndex < desk.runs.count, desk.runs[runIndex].events.upperBound <= index {
+            while runIndex < decoder.runs.count, decoder.runs[runIndex].events.upperBound <= index {
                 runIndex += 1
             }
-            if runIndex < desk.runs.count, desk.runs[runIndex].events.contains(index) {
-                owner = desk.runs[runIndex].owner
-                range = desk.runs[runIndex].bytes
-                end = desk.runs[runIndex].events.upperBound
+            if runIndex < decoder.runs.count, decoder.runs[runIndex].events.contains(index) {
+                owner = decoder.runs[runIndex].owner
+                range = decoder.runs[runIndex].bytes
+                end = decoder.runs[runIndex].events.upperBound
             } else {
-                owner = desk.conversations.carrier(of: desk.events[index].connection)
+                owner = decoder.conversations.transportConnection(
+                    of: decoder.events[index].connection)
             }
             let first = index
             var isHeavy = !heavy.isEmpty && heavy[owner] != nil
             if !isHeavy, pieces.isEmpty || pieces[owner] == nil {
                 index = step(
-                    owner, desk.events, index..<end, bytes, identities, moment, isNew: true,
-                    &broker, &effects)
+                    index..<end, of: decoder.events, from: owner, isNew: true, bytes: bytes,
+                    identities: identities, at: moment, broker: &broker, effects: &effects)
             }
             if index < end {
                 if !isHeavy, !heavy.isEmpty { isHeavy = heavy[owner] != nil }
-                wait(
-                    owner, desk.events[index..<end], range.bytes(in: bytes), range,
-                    identities, hasHadShare: isHeavy || index > first)
+                let piece = Piece(
+                    ContiguousArray(decoder.events[index..<end]), range: range, of: bytes,
+                    identities: identities)
+                wait(piece, of: owner, hasHadShare: isHeavy || index > first)
             }
             index = end
         }
-        desk.removeEvents()
+        decoder.removeEvents()
     }
 
     /// Steps the core through events until a share is spent; the index of the first that is left.
@@ -196,9 +215,10 @@ public struct EventSchedule: ~Copyable {
     /// for much, it has to for a packet that costs as much, and is one of them.
     @inline(__always)
     private mutating func step(
-        _ owner: ConnectionID, _ events: borrowing ContiguousArray<Event>, _ range: Range<Int>,
-        _ bytes: UnsafeRawBufferPointer, _ identities: TurnIdentities, _ moment: Moment,
-        isNew: Bool, _ broker: inout Broker, _ effects: inout Effects
+        _ range: Range<Int>, of events: borrowing ContiguousArray<Event>,
+        from owner: ConnectionID, isNew: Bool, bytes: UnsafeRawBufferPointer,
+        identities: TurnIdentities, at moment: Moment, broker: inout Broker,
+        effects: inout Effects
     ) -> Int {
         let start = broker.work + effects.work
         let own =
@@ -207,27 +227,20 @@ public struct EventSchedule: ~Copyable {
         let share = min(own, turnMaximum - spent)
         var index = range.lowerBound
         var cost = 0
-        var packetStart = 0
-        var isWhole = true
-        while index < range.upperBound {
-            // The parts of one packet are not torn apart.
-            if isWhole {
-                if cost >= share { break }
-                packetStart = cost
-                if isNew, !heavy.isEmpty,
-                    broker.expectedWork(of: events[index], bytes: bytes) > 2 * shareMaximum
-                {
-                    heavy[owner] = turn
-                    break
-                }
+        while index < range.upperBound, cost < share {
+            if isNew, !heavy.isEmpty,
+                broker.expectedWork(of: events[index], bytes: bytes) > 2 * shareMaximum
+            {
+                heavy[owner] = turn
+                break
             }
-            isWhole = !events[index].isContinued
+            let costBefore = cost
             broker.step(
                 events[index], bytes: bytes, identities: identities, at: moment,
                 effects: &effects)
             index += 1
             cost = broker.work + effects.work - start
-            largestStep = max(largestStep, cost - packetStart)
+            largestStep = max(largestStep, cost - costBefore)
         }
         spent += cost
         if cost > 2 * shareMaximum { heavy[owner] = turn }
@@ -235,15 +248,8 @@ public struct EventSchedule: ~Copyable {
     }
 
     private mutating func wait(
-        _ owner: ConnectionID, _ events: ContiguousArray<Event>.SubSequence,
-        _ source: UnsafeRawBufferPointer, _ range: ByteRange, _ identities: TurnIdentities,
-        hasHadShare: Bool
+        _ piece: Piece, of owner: ConnectionID, hasHadShare: Bool
     ) {
-        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: source.count, alignment: 8)
-        copy.copyMemory(from: source)
-        let piece = Piece(
-            events: ContiguousArray(events), bytes: copy, offset: Int(range.offset),
-            identities: identities)
         waitingByteCount += piece.byteCount
         if pieces[owner] == nil {
             if hasHadShare { others.append(owner) } else { newcomers.append(owner) }
@@ -255,8 +261,8 @@ public struct EventSchedule: ~Copyable {
     /// Gives each that waits a share in turn, until the turn's budget is spent. What waits gets a
     /// quarter of it in any case, once: a turn may enter the core a dozen times.
     private mutating func enterWaiting(
-        _ beginsRound: Bool, _ moment: Moment, _ broker: inout Broker, _ effects: inout Effects,
-        _ isReading: (ConnectionID) -> Bool
+        beginsRound: Bool, at moment: Moment, broker: inout Broker, effects: inout Effects,
+        isReading: (ConnectionID) -> Bool
     ) -> Bool {
         guard !pieces.isEmpty else { return false }
         if effects.work <= turnMaximum, !hasServedWaiting {
@@ -275,7 +281,9 @@ public struct EventSchedule: ~Copyable {
                 continue
             }
             skippedCount = 0
-            if stepWaiting(owner, moment, isNew: isNew, &broker, &effects) {
+            if stepWaiting(
+                owner, isNew: isNew, at: moment, broker: &broker, effects: &effects)
+            {
                 others.append(owner)
             } else {
                 pieces[owner] = nil
@@ -287,15 +295,16 @@ public struct EventSchedule: ~Copyable {
 
     /// One share for one that waits. True where it still waits.
     private mutating func stepWaiting(
-        _ owner: ConnectionID, _ moment: Moment, isNew: Bool, _ broker: inout Broker,
-        _ effects: inout Effects
+        _ owner: ConnectionID, isNew: Bool, at moment: Moment, broker: inout Broker,
+        effects: inout Effects
     ) -> Bool {
-        var list: [Piece] = []
-        swap(&list, &pieces[owner]!)
-        let piece = list[0]
+        guard var list = pieces.updateValue([], forKey: owner), let piece = list.first else {
+            preconditionFailure("nothing of \(owner) waits")
+        }
         let next = step(
-            owner, piece.events, piece.next..<piece.events.count, piece.buffer, piece.identities,
-            moment, isNew: isNew, &broker, &effects)
+            piece.next..<piece.events.count, of: piece.events, from: owner, isNew: isNew,
+            bytes: piece.buffer, identities: piece.identities, at: moment, broker: &broker,
+            effects: &effects)
         list[0].next = next
         if next == piece.events.count {
             waitingByteCount -= piece.byteCount
@@ -303,17 +312,17 @@ public struct EventSchedule: ~Copyable {
             list.removeFirst()
         }
         let waits = !list.isEmpty
-        swap(&list, &pieces[owner]!)
+        pieces[owner] = list
         return waits
     }
 }
 
-extension PacketDesk {
+extension PacketDecoder {
     /// For a driver that has changed the events: each may point at any of so many bytes.
     package mutating func spreadRuns(over byteCount: Int) {
         runs.removeAllKeepingCapacity()
         for index in events.indices {
-            let owner = conversations.carrier(of: events[index].connection)
+            let owner = conversations.transportConnection(of: events[index].connection)
             if let last = runs.last, last.owner == owner {
                 runs[runs.count - 1] = EventRun(
                     owner: owner, events: last.events.lowerBound..<index + 1, bytes: last.bytes)

@@ -73,6 +73,9 @@ public struct EventLoop: ~Copyable {
     /// The bytes that `received` told of since the last `turnEnded`.
     public var arena: UnsafeRawBufferPointer { UnsafeRawBufferPointer(arenaMemory) }
 
+    /// The same bytes, for a handler that rewrites what it is shown; nobody else reads them.
+    public var mutableArena: UnsafeMutableRawBufferPointer { arenaMemory }
+
     /// The number of connections, including those that are being set up or closed.
     public internal(set) var connectionCount = 0
 

@@ -30,6 +30,8 @@ extension EffectLane {
                     ? "" : ", \(text(answer.messageIdentifier)) \(answer.result)")
                 + (answer.refusedCount == 0 ? "" : ", refused \(answer.refusedCount)")
                 + named(answer.firstRefusal, answer.namedRefusalCount)
+        case .answerFilters(let answer):
+            return "\(name(answer.connection)): \(answer.request) \(answer.requestIdentifier)"
         case .respond(let connection, let identifier, let reason, _):
             return "\(name(connection)): response \(identifier), \(reason)"
         case .reportPresence(

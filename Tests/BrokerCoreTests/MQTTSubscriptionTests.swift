@@ -16,7 +16,7 @@ import Testing
     @Test func `is answered for all filters of its packet at once`() {
         let codes = world.subscribeMQTT("ann/phone", "a", "$u/bob", "b/#", grade: .durable)
         #expect(codes == [1, 0x87, 1])
-        #expect(world.lines() == ["ann/phone: response 1, success"])
+        #expect(world.lines() == ["ann/phone: subscribe 1"])
     }
 
     @Test func `does not bring back what its session sends, if it does not want to`() {
@@ -109,7 +109,7 @@ import Testing
         #expect(world.lines(of: "ann/phone") == [])
         #expect(world.subscribeMQTT("ann/phone", "$u/ann", grade: .durable) == [1])
         #expect(
-            world.lines(of: "ann/phone") == ["response 1, success", "#1 \"waits\" from bob"])
+            world.lines(of: "ann/phone") == ["subscribe 1", "#1 \"waits\" from bob"])
         world.publish("bob/pc", 2, to: .user("ann"), "hi")
         #expect(world.lines(of: "ann/phone") == ["#2 \"hi\" from bob"])
     }
@@ -172,20 +172,13 @@ import Testing
         world.begin("eve/pad")
         let group = world.makeGroup(owner: "eve/pad")
         world.beginMQTT("zoe/tab", clean: true, expiry: 0)
-        var bytes: [UInt8] = []
-        for (position, filter) in ["a/b", "$g/\(group)", "c"].enumerated() {
-            var request = SubscribeRequest(
-                requestIdentifier: 1, filter: bytes.appendRange(filter), grade: .durable)
-            request.followingCount = 2 - position
-            world.step(.subscribeReceived(world.connections["zoe/tab"]!, request), bytes: bytes)
-        }
+        world.step(
+            subscribe: ["a/b", "$g/\(group)", "c"], under: 1, on: "zoe/tab", grade: .durable)
         #expect(world.lines(of: "zoe/tab") == [])
         world.settle()
         #expect(world.lines(of: "zoe/tab").count == 1)
         // Plain topics of such a session are stored nowhere, and need not wait.
-        let plain = SubscribeRequest(
-            requestIdentifier: 2, filter: bytes.appendRange("d"), grade: .durable)
-        world.step(.subscribeReceived(world.connections["zoe/tab"]!, plain), bytes: bytes)
+        world.step(subscribe: ["d"], under: 2, on: "zoe/tab", grade: .durable)
         #expect(world.lines(of: "zoe/tab").count == 1)
     }
 

@@ -73,17 +73,14 @@ import Testing
         world.subscribeMQTT("bob/pc", "w", grade: .durable)
         _ = lines()
         takeOverFreely()
-        let connection = world.connect(
+        world.connect(
             "ann/phone", clean: true, expiry: 3600, dialect: .mqtt5,
-            adjust: { $0.carriesWill = true })
-        var bytes: [UInt8] = []
-        let message = SendRequest(
-            number: 0, grade: .durable, target: .topic(bytes.appendRange("w")), isRaw: true,
-            payload: bytes.appendRange("gone"), messageByteCount: 0)
-        world.step(
-            .willSet(
-                connection, requestIdentifier: 0, WillRequest(delaySeconds: 0, message: message)),
-            bytes: bytes)
+            will: { bytes in
+                let message = SendRequest(
+                    number: 0, grade: .durable, target: .topic(bytes.appendRange("w")),
+                    isRaw: true, payload: bytes.appendRange("gone"), messageByteCount: 0)
+                return WillRequest(delaySeconds: 0, message: message)
+            })
         #expect(lines() == [])
         world.pass(seconds: 2)
         #expect(

@@ -68,19 +68,30 @@ extension World {
         _ name: String, _ filters: String..., grade: Grade = .once,
         options: SubscriptionOptions = [], identifier: UInt32 = 0
     ) -> [UInt8] {
-        let requestIdentifier = freeRequest(name)
-        for (position, filter) in filters.enumerated() {
-            var bytes: [UInt8] = []
-            var request = SubscribeRequest(
-                requestIdentifier: requestIdentifier, filter: bytes.appendRange(filter),
-                grade: grade)
-            request.options = options
-            request.subscriptionIdentifier = identifier
-            request.followingCount = filters.count - 1 - position
-            step(.subscribeReceived(connections[name]!, request), bytes: bytes)
-        }
+        step(
+            subscribe: filters, under: freeRequest(name), on: name, grade: grade,
+            options: options, identifier: identifier)
         settle()
         return Array(lastAnswer)
+    }
+
+    /// One SUBSCRIBE of MQTT.
+    func step(
+        subscribe filters: [String], under requestIdentifier: UInt64, on name: String,
+        grade: Grade = .once, options: SubscriptionOptions = [], identifier: UInt32 = 0
+    ) {
+        var bytes: [UInt8] = []
+        for filter in filters {
+            let wanted = FilterRequest(filter: .empty, grade: grade, options: options)
+            bytes += [UInt8(filter.utf8.count >> 8), UInt8(filter.utf8.count & 0xFF)]
+            bytes += Array(filter.utf8) + [wanted.settings]
+        }
+        let list = FilterList(
+            bytes: ByteRange(offset: 0, count: bytes.count), count: filters.count)
+        let request = SubscribeRequest(
+            requestIdentifier: requestIdentifier, filters: .list(list),
+            subscriptionIdentifier: identifier)
+        step(.subscribeReceived(connections[name]!, request), bytes: bytes)
     }
 
     /// The lines of one client, without its name.

@@ -80,6 +80,7 @@ final class World {
         outbox: (epoch: UInt64, seen: UInt64, used: UInt64)? = nil, isReconnect: Bool = false,
         cookie: UInt64? = nil, lane: UInt8 = 0, dialect: SessionDialect = .mrt,
         gateway: String? = nil, claim: ((inout [UInt8]) -> Claim)? = nil,
+        will: ((inout [UInt8]) -> WillRequest)? = nil,
         adjust: (inout ConnectRequest) -> Void = { _ in }
     ) -> ConnectionID {
         let (user, device) = World.split(name)
@@ -110,6 +111,7 @@ final class World {
                 OutboxPosition(epoch: $0.epoch, resultsSeen: $0.seen, highestUsed: $0.used)
             },
             newEpoch: random(), newCookie: random())
+        if let will = will?(&bytes) { request.setWill(will) }
         adjust(&request)
         step(.connectReceived(connection, request), bytes: bytes)
         return connection
@@ -150,25 +152,26 @@ final class World {
 
     func subscribe(_ name: String, _ filter: String, grade: Grade = .once, id: UInt64? = nil) {
         var bytes: [UInt8] = []
+        let wanted = FilterRequest(filter: bytes.appendRange(filter), grade: grade)
         let request = SubscribeRequest(
-            requestIdentifier: id ?? freeRequest(name), filter: bytes.appendRange(filter),
-            grade: grade)
+            requestIdentifier: id ?? freeRequest(name), filters: .one(wanted))
         step(.subscribeReceived(connections[name]!, request), bytes: bytes)
     }
 
     func unsubscribe(_ name: String, _ filter: String, id: UInt64? = nil) {
         var bytes: [UInt8] = []
         let request = UnsubscribeRequest(
-            requestIdentifier: id ?? freeRequest(name), filter: bytes.appendRange(filter))
+            requestIdentifier: id ?? freeRequest(name),
+            filters: .one(bytes.appendRange(filter)))
         step(.unsubscribeReceived(connections[name]!, request), bytes: bytes)
     }
 
     /// The lowest number that no open request of a client bears.
     func freeRequest(_ name: String) -> UInt64 {
         var identifier: UInt64 = 1
-        while broker.openRequests.contains(
-            RequestName(connection: connections[name]!, identifier: identifier))
-        {
+        while broker.openRequests.contains(where: {
+            $0.connection == connections[name]! && $0.identifier == identifier
+        }) {
             identifier += 1
         }
         return identifier
@@ -491,6 +494,9 @@ final class World {
                 as: UTF8.self)
             cookies[names[connection]!] = acceptance.cookie
             hasWill[names[connection]!] = acceptance.hasWill
+        case .answerFilters(let answer):
+            lastAnswer = Array(answer.codes.bytes(in: effects[lane].bytes.bytes))
+            lastBody = ""
         case .respond(_, _, _, let body):
             lastAnswer = Array(body.bytes(in: effects[lane].bytes.bytes))
             lastBody = String(decoding: lastAnswer, as: UTF8.self)

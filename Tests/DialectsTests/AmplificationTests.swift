@@ -37,11 +37,11 @@ import WireFormat
     }
 }
 
-/// Measures each kind of request at its worst, in a lane where 100 users are there, who are all
+/// Measures each kind of request at its worst, in a loop where 100 users are there, who are all
 /// members of one group and subscribe to the topic `t`.
 private final class AmplificationTable {
     static let receiverCount = 100
-    private let lane = CoreLane()
+    private let loop = CoreLoop()
     private(set) var rows: [(name: String, cost: RequestCost)] = []
     private var clientCount = 0
     private var groupName = ""
@@ -88,25 +88,25 @@ private final class AmplificationTable {
     private func name(_ number: Int) -> String { Self.longName + "\(10_000 + number)" }
 
     private func prepare() {
-        owner = lane.client("owner")
+        owner = loop.client("owner")
         groupName = makeGroup(owner, key: 1, title: 128, meta: 5_120)
         for number in 0..<Self.receiverCount {
-            let member = lane.client(name(number))
-            lane.exchange(
+            let member = loop.client(name(number))
+            loop.exchange(
                 Packets.request(.groupJoin, Packets.string8(groupName))
                     + Packets.request(.subscribe, [2] + "t".utf8, id: 2), member)
             members.append(member)
         }
-        lane.exchange(
+        loop.exchange(
             Packets.publish("kept", [UInt8](repeating: 1, count: 262_000), isRetained: true),
-            lane.client("keeper", .mqtt5))
+            loop.client("keeper", .mqtt5))
     }
 
     /// Frees the windows of all who receive.
     private func acknowledgeAll() {
         for member in members + [owner] {
-            while let through = lane.sentThrough(member) {
-                lane.exchange(Packets.packet(0x61, Packets.varint(through)), member)
+            while let through = loop.sentThrough(member) {
+                loop.exchange(Packets.packet(0x61, Packets.varint(through)), member)
             }
         }
     }
@@ -116,13 +116,13 @@ private final class AmplificationTable {
         _ owner: ConnectionID, key: UInt8, title: Int, meta: Int
     ) -> String {
         let before = Set(groupNames)
-        lane.exchange(Self.creation(key: key, title: title, meta: meta, id: Int(key)), owner)
+        loop.exchange(Self.creation(key: key, title: title, meta: meta, id: Int(key)), owner)
         return groupNames.first { !before.contains($0) }!
     }
 
     private var groupNames: [String] {
-        lane.broker.groups.places.filter { lane.broker.groups.contains($0) }
-            .map { String(decoding: lane.broker.groups[$0].name, as: UTF8.self) }
+        loop.broker.groups.places.filter { loop.broker.groups.contains($0) }
+            .map { String(decoding: loop.broker.groups[$0].name, as: UTF8.self) }
     }
 
     private static func creation(key: UInt8, title: Int, meta: Int, id: Int = 1) -> [UInt8] {
@@ -135,12 +135,12 @@ private final class AmplificationTable {
 
     private func client(_ dialect: SessionDialect = .mrt) -> ConnectionID {
         clientCount += 1
-        return lane.client("client-\(clientCount)", dialect)
+        return loop.client("client-\(clientCount)", dialect)
     }
 
     private func row(_ name: String, _ packets: [UInt8], _ connection: ConnectionID) {
         acknowledgeAll()
-        rows.append((name, lane.exchange(packets, connection)))
+        rows.append((name, loop.exchange(packets, connection)))
     }
 
     // MARK: - MRT
@@ -151,7 +151,7 @@ private final class AmplificationTable {
         case .connect:
             row(
                 "MRT CONNECT, 128 messages of 1 KB wait",
-                Packets.connect(fill("sleeper"), .mrt), lane.open())
+                Packets.connect(fill("sleeper"), .mrt), loop.open())
         case .send:
             let target = [4] + Packets.string8("t")
             row("MRT SEND, grade 0, to 100 on a topic", Packets.send(target, Self.text), client())
@@ -171,8 +171,8 @@ private final class AmplificationTable {
                 Packets.send([2] + Packets.string8(groupName), Self.text, grade: 1), memberClient())
             row("MRT SEND, durable, to everybody", Packets.send([3], Self.text, grade: 1), client())
         case .ack:
-            let receiver = lane.open()
-            lane.exchange(Packets.connect(fill("late"), .mrt), receiver)
+            let receiver = loop.open()
+            loop.exchange(Packets.connect(fill("late"), .mrt), receiver)
             row("MRT ACK of 64, with more behind", Packets.packet(0x61, [64]), receiver)
         case .request:
             for code in UInt8.min...UInt8.max {
@@ -198,7 +198,7 @@ private final class AmplificationTable {
             row("subscribe", Packets.request(operation, [2] + "a/+/#".utf8), client())
         case .unsubscribe:
             let client = client()
-            lane.exchange(Packets.request(.subscribe, [2] + "a/+/#".utf8), client)
+            loop.exchange(Packets.request(.subscribe, [2] + "a/+/#".utf8), client)
             row("unsubscribe", Packets.request(operation, Array("a/+/#".utf8), id: 2), client)
         case .setWill:
             row(
@@ -212,7 +212,7 @@ private final class AmplificationTable {
         case .presence:
             for number in 0..<64 {
                 let device = Self.longName + "\(1_000 + number)"
-                lane.exchange(Packets.connect("many", device: device), lane.open())
+                loop.exchange(Packets.connect("many", device: device), loop.open())
             }
             row(
                 "presence of 64 devices", Packets.request(operation, Packets.string8("many")),
@@ -234,7 +234,7 @@ private final class AmplificationTable {
         case .groupList:
             let client = client()
             for key in UInt8(1)...120 {
-                lane.exchange(Self.creation(key: key, title: 128, meta: 0), client)
+                loop.exchange(Self.creation(key: key, title: 128, meta: 0), client)
             }
             row("list groups", Packets.request(operation, [0]), client)
         case .groupDescribe:
@@ -254,22 +254,22 @@ private final class AmplificationTable {
 
     private func memberClient() -> ConnectionID {
         let member = client()
-        lane.exchange(Packets.request(.groupJoin, Packets.string8(groupName), id: 9), member)
+        loop.exchange(Packets.request(.groupJoin, Packets.string8(groupName), id: 9), member)
         return member
     }
 
     /// Leaves 128 messages of 1 KB for a user who is away, and says its name.
     private func fill(_ name: String) -> String {
-        let receiver = lane.client(name)
-        lane.desk.closed(receiver, .lost)
-        lane.enter()
-        lane.commit()
+        let receiver = loop.client(name)
+        loop.decoder.closed(receiver, .lost)
+        loop.enter()
+        loop.commit()
         let sender = client()
         for number in 1...128 {
-            lane.exchange(
+            loop.exchange(
                 Packets.send([0] + Packets.string8(name), Self.text, grade: 1, number: number),
                 sender)
-            lane.exchange(Packets.packet(0x62, Packets.varint(number)), sender)
+            loop.exchange(Packets.packet(0x62, Packets.varint(number)), sender)
         }
         return name
     }
@@ -280,7 +280,7 @@ private final class AmplificationTable {
         let text = [UInt8](repeating: 0x62, count: 1_024)
         switch type {
         case .connect:
-            row("MQTT CONNECT", Packets.connect("fresh", .mqtt5), lane.open())
+            row("MQTT CONNECT", Packets.connect("fresh", .mqtt5), loop.open())
         case .publish:
             row("MQTT PUBLISH, QoS 0, empty, to 100", Packets.publish("t"), client(.mqtt5))
             for qos in UInt8(0)...2 {
@@ -289,7 +289,7 @@ private final class AmplificationTable {
                     client(.mqtt5))
             }
             let aliased = client(.mqtt5)
-            lane.exchange(
+            loop.exchange(
                 Packets.publish(String(repeating: "x", count: 4_000), properties: [0x23, 0, 1]),
                 aliased)
             row(
@@ -312,7 +312,7 @@ private final class AmplificationTable {
                 Packets.subscribe((0..<1_000).map { "f/\($0)" }), client(.mqtt5))
         case .unsubscribe:
             let subscriber = client(.mqtt5)
-            lane.exchange(Packets.subscribe((0..<1_000).map { "f/\($0)" }), subscriber)
+            loop.exchange(Packets.subscribe((0..<1_000).map { "f/\($0)" }), subscriber)
             row(
                 "MQTT UNSUBSCRIBE, 1,000 filters",
                 Packets.unsubscribe((0..<1_000).map { "f/\($0)" }), subscriber)
@@ -334,13 +334,13 @@ private final class AmplificationTable {
                 let levels = (0..<63).map { $0 == first || $0 == second ? "+" : "a" }
                 return (levels + ["z"]).joined(separator: "/")
             }
-            lane.exchange(Packets.subscribe(Array(filters.prefix(1_000))), walker)
+            loop.exchange(Packets.subscribe(Array(filters.prefix(1_000))), walker)
         }
         row(
             "MQTT PUBLISH, QoS 0, past all shapes of filters",
             Packets.publish([String](repeating: "a", count: 64).joined(separator: "/")),
             client(.mqtt5))
-        lane.exchange(Packets.packet(0xE0, [0, 5, 0x11, 0, 0, 0, 0]), walker)
+        loop.exchange(Packets.packet(0xE0, [0, 5, 0x11, 0, 0, 0, 0]), walker)
         // 1,000 filters that all match, with identifiers, of each of ten sessions.
         let overlapping = (0..<10).map { _ in client(.mqtt5) }
         for number in 0..<1_000 {
@@ -349,14 +349,14 @@ private final class AmplificationTable {
                 0x82,
                 [0, 1] + [UInt8(1 + Packets.varint(number + 1).count), 0x0B]
                     + Packets.varint(number + 1) + Packets.string16(filter) + [0])
-            for client in overlapping { lane.exchange(packet, client) }
+            for client in overlapping { loop.exchange(packet, client) }
         }
         row(
             "MQTT PUBLISH, QoS 0, to 10 with 1,000 filters and identifiers",
             Packets.publish([String](repeating: "b", count: 10).joined(separator: "/")),
             client(.mqtt5))
         for client in overlapping {
-            lane.exchange(Packets.packet(0xE0, [0, 5, 0x11, 0, 0, 0, 0]), client)
+            loop.exchange(Packets.packet(0xE0, [0, 5, 0x11, 0, 0, 0, 0]), client)
         }
         // As many shares as an app may have, each of one session that is there, or away.
         var sharers: [ConnectionID] = []
@@ -365,16 +365,16 @@ private final class AmplificationTable {
         {
             let end = min(first + limits.sharesPerSessionMaximum, limits.sharesPerAppMaximum)
             let sharer = client(.mqtt5)
-            lane.exchange(
+            loop.exchange(
                 Packets.subscribe((first..<end).map { "$share/\($0)/s" }, qos: 1), sharer)
             sharers.append(sharer)
         }
         row(
             "MQTT PUBLISH, QoS 0, to 4,096 shares", Packets.publish("s"), client(.mqtt5))
         for sharer in sharers {
-            lane.desk.closed(sharer, .lost)
-            lane.enter()
-            lane.commit()
+            loop.decoder.closed(sharer, .lost)
+            loop.enter()
+            loop.commit()
         }
         row(
             "MQTT PUBLISH, QoS 0, to 4,096 shares of sessions that are away",

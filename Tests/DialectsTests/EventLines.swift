@@ -10,7 +10,7 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
     }
     switch event {
     case .connectReceived(_, let request):
-        return line(request, text)
+        return line(request, text, names)
     case .connectionClosed(_, let cause): return "closed \(cause)"
     case .sendReceived(_, let request):
         return "send \(line(request, text, names))"
@@ -19,22 +19,28 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
     case .packetAnswered(_, let identifier, let step, let reason):
         return "\(step) \(identifier)" + (reason == .success ? "" : " \(reason)")
     case .subscribeReceived(_, let request):
-        return "subscribe \(request.requestIdentifier) \(request.grade) \(text(request.filter))"
-            + (request.isFilterValid ? "" : " invalid")
-            + (request.options == [] ? "" : " options \(request.options.rawValue)")
+        var walk = FilterRequestWalk(request.filters, in: bytes)
+        var filters: [String] = []
+        while let wanted = walk.next() {
+            filters.append(
+                "\(wanted.grade) \(text(wanted.filter))" + (wanted.isValid ? "" : " invalid")
+                    + (wanted.options == [] ? "" : " options \(wanted.options.rawValue)"))
+        }
+        return "subscribe \(request.requestIdentifier) " + filters.joined(separator: ", ")
             + (request.subscriptionIdentifier == 0 ? "" : " by \(request.subscriptionIdentifier)")
-            + (request.followingCount == 0 ? "" : ", \(request.followingCount) more")
-    case .unsubscribeReceived(_, let request) where request.followingCount > 0:
-        return "unsubscribe \(request.requestIdentifier) \(text(request.filter))"
-            + ", \(request.followingCount) more"
+            + (request.omittedCount == 0 ? "" : ", \(request.omittedCount) omitted")
     case .unsubscribeReceived(_, let request):
-        return "unsubscribe \(request.requestIdentifier) \(text(request.filter))"
+        var walk = FilterWalk(request.filters, in: bytes)
+        var filters: [String] = []
+        while let filter = walk.next() { filters.append(text(filter)) }
+        return "unsubscribe \(request.requestIdentifier) " + filters.joined(separator: ", ")
+            + (request.omittedCount == 0 ? "" : ", \(request.omittedCount) omitted")
     case .presenceQueried(_, let identifier, let user):
         return "presence \(identifier) \(text(user))"
     case .groupRequested(_, let identifier, let request):
         return "group \(identifier) \(line(request, text, names))"
     case .willSet(_, let identifier, let will):
-        return "will \(identifier) after \(will.delaySeconds): \(line(will.message, text, names))"
+        return "will \(identifier) \(line(will, text, names))"
     case .willCleared(_, let identifier): return "no will \(identifier)"
     case .requestFaulted(_, let identifier, let reason): return "faulted \(identifier) \(reason)"
     case .credentialPresented: return "new credential"
@@ -59,7 +65,15 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
     }
 }
 
-private func line(_ request: ConnectRequest, _ text: (ByteRange) -> String) -> String {
+private func line(
+    _ will: WillRequest, _ text: (ByteRange) -> String, _ names: (ByteRange) -> String
+) -> String {
+    "after \(will.delaySeconds): \(line(will.message, text, names))"
+}
+
+private func line(
+    _ request: ConnectRequest, _ text: (ByteRange) -> String, _ names: (ByteRange) -> String
+) -> String {
     var words = ["connect"]
     switch request.claim {
     case .token(let identifier, _): words.append("token \(text(identifier))")
@@ -73,7 +87,6 @@ private func line(_ request: ConnectRequest, _ text: (ByteRange) -> String) -> S
     if request.startsClean { words.append("clean") }
     if request.dialect.isMQTT { words.append("\(request.dialect)") }
     if request.assignsDevice { words.append("nameless") }
-    if request.carriesWill { words.append("will") }
     if request.isReconnect { words.append("again") }
     if let expiry = request.sessionExpirySeconds { words.append("expiry \(expiry)") }
     if let resume = request.resume {
@@ -83,7 +96,9 @@ private func line(_ request: ConnectRequest, _ text: (ByteRange) -> String) -> S
     if let outbox = request.outbox {
         words.append("outbox \(outbox.epoch):\(outbox.resultsSeen):\(outbox.highestUsed)")
     }
-    return words.joined(separator: " ") + " \(request.newEpoch),\(request.newCookie)"
+    words.append("\(request.newEpoch),\(request.newCookie)")
+    if let will = request.will { words.append("will \(line(will, text, names))") }
+    return words.joined(separator: " ")
 }
 
 private func line(

@@ -15,14 +15,14 @@ import WireFormat
 
     /// Feeds bytes in pieces as a loop would, keeping what is not taken.
     @discardableResult
-    private func feed(_ lane: Lane, _ bytes: [UInt8], pieces: Int) -> [String] {
+    private func feed(_ loop: TestLoop, _ bytes: [UInt8], pieces: Int) -> [String] {
         var kept: [UInt8] = []
         var lines: [String] = []
         let length = max(1, (bytes.count + pieces - 1) / pieces)
         for start in stride(from: 0, to: bytes.count, by: length) {
             kept += bytes[start..<min(start + length, bytes.count)]
             var consumed = 0
-            lines += lane.receive(kept, consumed: &consumed)
+            lines += loop.receive(kept, consumed: &consumed)
             kept.removeFirst(consumed)
         }
         return lines
@@ -30,20 +30,20 @@ import WireFormat
 
     @Test func `in a length of five bytes are not answered`() {
         for first in [0x10, 0x00, 0x30, 0xFF] as [UInt8] {
-            let lane = Lane()
-            lane.receive([first, 0xFF, 0xFF, 0xFF, 0xFF, 0x01])
-            #expect(lane.written() == [])
-            #expect(lane.host.isClosed)
-            #expect(lane.notes.refusals.count == 1)
+            let loop = TestLoop()
+            loop.receive([first, 0xFF, 0xFF, 0xFF, 0xFF, 0x01])
+            #expect(loop.written() == [])
+            #expect(loop.host.isClosed)
+            #expect(loop.log.refusals.count == 1)
         }
     }
 
     @Test func `that are no CONNECT are refused with the first of them`() {
         for first in 0...255 as ClosedRange<UInt8> where first >> 4 != 1 {
-            let lane = Lane()
-            lane.receive([first])
-            #expect(lane.host.isClosed, "\(first)")
-            #expect(lane.written() == [])
+            let loop = TestLoop()
+            loop.receive([first])
+            #expect(loop.host.isClosed, "\(first)")
+            #expect(loop.written() == [])
         }
     }
 
@@ -60,17 +60,17 @@ import WireFormat
 
     @Test(arguments: [1, 2, 3, 20_000])
     func `of a CONNECT of 16,384 bytes are taken, of one more refused`(pieces: Int) {
-        let lane = Lane()
+        let loop = TestLoop()
         let whole = connect(byteCount: 16_384)
         #expect(whole.count == 16_384)
-        #expect(feed(lane, whole, pieces: pieces).count == 1)
-        let refused = Lane()
+        #expect(feed(loop, whole, pieces: pieces).count == 1)
+        let refused = TestLoop()
         let large = connect(byteCount: 16_385)
         #expect(large.count == 16_385)
         #expect(feed(refused, large, pieces: pieces) == [])
         #expect(refused.written() == [0x20, 2, 0x95, 0])
         #expect(refused.host.isClosed)
-        #expect(refused.notes.refusals == [.packetTooLarge])
+        #expect(refused.log.refusals == [.packetTooLarge])
     }
 
     @Test(arguments: [1, 2, 30])
@@ -87,24 +87,24 @@ import WireFormat
             ([0xFF, 0xFF, 0x58, 0x59, 0x5A, 1], []),
         ]
         for (name, answer) in expected {
-            let lane = Lane()
-            feed(lane, header + name + rest, pieces: pieces)
-            #expect(lane.written() == answer, "\(name)")
-            #expect(lane.host.isClosed)
-            #expect(lane.notes.refusals == [.packetTooLarge])
+            let loop = TestLoop()
+            feed(loop, header + name + rest, pieces: pieces)
+            #expect(loop.written() == answer, "\(name)")
+            #expect(loop.host.isClosed)
+            #expect(loop.log.refusals == [.packetTooLarge])
         }
     }
 
     @Test func `of a CONNECT on a channel have the same limit`() {
         let inner = connect(byteCount: 16_385)
-        let lane = Lane()
-        lane.establish()
-        lane.receive(
+        let loop = TestLoop()
+        loop.establish()
+        loop.receive(
             encode(
                 MRT.Channel(channel: 7, inner: ByteRange(offset: 0, count: inner.count)), inner))
-        #expect(lane.written() == [0xA0, 5, 7, 0x20, 2, 0x95, 0])
-        #expect(lane.notes.refusals == [.packetTooLarge])
-        #expect(lane.phase == .established)
+        #expect(loop.written() == [0xA0, 5, 7, 0x20, 2, 0x95, 0])
+        #expect(loop.log.refusals == [.packetTooLarge])
+        #expect(loop.phase == .established)
     }
 }
 
@@ -121,10 +121,10 @@ import WireFormat
 
     @Test func `is enough to refuse it`() {
         for first in 0...255 as ClosedRange<UInt8> {
-            let lane = Lane()
-            lane.establish()
+            let loop = TestLoop()
+            loop.establish()
             var consumed = 0
-            let lines = lane.receive([first], consumed: &consumed)
+            let lines = loop.receive([first], consumed: &consumed)
             let expected = isKnown(first).map { ["fault \($0)"] } ?? []
             #expect(lines == expected, "\(first)")
         }
@@ -137,10 +137,10 @@ import WireFormat
     }
 
     @Test func `comes before its length, however large that is`() {
-        let lane = Lane()
-        lane.establish()
+        let loop = TestLoop()
+        loop.establish()
         #expect(
-            lane.receive([0x00, 0xFF, 0xFF, 0xFF, 0x7F])
+            loop.receive([0x00, 0xFF, 0xFF, 0xFF, 0x7F])
                 == ["fault malformedPacket"])
     }
 }

@@ -25,31 +25,31 @@ struct GroupRequestTests {
     }
 
     @Test func `of every other kind is told too`() {
-        let lane = established()
+        let loop = established()
         let group = ByteRange(offset: 0, count: 1)
         let user = ByteRange(offset: 1, count: 3)
-        #expect(ask(lane, .groupLeave, MRT.GroupName(group: group), "G") == ["group 1 leave G"])
+        #expect(ask(loop, .groupLeave, MRT.GroupName(group: group), "G") == ["group 1 leave G"])
         #expect(
-            ask(lane, .groupBan, MRT.GroupMember(group: group, user: user), "Gbob")
+            ask(loop, .groupBan, MRT.GroupMember(group: group, user: user), "Gbob")
                 == ["group 1 ban G bob"])
         #expect(
-            ask(lane, .groupSetMeta, MRT.GroupSetMeta(group: group, meta: user), "G{ }")
+            ask(loop, .groupSetMeta, MRT.GroupSetMeta(group: group, meta: user), "G{ }")
                 == ["group 1 meta G '{ }'"])
         #expect(
             ask(
-                lane, .groupSetAllowList,
+                loop, .groupSetAllowList,
                 MRT.GroupSetAllowList(group: group, allowList: .everybody), "G")
                 == ["group 1 allow G open"])
         #expect(
-            ask(lane, .groupCreate, create(title: .empty, meta: .empty), "")
+            ask(loop, .groupCreate, create(title: .empty, meta: .empty), "")
                 == ["group 1 create 0 '' '' open seed 3"])
     }
 
     @Test func `for a list asks for what the client can take`() {
-        let lane = Lane()
-        lane.establish(packetMaximum: 512)
+        let loop = TestLoop()
+        loop.establish(packetMaximum: 512)
         // 15 bytes of a RESPONSE are not its content.
-        #expect(lane.receive("request-group-list") == ["group 8 list '' 497"])
+        #expect(loop.receive("request-group-list") == ["group 8 list '' 497"])
     }
 
     @Test func `with a title that is too long, or no title, is refused by itself`() {
@@ -69,13 +69,13 @@ struct GroupRequestTests {
 
     @Test func `with a meta that is no text is refused by itself`() {
         let meta = ByteRange(offset: 0, count: 1)
-        let lane = established()
+        let loop = established()
         var bytes = packet(
             .groupSetMeta, MRT.GroupSetMeta(group: meta, meta: ByteRange(offset: 1, count: 1)),
             "Gx")
         bytes[bytes.count - 1] = 0xC0
-        #expect(lane.receive(bytes) == ["faulted 1 payloadFormatInvalid"])
-        #expect(lane.phase == .established)
+        #expect(loop.receive(bytes) == ["faulted 1 payloadFormatInvalid"])
+        #expect(loop.phase == .established)
     }
 
     @Test(arguments: ["a/b", "", String(repeating: "x", count: 65)])
@@ -89,9 +89,9 @@ struct GroupRequestTests {
     }
 
     @Test func `that cannot be read ends the connection`() {
-        let lane = established()
+        let loop = established()
         #expect(
-            lane.receive([0x70, 4, 1, MRT.Operation.groupJoin.rawValue, 5, 1])
+            loop.receive([0x70, 4, 1, MRT.Operation.groupJoin.rawValue, 5, 1])
                 == ["fault malformedPacket"])
         #expect(established().receive([0x70, 3, 1, 4, 0]) == ["fault malformedPacket"])
     }
@@ -107,10 +107,10 @@ struct GroupRequestTests {
 
     // MARK: - Tools
 
-    private func established() -> Lane {
-        let lane = Lane()
-        lane.establish()
-        return lane
+    private func established() -> TestLoop {
+        let loop = TestLoop()
+        loop.establish()
+        return loop
     }
 
     private func create(title: ByteRange, meta: ByteRange) -> MRT.GroupCreate {
@@ -130,8 +130,8 @@ struct GroupRequestTests {
     }
 
     private func ask(
-        _ lane: Lane, _ operation: MRT.Operation, _ part: some RequestPart, _ source: String
+        _ loop: TestLoop, _ operation: MRT.Operation, _ part: some RequestPart, _ source: String
     ) -> [String] {
-        lane.receive(packet(operation, part, source))
+        loop.receive(packet(operation, part, source))
     }
 }

@@ -10,7 +10,7 @@ import WireFormat
 
 @Suite("A hostile stream")
 struct HostileTests {
-    private let lane = Lane()
+    private let loop = TestLoop()
 
     private static let packets = [
         "connect-token", "connect-again", "send-user-durable", "send-all-options", "send-list",
@@ -62,15 +62,15 @@ struct HostileTests {
     /// In both phases; a connection that has ended takes no more.
     private func survive(_ bytes: [UInt8]) {
         for isEstablished in [false, true] {
-            lane.reopen()
-            if isEstablished { lane.establish() }
+            loop.reopen()
+            if isEstablished { loop.establish() }
             var consumed = 0
-            let lines = lane.receive(bytes, consumed: &consumed)
+            let lines = loop.receive(bytes, consumed: &consumed)
             #expect(consumed <= bytes.count)
-            if lane.phase == .closing {
+            if loop.phase == .closing {
                 #expect(consumed == bytes.count)
-                #expect(lane.host.isClosed || lines.last?.hasPrefix("fault") == true)
-                #expect(lane.receive("ack-both") == [])
+                #expect(loop.host.isClosed || lines.last?.hasPrefix("fault") == true)
+                #expect(loop.receive("ack-both") == [])
             }
         }
     }

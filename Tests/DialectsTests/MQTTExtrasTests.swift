@@ -40,14 +40,14 @@ private func publish(_ topic: String, _ payload: String, _ pairs: [(String, Stri
 @Suite("A topic alias of a client")
 struct IncomingAliasTests {
     @Test func `stands for its topic, in the same burst and in later ones`() {
-        let lane = mqttLane()
+        let loop = mqttLoop()
         #expect(
-            lane.receive(publish("a/b", alias: 1) + publish("", alias: 1)) == [
+            loop.receive(publish("a/b", alias: 1) + publish("", alias: 1)) == [
                 "send #0 transient on a/b raw 1", "send #0 transient on a/b raw 1",
             ])
-        #expect(lane.receive(publish("", alias: 1)) == ["send #0 transient on a/b raw 1"])
+        #expect(loop.receive(publish("", alias: 1)) == ["send #0 transient on a/b raw 1"])
         #expect(
-            lane.receive(publish("", alias: 1) + publish("c", alias: 1) + publish("", alias: 1))
+            loop.receive(publish("", alias: 1) + publish("c", alias: 1) + publish("", alias: 1))
                 == [
                     "send #0 transient on a/b raw 1", "send #0 transient on c raw 1",
                     "send #0 transient on c raw 1",
@@ -55,10 +55,10 @@ struct IncomingAliasTests {
     }
 
     @Test func `may stand for an address`() {
-        let lane = mqttLane()
+        let loop = mqttLoop()
         let message = #"{"t":"0","b":"hi"}"#
-        lane.receive(publish("$u/bob", alias: 2, message))
-        let lines = lane.receive(publish("", alias: 2, message))
+        loop.receive(publish("$u/bob", alias: 2, message))
+        let lines = loop.receive(publish("", alias: 2, message))
         #expect(lines.count == 1)
         #expect(lines.first?.hasSuffix("to bob 18 bytes") == true)
     }
@@ -70,43 +70,43 @@ struct IncomingAliasTests {
     func `that is too high, or was never set, ends the connection`(
         alias: UInt16, topic: String, line: String
     ) {
-        let lane = mqttLane()
-        #expect(lane.receive(publish(topic, alias: alias)) == [line])
+        let loop = mqttLoop()
+        #expect(loop.receive(publish(topic, alias: alias)) == [line])
     }
 
     @Test func `ends with its connection`() {
-        let lane = mqttLane()
-        lane.receive(publish("a", alias: 1))
-        lane.reopen()
+        let loop = mqttLoop()
+        loop.receive(publish("a", alias: 1))
+        loop.reopen()
         var connect = MQTT.Connect(.v5)
         connect.password = ByteRange(offset: 0, count: 6)
-        lane.receive(encode(connect, "s3cr3t"))
-        let name = lane.text("alice")
-        lane.carryOut { $0.append(.accept(lane.connection, acceptance(user: name))) }
-        #expect(lane.receive(publish("", alias: 1)) == ["fault protocolError"])
+        loop.receive(encode(connect, "s3cr3t"))
+        let name = loop.text("alice")
+        loop.carryOut { $0.append(.accept(loop.connection, acceptance(user: name))) }
+        #expect(loop.receive(publish("", alias: 1)) == ["fault protocolError"])
     }
 
     @Test func `cannot hold more than its share of memory`() {
-        let lane = mqttLane()
+        let loop = mqttLoop()
         let topic = String(repeating: "t", count: 4_000)
-        #expect(lane.receive(publish(topic, alias: 1)).count == 1)
-        #expect(lane.receive(publish(topic, alias: 1)).count == 1)
-        #expect(lane.receive(publish(topic, alias: 2)) == ["fault quotaExceeded"])
+        #expect(loop.receive(publish(topic, alias: 1)).count == 1)
+        #expect(loop.receive(publish(topic, alias: 1)).count == 1)
+        #expect(loop.receive(publish(topic, alias: 2)) == ["fault quotaExceeded"])
     }
 }
 
 @Suite("A topic alias of the broker")
 struct OutgoingAliasTests {
-    private func deliver(_ lane: Lane, _ topic: String) -> [UInt8] {
-        let message = lane.publish(.topic, address: topic, marks: .raw, payload: [0x78])
-        lane.carryOut {
+    private func deliver(_ loop: TestLoop, _ topic: String) -> [UInt8] {
+        let message = loop.publish(.topic, address: topic, marks: .raw, payload: [0x78])
+        loop.carryOut {
             $0.append(
                 .deliver(
                     Delivery(
-                        connection: lane.connection, number: 0, publication: message,
+                        connection: loop.connection, number: 0, publication: message,
                         grade: .transient, dialect: .mqtt5)))
         }
-        return lane.written()
+        return loop.written()
     }
 
     private func expected(_ topic: String, alias: UInt16, omitsTopic: Bool) -> [UInt8] {
@@ -114,48 +114,48 @@ struct OutgoingAliasTests {
     }
 
     @Test func `is told with the topic and then stands for it, as far as the client takes them`() {
-        let lane = mqttLane { $0.topicAliasMaximum = 2 }
-        #expect(deliver(lane, "long/topic") == publish("long/topic", alias: 1))
-        #expect(deliver(lane, "long/topic") == publish("", alias: 1))
-        #expect(deliver(lane, "other") == publish("other", alias: 2))
-        #expect(deliver(lane, "third") == publish("third", alias: 0))
-        #expect(deliver(lane, "other") == publish("", alias: 2))
+        let loop = mqttLoop { $0.topicAliasMaximum = 2 }
+        #expect(deliver(loop, "long/topic") == publish("long/topic", alias: 1))
+        #expect(deliver(loop, "long/topic") == publish("", alias: 1))
+        #expect(deliver(loop, "other") == publish("other", alias: 2))
+        #expect(deliver(loop, "third") == publish("third", alias: 0))
+        #expect(deliver(loop, "other") == publish("", alias: 2))
     }
 
     @Test func `is not used for a client that takes none`() {
-        let lane = mqttLane()
-        #expect(deliver(lane, "long/topic") == publish("long/topic", alias: 0))
-        #expect(deliver(lane, "long/topic") == publish("long/topic", alias: 0))
+        let loop = mqttLoop()
+        #expect(deliver(loop, "long/topic") == publish("long/topic", alias: 0))
+        #expect(deliver(loop, "long/topic") == publish("long/topic", alias: 0))
     }
 
     @Test func `that could not be told is told again`() {
-        let lane = mqttLane { $0.topicAliasMaximum = 2 }
-        lane.host.hasRoom = false
-        #expect(deliver(lane, "long/topic") == [])
-        lane.host.hasRoom = true
-        #expect(deliver(lane, "long/topic") == publish("long/topic", alias: 1))
+        let loop = mqttLoop { $0.topicAliasMaximum = 2 }
+        loop.host.hasRoom = false
+        #expect(deliver(loop, "long/topic") == [])
+        loop.host.hasRoom = true
+        #expect(deliver(loop, "long/topic") == publish("long/topic", alias: 1))
     }
 }
 
 @Suite("A refusal in MQTT 5.0")
 struct ReasonTextTests {
     @Test func `is told in words too, where the client wants them`() throws {
-        let lane = mqttLane { $0.requestsProblemInformation = true }
-        lane.carryOut {
-            $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .accepted, .notAuthorized)))
+        let loop = mqttLoop { $0.requestsProblemInformation = true }
+        loop.carryOut {
+            $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
         }
-        let written = lane.written()
+        let written = loop.written()
         let answer = try written.withUnsafeBytes {
             try MQTT.Acknowledgement(.v5, .puback, body: UnsafeRawBufferPointer(rebasing: $0[2...]))
         }
         #expect(answer.reason == .notAuthorized)
         #expect(answer.reasonString?.isEmpty == false)
         let codes: [UInt8] = [1, 0x87]
-        let body = codes.withUnsafeBytes { lane.effects.bytes.append($0) }
-        lane.carryOut {
-            $0.append(.respond(lane.connection, requestIdentifier: 1, .success, body: body))
+        let body = codes.withUnsafeBytes { loop.effects.bytes.append($0) }
+        loop.carryOut {
+            $0.append(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: body)))
         }
-        let suback = try lane.written().withUnsafeBytes {
+        let suback = try loop.written().withUnsafeBytes {
             try MQTT.Suback(.v5, body: UnsafeRawBufferPointer(rebasing: $0[2...]))
         }
         #expect(suback.reasonString?.isEmpty == false)
@@ -163,22 +163,22 @@ struct ReasonTextTests {
     }
 
     @Test func `is told without them where its packet would be too large`() {
-        let lane = mqttLane(packetMaximum: 22) { $0.requestsProblemInformation = true }
-        lane.carryOut {
-            $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .accepted, .notAuthorized)))
+        let loop = mqttLoop(packetMaximum: 22) { $0.requestsProblemInformation = true }
+        loop.carryOut {
+            $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
         }
-        #expect(lane.written() == [0x40, 3, 0, 10, 0x87])
+        #expect(loop.written() == [0x40, 3, 0, 10, 0x87])
     }
 
     @Test func `names the message by the application's own id, and the refused of a list`() throws {
-        let lane = mqttLane { $0.requestsProblemInformation = true }
-        var answer = PacketAnswer(lane.connection, 10, .accepted, .success)
+        let loop = mqttLoop { $0.requestsProblemInformation = true }
+        var answer = PacketAnswer(loop.connection, 10, .accepted, .success)
         answer.result = .sent
-        answer.messageIdentifier = lane.text("m1")
-        lane.effects.refusals.append(Refusal(index: 2, reason: .topicNameInvalid))
+        answer.messageIdentifier = loop.text("m1")
+        loop.effects.refusals.append(Refusal(index: 2, reason: .topicNameInvalid))
         answer.namedRefusalCount = 1
-        lane.carryOut { $0.append(.answerPacket(answer)) }
-        let text = String(decoding: lane.written(), as: UTF8.self)
+        loop.carryOut { $0.append(.answerPacket(answer)) }
+        let text = String(decoding: loop.written(), as: UTF8.self)
         #expect(text.contains("mid\u{0}\u{2}m1"))
         #expect(text.contains("reason\u{0}\u{1}1"))
         #expect(text.contains("refused\u{0}\u{5}2 144"))
@@ -188,14 +188,14 @@ struct ReasonTextTests {
 @Suite("A success in MQTT 5.0 that some receivers refused")
 struct RefusedCountTests {
     private func written(packetMaximum: UInt32?, wantsWords: Bool = true) -> String {
-        let lane =
+        let loop =
             packetMaximum.map { maximum in
-                mqttLane(packetMaximum: maximum) { $0.requestsProblemInformation = wantsWords }
-            } ?? mqttLane { $0.requestsProblemInformation = wantsWords }
-        var answer = PacketAnswer(lane.connection, 10, .received, .success)
+                mqttLoop(packetMaximum: maximum) { $0.requestsProblemInformation = wantsWords }
+            } ?? mqttLoop { $0.requestsProblemInformation = wantsWords }
+        var answer = PacketAnswer(loop.connection, 10, .received, .success)
         answer.refusedCount = 3
-        lane.carryOut { $0.append(.answerPacket(answer)) }
-        return String(decoding: lane.written(), as: UTF8.self)
+        loop.carryOut { $0.append(.answerPacket(answer)) }
+        return String(decoding: loop.written(), as: UTF8.self)
     }
 
     @Test func `says how many, and the same in words`() {
@@ -225,43 +225,43 @@ struct AuthenticationTests {
         return encode(packet, method + token)
     }
 
-    private func lane() -> Lane {
-        mqttLane { $0.authenticationMethod = ByteRange(offset: 15, count: 5) }
+    private func loop() -> TestLoop {
+        mqttLoop { $0.authenticationMethod = ByteRange(offset: 15, count: 5) }
     }
 
     @Test func `takes the place of the old one, and is confirmed`() {
-        let lane = lane()
-        #expect(lane.receive(auth("new")) == ["new credential"])
-        lane.carryOut { $0.append(.answerCredential(lane.connection, .success)) }
+        let loop = loop()
+        #expect(loop.receive(auth("new")) == ["new credential"])
+        loop.carryOut { $0.append(.answerCredential(loop.connection, .success)) }
         // The shortest form of success would leave the method out.
-        #expect(lane.written() == [0xF0, 10, 0, 8, 0x15, 0, 5] + Array("token".utf8))
+        #expect(loop.written() == [0xF0, 10, 0, 8, 0x15, 0, 5] + Array("token".utf8))
     }
 
     @Test func `that is worth nothing ends the connection`() {
-        let lane = lane()
-        #expect(lane.receive(auth("bad")) == ["credential refused badUserNameOrPassword"])
-        let lines = lane.carryOut {
-            $0.append(.answerCredential(lane.connection, .badUserNameOrPassword))
+        let loop = loop()
+        #expect(loop.receive(auth("bad")) == ["credential refused badUserNameOrPassword"])
+        let lines = loop.carryOut {
+            $0.append(.answerCredential(loop.connection, .badUserNameOrPassword))
         }
         #expect(lines == ["fault badUserNameOrPassword"])
-        lane.carryOut { $0.append(.close(lane.connection, .badUserNameOrPassword)) }
-        #expect(withoutText(lane.written()) == [0xE0, 1, 0x87])
+        loop.carryOut { $0.append(.close(loop.connection, .badUserNameOrPassword)) }
+        #expect(withoutText(loop.written()) == [0xE0, 1, 0x87])
     }
 
     @Test func `may be shown only by the method that the client named`() {
-        #expect(lane().receive(auth("new", "other")) == ["fault protocolError"])
-        #expect(mqttLane().receive(auth("new")) == ["fault protocolError"])
+        #expect(loop().receive(auth("new", "other")) == ["fault protocolError"])
+        #expect(mqttLoop().receive(auth("new")) == ["fault protocolError"])
     }
 
     @Test func `is asked for by name in CONNACK`() {
-        let lane = Lane()
+        let loop = TestLoop()
         var connect = MQTT.Connect(.v5)
         connect.authenticationMethod = ByteRange(offset: 0, count: 5)
         connect.authenticationData = ByteRange(offset: 5, count: 3)
-        lane.receive(encode(connect, "tokenkey"))
-        let name = lane.text("alice")
-        lane.carryOut { $0.append(.accept(lane.connection, acceptance(user: name))) }
-        let text = String(decoding: lane.written(), as: UTF8.self)
+        loop.receive(encode(connect, "tokenkey"))
+        let name = loop.text("alice")
+        loop.carryOut { $0.append(.accept(loop.connection, acceptance(user: name))) }
+        let text = String(decoding: loop.written(), as: UTF8.self)
         #expect(text.contains("\u{15}\u{0}\u{5}token"))
     }
 }
@@ -271,8 +271,8 @@ struct MessagePropertyTests {
     private let message = #"{"t":"0","b":"hi"}"#
 
     @Test func `name the receivers of a list`() {
-        let lane = mqttLane()
-        let lines = lane.receive(
+        let loop = mqttLoop()
+        let lines = loop.receive(
             publish("$u", message, [("to", "bob"), ("k", "v"), ("to", "carol")]))
         #expect(lines.count == 1)
         #expect(lines.first?.contains("to 2 [bob,carol]") == true, "\(lines)")
@@ -286,34 +286,34 @@ struct MessagePropertyTests {
     func `name receivers only where the topic names none`(
         topic: String, pairs: [(String, String)]
     ) {
-        let lane = mqttLane()
-        let lines = lane.receive(publish(topic, message, pairs))
+        let loop = mqttLoop()
+        let lines = loop.receive(publish(topic, message, pairs))
         #expect(lines.first?.hasSuffix("fault topicNameInvalid") == true, "\(lines)")
     }
 
     @Test func `name no more receivers than a list may have`() {
-        let lane = mqttLane()
+        let loop = mqttLoop()
         let pairs = (0..<257).map { ("to", "user\($0)") }
-        let lines = lane.receive(publish("$u", message, pairs))
+        let lines = loop.receive(publish("$u", message, pairs))
         #expect(lines.first?.hasSuffix("fault quotaExceeded") == true, "\(lines)")
     }
 
     @Test func `bring the application's own id, and travel on`() {
-        let lane = mqttLane()
-        let lines = lane.receive(publish("$u/bob", message, [("mid", "m-1")]))
+        let loop = mqttLoop()
+        let lines = loop.receive(publish("$u/bob", message, [("mid", "m-1")]))
         #expect(lines.first?.contains("m-1") == true, "\(lines)")
         #expect(lines.first?.contains("properties 11") == true, "\(lines)")
         let long = String(repeating: "m", count: 65)
-        let refused = lane.receive(publish("$u/bob", message, [("mid", long)]))
+        let refused = loop.receive(publish("$u/bob", message, [("mid", long)]))
         #expect(refused.first?.hasSuffix("fault payloadFormatInvalid") == true, "\(refused)")
         // On a plain topic they are the publisher's own.
-        let plain = lane.receive(publish("t", "x", [("mid", "m"), ("to", "bob")]))
+        let plain = loop.receive(publish("t", "x", [("mid", "m"), ("to", "bob")]))
         #expect(plain.first?.hasSuffix("on t raw 1 properties 19") == true, "\(plain)")
     }
 
     @Test func `do not pass for the broker's`() {
-        let lane = mqttLane()
-        let lines = lane.receive(
+        let loop = mqttLoop()
+        let lines = loop.receive(
             publish(
                 "$u/bob", message,
                 [("from", "eve"), ("time", "0"), ("groupid", "g"), ("possible-duplicate", "1")]))
@@ -321,16 +321,16 @@ struct MessagePropertyTests {
     }
 
     @Test func `tell a receiver who sent it, when, and to which group`() {
-        let lane = mqttLane()
-        let sent = lane.publish(.group, address: "g1", payload: Array("\u{0}hi".utf8))
-        lane.carryOut {
+        let loop = mqttLoop()
+        let sent = loop.publish(.group, address: "g1", payload: Array("\u{0}hi".utf8))
+        loop.carryOut {
             $0.append(
                 .deliver(
                     Delivery(
-                        connection: lane.connection, number: 0, publication: sent,
+                        connection: loop.connection, number: 0, publication: sent,
                         grade: .transient, dialect: .mqtt5)))
         }
-        let text = String(decoding: lane.written(), as: UTF8.self)
+        let text = String(decoding: loop.written(), as: UTF8.self)
         #expect(text.contains("&\u{0}\u{4}from\u{0}\u{5}alice"))
         #expect(text.contains("&\u{0}\u{4}time\u{0}\u{D}1790000000000"))
         #expect(text.contains("&\u{0}\u{7}groupid\u{0}\u{2}g1"))

@@ -7,15 +7,15 @@ import WireFormat
 @testable import BrokerCore
 @testable import Dialects
 
-/// A lane with an established MQTT connection.
+/// A loop with an established MQTT connection.
 ///
 /// - Parameter change: what else the client asks for; without it, for no problem information, so
 ///   that answers are the shortest.
-func mqttLane(
+func mqttLoop(
     _ version: MQTT.Version = .v5, packetMaximum: UInt32 = 0, user: String = "alice",
     acknowledgesRefused: Bool = false, _ change: (inout MQTT.Connect) -> Void = { _ in }
-) -> Lane {
-    let lane = Lane()
+) -> TestLoop {
+    let loop = TestLoop()
     var connect = MQTT.Connect(version)
     if version == .v5 { connect.requestsProblemInformation = false }
     change(&connect)
@@ -24,13 +24,13 @@ func mqttLane(
     connect.userName = ByteRange(offset: 4, count: 5)
     connect.password = ByteRange(offset: 9, count: 6)
     connect.packetMaximum = packetMaximum
-    lane.receive(encode(connect, "pumpalices3cr3ttoken"))
-    let name = lane.text(user)
+    loop.receive(encode(connect, "pumpalices3cr3ttoken"))
+    let name = loop.text(user)
     var accepted = acceptance(user: name)
     accepted.acknowledgesRefused = acknowledgesRefused
-    lane.carryOut { $0.append(.accept(lane.connection, accepted)) }
-    lane.host.written = []
-    return lane
+    loop.carryOut { $0.append(.accept(loop.connection, accepted)) }
+    loop.host.written = []
+    return loop
 }
 
 @Suite("A CONNECT of MQTT")
@@ -58,31 +58,31 @@ struct MQTTConnectTests {
         ),
     ])
     func `becomes a login`(vector: String, line: String) {
-        let lane = Lane(allowsAnonymous: true)
-        #expect(lane.receive(vector) == [line])
-        #expect(lane.host.isHeld)
+        let loop = TestLoop(allowsAnonymous: true)
+        #expect(loop.receive(vector) == [line])
+        #expect(loop.host.isHeld)
     }
 
     @Test func `knows a token by a user name without an app`() {
-        let lane = Lane()
+        let loop = TestLoop()
         var connect = MQTT.Connect(.v311)
         connect.isCleanStart = true
         connect.userName = ByteRange(offset: 0, count: 5)
         connect.password = ByteRange(offset: 5, count: 3)
         #expect(
-            lane.receive(encode(connect, "alicekey")) == [
+            loop.receive(encode(connect, "alicekey")) == [
                 "connect token key device  keepalive 0 window 65535 clean mqtt3 nameless"
                     + " expiry 0 1,2"
             ])
     }
 
-    @Test func `brings its will behind it`() {
-        let lane = Lane(allowsAnonymous: true)
-        let lines = lane.receive("connect-5-will-properties-mixed")
-        #expect(lines.count == 2)
-        #expect(lines[0].contains(" will "))
+    @Test func `brings its will along`() {
+        let loop = TestLoop(allowsAnonymous: true)
+        let lines = loop.receive("connect-5-will-properties-mixed")
+        #expect(lines.count == 1)
         // The delay stood between the two user properties of 7 bytes each.
-        #expect(lines[1] == "will 0 after 1: #0 transient on w raw 1 properties 14")
+        #expect(
+            lines[0].hasSuffix(" will after 1: #0 transient on w raw 1 properties 14"))
     }
 
     @Test(arguments: [
@@ -97,40 +97,40 @@ struct MQTTConnectTests {
         ("connect-reserved-flag-5", "2003008100"), ("connect-will-topic-wildcard-5", "2003009000"),
     ])
     func `is sent away with a reason`(vector: String, answer: String) {
-        let lane = Lane()
-        #expect(lane.receive(vector) == [])
-        #expect(hexadecimal(withoutText(lane.written())) == answer)
-        #expect(lane.host.isClosed)
+        let loop = TestLoop()
+        #expect(loop.receive(vector) == [])
+        #expect(hexadecimal(withoutText(loop.written())) == answer)
+        #expect(loop.host.isClosed)
     }
 
     @Test(arguments: ["connect-reserved-flag-311", "connect-other-name-311"])
     func `that breaks 3.1.1 is closed without a word`(vector: String) {
-        let lane = Lane(allowsAnonymous: true)
-        #expect(lane.receive(vector) == [])
-        #expect(lane.written() == [])
-        #expect(lane.host.isClosed)
+        let loop = TestLoop(allowsAnonymous: true)
+        #expect(loop.receive(vector) == [])
+        #expect(loop.written() == [])
+        #expect(loop.host.isClosed)
     }
 
     @Test func `with a token that is none is refused`() {
-        let lane = Lane()
+        let loop = TestLoop()
         var connect = MQTT.Connect(.v5)
         connect.password = ByteRange(offset: 0, count: 3)
-        lane.receive(encode(connect, "bad"))
-        #expect(withoutText(lane.written()) == [0x20, 3, 0, 0x86, 0])
+        loop.receive(encode(connect, "bad"))
+        #expect(withoutText(loop.written()) == [0x20, 3, 0, 0x86, 0])
     }
 
     @Test func `may name the method "token" and bring the token as its data`() {
-        let lane = Lane()
+        let loop = TestLoop()
         var connect = MQTT.Connect(.v5)
         connect.authenticationMethod = ByteRange(offset: 0, count: 5)
         connect.authenticationData = ByteRange(offset: 5, count: 3)
-        let lines = lane.receive(encode(connect, "tokenkey"))
+        let lines = loop.receive(encode(connect, "tokenkey"))
         #expect(lines.count == 1)
         #expect(lines.first?.hasPrefix("connect token key ") == true)
         connect.authenticationData = ByteRange(offset: 5, count: 3)
-        lane.reopen()
-        #expect(lane.receive(encode(connect, "tokenbad")) == [])
-        #expect(withoutText(lane.written()) == [0x20, 3, 0, 0x86, 0])
+        loop.reopen()
+        #expect(loop.receive(encode(connect, "tokenbad")) == [])
+        #expect(withoutText(loop.written()) == [0x20, 3, 0, 0x86, 0])
     }
 }
 
@@ -176,12 +176,9 @@ struct MQTTReadingTests {
         ("subscribe-5-options-2e", ["subscribe 1 once a options 35"]),
         (
             "subscribe-5-three",
-            [
-                "subscribe 65535 transient #, 2 more", "subscribe 65535 durable +, 1 more",
-                "subscribe 65535 once a/#",
-            ]
+            ["subscribe 65535 transient #, durable +, once a/#"]
         ),
-        ("unsubscribe-5-two", ["unsubscribe 65537 #, 1 more", "unsubscribe 65537 $share/w/a"]),
+        ("unsubscribe-5-two", ["unsubscribe 1 #, $share/w/a"]),
         ("disconnect-5", ["disconnect"]), ("disconnect-5-with-will", ["disconnect with will"]),
         ("disconnect-5-expiry", ["disconnect, expiry 0"]), ("pingreq-5", []),
         ("auth-continue", ["fault protocolError"]),
@@ -190,15 +187,21 @@ struct MQTTReadingTests {
         ("connect-5-smallest", ["fault protocolError"]),
     ])
     func `become events`(vector: String, lines: [String]) {
-        let lane = mqttLane()
-        #expect(lane.receive(vector) == lines)
-        #expect(lane.written() == (vector == "pingreq-5" ? [0xD0, 0] : []))
+        let loop = mqttLoop()
+        #expect(loop.receive(vector) == lines)
+        #expect(loop.written() == (vector == "pingreq-5" ? [0xD0, 0] : []))
+    }
+
+    @Test func `of 3.1 say nothing in the bits of options that it leaves open`() {
+        let loop = mqttLoop(.v31)
+        let subscribe: [UInt8] = [0x82, 10, 0, 1, 0, 1, 0x61, 0xFD, 0, 1, 0x62, 0x02]
+        #expect(loop.receive(subscribe) == ["subscribe 1 durable a, once b"])
     }
 
     @Test func `that follow a DISCONNECT are not looked at`() {
-        let lane = mqttLane()
-        #expect(lane.receive(packet("disconnect-5") + packet("pingreq-5")) == ["disconnect"])
-        #expect(lane.written() == [])
+        let loop = mqttLoop()
+        #expect(loop.receive(packet("disconnect-5") + packet("pingreq-5")) == ["disconnect"])
+        #expect(loop.written() == [])
     }
 
     @Test(arguments: [
@@ -214,21 +217,21 @@ struct MQTTReadingTests {
         ("$user", "on", "on $user raw 2"),
     ])
     func `to an address carry a message as JSON`(topic: String, payload: String, line: String) {
-        let lane = mqttLane()
+        let loop = mqttLoop()
         let publish = MQTT.Publish(
             .v5, topic: ByteRange(offset: 0, count: topic.utf8.count),
             payload: ByteRange(offset: topic.utf8.count, count: payload.utf8.count))
-        let lines = lane.receive(encode(publish, topic + payload))
+        let lines = loop.receive(encode(publish, topic + payload))
         #expect(lines.count == 1)
         #expect(lines[0].hasSuffix(line), "\(lines)")
     }
 
     @Test func `keep the properties that travel, together`() {
-        let lane = mqttLane()
+        let loop = mqttLoop()
         // Between the user properties stood the expiry, behind them nothing.
         let section: [UInt8] = [0x26, 0, 1, 0x61, 0, 1, 0x31, 2, 0, 0, 0, 60, 0x01, 1]
         let body: [UInt8] = [0, 1, 0x74, UInt8(section.count)] + section + [0x78]
-        let lines = lane.receive([0x30, UInt8(body.count)] + body)
+        let lines = loop.receive([0x30, UInt8(body.count)] + body)
         #expect(lines == ["send #0 transient on t expiry 60 raw 1 properties 9"])
     }
 }

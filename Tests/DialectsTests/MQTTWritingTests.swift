@@ -10,24 +10,24 @@ import WireFormat
 @Suite("Effects on MQTT connections")
 struct MQTTWritingTests {
     private func delivery(
-        _ lane: Lane, _ publication: UInt32, number: UInt64 = 0, _ grade: BrokerCore.Grade,
+        _ loop: TestLoop, _ publication: UInt32, number: UInt64 = 0, _ grade: BrokerCore.Grade,
         _ dialect: SessionDialect = .mqtt5, options: EntryOptions = [], identifier: UInt32 = 0
     ) -> Effect {
         .deliver(
             Delivery(
-                connection: lane.connection, number: number, publication: publication,
+                connection: loop.connection, number: number, publication: publication,
                 grade: grade, options: options, dialect: dialect,
                 packetIdentifier: UInt16(number), subscriptionIdentifier: identifier))
     }
 
     @Test func `let a client in, and tell it what differs from what it asked for`() throws {
-        let lane = Lane(allowsAnonymous: true)
-        lane.receive("connect-5-empty-id-persistent")
-        let user = lane.text("auto-1")
+        let loop = TestLoop(allowsAnonymous: true)
+        loop.receive("connect-5-empty-id-persistent")
+        let user = loop.text("auto-1")
         var answer = acceptance(user: user)
         answer.assignedDevice = user
-        lane.carryOut { $0.append(.accept(lane.connection, answer)) }
-        let written = lane.written()
+        loop.carryOut { $0.append(.accept(loop.connection, answer)) }
+        let written = loop.written()
         let packet = try written.withUnsafeBytes { bytes in
             try MQTT.Connack(.v5, body: UnsafeRawBufferPointer(rebasing: bytes[2...]))
         }
@@ -37,99 +37,99 @@ struct MQTTWritingTests {
         #expect(packet.packetMaximum == 65_536)
         #expect(packet.topicAliasMaximum == 16)
         #expect(packet.assignedClientIdentifier?.count == 6)
-        #expect(lane.host.silenceMilliseconds == 450_000)
+        #expect(loop.host.silenceMilliseconds == 450_000)
     }
 
     @Test func `let a client of 3.1.1 in with four bytes`() {
-        let lane = Lane(allowsAnonymous: true)
-        lane.receive("connect-311-persistent")
-        let user = lane.text("pump")
-        lane.carryOut {
-            $0.append(.accept(lane.connection, acceptance(user: user, hasWill: true)))
+        let loop = TestLoop(allowsAnonymous: true)
+        loop.receive("connect-311-persistent")
+        let user = loop.text("pump")
+        loop.carryOut {
+            $0.append(.accept(loop.connection, acceptance(user: user, hasWill: true)))
         }
-        #expect(lane.written() == packet("connack-311-present"))
+        #expect(loop.written() == packet("connack-311-present"))
     }
 
     /// Found by the simulation: a client that closed its connection in the turn in which its
     /// publication was answered brought the broker down.
     @Test func `are for nobody where the conversation has ended meanwhile`() {
-        let lane = mqttLane()
-        lane.desk.closed(lane.connection, .lost)
-        lane.carryOut {
-            $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .accepted)))
-            $0.append(.respond(lane.connection, requestIdentifier: 1, .success, body: .empty))
-            $0.append(.confirmDisconnect(lane.connection))
-            $0.append(.close(lane.connection, .sessionTakenOver))
+        let loop = mqttLoop()
+        loop.decoder.closed(loop.connection, .lost)
+        loop.carryOut {
+            $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted)))
+            $0.append(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: .empty)))
+            $0.append(.confirmDisconnect(loop.connection))
+            $0.append(.close(loop.connection, .sessionTakenOver))
         }
-        #expect(lane.written() == [])
+        #expect(loop.written() == [])
     }
 
     @Test func `deliver what a topic was sent, as it was`() {
-        let lane = mqttLane()
-        let message = lane.publish(
+        let loop = mqttLoop()
+        let message = loop.publish(
             .topic, address: "a/b", marks: .raw, payload: Array("hello".utf8))
-        lane.carryOut {
-            $0.append(self.delivery(lane, message, .transient))
-            $0.append(self.delivery(lane, message, number: 10, .durable))
-            $0.append(self.delivery(lane, message, number: 10, .once))
-            $0.append(self.delivery(lane, message, .transient, options: .retain))
-            $0.append(self.delivery(lane, message, number: 10, .durable, options: .repeated))
+        loop.carryOut {
+            $0.append(self.delivery(loop, message, .transient))
+            $0.append(self.delivery(loop, message, number: 10, .durable))
+            $0.append(self.delivery(loop, message, number: 10, .once))
+            $0.append(self.delivery(loop, message, .transient, options: .retain))
+            $0.append(self.delivery(loop, message, number: 10, .durable, options: .repeated))
         }
         let expected = ["publish-5-qos-0", "publish-5-qos-1", "publish-5-qos-2"].map(packet)
         var retained = expected[0]
         retained[0] |= 0x01
         var again = expected[1]
         again[0] |= 0x08
-        #expect(lane.written() == (expected + [retained, again]).flatMap(\.self))
+        #expect(loop.written() == (expected + [retained, again]).flatMap(\.self))
     }
 
     @Test func `encode a publication for each version that receives it`() {
-        let lane = mqttLane()
-        let message = lane.publish(
+        let loop = mqttLoop()
+        let message = loop.publish(
             .topic, address: "a/b", marks: .raw, payload: Array("hello".utf8))
-        lane.carryOut {
-            $0.append(self.delivery(lane, message, .transient, .mqtt3))
-            $0.append(self.delivery(lane, message, .transient))
-            $0.append(self.delivery(lane, message, number: 10, .durable, .mqtt3))
+        loop.carryOut {
+            $0.append(self.delivery(loop, message, .transient, .mqtt3))
+            $0.append(self.delivery(loop, message, .transient))
+            $0.append(self.delivery(loop, message, number: 10, .durable, .mqtt3))
         }
         #expect(
-            lane.written()
+            loop.written()
                 == packet("publish-311-qos-0") + packet("publish-5-qos-0")
                 + packet("publish-311-qos-1"))
     }
 
     @Test func `tell in 5.0 what travels along, what time is left, and which subscription it was`()
     {
-        let lane = mqttLane()
+        let loop = mqttLoop()
         let property: [UInt8] = [0x26, 0, 1, 0x6B, 0, 1, 0x76]
-        let message = lane.publish(
+        let message = loop.publish(
             .topic, address: "t", marks: [.raw, .expires, .possibleDuplicate], payload: [0x78],
             properties: property, deadline: Instant(milliseconds: 3_500))
-        lane.carryOut {
-            $0.append(self.delivery(lane, message, .transient, identifier: 5))
+        loop.carryOut {
+            $0.append(self.delivery(loop, message, .transient, identifier: 5))
         }
         let doubt = [0x26, 0, 18] + Array("possible-duplicate".utf8) + [0, 1, 0x31]
         let properties = [0x0B, 5, 0x02, 0, 0, 0, 3] + property + doubt
         let body = [0, 1, 0x74, UInt8(properties.count)] + properties + [0x78]
-        #expect(lane.written() == [0x30, UInt8(body.count)] + body)
+        #expect(loop.written() == [0x30, UInt8(body.count)] + body)
     }
 
     @Test func `tell of several subscriptions at once, and only to whom it concerns`() {
-        let lane = mqttLane()
-        let message = lane.publish(
+        let loop = mqttLoop()
+        let message = loop.publish(
             .topic, address: "t", marks: .raw, payload: [0x78],
             properties: [0x26, 0, 1, 0x6B, 0, 1, 0x76])
-        lane.effects.identifierLists = [[1], [5, 300]]
-        lane.carryOut {
-            $0.append(self.delivery(lane, message, .transient))
+        loop.effects.identifierLists = [[1], [5, 300]]
+        loop.carryOut {
+            $0.append(self.delivery(loop, message, .transient))
             $0.append(
                 self.delivery(
-                    lane, message, .transient, identifier: EntryState.severalIdentifiers + 1))
-            $0.append(self.delivery(lane, message, .transient))
+                    loop, message, .transient, identifier: EntryState.severalIdentifiers + 1))
+            $0.append(self.delivery(loop, message, .transient))
         }
         let plain = "300c000174" + "07" + "260001" + "6b000176" + "78"
         let several = "3011000174" + "0c" + "0b05" + "0bac02" + "260001" + "6b000176" + "78"
-        #expect(hexadecimal(lane.written()) == plain + several + plain)
+        #expect(hexadecimal(loop.written()) == plain + several + plain)
     }
 
     @Test(arguments: [
@@ -149,13 +149,13 @@ struct MQTTWritingTests {
     func `deliver what an address was sent as JSON`(
         kind: MessageKind, address: String, topic: String, payload: String
     ) {
-        let lane = mqttLane(.v311)
-        let message = lane.publish(kind, address: address, payload: Array("\u{0}hi".utf8))
-        lane.carryOut { $0.append(self.delivery(lane, message, .transient, .mqtt3)) }
+        let loop = mqttLoop(.v311)
+        let message = loop.publish(kind, address: address, payload: Array("\u{0}hi".utf8))
+        loop.carryOut { $0.append(self.delivery(loop, message, .transient, .mqtt3)) }
         let expected = MQTT.Publish(
             .v311, topic: ByteRange(offset: 0, count: topic.utf8.count),
             payload: ByteRange(offset: topic.utf8.count, count: payload.utf8.count))
-        #expect(lane.written() == encode(expected, topic + payload))
+        #expect(loop.written() == encode(expected, topic + payload))
     }
 
     @Test(arguments: [
@@ -176,22 +176,22 @@ struct MQTTWritingTests {
     func `tell what happens in groups as JSON`(
         kind: MessageKind, data: String, topic: String, payload: String
     ) {
-        let lane = mqttLane(.v311)
-        let message = lane.publish(kind, address: "g1", payload: Array(data.utf8))
-        lane.carryOut { $0.append(self.delivery(lane, message, .transient, .mqtt3)) }
+        let loop = mqttLoop(.v311)
+        let message = loop.publish(kind, address: "g1", payload: Array(data.utf8))
+        loop.carryOut { $0.append(self.delivery(loop, message, .transient, .mqtt3)) }
         let expected = MQTT.Publish(
             .v311, topic: ByteRange(offset: 0, count: topic.utf8.count),
             payload: ByteRange(offset: topic.utf8.count, count: payload.utf8.count))
-        #expect(lane.written() == encode(expected, topic + payload))
+        #expect(loop.written() == encode(expected, topic + payload))
     }
 
     @Test func `tell the core of a delivery that is larger than the client takes`() {
-        let lane = mqttLane(packetMaximum: 20)
-        let message = lane.publish(
+        let loop = mqttLoop(packetMaximum: 20)
+        let message = loop.publish(
             .topic, address: "t", marks: .raw, payload: [UInt8](repeating: 0, count: 20))
-        let lines = lane.carryOut { $0.append(self.delivery(lane, message, number: 3, .durable)) }
+        let lines = loop.carryOut { $0.append(self.delivery(loop, message, number: 3, .durable)) }
         #expect(lines == ["too large 3"])
-        #expect(lane.written() == [])
+        #expect(loop.written() == [])
     }
 
     @Test(arguments: [
@@ -203,38 +203,38 @@ struct MQTTWritingTests {
         (.accepted, .packetTooLarge, "puback-5-97"), (.accepted, .serverBusy, "puback-5-80"),
     ])
     func `answer publications`(step: PacketStep, reason: ReasonCode, vector: String) {
-        let lane = mqttLane()
-        lane.carryOut { $0.append(.answerPacket(PacketAnswer(lane.connection, 10, step, reason))) }
-        #expect(lane.written() == packet(vector))
+        let loop = mqttLoop()
+        loop.carryOut { $0.append(.answerPacket(PacketAnswer(loop.connection, 10, step, reason))) }
+        #expect(loop.written() == packet(vector))
     }
 
     @Test func `answer publications of 3.1.1, and end the connection where one is refused`() {
-        let lane = mqttLane(.v311)
-        lane.carryOut {
+        let loop = mqttLoop(.v311)
+        loop.carryOut {
             $0.append(
                 .answerPacket(
-                    PacketAnswer(lane.connection, 10, .accepted, .noMatchingSubscribers)))
+                    PacketAnswer(loop.connection, 10, .accepted, .noMatchingSubscribers)))
         }
-        #expect(lane.written() == packet("puback-311"))
-        let lines = lane.carryOut {
-            $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .received, .quotaExceeded)))
+        #expect(loop.written() == packet("puback-311"))
+        let lines = loop.carryOut {
+            $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .received, .quotaExceeded)))
         }
         #expect(lines == ["fault quotaExceeded"])
-        #expect(lane.written() == [])
+        #expect(loop.written() == [])
     }
 
     @Test func `count a refused publication instead, where the app wants that`() {
-        let lane = mqttLane(.v311, acknowledgesRefused: true)
-        let lines = lane.carryOut {
-            $0.append(.answerPacket(PacketAnswer(lane.connection, 10, .accepted, .notAuthorized)))
+        let loop = mqttLoop(.v311, acknowledgesRefused: true)
+        let lines = loop.carryOut {
+            $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
         }
         #expect(lines == [])
-        #expect(lane.written() == packet("puback-311"))
-        lane.effects.appendResult(
-            lane.connection, number: 0, reason: .notAuthorized,
+        #expect(loop.written() == packet("puback-311"))
+        loop.effects.appendResult(
+            loop.connection, number: 0, reason: .notAuthorized,
             messageIdentifier: UnsafeRawBufferPointer(start: nil, count: 0))
-        #expect(lane.carryOut { _ in } == [])
-        let strict = mqttLane()
+        #expect(loop.carryOut { _ in } == [])
+        let strict = mqttLoop()
         strict.effects.appendResult(
             strict.connection, number: 0, reason: .notAuthorized,
             messageIdentifier: UnsafeRawBufferPointer(start: nil, count: 0))
@@ -243,15 +243,15 @@ struct MQTTWritingTests {
 
     @Test func `say nothing to who has left meanwhile`() {
         for version: MQTT.Version in [.v311, .v5] {
-            let lane = mqttLane(version)
-            let message = lane.publish(.topic, address: "t", marks: .raw, payload: [0x78])
-            lane.desk.closed(lane.connection, .lost, isTold: false)
-            let lines = lane.carryOut {
+            let loop = mqttLoop(version)
+            let message = loop.publish(.topic, address: "t", marks: .raw, payload: [0x78])
+            loop.decoder.closed(loop.connection, .lost, isTold: false)
+            let lines = loop.carryOut {
                 $0.append(
-                    .answerPacket(PacketAnswer(lane.connection, 10, .accepted, .notAuthorized)))
+                    .answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
                 $0.append(
-                    self.delivery(lane, message, .transient, version == .v5 ? .mqtt5 : .mqtt3))
-                $0.append(.close(lane.connection, .sessionTakenOver))
+                    self.delivery(loop, message, .transient, version == .v5 ? .mqtt5 : .mqtt3))
+                $0.append(.close(loop.connection, .sessionTakenOver))
             }
             #expect(lines == [])
         }
@@ -263,44 +263,43 @@ struct MQTTWritingTests {
             // Which failure it is cannot be told.
             (.v311, "90060001" + "02018080", "b0020001"),
         ] {
-            let lane = mqttLane(version)
+            let loop = mqttLoop(version)
             let codes: [UInt8] = [2, 1, 0x87, 0x97]
-            let granted = codes.withUnsafeBytes { lane.effects.bytes.append($0) }
-            lane.carryOut {
+            let granted = codes.withUnsafeBytes { loop.effects.bytes.append($0) }
+            loop.carryOut {
                 $0.append(
-                    .respond(lane.connection, requestIdentifier: 1, .success, body: granted))
+                    .answerFilters(filterAnswer(loop.connection, .subscribe, codes: granted)))
             }
-            #expect(hexadecimal(lane.written()) == suback)
+            #expect(hexadecimal(loop.written()) == suback)
             let endings: [UInt8] = [0, 0x11]
-            let ended = endings.withUnsafeBytes { lane.effects.bytes.append($0) }
-            lane.carryOut {
+            let ended = endings.withUnsafeBytes { loop.effects.bytes.append($0) }
+            loop.carryOut {
                 $0.append(
-                    .respond(
-                        lane.connection, requestIdentifier: 1 | 1 << 16, .success, body: ended))
+                    .answerFilters(filterAnswer(loop.connection, .unsubscribe, codes: ended)))
             }
-            #expect(hexadecimal(lane.written()) == unsuback)
+            #expect(hexadecimal(loop.written()) == unsuback)
         }
     }
 
     @Test func `end a connection with a reason where there is a word for it`() {
-        let lane = mqttLane()
-        lane.carryOut { $0.append(.close(lane.connection, .sessionTakenOver)) }
-        #expect(withoutText(lane.written()) == packet("disconnect-5-broker-8e"))
-        #expect(lane.host.isClosed)
-        let old = mqttLane(.v311)
+        let loop = mqttLoop()
+        loop.carryOut { $0.append(.close(loop.connection, .sessionTakenOver)) }
+        #expect(withoutText(loop.written()) == packet("disconnect-5-broker-8e"))
+        #expect(loop.host.isClosed)
+        let old = mqttLoop(.v311)
         old.carryOut { $0.append(.close(old.connection, .sessionTakenOver)) }
         #expect(old.written() == [])
         #expect(old.host.isClosed)
         // Before it has heard CONNACK.
-        let waiting = Lane(allowsAnonymous: true)
+        let waiting = TestLoop(allowsAnonymous: true)
         waiting.receive("connect-5-persistent")
         waiting.carryOut { $0.append(.close(waiting.connection, .notAuthorized)) }
         #expect(withoutText(waiting.written()) == [0x20, 3, 0, 0x87, 0])
     }
 
     @Test func `take leave of clients that are told why`() {
-        let lane = mqttLane()
-        lane.carrier.sayGoodbye(conversations: &lane.desk.conversations, host: &lane.host)
-        #expect(withoutText(lane.written()) == packet("disconnect-5-broker-8b"))
+        let loop = mqttLoop()
+        loop.encoder.writeShutdown(conversations: &loop.decoder.conversations, host: &loop.host)
+        #expect(withoutText(loop.written()) == packet("disconnect-5-broker-8b"))
     }
 }

@@ -9,12 +9,12 @@ import WireFormat
 
 @Suite struct `A packet to an MRT client` {
     /// Every effect that becomes a packet, as large as it can be.
-    private func effects(_ lane: Lane) -> [Effect] {
-        let connection = lane.connection
-        let long = lane.text(String(repeating: "x", count: 2_000))
-        let identifier = lane.text(String(repeating: "m", count: 64))
+    private func effects(_ loop: TestLoop) -> [Effect] {
+        let connection = loop.connection
+        let long = loop.text(String(repeating: "x", count: 2_000))
+        let identifier = loop.text(String(repeating: "m", count: 64))
         for index in 0..<256 as Range<UInt32> {
-            lane.effects.refusals.append(Refusal(index: index, reason: .topicNameInvalid))
+            loop.effects.refusals.append(Refusal(index: index, reason: .topicNameInvalid))
         }
         let result = BrokerCore.SendResult(
             connection: connection, number: 1 << 62, reason: .sent, messageIdentifier: identifier,
@@ -35,21 +35,21 @@ import WireFormat
     @Test(arguments: [128, 129, 200, 600, 1_000] as [UInt32])
     func `is no larger than its client takes`(maximum: UInt32) throws {
         for index in 0..<7 {
-            let lane = Lane()
-            lane.establish(packetMaximum: maximum)
-            let effect = effects(lane)[index]
-            #expect(lane.carryOut { $0.append(effect) } == [])
-            let bytes = lane.written()
+            let loop = TestLoop()
+            loop.establish(packetMaximum: maximum)
+            let effect = effects(loop)[index]
+            #expect(loop.carryOut { $0.append(effect) } == [])
+            let bytes = loop.written()
             #expect(!bytes.isEmpty && bytes.count <= Int(maximum), "\(effect)")
         }
     }
 
     @Test func `names as many refused receivers as there is room for, and counts all`() throws {
-        let lane = Lane()
-        lane.establish(packetMaximum: 128)
-        let effect = effects(lane)[0]
-        lane.carryOut { $0.append(effect) }
-        let bytes = lane.written()
+        let loop = TestLoop()
+        loop.establish(packetMaximum: 128)
+        let effect = effects(loop)[0]
+        loop.carryOut { $0.append(effect) }
+        let bytes = loop.written()
         // Two bytes of header, nine of number, 65 of message id, two of the count: 50 are left for
         // pairs of two bytes.
         #expect(bytes.count == 128)
@@ -67,11 +67,11 @@ import WireFormat
     }
 
     @Test func `says that it is too large where a result does not fit`() {
-        let lane = Lane()
-        lane.establish(packetMaximum: 128)
-        let effect = effects(lane)[3]
-        lane.carryOut { $0.append(effect) }
-        #expect(lane.written() == [0x80, 2, 1, 0x95])
+        let loop = TestLoop()
+        loop.establish(packetMaximum: 128)
+        let effect = effects(loop)[3]
+        loop.carryOut { $0.append(effect) }
+        #expect(loop.written() == [0x80, 2, 1, 0x95])
     }
 
     @Test(arguments: [128, 200, 300] as [UInt32])
@@ -81,19 +81,19 @@ import WireFormat
         connect.credential = .token(ByteRange(offset: 0, count: 6))
         let inner = encode(connect, "s3cr3t")
         for index in 0..<7 {
-            let lane = Lane()
-            lane.establish(packetMaximum: maximum)
-            lane.receive(
+            let loop = TestLoop()
+            loop.establish(packetMaximum: maximum)
+            loop.receive(
                 encode(
                     MRT.Channel(channel: .max, inner: ByteRange(offset: 0, count: inner.count)),
                     inner))
-            let found = lane.desk.conversations.channels.channel(.max, of: lane.connection)
+            let found = loop.decoder.conversations.channels.channel(.max, of: loop.connection)
             let channel = try #require(found)
-            lane.carryOut { $0.append(.accept(channel, acceptance(user: .empty))) }
-            #expect(lane.written().count <= Int(maximum))
-            let effect = moved(effects(lane)[index], to: channel)
-            lane.carryOut { $0.append(effect) }
-            #expect(lane.written().count <= Int(maximum), "\(effect)")
+            loop.carryOut { $0.append(.accept(channel, acceptance(user: .empty))) }
+            #expect(loop.written().count <= Int(maximum))
+            let effect = moved(effects(loop)[index], to: channel)
+            loop.carryOut { $0.append(effect) }
+            #expect(loop.written().count <= Int(maximum), "\(effect)")
         }
     }
 
@@ -110,26 +110,26 @@ import WireFormat
     }
 
     @Test func `that accepts a channel and fits not even so refuses it`() throws {
-        let lane = Lane()
-        lane.establish(packetMaximum: 128)
+        let loop = TestLoop()
+        loop.establish(packetMaximum: 128)
         let inner: [UInt8] = [
             0x10, 0x0E, 0, 3, 0x4D, 0x52, 0x54, 1, 0x40, 0, 1, 0, 0, 3, 1, 0x61,
         ]
-        lane.receive([0xA0, UInt8(1 + inner.count), 7] + inner)
-        let found = lane.desk.conversations.channels.channel(7, of: lane.connection)
+        loop.receive([0xA0, UInt8(1 + inner.count), 7] + inner)
+        let found = loop.decoder.conversations.channels.channel(7, of: loop.connection)
         let channel = try #require(found)
         let acceptance = Acceptance(
             isSessionPresent: true, hasWill: true, epoch: 1, cookie: 1,
             unixMilliseconds: 1 << 62, keepAliveSeconds: 65_535, sessionExpirySeconds: .max,
             sendWindow: .max, inboxWindow: .max, messageMaximum: .max, payloadMaximum: .max,
-            user: lane.text(String(repeating: "u", count: 64)))
+            user: loop.text(String(repeating: "u", count: 64)))
         #expect(
-            lane.carryOut { $0.append(.accept(channel, acceptance)) }
+            loop.carryOut { $0.append(.accept(channel, acceptance)) }
                 == ["fault packetTooLarge"])
-        let bytes = lane.written()
+        let bytes = loop.written()
         #expect(bytes.starts(with: [0xA0, UInt8(bytes.count - 2), 7, 0x20]))
         #expect(bytes[5] == 0x95 && bytes.count <= 128)
-        #expect(lane.desk.conversations[channel] == nil)
+        #expect(loop.decoder.conversations[channel] == nil)
     }
 }
 
@@ -144,50 +144,48 @@ import WireFormat
         return [0x10, UInt8(body.count)] + body
     }
 
-    private func refused(_ lane: Lane) -> Bool {
-        lane.phase == .closing && lane.host.isClosed
+    private func refused(_ loop: TestLoop) -> Bool {
+        loop.phase == .closing && loop.host.isClosed
     }
 
     @Test(arguments: 1...200 as ClosedRange<UInt32>)
     func `is no larger than its client takes`(maximum: UInt32) {
         for index in 0..<9 {
-            let lane = Lane()
-            lane.receive(connect(maximum))
-            let events = lane.carryOut {
-                $0.append(.accept(lane.connection, acceptance(user: .empty)))
+            let loop = TestLoop()
+            loop.receive(connect(maximum))
+            let events = loop.carryOut {
+                $0.append(.accept(loop.connection, acceptance(user: .empty)))
             }
-            let connack = lane.written()
+            let connack = loop.written()
             #expect(connack.count <= Int(maximum))
-            if refused(lane) {
+            if refused(loop) {
                 // Without topic aliases its CONNACK is 21 bytes.
                 #expect(maximum < 21)
                 #expect(events.count == 1)
                 #expect(connack == (maximum >= 5 ? [0x20, 3, 0, 0x95, 0] : []))
                 // What the core has sent meanwhile is not written.
-                lane.carryOut { $0.append(.close(lane.connection, .packetTooLarge)) }
-                #expect(lane.written() == [])
+                loop.carryOut { $0.append(.close(loop.connection, .packetTooLarge)) }
+                #expect(loop.written() == [])
                 continue
             }
             #expect(connack[3] == 0)
-            let long = lane.text(String(repeating: "x", count: 100))
-            var answer = PacketAnswer(lane.connection, 7, .received, .quotaExceeded)
+            let long = loop.text(String(repeating: "x", count: 100))
+            var answer = PacketAnswer(loop.connection, 7, .received, .quotaExceeded)
             answer.messageIdentifier = long
             let effects: [Effect] = [
                 .answerPacket(answer),
                 .answerPacket(
-                    PacketAnswer(lane.connection, 7, .release, .packetIdentifierNotFound)),
-                .answerPacket(PacketAnswer(lane.connection, 7, .complete)),
-                .respond(lane.connection, requestIdentifier: 1, .success, body: long),
-                .respond(
-                    lane.connection, requestIdentifier: 1 | MQTTReader.unsubscribeMark, .success,
-                    body: long),
-                .answerCredential(lane.connection, .success),
-                .close(lane.connection, .sessionTakenOver),
-                .refuse(lane.connection, .serverBusy, retryAfterSeconds: 1),
-                .answerPacket(PacketAnswer(lane.connection, 7, .accepted)),
+                    PacketAnswer(loop.connection, 7, .release, .packetIdentifierNotFound)),
+                .answerPacket(PacketAnswer(loop.connection, 7, .complete)),
+                .answerFilters(filterAnswer(loop.connection, .subscribe, codes: long)),
+                .answerFilters(filterAnswer(loop.connection, .unsubscribe, codes: long)),
+                .answerCredential(loop.connection, .success),
+                .close(loop.connection, .sessionTakenOver),
+                .refuse(loop.connection, .serverBusy, retryAfterSeconds: 1),
+                .answerPacket(PacketAnswer(loop.connection, 7, .accepted)),
             ]
-            let faults = lane.carryOut { $0.append(effects[index]) }
-            let bytes = lane.written()
+            let faults = loop.carryOut { $0.append(effects[index]) }
+            let bytes = loop.written()
             #expect(bytes.count <= Int(maximum))
             // Either it is told, or its connection ends with a reason.
             #expect(bytes.isEmpty == !faults.isEmpty, "\(effects[index]) to \(maximum)")
@@ -195,12 +193,12 @@ import WireFormat
     }
 
     @Test func `that refuses it is not sent to a client that takes less`() {
-        let lane = Lane()
-        lane.receive(connect(2))
-        lane.carryOut {
-            $0.append(.refuse(lane.connection, .badUserNameOrPassword, retryAfterSeconds: 0))
+        let loop = TestLoop()
+        loop.receive(connect(2))
+        loop.carryOut {
+            $0.append(.refuse(loop.connection, .badUserNameOrPassword, retryAfterSeconds: 0))
         }
-        #expect(lane.written() == [])
-        #expect(refused(lane))
+        #expect(loop.written() == [])
+        #expect(refused(loop))
     }
 }

@@ -11,22 +11,22 @@ import WireFormat
 struct FirstPacketTests {
     @Test func `is a login as its fields say`() {
         #expect(
-            Lane().receive("connect-token") == [
+            TestLoop().receive("connect-token") == [
                 "connect token s3cr3t device pump keepalive 300 window 16 1,2"
             ])
         #expect(
-            Lane().receive("connect-app-key") == [
+            TestLoop().receive("connect-app-key") == [
                 "connect app demo user alice device  keepalive 60 window 65535 clean 1,2"
             ])
         #expect(
-            Lane().receive("connect-again") == [
+            TestLoop().receive("connect-again") == [
                 "connect token s3cr3t device pump keepalive 300 window 16 again "
                     + "resume 123456789abcdef:1742 cookie fedcba9876543210 outbox 255:16:18 1,2"
             ])
     }
 
     @Test func `without a credential is refused, or makes its device the user`() {
-        let closed = Lane()
+        let closed = TestLoop()
         #expect(closed.receive("connect-smallest") == [])
         #expect(closed.written() == encode(MRT.ConnectRefused(reason: .notAuthorized)))
         #expect(closed.host.isClosed)
@@ -34,19 +34,19 @@ struct FirstPacketTests {
         connect.inboxWindow = 1
         connect.device = ByteRange(offset: 0, count: 3)
         #expect(
-            Lane(allowsAnonymous: true).receive(encode(connect, "ann")) == [
+            TestLoop(allowsAnonymous: true).receive(encode(connect, "ann")) == [
                 "connect anonymous ann device  keepalive 0 window 1 1,2"
             ])
     }
 
     @Test func `with a credential that is none is refused`() {
-        let lane = Lane()
+        let loop = TestLoop()
         var connect = MRT.Connect()
         connect.inboxWindow = 1
         connect.credential = .token(ByteRange(offset: 0, count: 3))
-        #expect(lane.receive(encode(connect, "bad")) == [])
-        #expect(lane.written() == encode(MRT.ConnectRefused(reason: .badUserNameOrPassword)))
-        #expect(lane.notes.refusals == [.badUserNameOrPassword])
+        #expect(loop.receive(encode(connect, "bad")) == [])
+        #expect(loop.written() == encode(MRT.ConnectRefused(reason: .badUserNameOrPassword)))
+        #expect(loop.log.refusals == [.badUserNameOrPassword])
     }
 
     @Test func `with a device or a user that breaks the rule of ids is refused`() {
@@ -54,14 +54,14 @@ struct FirstPacketTests {
         connect.inboxWindow = 1
         connect.device = ByteRange(offset: 0, count: 3)
         connect.credential = .token(ByteRange(offset: 3, count: 1))
-        let lane = Lane()
-        #expect(lane.receive(encode(connect, "a/bt")) == [])
-        #expect(lane.written() == encode(MRT.ConnectRefused(reason: .clientIdentifierNotValid)))
+        let loop = TestLoop()
+        #expect(loop.receive(encode(connect, "a/bt")) == [])
+        #expect(loop.written() == encode(MRT.ConnectRefused(reason: .clientIdentifierNotValid)))
         connect.device = .empty
         connect.credential = .appKey(
             app: ByteRange(offset: 0, count: 1), key: ByteRange(offset: 0, count: 1),
             user: ByteRange(offset: 0, count: 3))
-        let other = Lane()
+        let other = TestLoop()
         #expect(other.receive(encode(connect, "a+b")) == [])
         #expect(other.written() == encode(MRT.ConnectRefused(reason: .clientIdentifierNotValid)))
     }
@@ -72,20 +72,20 @@ struct FirstPacketTests {
         ("connect-level-2", .unsupportedProtocolVersion),
     ])
     func `that cannot be read is answered with the reason`(name: String, reason: ReasonCode) {
-        let lane = Lane()
-        #expect(lane.receive(name) == [])
-        #expect(lane.written() == encode(MRT.ConnectRefused(reason: reason)))
-        #expect(lane.host.isClosed)
+        let loop = TestLoop()
+        #expect(loop.receive(name) == [])
+        #expect(loop.written() == encode(MRT.ConnectRefused(reason: reason)))
+        #expect(loop.host.isClosed)
     }
 
     @Test(arguments: [
         "connect-other-name", "send-user-durable", "pingreq", "disconnect-normal", "auth-token",
     ])
     func `that is no login is not answered at all`(name: String) {
-        let lane = Lane()
-        #expect(lane.receive(name) == [])
-        #expect(lane.written() == [])
-        #expect(lane.host.isClosed)
+        let loop = TestLoop()
+        #expect(loop.receive(name) == [])
+        #expect(loop.written() == [])
+        #expect(loop.host.isClosed)
     }
 }
 
@@ -121,37 +121,37 @@ struct LaterPacketTests {
         ("disconnect-packet-too-large", "disconnect with will"),
     ])
     func `are told to the core`(name: String, event: String) {
-        let lane = Lane()
-        lane.establish()
-        #expect(lane.receive(name) == [event])
-        #expect(lane.written() == [])
+        let loop = TestLoop()
+        loop.establish()
+        #expect(loop.receive(name) == [event])
+        #expect(loop.written() == [])
     }
 
     @Test func `that acknowledge in both directions are two events`() {
-        let lane = Lane()
-        lane.establish()
+        let loop = TestLoop()
+        loop.establish()
         #expect(
-            lane.receive("ack-both") == ["acknowledged 9223372036854775807", "results seen 128"])
+            loop.receive("ack-both") == ["acknowledged 9223372036854775807", "results seen 128"])
     }
 
     @Test func `that ask whether anybody is there are answered at once`() {
-        let lane = Lane()
-        lane.establish()
-        #expect(lane.receive("pingreq") == [])
-        #expect(lane.written() == packet("pingresp"))
+        let loop = TestLoop()
+        loop.establish()
+        #expect(loop.receive("pingreq") == [])
+        #expect(loop.written() == packet("pingresp"))
     }
 
     @Test func `whose text is none refuse the one message`() {
-        let lane = Lane()
-        lane.establish()
+        let loop = TestLoop()
+        loop.establish()
         let text = MRT.Send(
             grade: .durable, number: 1, target: .user(ByteRange(offset: 0, count: 3)),
             payload: ByteRange(offset: 3, count: 2))
         var bytes = encode(text, "bob\u{0}x")
         bytes[bytes.count - 1] = 0xFF
         #expect(
-            lane.receive(bytes) == ["send #1 durable to bob 0 bytes fault payloadFormatInvalid"])
-        #expect(lane.phase == .established)
+            loop.receive(bytes) == ["send #1 durable to bob 0 bytes fault payloadFormatInvalid"])
+        #expect(loop.phase == .established)
     }
 
     @Test(arguments: [
@@ -164,63 +164,63 @@ struct LaterPacketTests {
     func `that cannot be read end the connection, and nothing behind them is read`(
         name: String, reason: ReasonCode
     ) {
-        let lane = Lane()
-        lane.establish()
+        let loop = TestLoop()
+        loop.establish()
         let stream = packet("ack-inbox") + packet(name) + packet("ack-results")
-        #expect(lane.receive(stream) == ["acknowledged 1742", "fault \(reason)"])
-        #expect(lane.phase == .closing)
-        #expect(lane.receive("ack-results") == [])
+        #expect(loop.receive(stream) == ["acknowledged 1742", "fault \(reason)"])
+        #expect(loop.phase == .closing)
+        #expect(loop.receive("ack-results") == [])
     }
 
     @Test func `that are larger than the broker takes end it too`() {
-        let lane = Lane(packetMaximum: 200)
-        lane.establish()
-        #expect(lane.receive([0x30, 0xC8, 0x01]) == ["fault packetTooLarge"])
+        let loop = TestLoop(packetMaximum: 200)
+        loop.establish()
+        #expect(loop.receive([0x30, 0xC8, 0x01]) == ["fault packetTooLarge"])
     }
 
     @Test func `that came before CONNACK wait for it`() {
-        let lane = Lane()
+        let loop = TestLoop()
         var consumed = 0
         let connect = packet("connect-token")
         let stream = connect + packet("pingreq") + packet("send-user-durable")
-        #expect(lane.receive(stream, consumed: &consumed).count == 1)
+        #expect(loop.receive(stream, consumed: &consumed).count == 1)
         #expect(consumed == connect.count)
-        #expect(lane.host.isHeld)
-        #expect(lane.written() == [])
-        let user = lane.text("alice")
-        lane.carryOut { $0.append(.accept(lane.connection, acceptance(user: user))) }
-        #expect(!lane.host.isHeld)
+        #expect(loop.host.isHeld)
+        #expect(loop.written() == [])
+        let user = loop.text("alice")
+        loop.carryOut { $0.append(.accept(loop.connection, acceptance(user: user))) }
+        #expect(!loop.host.isHeld)
         let rest = Array(stream[consumed...])
-        #expect(lane.receive(rest) == ["send #17 durable to bob 21 bytes"])
-        #expect(lane.written() == packet("connack-new-session") + packet("pingresp"))
+        #expect(loop.receive(rest) == ["send #17 durable to bob 21 bytes"])
+        #expect(loop.written() == packet("connack-new-session") + packet("pingresp"))
     }
 
     @Test func `that came before a refusal are thrown away`() {
-        let lane = Lane()
+        let loop = TestLoop()
         var consumed = 0
         let stream = packet("connect-token") + packet("send-user-durable")
-        lane.receive(stream, consumed: &consumed)
-        lane.carryOut {
-            $0.append(.refuse(lane.connection, .serverBusy, retryAfterSeconds: 30))
+        loop.receive(stream, consumed: &consumed)
+        loop.carryOut {
+            $0.append(.refuse(loop.connection, .serverBusy, retryAfterSeconds: 30))
         }
-        #expect(lane.host.isClosed)
-        #expect(lane.receive(Array(stream[consumed...])) == [])
+        #expect(loop.host.isClosed)
+        #expect(loop.receive(Array(stream[consumed...])) == [])
     }
 
     @Test func `are understood however they are cut`() {
         let stream = packet("send-list") + packet("request-group-create") + packet("ack-both")
-        let whole = Lane()
+        let whole = TestLoop()
         whole.establish()
         let expected = whole.receive(stream)
         for size in 1..<stream.count {
-            let lane = Lane()
-            lane.establish()
+            let loop = TestLoop()
+            loop.establish()
             var lines: [String] = []
             var unread: [UInt8] = []
             for start in stride(from: 0, to: stream.count, by: size) {
                 unread += stream[start..<min(start + size, stream.count)]
                 var consumed = 0
-                lines += lane.receive(unread, consumed: &consumed)
+                lines += loop.receive(unread, consumed: &consumed)
                 unread.removeFirst(consumed)
             }
             #expect(lines == expected, "in pieces of \(size)")

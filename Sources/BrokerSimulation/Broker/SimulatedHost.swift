@@ -141,7 +141,7 @@ struct SimulatedHost: ConnectionHost {
 }
 
 /// Knows the tokens of a run's users.
-struct SimulatedDoorkeeper: Doorkeeper {
+struct SimulatedDoorkeeper: Authenticator {
     let surroundings: Surroundings
 
     mutating func claim(
@@ -163,7 +163,7 @@ struct SimulatedDoorkeeper: Doorkeeper {
 }
 
 /// Writes the core's notes into the history.
-struct SimulatedNotes: NoteTaker {
+struct SimulatedNotes: LogSink {
     let history: History
 
     mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) {

@@ -62,6 +62,11 @@ extension SimulatedLane {
         case (.hastyWill, .willSet(let connection, let identifier, var request)):
             request.delaySeconds = 0
             return .willSet(connection, requestIdentifier: identifier, request)
+        case (.hastyWill, .connectReceived(let connection, var request)):
+            guard var will = request.will else { return event }
+            will.delaySeconds = 0
+            request.setWill(will)
+            return .connectReceived(connection, request)
         case (.unaskedRow, .groupRequested(_, _, .setMeta(_, let meta))):
             surroundings.unaskedByteCount += Int(meta.count)
             return event

@@ -12,8 +12,8 @@ struct SimulatedLane: ~Copyable {
     private let index: UInt8
     /// The life of the broker it belongs to.
     private let life: Int
-    var desk: PacketDesk
-    private var carrier: EffectCarrier
+    var desk: PacketDecoder
+    private var carrier: EffectEncoder
     private(set) var host: SimulatedHost
     private var doorkeeper: SimulatedDoorkeeper
     private var notes: SimulatedNotes
@@ -33,9 +33,9 @@ struct SimulatedLane: ~Copyable {
         self.network = network
         self.index = index
         self.life = life
-        desk = PacketDesk(
-            lane: index, terms: [ListenerTerms()], packetMaximum: Self.packetMaximum)
-        carrier = EffectCarrier(packetMaximum: Self.packetMaximum)
+        desk = PacketDecoder(
+            loop: index, terms: [ListenerTerms()], packetMaximum: Self.packetMaximum)
+        carrier = EffectEncoder(packetMaximum: Self.packetMaximum)
         schedule = EventSchedule(
             limits: surroundings.has(.ignoredBudget) ? CoreLimits() : surroundings.profile.limits)
         host = SimulatedHost(surroundings, network, lane: index)
@@ -108,8 +108,9 @@ struct SimulatedLane: ~Copyable {
                 (connection.name, ByteRange(offset: arena.count, count: connection.unread.count)))
             arena += connection.unread
         }
-        arena.withUnsafeBytes { arena in
-            for (connection, range) in ranges { read(range, of: arena, from: connection) }
+        arena.withUnsafeMutableBytes { mutable in
+            for (connection, range) in ranges { read(range, of: mutable, from: connection) }
+            let arena = UnsafeRawBufferPointer(mutable)
             repeat {
                 tamperEvents(arena)
                 enterCore(process, arena)
@@ -130,12 +131,12 @@ struct SimulatedLane: ~Copyable {
     }
 
     private mutating func read(
-        _ range: ByteRange, of arena: UnsafeRawBufferPointer, from connection: ConnectionID
+        _ range: ByteRange, of arena: UnsafeMutableRawBufferPointer, from connection: ConnectionID
     ) {
         let outcome = desk.receive(
             range, of: arena, from: connection,
             packetCountMaximum: surroundings.profile.packetsPerTurnMaximum, host: &host,
-            doorkeeper: &doorkeeper, notes: &notes)
+            authenticator: &doorkeeper, log: &notes)
         host[connection]?.unread.removeFirst(outcome.consumed)
         if outcome.isCut { comeAgain() }
     }
@@ -148,7 +149,8 @@ struct SimulatedLane: ~Copyable {
         let start = process.broker.work + process.effects.work
         let unsentMaximum = surroundings.profile.outgoingMaximum
         let hasMore = schedule.enter(
-            &desk, turn: turnCount, bytes: arena, at: moment, &process.broker, &process.effects
+            &desk, turn: turnCount, bytes: arena, at: moment, broker: &process.broker,
+            effects: &process.effects
         ) { host[$0].map { $0.outgoing.count < unsentMaximum } ?? true }
         let limits = surroundings.profile.limits
         // Newcomers have a quarter of the turn to themselves. The packet that spends the turn and
@@ -185,9 +187,9 @@ struct SimulatedLane: ~Copyable {
         guard !effects.isEmpty || !planted.forged.isEmpty else { return }
         noteDeliveries()
         tamperEffects()
-        carrier.carryOut(
+        carrier.encode(
             effects, at: surroundings.moment.instant, conversations: &desk.conversations,
-            host: &host, notes: &notes, events: &desk.events)
+            host: &host, log: &notes, events: &desk.events)
         effects.removeAll()
         for connection in host.overflowed {
             guard let slow = host[connection] else { continue }
@@ -228,7 +230,7 @@ struct SimulatedLane: ~Copyable {
 
     /// Tells everybody that the broker stops.
     mutating func sayGoodbye() {
-        carrier.sayGoodbye(conversations: &desk.conversations, host: &host)
+        carrier.writeShutdown(conversations: &desk.conversations, host: &host)
         for slot in host.slots.indices where host.slots[slot] != nil {
             let leaving = host.slots[slot]!
             network.write(leaving.outgoing[...], on: leaving.link, towards: .client)
@@ -253,12 +255,18 @@ struct SimulatedLane: ~Copyable {
                 .broker,
                 "CONNECT on \(connection), resume \(request.resume.map { "\($0)" } ?? "none")")
         case .subscribeReceived(let connection, let request):
-            let filter = String(decoding: request.filter.bytes(in: arena), as: UTF8.self)
-            surroundings.history.note(
-                .broker, "\(connection) subscribes to \(filter), \(request.grade)")
+            var walk = FilterRequestWalk(request.filters, in: arena)
+            while let wanted = walk.next() {
+                let filter = String(decoding: wanted.filter.bytes(in: arena), as: UTF8.self)
+                surroundings.history.note(
+                    .broker, "\(connection) subscribes to \(filter), \(wanted.grade)")
+            }
         case .unsubscribeReceived(let connection, let request):
-            let filter = String(decoding: request.filter.bytes(in: arena), as: UTF8.self)
-            surroundings.history.note(.broker, "\(connection) unsubscribes from \(filter)")
+            var walk = FilterWalk(request.filters, in: arena)
+            while let name = walk.next() {
+                let filter = String(decoding: name.bytes(in: arena), as: UTF8.self)
+                surroundings.history.note(.broker, "\(connection) unsubscribes from \(filter)")
+            }
         default:
             surroundings.history.note(.broker, "\(event)")
         }

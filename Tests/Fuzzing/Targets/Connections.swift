@@ -32,8 +32,8 @@ private struct FuzzedBroker: ~Copyable {
 
     private(set) var broker: Broker
     private var store = InMemoryStore()
-    private var desk: PacketDesk
-    private var carrier = EffectCarrier(packetMaximum: FuzzedBroker.packetMaximum)
+    private var desk: PacketDecoder
+    private var carrier = EffectEncoder(packetMaximum: FuzzedBroker.packetMaximum)
     private var host = PeerTable()
     private var doorkeeper = OpenDoor()
     private var notes = NoNotes()
@@ -45,8 +45,8 @@ private struct FuzzedBroker: ~Copyable {
 
     init() {
         broker = Broker(at: now)
-        desk = PacketDesk(
-            lane: 0, terms: [ListenerTerms(allowsAnonymous: true)],
+        desk = PacketDecoder(
+            loop: 0, terms: [ListenerTerms(allowsAnonymous: true)],
             packetMaximum: FuzzedBroker.packetMaximum)
         start()
         precondition(try! broker.addApp(OpenDoor.app, keyDigest: nil, rights: .everything))
@@ -81,8 +81,8 @@ private struct FuzzedBroker: ~Copyable {
         host.incomingCount = count
         let arena = UnsafeRawBufferPointer(host.arena)
         let outcome = desk.receive(
-            ByteRange(offset: 0, count: count), of: arena, from: connection, host: &host,
-            doorkeeper: &doorkeeper, notes: &notes)
+            ByteRange(offset: 0, count: count), of: host.arena, from: connection, host: &host,
+            authenticator: &doorkeeper, log: &notes)
         precondition(outcome.consumed <= count)
         host.peers[peer].unread.removeFirst(outcome.consumed)
         enterCore(arena)
@@ -146,9 +146,9 @@ private struct FuzzedBroker: ~Copyable {
     private mutating func carryOut() {
         repeat {
             effects.exchange(0, with: &laneEffects)
-            carrier.carryOut(
+            carrier.encode(
                 laneEffects, at: now.instant, conversations: &desk.conversations, host: &host,
-                notes: &notes, events: &desk.events)
+                log: &notes, events: &desk.events)
             laneEffects.removeAll()
             for event in desk.events {
                 broker.step(
@@ -237,7 +237,7 @@ private struct PeerTable: ConnectionHost {
 }
 
 /// Believes what is presented; its random numbers are 1, 2, 3 and so on.
-private struct OpenDoor: Doorkeeper {
+private struct OpenDoor: Authenticator {
     static let app = Array("app".utf8)
     private var count: UInt64 = 0
 
@@ -257,7 +257,7 @@ private struct OpenDoor: Doorkeeper {
     }
 }
 
-private struct NoNotes: NoteTaker {
+private struct NoNotes: LogSink {
     mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) {}
     mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {}
 }

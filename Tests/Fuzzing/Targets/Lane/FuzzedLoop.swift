@@ -78,6 +78,7 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     }
 
     var arena: UnsafeRawBufferPointer { UnsafeRawBufferPointer(arenaMemory) }
+    var mutableArena: UnsafeMutableRawBufferPointer { arenaMemory }
 
     // MARK: - The peers' side
 

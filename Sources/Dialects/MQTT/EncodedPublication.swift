@@ -7,7 +7,7 @@ import WireFormat
 
 /// One publication, encoded for the receivers of one version.
 struct EncodedPublication: ~Copyable {
-    /// Which of the lane's publications it is; `.max` for none.
+    /// Which of the loop's publications it is; `.max` for none.
     var publication = UInt32.max
     private var body = ByteArena(capacity: 4096)
     /// Parts that are put together for the encoder.
@@ -21,31 +21,32 @@ struct EncodedPublication: ~Copyable {
     /// brings several subscription identifiers is a publication of its own.
     @inline(__always)
     mutating func prepare(
-        _ delivery: Delivery, _ version: MQTT.Version, _ lane: borrowing EffectLane,
-        at now: Instant, _ conversations: borrowing ConversationTable
+        _ delivery: Delivery, version: MQTT.Version,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         if delivery.publication != publication || delivery.identifierList != nil {
-            encode(delivery, version, lane, at: now, conversations)
+            encode(delivery, version: version, in: context)
         }
     }
 
     private mutating func encode(
-        _ delivery: Delivery, _ version: MQTT.Version, _ lane: borrowing EffectLane,
-        at now: Instant, _ conversations: borrowing ConversationTable
+        _ delivery: Delivery, version: MQTT.Version,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        let entry = lane.publications[Int(delivery.publication)]
-        let block = MessageBlock(entry.block.bytes(in: lane.bytes.bytes))
+        let entry = context.loop.publications[Int(delivery.publication)]
+        let block = MessageBlock(entry.block.bytes(in: context.bytes))
         source.removeAll()
-        let topic = appendTopic(of: block, receiver: conversations.user(of: delivery.connection))
-        let payload = appendPayload(
-            of: block, receiver: conversations.user(of: delivery.connection))
+        let receiver = context.conversations.user(of: delivery.connection)
+        let topic = appendTopic(of: block, receiver: receiver)
+        let payload = appendPayload(of: block, receiver: receiver)
         var packet = MQTT.Publish(version, topic: topic, payload: payload)
         if version == .v5 {
             packet.properties = appendProperties(
-                of: block, identifiers: delivery.identifierList.map { lane.identifierLists[$0] })
+                of: block,
+                identifiers: delivery.identifierList.map { context.loop.identifierLists[$0] })
             if block.marks.contains(.expires) {
                 // What is left, rounded up: 0 would be over [MQTT-3.3.2-6].
-                let left = entry.deadline.milliseconds(since: now)
+                let left = entry.deadline.milliseconds(since: context.now)
                 packet.messageExpirySeconds = UInt32(
                     truncatingIfNeeded: min((left + 999) / 1000, UInt64(UInt32.max)))
             }
@@ -168,12 +169,12 @@ struct EncodedPublication: ~Copyable {
 
     @inline(__always)
     func deliver(
-        _ delivery: Delivery, _ conversations: inout ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+        _ delivery: Delivery,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         var receipt = MQTT.Receipt()
         if delivery.number > 0 {
-            receipt.qos = MQTT.QoS(rawValue: delivery.grade.rawValue)!
+            receipt.qos = MQTT.QoS(delivery.grade)
             receipt.packetIdentifier = delivery.packetIdentifier
         }
         receipt.isRetained = delivery.options.contains(.retain)
@@ -182,58 +183,78 @@ struct EncodedPublication: ~Copyable {
             if delivery.identifierList == nil {
                 receipt.subscriptionIdentifier = delivery.subscriptionIdentifier
             }
-            if !topic.isEmpty && conversations.takesAliases(delivery.connection) {
-                deliverAliased(delivery, receipt, &conversations, &host, &events)
+            if !topic.isEmpty && context.conversations.takesAliases(delivery.connection) {
+                deliverAliased(delivery, receipt, in: context)
                 return
             }
         }
-        _ = write(receipt, for: delivery, &conversations, &host, &events)
+        _ = write(receipt, for: delivery, in: context)
     }
 
     /// With a number for the topic, which the client is told the first time.
     private func deliverAliased(
-        _ delivery: Delivery, _ receipt: MQTT.Receipt, _ conversations: inout ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+        _ delivery: Delivery, _ receipt: MQTT.Receipt,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
+        let connection = delivery.connection
         var receipt = receipt
         let name = topic.bytes(in: source.bytes)
         var isNew = false
-        if let (alias, isKnown) = conversations.alias(
-            of: name, hash: topicHash, for: delivery.connection)
+        if let (alias, isKnown) = context.conversations.alias(
+            of: name, hash: topicHash, for: connection)
         {
             receipt.topicAlias = alias
             receipt.omitsTopic = isKnown
             isNew = !isKnown
             // Where only the alias makes it too large, it does without.
-            if isNew,
-                conversations.isTooLarge(template!.byteCount(receipt), for: delivery.connection)
-            {
+            if isNew, context.conversations.isTooLarge(byteCount(of: receipt), for: connection) {
                 receipt.topicAlias = 0
                 isNew = false
             }
         }
-        let isWritten = write(receipt, for: delivery, &conversations, &host, &events)
-        if isWritten && isNew {
-            conversations.appendAlias(name, hash: topicHash, for: delivery.connection)
+        if write(receipt, for: delivery, in: context), isNew {
+            context.conversations.appendAlias(name, hash: topicHash, for: connection)
         }
+    }
+
+    private func byteCount(of receipt: MQTT.Receipt) -> Int { preparedTemplate.byteCount(receipt) }
+
+    /// What ``prepare(_:version:in:)`` has encoded, which comes before every delivery.
+    @inline(__always)
+    private var preparedTemplate: MQTT.PublishTemplate {
+        guard let template else {
+            preconditionFailure("publication \(publication) is delivered and not encoded")
+        }
+        return template
     }
 
     @inline(__always)
     private func write(
-        _ receipt: MQTT.Receipt, for delivery: Delivery, _ conversations: inout ConversationTable,
-        _ host: inout some ConnectionHost & ~Copyable, _ events: inout ContiguousArray<Event>
+        _ receipt: MQTT.Receipt, for delivery: Delivery,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) -> Bool {
-        let template = template!
-        let outcome = conversations.write(
+        let template = preparedTemplate
+        let outcome = context.write(
             template.byteCount(receipt), to: delivery.connection,
-            delivery.number == 0 ? .droppable : .required, &host
+            priority: delivery.number == 0 ? .droppable : .required
         ) { writer in
             template.write(receipt, to: &writer)
         }
         if outcome == .tooLarge {
-            events.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
+            context.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
         }
         return outcome == .written
+    }
+}
+
+extension MQTT.QoS {
+    @inline(__always)
+    fileprivate init(_ grade: Grade) {
+        switch grade {
+        case .transient: self = .atMostOnce
+        case .durable: self = .atLeastOnce
+        case .once: self = .exactlyOnce
+        }
     }
 }
 

@@ -5,58 +5,54 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-extension MQTTReader {
+extension MQTTDecoder {
     /// What a PUBLISH sends.
     ///
     /// - Parameters:
     ///   - topic: where the topic lies in the buffer of the turn.
     ///   - name: the same bytes.
     static func request(
-        _ publish: MQTT.Publish, _ topic: ByteRange, _ name: UnsafeRawBufferPointer, _ base: Int,
-        _ bytes: UnsafeRawBufferPointer
+        of publish: MQTT.Publish, _ packet: ReceivedPacket, topic: ByteRange,
+        name: UnsafeRawBufferPointer
     ) -> SendRequest {
         var request = request(
-            topic, name, payload: publish.payload.shifted(by: base), publish.qos,
-            isRetained: publish.isRetained, in: bytes)
+            topic: topic, name: name, payload: publish.payload, qos: publish.qos, packet)
+        request.isRetained = publish.isRetained && request.isForTopic
         request.packetIdentifier = publish.packetIdentifier
         request.expirySeconds = publish.messageExpirySeconds.map(UInt64.init)
-        takeProperties(publish.properties, of: .publish, base, bytes, into: &request)
+        takeProperties(publish.properties, of: .publish, packet, into: &request)
         return request
     }
 
     /// What a will sends.
-    static func request(
-        _ will: MQTT.Will, _ base: Int, _ bytes: UnsafeRawBufferPointer
-    ) -> SendRequest {
-        let topic = will.topic.shifted(by: base)
+    static func request(of will: MQTT.Will, _ packet: ReceivedPacket) -> SendRequest {
         var request = request(
-            topic, topic.bytes(in: bytes), payload: will.payload.shifted(by: base), will.qos,
-            isRetained: will.isRetained, in: bytes)
+            topic: packet.place(will.topic), name: will.topic.bytes(in: packet.body),
+            payload: will.payload, qos: will.qos, packet)
+        request.isRetained = will.isRetained && request.isForTopic
         request.expirySeconds = will.messageExpirySeconds.map(UInt64.init)
-        takeProperties(will.properties, of: .will, base, bytes, into: &request)
+        takeProperties(will.properties, of: .will, packet, into: &request)
         return request
     }
 
     /// A message for a topic, which may be an address.
     private static func request(
-        _ topic: ByteRange, _ name: UnsafeRawBufferPointer, payload: ByteRange, _ qos: MQTT.QoS,
-        isRetained: Bool, in bytes: UnsafeRawBufferPointer
+        topic: ByteRange, name: UnsafeRawBufferPointer, payload: ByteRange, qos: MQTT.QoS,
+        _ packet: ReceivedPacket
     ) -> SendRequest {
-        let grade = Grade(rawValue: qos.rawValue)!
+        let grade = Grade(qos)
+        let payload = packet.place(payload)
         guard let (target, isValid) = address(topic, name) else {
-            var request = SendRequest(
+            return SendRequest(
                 number: 0, grade: grade, target: .topic(topic), isRaw: true, payload: payload,
                 messageByteCount: 0)
-            request.isRetained = isRetained
-            return request
         }
         var request = SendRequest(
             number: 0, grade: grade, target: target, payload: payload, messageByteCount: 0)
         if !isValid { request.fault = .topicNameInvalid }
-        if let message = readMessage(payload, bytes) {
+        if let (message, byteCount) = readMessage(payload, packet) {
             request.payload = message
-            request.messageByteCount = UInt32(
-                TextBody.minimalJSONByteCount(message.bytes(in: bytes))!)
+            request.messageByteCount = UInt32(byteCount)
         } else {
             request.fault = request.fault ?? .payloadFormatInvalid
         }
@@ -81,16 +77,20 @@ extension MQTTReader {
         }
     }
 
-    /// Puts the binary form of a JSON message in place of it; nil where it is none.
+    /// Puts the binary form of a JSON message in place of it, and counts the bytes of its shortest
+    /// JSON form; nil where it is none.
     private static func readMessage(
-        _ json: ByteRange, _ bytes: UnsafeRawBufferPointer
-    ) -> ByteRange? {
+        _ json: ByteRange, _ packet: ReceivedPacket
+    ) -> (message: ByteRange, byteCount: Int)? {
         guard !json.isEmpty else { return nil }
-        let message = replace(json, in: bytes, byteCount: Int(json.count)) { output in
-            TextBody.readJSON(json.bytes(in: bytes), into: output) ?? 0
+        let message = packet.replace(json, byteCount: Int(json.count)) { output in
+            TextBody.readJSON(json.bytes(in: packet.bytes), into: output) ?? 0
         }
         // Even an empty text has its type in front.
-        return message.isEmpty ? nil : message
+        guard !message.isEmpty,
+            let byteCount = TextBody.minimalJSONByteCount(message.bytes(in: packet.bytes))
+        else { return nil }
+        return (message, byteCount)
     }
 
     // MARK: - Properties
@@ -99,34 +99,32 @@ extension MQTTReader {
     /// them, and of a message to an address those that the broker reads: `mid`, the application's
     /// id, and on `$u` the receivers in `to`.
     private static func takeProperties(
-        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ base: Int,
-        _ bytes: UnsafeRawBufferPointer, into request: inout SendRequest
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ packet: ReceivedPacket,
+        into request: inout SendRequest
     ) {
-        if case .topic = request.target {
+        if request.isForTopic {
             // On a plain topic all of them are the publisher's own [MQTT-3.3.2-17].
-            request.properties = carried(section, of: owner, base, bytes)
+            request.properties = carried(section, of: owner, packet)
             return
         }
         if section.carriedByteCount > 0 {
-            takeAddressed(section, of: owner, base, bytes, into: &request)
-            takeMessageIdentifier(of: owner, bytes, into: &request)
+            takeAddressed(section, of: owner, packet, into: &request)
+            takeMessageIdentifier(of: owner, in: packet.bytes, into: &request)
         } else if case .users = request.target {
             request.fault = .topicNameInvalid
         }
     }
 
     private static func carried(
-        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ base: Int,
-        _ bytes: UnsafeRawBufferPointer
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ packet: ReceivedPacket
     ) -> ByteRange {
         let count = Int(section.carriedByteCount)
         if count == 0 { return .empty }
-        let range = section.range.shifted(by: base)
+        let range = packet.place(section.range)
         if count == Int(range.count) { return range }
-        let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
-        return replace(range, in: bytes, byteCount: count) { output in
+        return packet.replace(range, byteCount: count) { output in
             var writer = PacketWriter(output)
-            section.write(to: &writer, of: owner, from: body)
+            section.write(to: &writer, of: owner, from: packet.body)
             return writer.byteCount
         }
     }
@@ -135,14 +133,14 @@ extension MQTTReader {
     /// stripped: only the broker may set them, and receivers must not see the list of recipients.
     /// The list of `to` is written in front of the other properties, in less room.
     private static func takeAddressed(
-        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ base: Int,
-        _ bytes: UnsafeRawBufferPointer, into request: inout SendRequest
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ packet: ReceivedPacket,
+        into request: inout SendRequest
     ) {
-        let range = section.range.shifted(by: base)
-        let body = UnsafeRawBufferPointer(rebasing: bytes[base...])
+        let range = packet.place(section.range)
+        let body = packet.body
         var receivers = ReceiverList()
         var listByteCount = 0
-        let whole = replace(range, in: bytes, byteCount: Int(range.count)) { output in
+        let whole = packet.replace(range, byteCount: Int(range.count)) { output in
             var writer = PacketWriter(output)
             receivers.write(section, of: owner, in: body, to: &writer)
             listByteCount = writer.byteCount
@@ -167,7 +165,7 @@ extension MQTTReader {
     }
 
     private static func takeMessageIdentifier(
-        of owner: MQTT.PropertyOwner, _ bytes: UnsafeRawBufferPointer,
+        of owner: MQTT.PropertyOwner, in bytes: UnsafeRawBufferPointer,
         into request: inout SendRequest
     ) {
         guard request.packetIdentifier > 0, !request.properties.isEmpty else { return }
@@ -187,18 +185,28 @@ extension MQTTReader {
             return
         }
     }
+}
 
-    /// Puts what `body` makes of some bytes, which is no longer than they are, in their place; they
-    /// are the lane's own until the end of the turn.
-    private static func replace(
-        _ range: ByteRange, in bytes: UnsafeRawBufferPointer, byteCount: Int,
-        _ body: (UnsafeMutableRawBufferPointer) -> Int
+extension SendRequest {
+    /// Whether it is for a plain topic, and for no address.
+    fileprivate var isForTopic: Bool {
+        if case .topic = target { true } else { false }
+    }
+}
+
+extension ReceivedPacket {
+    /// Puts what `body` makes of some bytes, which is no longer than they are, in their place.
+    ///
+    /// - Parameter byteCount: bytes that `body` needs at most.
+    fileprivate func replace(
+        _ range: ByteRange, byteCount: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int
     ) -> ByteRange {
-        let place = UnsafeMutableRawPointer(mutating: range.bytes(in: bytes).baseAddress!)
-        return withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 1) { output in
+        withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 1) { output in
             let count = body(output)
-            precondition(count <= Int(range.count), "a replacement that does not fit")
-            place.copyMemory(from: output.baseAddress!, byteCount: count)
+            precondition(
+                count <= Int(range.count), "\(count) bytes in place of \(range.count)")
+            UnsafeMutableRawBufferPointer(rebasing: arena[Int(range.offset)...])
+                .copyMemory(from: UnsafeRawBufferPointer(rebasing: output[..<count]))
             return ByteRange(offset: Int(range.offset), count: count)
         }
     }

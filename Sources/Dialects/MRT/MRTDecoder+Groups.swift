@@ -30,7 +30,7 @@ struct ReceivedRequest {
     }
 }
 
-extension MRTReader {
+extension MRTDecoder {
     // MARK: - Groups
 
     static func createGroup(
@@ -127,15 +127,16 @@ extension MRTReader {
     static func setWill(_ request: ReceivedRequest) throws(WireError) -> Event {
         let will = try MRT.Will(request.content)
         let base = Int(request.parameters.offset)
+        let payload = request.place(will.payload)
         let judged = judge(
-            will.target, will.payload.shifted(by: base), isRaw: will.isRaw, base, request.bytes)
+            will.target, from: base, payload: payload, isRaw: will.isRaw, in: request.bytes)
         return .willSet(
             request.connection, requestIdentifier: request.identifier,
             WillRequest(
                 delaySeconds: will.delaySeconds,
                 message: SendRequest(
-                    number: 0, grade: .once, target: target(will.target, base),
-                    isRaw: will.isRaw, payload: will.payload.shifted(by: base),
+                    number: 0, grade: .once, target: target(will.target, from: base),
+                    isRaw: will.isRaw, payload: payload,
                     messageByteCount: judged.messageByteCount, fault: judged.fault)))
     }
 }

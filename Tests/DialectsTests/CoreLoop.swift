@@ -1,4 +1,4 @@
-// A lane with the real core behind it and a store without a disk: packets go in, and what they cost
+// A loop with the real core behind it and a store without a disk: packets go in, and what they cost
 // can be read off. The connections are numbers, and what they are sent is counted, not kept.
 
 import BrokerSimulation
@@ -13,7 +13,7 @@ struct RequestCost: Equatable {
     var requestBytes = 0
     /// Bytes written to all connections.
     var writtenBytes = 0
-    /// Memory of effects on their way from the core to the lane.
+    /// Memory of effects on their way from the core to the loop.
     var effectBytes = 0
     /// In the unit of ``CoreLimits/turnWorkMaximum``.
     var work = 0
@@ -21,17 +21,17 @@ struct RequestCost: Equatable {
     var storeBytes = 0
 }
 
-final class CoreLane {
+final class CoreLoop {
     var broker: Broker
-    var desk = PacketDesk(
-        lane: 0, terms: [ListenerTerms(allowsAnonymous: true)], packetMaximum: 1 << 20)
+    var decoder = PacketDecoder(
+        loop: 0, terms: [ListenerTerms(allowsAnonymous: true)], packetMaximum: 1 << 20)
     var schedule: EventSchedule
     var host = CountingHost()
     var now = Moment(
         instant: Instant(milliseconds: 1_000_000), unixMilliseconds: 1_790_000_000_000)
-    private var carrier = EffectCarrier(packetMaximum: 1 << 20)
-    private var doorkeeper = TestDoorkeeper()
-    private var notes = NoteList()
+    private var encoder = EffectEncoder(packetMaximum: 1 << 20)
+    private var authenticator = TestAuthenticator()
+    private var log = TestLog()
     private var effects = Effects()
     private var fetched = EffectLane()
     private var store = InMemoryStore()
@@ -56,7 +56,7 @@ final class CoreLane {
     func open(slot: Int? = nil, generation: UInt32 = 1) -> ConnectionID {
         nextSlot += 1
         let name = ConnectionID(lane: 0, slot: slot ?? nextSlot, generation: generation)
-        desk.conversations.open(name, terms: 0)
+        decoder.conversations.open(name, terms: 0)
         return name
     }
 
@@ -64,7 +64,7 @@ final class CoreLane {
     func client(_ name: String, _ dialect: SessionDialect = .mrt) -> ConnectionID {
         let connection = open()
         exchange(Packets.connect(name, dialect), connection)
-        precondition(desk.conversations[connection]?.phase == .established, "refused: \(name)")
+        precondition(decoder.conversations[connection]?.phase == .established, "refused: \(name)")
         return connection
     }
 
@@ -77,10 +77,10 @@ final class CoreLane {
         let written = host.byteCount
         let before = broker.work
         read(packets, connection) { buffer in
-            for event in desk.events {
+            for event in decoder.events {
                 broker.step(event, bytes: buffer, at: now, effects: &effects)
             }
-            desk.removeEvents()
+            decoder.removeEvents()
         }
         count(&cost)
         carryOut()
@@ -91,21 +91,21 @@ final class CoreLane {
     }
 
     /// Gathers the events of a burst for ``enter(_:)``; they point into the buffer that `body`
-    /// gets. What the desk leaves unread is told.
+    /// gets. What the decoder leaves unread is told.
     @discardableResult
     func read(
         _ packets: [UInt8], _ connection: ConnectionID, packetMaximum: Int = .max,
         _ body: (UnsafeRawBufferPointer) -> Void
-    ) -> PacketDesk.Outcome {
+    ) -> PacketDecoder.Outcome {
         var buffer =
             packets + [UInt8](repeating: 0, count: TopicAliasLimits.burstByteCountMaximum)
         return buffer.withUnsafeMutableBytes { mutable in
             host.incoming = mutable
             host.incomingCount = packets.count
-            let outcome = desk.receive(
-                ByteRange(offset: 0, count: packets.count), of: UnsafeRawBufferPointer(mutable),
-                from: connection, packetCountMaximum: packetMaximum, host: &host,
-                doorkeeper: &doorkeeper, notes: &notes)
+            let outcome = decoder.receive(
+                ByteRange(offset: 0, count: packets.count), of: mutable, from: connection,
+                packetCountMaximum: packetMaximum, host: &host,
+                authenticator: &authenticator, log: &log)
             body(UnsafeRawBufferPointer(mutable))
             return outcome
         }
@@ -120,7 +120,8 @@ final class CoreLane {
     ) -> Bool {
         if isNewTurn { turn += 1 }
         let waits = schedule.enter(
-            &desk, turn: turn, beginsRound: beginsRound, bytes: buffer, at: now, &broker, &effects,
+            &decoder, turn: turn, beginsRound: beginsRound, bytes: buffer, at: now,
+            broker: &broker, effects: &effects,
             isReading: isReading)
         carryOut()
         return waits
@@ -138,7 +139,7 @@ final class CoreLane {
     var waitingByteCount: Int { schedule.waitingByteCount }
     var packetCountMaximum: Int { schedule.packetCountMaximum }
 
-    /// Adds what the core's effects take until the lane has carried them out, and what they cost.
+    /// Adds what the core's effects take until the loop has carried them out, and what they cost.
     private func count(_ cost: inout RequestCost) {
         cost.effectBytes +=
             effects[0].effects.count * MemoryLayout<Effect>.stride + effects[0].bytes.count
@@ -149,12 +150,12 @@ final class CoreLane {
     func carryOut() {
         effects.exchange(0, with: &fetched)
         var events = ContiguousArray<Event>()
-        carrier.carryOut(
-            fetched, at: now.instant, conversations: &desk.conversations, host: &host,
-            notes: &notes, events: &events)
-        desk.events += events
+        encoder.encode(
+            fetched, at: now.instant, conversations: &decoder.conversations, host: &host,
+            log: &log, events: &events)
+        decoder.events += events
         fetched.removeAll()
-        carrier.awaitingDrain = []
+        encoder.awaitingDrain = []
     }
 
     /// Commits until there is nothing left to commit.

@@ -5,33 +5,27 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-enum MRTReader {
-    typealias Grade = BrokerCore.Grade
-
+enum MRTDecoder {
     // MARK: - CONNECT
 
-    /// The event of a CONNECT, or why it cannot become one. `bodyOffset` is where its body begins
-    /// in `bytes`.
+    /// The event of a CONNECT, or why it cannot become one.
     ///
     /// - Parameter gateway: who carries the connection, if it is a channel.
     static func event(
-        _ connect: MRT.Connect, bodyOffset: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, gateway: ConnectionID?, _ terms: ListenerTerms,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable
+        of connect: MRT.Connect, _ packet: ReceivedPacket, gateway: ConnectionID?,
+        terms: ListenerTerms, in context: inout some DecodingContext & ~Copyable
     ) -> Result<Event, DialectRefusal> {
-        var device = connect.device.shifted(by: bodyOffset)
-        guard TextRules.isDevice(device.bytes(in: bytes)) else {
+        var device = packet.place(connect.device)
+        guard TextRules.isDevice(device.bytes(in: packet.bytes)) else {
             return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
         }
         let claim: Claim
         if connect.credential != .none {
-            switch self.claim(
-                connect.credential, bodyOffset, bytes, connection, gateway: gateway, &doorkeeper)
-            {
+            switch self.claim(connect.credential, packet, gateway: gateway, in: &context) {
             case .success(let known): claim = known
             case .failure(let refusal): return .failure(refusal)
             }
-        } else if let proved = doorkeeper.claim(of: connection) {
+        } else if let proved = context.claim(of: packet.connection) {
             claim = proved
         } else {
             guard terms.allowsAnonymous else {
@@ -46,7 +40,7 @@ enum MRTReader {
         }
         return .success(
             .connectReceived(
-                connection,
+                packet.connection,
                 ConnectRequest(
                     dialect: .mrt, claim: claim, device: device,
                     startsClean: connect.isCleanStart, isReconnect: connect.isReconnect,
@@ -64,39 +58,37 @@ enum MRTReader {
                             epoch: $0.epoch, resultsSeen: $0.resultsSeen,
                             highestUsed: $0.highestUsed)
                     },
-                    newEpoch: doorkeeper.makeRandomNumber(),
-                    newCookie: doorkeeper.makeRandomNumber())))
+                    newEpoch: context.makeRandomNumber(),
+                    newCookie: context.makeRandomNumber())))
     }
 
     /// The claim of a credential that is there, or why it is worth nothing.
     private static func claim(
-        _ credential: MRT.Credential, _ base: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, gateway: ConnectionID?,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable
+        _ credential: MRT.Credential, _ packet: ReceivedPacket, gateway: ConnectionID?,
+        in context: inout some DecodingContext & ~Copyable
     ) -> Result<Claim, DialectRefusal> {
         let known: Claim?
         switch credential {
         case .none:
             known = nil
         case .token(let token):
-            known = doorkeeper.claim(
-                token: token.shifted(by: base), in: bytes, from: connection)
+            known = context.claim(
+                token: packet.place(token), in: packet.bytes, from: packet.connection)
         case .appKey(let app, let key, let user):
-            guard TextRules.isIdentifier(user.shifted(by: base).bytes(in: bytes)) else {
+            guard TextRules.isIdentifier(user.bytes(in: packet.body)) else {
                 return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
             }
-            known = doorkeeper.claim(
-                app: app.shifted(by: base), key: key.shifted(by: base),
-                user: user.shifted(by: base), in: bytes)
+            known = context.claim(
+                app: packet.place(app), key: packet.place(key), user: packet.place(user),
+                in: packet.bytes)
         case .attached(let user):
             guard let gateway else {
                 return .failure(DialectRefusal(reason: .badAuthenticationMethod))
             }
-            let user = user.shifted(by: base)
-            guard TextRules.isIdentifier(user.bytes(in: bytes)) else {
+            guard TextRules.isIdentifier(user.bytes(in: packet.body)) else {
                 return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
             }
-            known = .attached(gateway: gateway, user: user)
+            known = .attached(gateway: gateway, user: packet.place(user))
         }
         guard let known else {
             return .failure(DialectRefusal(reason: .badUserNameOrPassword))
@@ -108,15 +100,12 @@ enum MRTReader {
 
     /// The event of an AUTH: a new credential on a connection that goes on.
     static func event(
-        _ auth: MRT.ClientAuth, bodyOffset: Int, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, gateway: ConnectionID?,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable
+        of auth: MRT.ClientAuth, _ packet: ReceivedPacket, gateway: ConnectionID?,
+        in context: inout some DecodingContext & ~Copyable
     ) -> Event {
-        switch claim(
-            auth.credential, bodyOffset, bytes, connection, gateway: gateway, &doorkeeper)
-        {
-        case .success(let claim): .credentialPresented(connection, claim)
-        case .failure(let refusal): .credentialRefused(connection, refusal.reason)
+        switch claim(auth.credential, packet, gateway: gateway, in: &context) {
+        case .success(let claim): .credentialPresented(packet.connection, claim)
+        case .failure(let refusal): .credentialRefused(packet.connection, refusal.reason)
         }
     }
 
@@ -125,18 +114,17 @@ enum MRTReader {
     /// - Parameter clientPacketMaximum: bytes of the largest packet that the client takes; 0 for
     ///   any.
     static func read(
-        _ type: MRT.PacketType, _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer,
-        _ connection: ConnectionID, clientPacketMaximum: UInt32,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable, into events: inout ContiguousArray<Event>
+        _ type: MRT.PacketType, _ packet: ReceivedPacket, clientPacketMaximum: UInt32,
+        into events: inout ContiguousArray<Event>,
+        in context: inout some DecodingContext & ~Copyable
     ) throws(WireError) {
-        let body = frame.body.bytes(in: bytes)
-        let base = Int(frame.body.offset)
+        let connection = packet.connection
         switch type {
         case .send:
-            let send = try MRT.Send(flags: frame.flags, body: body)
-            events.append(.sendReceived(connection, request(send, base, bytes)))
+            let send = try MRT.Send(flags: packet.frame.flags, body: packet.body)
+            events.append(.sendReceived(connection, request(of: send, packet)))
         case .ack:
-            let ack = try MRT.Ack(flags: frame.flags, body: body)
+            let ack = try MRT.Ack(flags: packet.frame.flags, body: packet.body)
             if ack.inboxNumber > 0 {
                 events.append(
                     .inboxAcknowledged(connection, throughNumber: ack.inboxNumber))
@@ -145,22 +133,22 @@ enum MRTReader {
                 events.append(.resultsSeen(connection, throughNumber: ack.resultsSeen))
             }
         case .request:
-            let packet = try MRT.Request(body: body)
-            let request = ReceivedRequest(
-                connection: connection, identifier: packet.identifier,
-                operation: packet.operation, parameters: packet.parameters.shifted(by: base),
-                bytes: bytes,
+            let request = try MRT.Request(body: packet.body)
+            let received = ReceivedRequest(
+                connection: connection, identifier: request.identifier,
+                operation: request.operation, parameters: packet.place(request.parameters),
+                bytes: packet.bytes,
                 resultByteCountMaximum: MRT.Response.contentByteCount(
                     ofPacket: clientPacketMaximum))
-            events.append(try event(of: request, &doorkeeper))
+            events.append(try event(of: received, in: &context))
         case .disconnect:
-            let packet = try MRT.ClientDisconnect(body: body)
+            let disconnect = try MRT.ClientDisconnect(body: packet.body)
             events.append(
                 .disconnectReceived(
                     connection,
                     DisconnectRequest(
-                        sessionExpirySeconds: packet.sessionExpirySeconds,
-                        sendsWill: packet.reason != .normalDisconnection)))
+                        sessionExpirySeconds: disconnect.sessionExpirySeconds,
+                        sendsWill: disconnect.reason != .normalDisconnection)))
         case .connect, .connack, .result, .deliver, .response, .channel, .pingRequest,
             .pingResponse, .auth:
             throw .protocolError
@@ -169,18 +157,21 @@ enum MRTReader {
 
     // MARK: - Messages
 
-    private static func request(
-        _ send: MRT.Send, _ base: Int, _ bytes: UnsafeRawBufferPointer
-    ) -> SendRequest {
-        let payload = send.payload.shifted(by: base)
-        var judged = judge(send.target, payload, isRaw: send.isRaw, base, bytes)
-        let identifier = send.messageIdentifier.shifted(by: base)
-        if !identifier.isEmpty, !TextRules.isMessageIdentifier(identifier.bytes(in: bytes)) {
+    @inline(__always)
+    private static func request(of send: MRT.Send, _ packet: ReceivedPacket) -> SendRequest {
+        let base = Int(packet.frame.body.offset)
+        let payload = packet.place(send.payload)
+        var judged = judge(
+            send.target, from: base, payload: payload, isRaw: send.isRaw, in: packet.bytes)
+        let identifier = packet.place(send.messageIdentifier)
+        if !identifier.isEmpty,
+            !TextRules.isMessageIdentifier(identifier.bytes(in: packet.bytes))
+        {
             judged.fault = judged.fault ?? .payloadFormatInvalid
         }
         return SendRequest(
-            number: send.number, grade: Grade(rawValue: send.grade.rawValue)!,
-            target: target(send.target, base), messageIdentifier: identifier,
+            number: send.number, grade: Grade(send.grade), target: target(send.target, from: base),
+            messageIdentifier: identifier,
             expirySeconds: send.expirySeconds == 0 ? nil : UInt64(send.expirySeconds),
             senderUnixMilliseconds: send.time, isRaw: send.isRaw, payload: payload,
             messageByteCount: judged.messageByteCount, fault: judged.fault)
@@ -191,8 +182,8 @@ enum MRTReader {
     ///
     /// - Parameter base: where the bytes begin that the target's ranges are relative to.
     static func judge(
-        _ target: MRT.Target, _ payload: ByteRange, isRaw: Bool, _ base: Int,
-        _ bytes: UnsafeRawBufferPointer
+        _ target: MRT.Target, from base: Int, payload: ByteRange, isRaw: Bool,
+        in bytes: UnsafeRawBufferPointer
     ) -> (fault: ReasonCode?, messageByteCount: UInt32) {
         let fault = target.fault(in: UnsafeRawBufferPointer(rebasing: bytes[base...]))
         if isRaw { return (fault, 0) }
@@ -202,7 +193,7 @@ enum MRTReader {
         return (fault, UInt32(count))
     }
 
-    static func target(_ target: MRT.Target, _ base: Int) -> SendTarget {
+    static func target(_ target: MRT.Target, from base: Int) -> SendTarget {
         switch target {
         case .user(let id): .user(id.shifted(by: base))
         case .list(let count, let ids): .users(ids: ids.shifted(by: base), count: count)
@@ -215,23 +206,23 @@ enum MRTReader {
     // MARK: - Requests
 
     private static func event(
-        of request: ReceivedRequest, _ doorkeeper: inout some Doorkeeper & ~Copyable
+        of request: ReceivedRequest, in context: inout some DecodingContext & ~Copyable
     ) throws(WireError) -> Event {
         switch request.operation {
         case .subscribe:
             let subscribe = try MRT.Subscribe(request.content)
             let filter = request.place(subscribe.filter)
+            let wanted = FilterRequest(
+                filter: filter, grade: Grade(subscribe.highestGrade),
+                isValid: TextRules.isTopicFilter(filter.bytes(in: request.bytes)))
             return .subscribeReceived(
                 request.connection,
-                SubscribeRequest(
-                    requestIdentifier: request.identifier, filter: filter,
-                    grade: Grade(rawValue: subscribe.highestGrade.rawValue)!,
-                    isFilterValid: TextRules.isTopicFilter(filter.bytes(in: request.bytes))))
+                SubscribeRequest(requestIdentifier: request.identifier, filters: .one(wanted)))
         case .unsubscribe:
             return .unsubscribeReceived(
                 request.connection,
                 UnsubscribeRequest(
-                    requestIdentifier: request.identifier, filter: request.parameters))
+                    requestIdentifier: request.identifier, filters: .one(request.parameters)))
         case .presence:
             let query = try MRT.PresenceQuery(request.content)
             return .presenceQueried(
@@ -243,13 +234,23 @@ enum MRTReader {
             guard request.content.isEmpty else { throw .malformed }
             return .willCleared(request.connection, requestIdentifier: request.identifier)
         case .groupCreate:
-            return try createGroup(request, seed: doorkeeper.makeRandomNumber())
+            return try createGroup(request, seed: context.makeRandomNumber())
         case .groupJoin, .groupLeave, .groupKick, .groupBan, .groupSetMeta, .groupSetAllowList:
             return try changeGroup(request)
         case .groupList, .groupDescribe:
             return try queryGroups(request)
         case nil:
             return request.fault(.implementationSpecificError)
+        }
+    }
+}
+
+extension Grade {
+    init(_ grade: MRT.Grade) {
+        switch grade {
+        case .transient: self = .transient
+        case .durable: self = .durable
+        case .once: self = .once
         }
     }
 }

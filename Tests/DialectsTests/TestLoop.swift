@@ -1,5 +1,5 @@
-// A lane without a loop: the real desk and the real carrier between bytes and lines. The test plays
-// the sockets and the core.
+// A loop without sockets: the real decoder and the real encoder between bytes and lines. The test
+// plays the sockets and the core.
 
 import Primitives
 import WireFormat
@@ -7,35 +7,35 @@ import WireFormat
 @testable import BrokerCore
 @testable import Dialects
 
-/// One lane with one connection, unless a test opens more.
-final class Lane {
-    var desk: PacketDesk
-    var carrier: EffectCarrier
+/// One loop with one connection, unless a test opens more.
+final class TestLoop {
+    var decoder: PacketDecoder
+    var encoder: EffectEncoder
     var host = RecordingHost()
-    var doorkeeper = TestDoorkeeper()
-    var notes = NoteList()
+    var authenticator = TestAuthenticator()
+    var log = TestLog()
     var effects = EffectLane()
     var now = Instant(milliseconds: 1_000)
     let connection = ConnectionID(lane: 0, slot: 3, generation: 1)
 
     /// - Parameter allowsAnonymous: whether the listener lets clients in without credentials.
     init(allowsAnonymous: Bool = false, packetMaximum: Int = 65_536) {
-        carrier = EffectCarrier(packetMaximum: 65_536)
-        desk = PacketDesk(
-            lane: 0, terms: [ListenerTerms(allowsAnonymous: allowsAnonymous)],
+        encoder = EffectEncoder(packetMaximum: 65_536)
+        decoder = PacketDecoder(
+            loop: 0, terms: [ListenerTerms(allowsAnonymous: allowsAnonymous)],
             packetMaximum: packetMaximum)
-        desk.conversations.open(connection, terms: 0)
+        decoder.conversations.open(connection, terms: 0)
     }
 
     /// The connection ends and another one takes its place.
     func reopen() {
-        desk.closed(connection, .lost, isTold: false)
-        desk.conversations.open(connection, terms: 0)
+        decoder.closed(connection, .lost, isTold: false)
+        decoder.conversations.open(connection, terms: 0)
         host = RecordingHost()
-        notes = NoteList()
+        log = TestLog()
     }
 
-    var phase: Conversation.Phase? { desk.conversations[connection]?.phase }
+    var phase: Conversation.Phase? { decoder.conversations[connection]?.phase }
 
     // MARK: - In
 
@@ -53,12 +53,12 @@ final class Lane {
             host.incomingCount = 11 + bytes.count
             defer { host.incoming = nil }
             let buffer = UnsafeRawBufferPointer(mutable)
-            let outcome = desk.receive(
-                ByteRange(offset: 11, count: bytes.count), of: buffer, from: connection,
-                host: &host, doorkeeper: &doorkeeper, notes: &notes)
+            let outcome = decoder.receive(
+                ByteRange(offset: 11, count: bytes.count), of: mutable, from: connection,
+                host: &host, authenticator: &authenticator, log: &log)
             consumed = outcome.consumed
-            defer { desk.events.removeAll() }
-            return desk.events.map { line($0, buffer) }
+            defer { decoder.events.removeAll() }
+            return decoder.events.map { line($0, buffer) }
         }
     }
 
@@ -92,14 +92,14 @@ final class Lane {
     func carryOut(_ body: (inout PlainBuffer<Effect>) -> Void) -> [String] {
         body(&effects.effects)
         var events = ContiguousArray<Event>()
-        carrier.carryOut(
-            effects, at: now, conversations: &desk.conversations, host: &host, notes: &notes,
+        encoder.encode(
+            effects, at: now, conversations: &decoder.conversations, host: &host, log: &log,
             events: &events)
         effects.removeAll()
         return events.map { line($0, UnsafeRawBufferPointer(start: nil, count: 0)) }
     }
 
-    /// The bytes of a text in the lane's arena.
+    /// The bytes of a text in the loop's arena.
     func text(_ text: String) -> ByteRange {
         Array(text.utf8).withUnsafeBytes { effects.bytes.append($0) }
     }
@@ -111,7 +111,7 @@ final class Lane {
         return run.withUnsafeBytes { effects.bytes.append($0) }
     }
 
-    /// Makes a message of the lane; its index.
+    /// Makes a message of the loop; its index.
     func publish(
         _ kind: MessageKind, address: String = "", marks: MessageMarks = [], payload: [UInt8],
         properties: [UInt8] = [], deadline: Instant = .never
@@ -148,6 +148,13 @@ func acceptance(user: ByteRange, hasWill: Bool = false) -> Acceptance {
         cookie: 0xFEDC_BA98_7654_3210, unixMilliseconds: 1_790_000_000_000,
         keepAliveSeconds: 300, sessionExpirySeconds: 604_800, sendWindow: 32, inboxWindow: 16,
         messageMaximum: 1024, payloadMaximum: 65_000, user: user)
+}
+
+/// What became of the filters of a packet, under packet identifier 1.
+func filterAnswer(
+    _ connection: ConnectionID, _ request: FilterAnswer.Request, codes: ByteRange
+) -> FilterAnswer {
+    FilterAnswer(connection: connection, request: request, requestIdentifier: 1, codes: codes)
 }
 
 /// A packet's bytes; its ranges are within `source`.
@@ -217,7 +224,7 @@ struct RecordingHost: ConnectionHost {
 }
 
 /// Believes everything but the token `bad`; its random numbers are 1, 2, 3 and so on.
-struct TestDoorkeeper: Doorkeeper {
+struct TestAuthenticator: Authenticator {
     private var count: UInt64 = 0
 
     mutating func claim(
@@ -241,7 +248,7 @@ struct TestDoorkeeper: Doorkeeper {
     }
 }
 
-struct NoteList: NoteTaker {
+struct TestLog: LogSink {
     var refusals: [ReasonCode] = []
     var kinds: [Note.Kind] = []
 

@@ -6,8 +6,8 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-/// Turns the bytes of a lane's connections into events.
-public struct PacketDesk: ~Copyable {
+/// Turns the bytes of a loop's connections into events.
+public struct PacketDecoder: ~Copyable {
     public var conversations: ConversationTable
     /// Events of this turn, in order; their ranges are in the buffer the bytes came from.
     public var events: ContiguousArray<Event> = []
@@ -20,8 +20,8 @@ public struct PacketDesk: ~Copyable {
     /// Bytes of the largest packet that is accepted after CONNECT.
     public let packetMaximum: Int
 
-    public init(lane: UInt8, terms: [ListenerTerms], packetMaximum: Int) {
-        conversations = ConversationTable(lane: lane)
+    public init(loop: UInt8, terms: [ListenerTerms], packetMaximum: Int) {
+        conversations = ConversationTable(loop: loop)
         self.terms = terms
         self.packetMaximum = packetMaximum
         events.reserveCapacity(1024)
@@ -44,24 +44,32 @@ public struct PacketDesk: ~Copyable {
     /// Reads as many packets of `range` as are complete.
     ///
     /// - Parameters:
-    ///   - buffer: what `range`, and the ranges of all events of this turn, point into.
+    ///   - arena: what `range`, and the ranges of all events of this turn, point into. The bytes of
+    ///     `range` may be rewritten.
     ///   - workMaximum: how many messages and requests are read, except that a packet with several
     ///     is read whole. Acknowledgements and pings do not count: they make work go away.
-    ///   - packetCountMaximum: how many packets of any kind are read; one that makes several events
+    ///   - packetCountMaximum: how many packets of any kind are read; one with several filters
     ///     counts for as many.
     public mutating func receive(
-        _ range: ByteRange, of buffer: UnsafeRawBufferPointer, from connection: ConnectionID,
-        workMaximum: Int = .max, packetCountMaximum: Int = .max,
+        _ range: ByteRange, of arena: UnsafeMutableRawBufferPointer,
+        from connection: ConnectionID, workMaximum: Int = .max, packetCountMaximum: Int = .max,
         host: inout some ConnectionHost & ~Copyable,
-        doorkeeper: inout some Doorkeeper & ~Copyable,
-        notes: inout some NoteTaker & ~Copyable
+        authenticator: inout some Authenticator & ~Copyable,
+        log: inout some LogSink & ~Copyable
     ) -> Outcome {
         let firstEvent = events.count
         burstEnd = range.endOffset
         conversations.beginBurst(of: connection)
-        let outcome = readPackets(
-            range, of: buffer, connection, workMaximum, packetCountMaximum, &host, &doorkeeper,
-            &notes)
+        let limits = BurstLimits(work: workMaximum, packetCount: packetCountMaximum)
+        let outcome = withUnsafeMutablePointer(to: &host) { host in
+            withUnsafeMutablePointer(to: &authenticator) { authenticator in
+                withUnsafeMutablePointer(to: &log) { log in
+                    var context = DriverContext(host: host, authenticator: authenticator, log: log)
+                    return readPackets(
+                        range, of: arena, from: connection, limits: limits, in: &context)
+                }
+            }
+        }
         if events.count > firstEvent {
             let count = burstEnd - Int(range.offset)
             runs.append(
@@ -72,14 +80,19 @@ public struct PacketDesk: ~Copyable {
         return outcome
     }
 
+    /// Where the reading of one burst ends although there are more packets.
+    private struct BurstLimits {
+        let work: Int
+        let packetCount: Int
+    }
+
     private mutating func readPackets(
-        _ range: ByteRange, of buffer: UnsafeRawBufferPointer, _ connection: ConnectionID,
-        _ workMaximum: Int, _ packetCountMaximum: Int,
-        _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
+        _ range: ByteRange, of arena: UnsafeMutableRawBufferPointer,
+        from connection: ConnectionID, limits: BurstLimits,
+        in context: inout some DecodingContext & ~Copyable
     ) -> Outcome {
-        let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<range.endOffset])
+        let arena = UnsafeMutableRawBufferPointer(rebasing: arena[..<range.endOffset])
+        let bytes = UnsafeRawBufferPointer(arena)
         let start = Int(range.offset)
         var offset = start
         var packetCount = 0
@@ -96,10 +109,10 @@ public struct PacketDesk: ~Copyable {
             case .awaitingConnect, .established:
                 break
             }
-            if offset < range.endOffset, work >= workMaximum || packetCount >= packetCountMaximum {
+            if offset < range.endOffset, work >= limits.work || packetCount >= limits.packetCount {
                 return Outcome(
                     consumed: offset - start, awaited: 0, work: work,
-                    leavesRest: work >= workMaximum, isCut: packetCount >= packetCountMaximum)
+                    leavesRest: work >= limits.work, isCut: packetCount >= limits.packetCount)
             }
             let firstEvent = events.count
             let isFirst = conversation.phase == .awaitingConnect
@@ -107,35 +120,40 @@ public struct PacketDesk: ~Copyable {
             switch PacketFrame.next(in: bytes, at: offset, packetMaximum: maximum) {
             case .incomplete(let minimum):
                 // What cannot be a packet is not waited for.
-                guard let fault = startFault(bytes, offset, conversation) else {
+                guard let fault = startFault(of: conversation, in: bytes, at: offset) else {
                     return Outcome(consumed: offset - start, awaited: minimum, work: work)
                 }
-                fail(connection, fault.reason, &host, &notes)
+                fail(connection, fault.reason, in: &context)
             case .malformed:
-                fail(connection, .malformedPacket, &host, &notes)
+                fail(connection, .malformedPacket, in: &context)
             case .tooLarge:
-                if let fault = startFault(bytes, offset, conversation) {
-                    fail(connection, fault.reason, &host, &notes)
+                if let fault = startFault(of: conversation, in: bytes, at: offset) {
+                    fail(connection, fault.reason, in: &context)
                 } else if !isFirst {
-                    fail(connection, .packetTooLarge, &host, &notes)
-                } else if let minimum = refuseLarge(connection, bytes, offset, &host, &notes) {
+                    fail(connection, .packetTooLarge, in: &context)
+                } else if let minimum = refuseLarge(
+                    connection, packetAt: offset, of: bytes, in: &context)
+                {
                     return Outcome(consumed: offset - start, awaited: minimum, work: work)
                 }
             case .packet(let frame):
                 offset = frame.endOffset
-                if conversation.phase == .awaitingConnect {
-                    begin(frame, bytes, connection, &host, &doorkeeper, &notes)
+                let packet = ReceivedPacket(frame, from: connection, in: arena)
+                if isFirst {
+                    begin(packet, in: &context)
                 } else {
-                    read(frame, bytes, connection, &host, &doorkeeper, &notes)
+                    read(packet, in: &context)
                 }
             }
-            // The filters of a SUBSCRIBE are events of their own.
-            packetCount += max(1, events.count - firstEvent)
-            // To verify a credential costs as much as to read hundreds of packets.
-            if let last = events.last, events.count > firstEvent, last.hasCredential {
-                packetCount += ScheduleLimits.packetsPerCredential
+            if firstEvent == events.count { packetCount += 1 }
+            for index in firstEvent..<events.count {
+                packetCount += events[index].partCount
+                // To verify a credential costs as much as to read hundreds of packets.
+                if events[index].hasCredential {
+                    packetCount += ScheduleLimits.packetsPerCredential
+                }
+                if limits.work != .max { work += events[index].requestCount }
             }
-            if workMaximum != .max { work += events[firstEvent...].count { $0.asksForWork } }
         }
     }
 
@@ -147,7 +165,7 @@ public struct PacketDesk: ~Copyable {
     /// What is wrong with a packet whose first byte is all that need have arrived; nil for nothing,
     /// or where not even that is there.
     private func startFault(
-        _ bytes: UnsafeRawBufferPointer, _ offset: Int, _ conversation: Conversation
+        of conversation: Conversation, in bytes: UnsafeRawBufferPointer, at offset: Int
     ) -> WireError? {
         guard offset < bytes.count else { return nil }
         do throws(WireError) {
@@ -168,74 +186,56 @@ public struct PacketDesk: ~Copyable {
 
     /// Ends an established connection for a fault of its peer's, behind what it has sent so far.
     public mutating func fail(_ connection: ConnectionID, _ reason: ReasonCode) {
-        precondition(conversations[connection]?.phase == .established, "nobody is there to fail")
-        conversations[connection]!.phase = .closing
+        let phase = conversations[connection]?.phase
+        precondition(
+            phase == .established,
+            "\(connection) ends for \(reason) in phase \(String(describing: phase))")
+        end(connection, for: reason)
+    }
+
+    /// Reads nothing more of a connection, which the core ends with a reason.
+    mutating func end(_ connection: ConnectionID, for reason: ReasonCode) {
+        conversations[known: connection].phase = .closing
         events.append(.peerFaulted(connection, reason))
     }
 
     // MARK: - The first packet
 
     private mutating func begin(
-        _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, _ connection: ConnectionID,
-        _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
+        _ packet: ReceivedPacket, in context: inout some DecodingContext & ~Copyable
     ) {
-        let body = frame.body.bytes(in: bytes)
-        guard frame.type == MRT.PacketType.connect.rawValue,
-            let name = try? ProtocolName.read(body)
+        let connection = packet.connection
+        guard packet.frame.type == MRT.PacketType.connect.rawValue,
+            let name = try? ProtocolName.read(packet.body)
         else {
             if connection.isChannel {
-                refuse(connection, .malformedPacket, &host, &notes)
+                refuse(connection, .malformedPacket, in: &context)
             } else {
                 // Not a client of ours: there is no dialect to answer in.
-                leave(connection, .protocolError, &host, &notes)
+                leave(connection, .protocolError, in: &context)
             }
             return
         }
         if connection.isChannel, name != .mrt(level: MRT.level) {
-            refuse(connection, .unsupportedProtocolVersion, &host, &notes)
+            refuse(connection, .unsupportedProtocolVersion, in: &context)
             return
         }
         switch name {
         case .mrt:
-            conversations[connection]!.dialect = .mrt
-            do throws(WireError) {
-                guard frame.flags == 0, frame.hasMinimalLength else { throw .malformed }
-                let connect = try MRT.Connect(body: body)
-                let base = Int(frame.body.offset)
-                let listener = terms[Int(conversations[connection]!.terms)]
-                conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
-                switch MRTReader.event(
-                    connect, bodyOffset: base, bytes, connection,
-                    gateway: conversations.gateway(of: connection), listener, &doorkeeper)
-                {
-                case .success(let event):
-                    conversations[connection]!.phase = .awaitingAnswer
-                    // A channel waits by itself: its gateway has others to be read.
-                    if !connection.isChannel { host.holdConnection(connection) }
-                    events.append(event)
-                case .failure(let refusal):
-                    notes.takeNames(
-                        connection, user: connect.credential.user.bytes(in: body),
-                        device: connect.device.bytes(in: body))
-                    refuse(connection, refusal.reason, &host, &notes)
-                }
-            } catch {
-                refuse(connection, error.reason, &host, &notes)
-            }
+            conversations[known: connection].dialect = .mrt
+            beginMRT(packet, in: &context)
         case .mqtt, .mqisdp:
             guard let version = MQTT.Version(name) else {
                 // A level that does not exist here is answered as the oldest one that has an
                 // answer for it [MQTT-3.1.2-2].
-                conversations[connection]!.dialect = .mqtt(.v311)
-                refuse(connection, .unsupportedProtocolVersion, &host, &notes)
+                conversations[known: connection].dialect = .mqtt(.v311)
+                refuse(connection, .unsupportedProtocolVersion, in: &context)
                 return
             }
-            conversations[connection]!.dialect = .mqtt(version)
-            beginMQTT(frame, version, bytes, connection, &host, &doorkeeper, &notes)
+            conversations[known: connection].dialect = .mqtt(version)
+            beginMQTT(packet, version, in: &context)
         case .unknown:
-            leave(connection, .unsupportedProtocolVersion, &host, &notes)
+            leave(connection, .unsupportedProtocolVersion, in: &context)
         }
     }
 
@@ -244,8 +244,8 @@ public struct PacketDesk: ~Copyable {
     ///
     /// - Returns: the bytes of the packet that have to be there first; nil where it is refused.
     private mutating func refuseLarge(
-        _ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer, _ offset: Int,
-        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+        _ connection: ConnectionID, packetAt offset: Int, of bytes: UnsafeRawBufferPointer,
+        in context: inout some DecodingContext & ~Copyable
     ) -> Int? {
         // Behind the last byte of the remaining length.
         var start = offset + 2
@@ -255,15 +255,15 @@ public struct PacketDesk: ~Copyable {
             return start - offset + ProtocolName.byteCountMaximum
         }
         switch try? ProtocolName.read(body) {
-        case .mrt: conversations[connection]!.dialect = .mrt
+        case .mrt: conversations[known: connection].dialect = .mrt
         case .mqtt(let level) where level >= MQTT.Version.v5.rawValue:
-            conversations[connection]!.dialect = .mqtt(.v5)
+            conversations[known: connection].dialect = .mqtt(.v5)
         case .mqtt, .mqisdp, .unknown, nil:
             // There is no return code for it before 5.0, and no dialect in which to answer others.
-            leave(connection, .packetTooLarge, &host, &notes)
+            leave(connection, .packetTooLarge, in: &context)
             return nil
         }
-        refuse(connection, .packetTooLarge, &host, &notes)
+        refuse(connection, .packetTooLarge, in: &context)
         return nil
     }
 
@@ -271,99 +271,79 @@ public struct PacketDesk: ~Copyable {
     /// it has not said which one that is.
     mutating func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode,
-        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+        in context: inout some DecodingContext & ~Copyable
     ) {
-        switch conversations[connection]!.dialect {
+        switch conversations[known: connection].dialect {
         case .unknown: break
-        case .mrt: conversations.write(MRT.ConnectRefused(reason: reason), to: connection, &host)
+        case .mrt:
+            conversations.write(
+                MRT.ConnectRefused(reason: reason), to: connection, through: &context)
         case .mqtt(let version):
-            MQTTCarrier.refuse(connection, reason, version, conversations, &host)
+            conversations.refuse(connection, reason, version: version, through: &context)
         }
-        leave(connection, reason, &host, &notes)
+        leave(connection, reason, in: &context)
     }
 
     mutating func leave(
         _ connection: ConnectionID, _ reason: ReasonCode,
-        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+        in context: inout some DecodingContext & ~Copyable
     ) {
-        notes.takeRefusal(connection, reason)
+        context.takeRefusal(connection, reason)
         if connection.isChannel {
             conversations.close(connection)
             return
         }
-        conversations[connection]!.phase = .closing
-        host.closeConnection(connection)
+        conversations[known: connection].phase = .closing
+        context.closeConnection(connection)
     }
 
     // MARK: - Later packets
 
     private mutating func read(
-        _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, _ connection: ConnectionID,
-        _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
+        _ packet: ReceivedPacket, in context: inout some DecodingContext & ~Copyable
     ) {
         do throws(WireError) {
-            if let version = conversations[connection]!.version {
-                try readMQTT(frame, version, bytes, connection, &host, &doorkeeper)
-                return
-            }
-            switch try MRT.PacketType(frame, from: .client) {
-            case .auth:
-                let auth = try MRT.ClientAuth(body: frame.body.bytes(in: bytes))
-                events.append(
-                    MRTReader.event(
-                        auth, bodyOffset: Int(frame.body.offset), bytes, connection,
-                        gateway: conversations.gateway(of: connection), &doorkeeper))
-            case .pingRequest:
-                _ = try MRT.Ping(isResponse: false, body: frame.body.bytes(in: bytes))
-                conversations.write(MRT.Ping(isResponse: true), to: connection, &host)
-            case .channel:
-                let channel = try MRT.Channel(body: frame.body.bytes(in: bytes))
-                readChannel(
-                    channel.channel, channel.inner.shifted(by: Int(frame.body.offset)), bytes,
-                    of: connection, &host, &doorkeeper, &notes)
-            case let type:
-                try MRTReader.read(
-                    type, frame, bytes, connection,
-                    clientPacketMaximum: conversations[connection]!.clientPacketMaximum,
-                    &doorkeeper, into: &events)
+            if let version = conversations[known: packet.connection].version {
+                try readMQTT(packet, version, in: &context)
+            } else {
+                try readMRT(packet, in: &context)
             }
         } catch {
-            fail(connection, error.reason, &host, &notes)
+            fail(packet.connection, error.reason, in: &context)
         }
     }
 
     /// Reads one packet of a conversation that a gateway carries. What comes on a channel that is
     /// not open, CONNECT apart, was on its way when the channel ended: it is nobody's any more.
-    private mutating func readChannel(
-        _ number: UInt32, _ inner: ByteRange, _ buffer: UnsafeRawBufferPointer,
-        of gateway: ConnectionID, _ host: inout some ConnectionHost & ~Copyable,
-        _ doorkeeper: inout some Doorkeeper & ~Copyable,
-        _ notes: inout some NoteTaker & ~Copyable
+    mutating func readChannel(
+        _ number: UInt32, _ inner: ByteRange, within outer: ReceivedPacket,
+        in context: inout some DecodingContext & ~Copyable
     ) {
-        let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<inner.endOffset])
-        guard
-            case .packet(let frame) = PacketFrame.next(
-                in: bytes, at: Int(inner.offset), packetMaximum: packetMaximum)
-        else { preconditionFailure("an inner packet that the codec should have refused") }
+        let gateway = outer.connection
+        let arena = UnsafeMutableRawBufferPointer(rebasing: outer.arena[..<inner.endOffset])
+        let framing = PacketFrame.next(
+            in: UnsafeRawBufferPointer(arena), at: Int(inner.offset), packetMaximum: packetMaximum)
+        guard case .packet(let frame) = framing else {
+            preconditionFailure("the codec has taken an inner packet that is \(framing)")
+        }
         if let channel = conversations.channels.channel(number, of: gateway) {
             // Nothing may overtake CONNACK, and a gateway cannot be made to wait for one channel.
-            if conversations[channel]!.phase == .awaitingAnswer {
-                fail(channel, .protocolError, &host, &notes)
-            } else if conversations[channel]!.phase == .established {
-                read(frame, bytes, channel, &host, &doorkeeper, &notes)
+            switch conversations[known: channel].phase {
+            case .awaitingAnswer: fail(channel, .protocolError, in: &context)
+            case .established:
+                read(ReceivedPacket(frame, from: channel, in: arena), in: &context)
+            case .awaitingConnect, .closing: break
             }
             return
         }
         guard frame.type == MRT.PacketType.connect.rawValue else { return }
         let channel = conversations.openChannel(number, of: gateway)
         if conversations.channels.count(of: gateway) > ChannelLimits.countMaximum {
-            refuse(channel, .quotaExceeded, &host, &notes)
+            refuse(channel, .quotaExceeded, in: &context)
         } else if frame.byteCount > firstPacketMaximum {
-            refuse(channel, .packetTooLarge, &host, &notes)
+            refuse(channel, .packetTooLarge, in: &context)
         } else {
-            begin(frame, bytes, channel, &host, &doorkeeper, &notes)
+            begin(ReceivedPacket(frame, from: channel, in: arena), in: &context)
         }
     }
 
@@ -390,16 +370,14 @@ public struct PacketDesk: ~Copyable {
     /// Ends a connection for a fault of its peer's.
     private mutating func fail(
         _ connection: ConnectionID, _ reason: ReasonCode,
-        _ host: inout some ConnectionHost & ~Copyable, _ notes: inout some NoteTaker & ~Copyable
+        in context: inout some DecodingContext & ~Copyable
     ) {
-        let phase = conversations[connection]!.phase
-        if phase == .established || phase == .awaitingAnswer {
-            // The core closes it. A channel may still wait for its answer, which is the refusal
-            // then.
-            if phase == .established { conversations[connection]!.phase = .closing }
+        switch conversations[known: connection].phase {
+        case .established: end(connection, for: reason)
+        case .awaitingAnswer:
+            // A channel still waits for its answer, which is the refusal then: the core gives it.
             events.append(.peerFaulted(connection, reason))
-        } else {
-            refuse(connection, reason, &host, &notes)
+        case .awaitingConnect, .closing: refuse(connection, reason, in: &context)
         }
     }
 }
@@ -418,16 +396,28 @@ extension Event {
         }
     }
 
-    /// Whether a client asks for something to be done.
-    fileprivate var asksForWork: Bool {
+    /// For how many packets it counts: one with several filters, or with a will, asks for as much
+    /// as several.
+    fileprivate var partCount: Int {
         switch self {
-        case .sendReceived, .subscribeReceived, .unsubscribeReceived, .presenceQueried,
-            .groupRequested, .willSet, .willCleared, .requestFaulted, .credentialPresented,
-            .credentialRefused:
-            true
-        case .connectReceived, .connectionClosed, .inboxAcknowledged, .resultsSeen, .packetAnswered,
+        case .connectReceived(_, let request): request.will == nil ? 1 : 2
+        case .subscribeReceived(_, let request): request.filters.count
+        case .unsubscribeReceived(_, let request): request.filters.count
+        default: 1
+        }
+    }
+
+    /// How many things a client asks to be done.
+    fileprivate var requestCount: Int {
+        switch self {
+        case .subscribeReceived, .unsubscribeReceived: partCount
+        case .sendReceived, .presenceQueried, .groupRequested, .willSet, .willCleared,
+            .requestFaulted, .credentialPresented, .credentialRefused:
+            1
+        case .connectReceived(_, let request): request.will == nil ? 0 : 1
+        case .connectionClosed, .inboxAcknowledged, .resultsSeen, .packetAnswered,
             .disconnectReceived, .deliveryTooLarge, .outgoingDrained, .peerFaulted:
-            false
+            0
         }
     }
 }

@@ -1,0 +1,155 @@
+// From effects to bytes: every effect of a loop is written into the outgoing stream of its
+// connection, in order, by the encoder of the dialect that the connection speaks.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+/// Encodes the effects of one loop.
+public struct EffectEncoder: ~Copyable {
+    private var mrt: MRTEncoder
+    private var mqtt: MQTTEncoder
+    /// Connections of which the core wants to know when they have taken what was written. The
+    /// driver of the loop tells it, and takes them off.
+    public var awaitingDrain: [ConnectionID] = []
+
+    /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
+    public init(packetMaximum: Int) {
+        let packetMaximum = UInt32(packetMaximum)
+        mrt = MRTEncoder(packetMaximum: packetMaximum)
+        mqtt = MQTTEncoder(packetMaximum: packetMaximum)
+    }
+
+    /// Writes everything a loop's effects ask for. What cannot be delivered comes back as events.
+    public mutating func encode(
+        _ effects: borrowing EffectLane, at now: Instant,
+        conversations: inout ConversationTable, host: inout some ConnectionHost & ~Copyable,
+        log: inout some LogSink & ~Copyable, events: inout ContiguousArray<Event>
+    ) {
+        mrt.begin()
+        mqtt.begin()
+        withUnsafePointer(to: effects) { effects in
+            withUnsafeMutablePointer(to: &conversations) { conversations in
+                withUnsafeMutablePointer(to: &host) { host in
+                    withUnsafeMutablePointer(to: &events) { events in
+                        encode(
+                            EncodingContext(
+                                effects, at: now, conversations: conversations, host: host,
+                                events: events),
+                            log: &log)
+                    }
+                }
+            }
+        }
+    }
+
+    private mutating func encode(
+        _ context: borrowing EncodingContext<some ConnectionHost & ~Copyable>,
+        log: inout some LogSink & ~Copyable
+    ) {
+        for index in 0..<context.loop.effects.count {
+            switch context.loop.effects[index] {
+            case .deliver(let delivery):
+                if delivery.dialect == .mrt {
+                    mrt.deliver(delivery, at: index, in: context)
+                } else {
+                    mqtt.deliver(delivery, in: context)
+                }
+            case .note(let note):
+                log.take(note, bytes: context.bytes)
+            case .awaitDrain(let connection):
+                awaitingDrain.append(connection)
+            case .holdReading(let connection):
+                context.connections.holdForAnswers(connection)
+            case .resumeReading(let connection):
+                context.connections.releaseAfterAnswers(connection)
+            case let effect:
+                // Who has left in the very turn in which it asked is told nothing.
+                guard let conversation = context.conversations[effect.connection] else { continue }
+                tell(effect, version: conversation.version, in: context)
+            }
+        }
+    }
+
+    /// Tells a client of an effect in its dialect. What only one dialect asks for is known to the
+    /// encoder of that dialect alone.
+    ///
+    /// - Parameter version: of MQTT; nil for MRT.
+    private func tell(
+        _ effect: Effect, version: MQTT.Version?,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        switch (effect, version) {
+        case (.deliver, _), (.note, _), (.awaitDrain, _), (.holdReading, _), (.resumeReading, _):
+            break
+        case (.accept(let connection, let acceptance), let version?):
+            mqtt.accept(connection, acceptance, version: version, in: context)
+        case (.accept(let connection, let acceptance), nil):
+            mrt.accept(connection, acceptance, in: context)
+        case (.refuse(let connection, let reason, _), let version?):
+            mqtt.refuse(connection, reason, version: version, in: context)
+        case (.refuse(let connection, let reason, let seconds), nil):
+            mrt.refuse(connection, reason, retryAfterSeconds: seconds, in: context)
+        case (.close(let connection, let reason), let version?):
+            mqtt.end(connection, reason, version: version, in: context)
+        case (.close(let connection, let reason), nil):
+            mrt.end(connection, reason, in: context)
+        case (.confirmDisconnect(let connection), _?):
+            context.close(connection)
+        case (.confirmDisconnect(let connection), nil):
+            mrt.confirmDisconnect(connection, in: context)
+        case (.reportResult(let result), _?):
+            mqtt.report(result, in: context)
+        case (.reportResult(let result), nil):
+            mrt.report(result, in: context)
+        case (.answerCredential(let connection, let reason), _?):
+            mqtt.answerCredential(connection, reason, in: context)
+        case (.answerCredential(let connection, let reason), nil):
+            context.write(MRT.BrokerAuth(reason: reason), to: connection)
+        // Asked for by packets of MQTT alone.
+        case (.answerPacket(let answer), let version?):
+            mqtt.answer(answer, version: version, in: context)
+        case (.answerFilters(let answer), let version?):
+            mqtt.answer(answer, version: version, in: context)
+        // Asked for by packets of MRT alone.
+        case (.respond(let connection, let identifier, let reason, let body), nil):
+            mrt.respond(connection, identifier, reason, body: body, in: context)
+        case (
+            .reportPresence(
+                let connection, let identifier, let isOnline, let since, let devices, let count),
+            nil
+        ):
+            let answer = MRT.PresenceAnswer(
+                isOnline: isOnline, since: since, deviceCount: UInt32(count), devices: devices)
+            mrt.respond(connection, identifier, answer, in: context)
+        case (.reportGroups(let connection, let identifier, let hasMore, let entries), nil):
+            let list = MRT.GroupList(hasMore: hasMore, entries: entries)
+            mrt.respond(connection, identifier, list, in: context)
+        case (.reportGroup(let connection, let identifier, let report), nil):
+            mrt.respond(connection, identifier, MRT.GroupDescription(report), in: context)
+        case (.answerPacket, nil), (.answerFilters, nil), (.respond, _?), (.reportPresence, _?),
+            (.reportGroups, _?), (.reportGroup, _?):
+            // No encoder has a packet for it: it is left out.
+            assertionFailure("\(effect) in MQTT \(String(describing: version))")
+        }
+    }
+
+    /// Tells everybody that the broker stops (conventions: 0x8B), as the last thing they hear.
+    public func writeShutdown(
+        conversations: inout ConversationTable, host: inout some ConnectionHost & ~Copyable
+    ) {
+        conversations.forEachEstablished { connection, version in
+            switch version {
+            case .v5?:
+                conversations.disconnect(connection, .serverShuttingDown, through: &host)
+            case .v31?, .v311?:
+                // The broker has no DISCONNECT there.
+                break
+            case nil:
+                conversations.write(
+                    MRT.BrokerDisconnect(reason: .serverShuttingDown), to: connection,
+                    through: &host)
+            }
+        }
+    }
+}

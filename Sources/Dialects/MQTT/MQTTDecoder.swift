@@ -1,0 +1,181 @@
+// MQTT packets as events, for all three versions. The addresses of users, groups and everybody are
+// topics here, and their messages JSON; both are turned into what MRT sends.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+enum MQTTDecoder {
+    // MARK: - CONNECT
+
+    /// The event of a CONNECT, its will included, or why it cannot become one.
+    static func event(
+        of connect: MQTT.Connect, _ packet: ReceivedPacket, terms: ListenerTerms,
+        in context: inout some DecodingContext & ~Copyable
+    ) -> Result<Event, DialectRefusal> {
+        do throws(DialectRefusal) {
+            // There is one method [MQTT-4.12.0-1].
+            if let method = connect.authenticationMethod,
+                !isTokenMethod(method.bytes(in: packet.body))
+            {
+                throw DialectRefusal(reason: .badAuthenticationMethod)
+            }
+            guard connect.clientIdentifier.count <= clientIdentifierMaximum else {
+                throw DialectRefusal(reason: .clientIdentifierNotValid)
+            }
+            var device = packet.place(connect.clientIdentifier)
+            let claim = try claim(of: connect, packet, terms: terms, in: &context)
+            if case .anonymous = claim, TextRules.isIdentifier(device.bytes(in: packet.bytes)) {
+                // The client id is the user; it is that user's one device. Where no user can have
+                // that name, the core makes one of it, and the id is the device.
+                device = .empty
+            }
+            let will = connect.will.map { will in
+                WillRequest(
+                    delaySeconds: will.delaySeconds, message: self.request(of: will, packet))
+            }
+            var request = ConnectRequest(
+                dialect: connect.version == .v5 ? .mqtt5 : .mqtt3, claim: claim, device: device,
+                startsClean: connect.isCleanStart,
+                keepAliveSeconds: UInt32(connect.keepAliveSeconds),
+                sessionExpirySeconds: sessionExpiry(connect), inboxWindow: connect.receiveMaximum,
+                will: will, newEpoch: context.makeRandomNumber(),
+                newCookie: context.makeRandomNumber())
+            request.assignsDevice = connect.clientIdentifier.isEmpty
+            return .success(.connectReceived(packet.connection, request))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// The method of section 4.12 that is known: the data is a token, in CONNECT and again in every
+    /// AUTH with which the client shows a fresh one.
+    static let tokenMethod: StaticString = "token"
+
+    static func isTokenMethod(_ name: UnsafeRawBufferPointer) -> Bool {
+        name.elementsEqual(tokenMethod.utf8Bytes)
+    }
+
+    /// Bytes of the longest client id that is taken: a device's name is told with one byte of
+    /// length. The specification asks for 23 [MQTT-3.1.3-5].
+    private static let clientIdentifierMaximum = 255
+
+    /// Who the client says it is. The password is the credential: an app key where the user name is
+    /// the app, a slash and the user; otherwise a token. Without one, the transport may have proved
+    /// who it is, or the listener may vouch for it.
+    private static func claim(
+        of connect: MQTT.Connect, _ packet: ReceivedPacket, terms: ListenerTerms,
+        in context: inout some DecodingContext & ~Copyable
+    ) throws(DialectRefusal) -> Claim {
+        let (bytes, connection) = (packet.bytes, packet.connection)
+        // Where the method brings a token, that is it; otherwise the password is.
+        if let token = connect.authenticationData {
+            let place = packet.place(token)
+            guard let claim = context.claim(token: place, in: bytes, from: connection) else {
+                throw DialectRefusal(reason: .badUserNameOrPassword)
+            }
+            return claim
+        }
+        if let password = connect.password.map(packet.place) {
+            if let name = connect.userName.map(packet.place),
+                let (app, user) = parts(of: name, in: bytes),
+                let claim = context.claim(app: app, key: password, user: user, in: bytes)
+            {
+                return claim
+            }
+            if let claim = context.claim(token: password, in: bytes, from: connection) {
+                return claim
+            }
+            if !terms.allowsAnonymous { throw DialectRefusal(reason: .badUserNameOrPassword) }
+        } else if let claim = context.claim(of: connection) {
+            return claim
+        }
+        guard terms.allowsAnonymous else { throw DialectRefusal(reason: .notAuthorized) }
+        return .anonymous(user: packet.place(connect.clientIdentifier))
+    }
+
+    /// App and user of a user name like `app/user`.
+    private static func parts(
+        of name: ByteRange, in bytes: UnsafeRawBufferPointer
+    ) -> (app: ByteRange, user: ByteRange)? {
+        let text = name.bytes(in: bytes)
+        guard let slash = text.firstIndex(of: UInt8(ascii: "/")) else { return nil }
+        let app = ByteRange(offset: Int(name.offset), count: slash)
+        let user = ByteRange(
+            offset: Int(name.offset) + slash + 1, count: text.count - slash - 1)
+        guard TextRules.isIdentifier(user.bytes(in: bytes)) else { return nil }
+        return (app, user)
+    }
+
+    private static func sessionExpiry(_ connect: MQTT.Connect) -> UInt32? {
+        if connect.version == .v5 { return connect.sessionExpirySeconds }
+        // A clean session ends with its connection; another lives as long as the broker says.
+        return connect.isCleanStart ? 0 : nil
+    }
+
+    // MARK: - Established
+
+    /// The event of a step in the exchange about one publication.
+    static func event(
+        of wireStep: MQTT.Acknowledgement.Step, _ step: PacketStep, _ version: MQTT.Version,
+        _ packet: ReceivedPacket
+    ) throws(WireError) -> Event {
+        let answer = try MQTT.Acknowledgement(version, wireStep, body: packet.body)
+        return .packetAnswered(
+            packet.connection, packetIdentifier: answer.packetIdentifier, step, answer.reason)
+    }
+
+    /// The event of a SUBSCRIBE. Its filters stay where they lie; the options behind each of them
+    /// are written again as the core wants them, since MQTT 3.1 leaves bits of them open.
+    static func event(of subscribe: MQTT.Subscribe, _ packet: ReceivedPacket) -> Event {
+        for (filter, options) in MQTT.SubscriptionList(subscribe, in: packet.body) {
+            let place = packet.place(filter)
+            let request = FilterRequest(
+                filter: place, grade: Grade(options.maximumQoS),
+                options: BrokerCore.SubscriptionOptions(options))
+            packet.arena[place.endOffset] = request.settings
+        }
+        let count = min(subscribe.subscriptionCount, CoreLimits.filtersPerPacketMaximum)
+        let list = FilterList(bytes: packet.place(subscribe.subscriptions), count: count)
+        return .subscribeReceived(
+            packet.connection,
+            SubscribeRequest(
+                requestIdentifier: UInt64(subscribe.packetIdentifier), filters: .list(list),
+                subscriptionIdentifier: subscribe.subscriptionIdentifier,
+                omittedCount: subscribe.subscriptionCount - count))
+    }
+
+    /// The event of an UNSUBSCRIBE.
+    static func event(of unsubscribe: MQTT.Unsubscribe, _ packet: ReceivedPacket) -> Event {
+        let count = min(unsubscribe.filterCount, CoreLimits.filtersPerPacketMaximum)
+        let list = FilterList(bytes: packet.place(unsubscribe.filters), count: count)
+        return .unsubscribeReceived(
+            packet.connection,
+            UnsubscribeRequest(
+                requestIdentifier: UInt64(unsubscribe.packetIdentifier), filters: .list(list),
+                omittedCount: unsubscribe.filterCount - count))
+    }
+}
+
+extension Grade {
+    init(_ qos: MQTT.QoS) {
+        switch qos {
+        case .atMostOnce: self = .transient
+        case .atLeastOnce: self = .durable
+        case .exactlyOnce: self = .once
+        }
+    }
+}
+
+extension BrokerCore.SubscriptionOptions {
+    fileprivate init(_ options: MQTT.SubscriptionOptions) {
+        self = []
+        if options.isNoLocal { insert(.noLocal) }
+        if options.retainsAsPublished { insert(.retainsAsPublished) }
+        switch options.retainHandling {
+        case .send: break
+        case .sendIfNew: insert(.retainedIfNew)
+        case .doNotSend: insert(.withoutRetained)
+        }
+    }
+}

@@ -1,0 +1,179 @@
+// The packets of an MQTT connection: the first one, later ones, and the numbers that stand for
+// topics.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+extension PacketDecoder {
+    // MARK: - The first packet
+
+    mutating func beginMQTT(
+        _ packet: ReceivedPacket, _ version: MQTT.Version,
+        in context: inout some DecodingContext & ~Copyable
+    ) {
+        let connection = packet.connection
+        do throws(WireError) {
+            _ = try MQTT.PacketType(packet.frame, version, from: .client)
+            let connect = try MQTT.Connect(body: packet.body)
+            conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
+            let decoded = MQTTDecoder.event(
+                of: connect, packet, terms: terms(of: connection), in: &context)
+            switch decoded {
+            case .success(let event):
+                events.append(event)
+                conversations[known: connection].expect(answerTo: connect)
+                conversations.setAliasMaximum(connect.topicAliasMaximum, for: connection)
+                context.holdConnection(connection)
+            case .failure(let refusal):
+                context.takeNames(
+                    connection, user: (connect.userName ?? .empty).bytes(in: packet.body),
+                    device: connect.clientIdentifier.bytes(in: packet.body))
+                refuse(connection, refusal.reason, in: &context)
+            }
+        } catch {
+            // What 3.1.1 has no return code for gets no answer [MQTT-3.1.4-1 of 3.1.1].
+            if version == .v5 || error == .clientIdentifierNotValid {
+                refuse(connection, error.reason, in: &context)
+            } else {
+                leave(connection, error.reason, in: &context)
+            }
+        }
+    }
+
+    // MARK: - Later packets
+
+    mutating func readMQTT(
+        _ packet: ReceivedPacket, _ version: MQTT.Version,
+        in context: inout some DecodingContext & ~Copyable
+    ) throws(WireError) {
+        let connection = packet.connection
+        let body = packet.body
+        switch try MQTT.PacketType(packet.frame, version, from: .client) {
+        case .pingreq:
+            _ = try MQTT.Ping(isResponse: false, body: body)
+            conversations.write(MQTT.Ping(isResponse: true), to: connection, through: &context)
+        case .publish:
+            let publish = try MQTT.Publish(
+                version, flags: packet.frame.flags, body: body, from: .client)
+            guard publish.topicAlias == 0 else {
+                try readAliased(publish, packet, in: &context)
+                return
+            }
+            let topic = packet.place(publish.topic)
+            let request = MQTTDecoder.request(
+                of: publish, packet, topic: topic, name: topic.bytes(in: packet.bytes))
+            events.append(.sendReceived(connection, request))
+        case .puback: events.append(try MQTTDecoder.event(of: .puback, .accepted, version, packet))
+        case .pubrec: events.append(try MQTTDecoder.event(of: .pubrec, .received, version, packet))
+        case .pubrel: events.append(try MQTTDecoder.event(of: .pubrel, .release, version, packet))
+        case .pubcomp:
+            events.append(try MQTTDecoder.event(of: .pubcomp, .complete, version, packet))
+        case .subscribe:
+            let subscribe = try MQTT.Subscribe(version, body: body)
+            events.append(MQTTDecoder.event(of: subscribe, packet))
+        case .unsubscribe:
+            let unsubscribe = try MQTT.Unsubscribe(version, body: body)
+            if version < .v5, unsubscribe.filterCount > CoreLimits.filtersPerPacketMaximum {
+                // UNSUBACK says that all of them have ended [MQTT-3.10.4-4 of 3.1.1].
+                end(connection, for: .quotaExceeded)
+                return
+            }
+            events.append(MQTTDecoder.event(of: unsubscribe, packet))
+        case .auth:
+            let auth = try MQTT.Auth(body: body, from: .client)
+            events.append(try authenticateAgain(auth, packet, in: &context))
+        case .disconnect:
+            let disconnect = try MQTT.Disconnect(version, body: body, from: .client)
+            events.append(
+                .disconnectReceived(
+                    connection,
+                    DisconnectRequest(
+                        sessionExpirySeconds: disconnect.sessionExpirySeconds,
+                        // Only a normal one removes the will [MQTT-3.14.4-3].
+                        sendsWill: disconnect.reason != .normalDisconnection)))
+            // Nothing follows it [MQTT-3.14.4-1].
+            conversations[known: connection].phase = .closing
+        case .connect:
+            // A second one [MQTT-3.1.0-2].
+            throw .protocolError
+        case .connack, .suback, .unsuback, .pingresp:
+            // The broker's own.
+            throw .protocolError
+        }
+    }
+
+    /// A PUBLISH that gives its topic a number, or has only that.
+    private mutating func readAliased(
+        _ publish: MQTT.Publish, _ packet: ReceivedPacket,
+        in context: inout some DecodingContext & ~Copyable
+    ) throws(WireError) {
+        let connection = packet.connection
+        let alias = publish.topicAlias
+        if !publish.topic.isEmpty {
+            let topic = packet.place(publish.topic)
+            let name = topic.bytes(in: packet.bytes)
+            let outcome = conversations.withAliases(from: connection) {
+                $0.set(alias, to: name, at: topic)
+            }
+            switch outcome {
+            case .noted: break
+            case .outOfRange: throw .topicAliasInvalid
+            case .noRoom:
+                end(connection, for: .quotaExceeded)
+                return
+            }
+            let request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
+            events.append(.sendReceived(connection, request))
+            return
+        }
+        // One that was never set is a protocol error (section 3.3.4).
+        guard let name = conversations.aliases(from: connection)?.topic(of: alias) else {
+            throw alias > TopicAliasLimits.countMaximum ? .topicAliasInvalid : .protocolError
+        }
+        let request = name.withUnsafeBytes { name in
+            let place = conversations.withAliases(from: connection) { aliases in
+                if aliases.place(of: alias).isEmpty {
+                    aliases.setPlace(context.appendIncoming(name), of: alias)
+                }
+                return aliases.place(of: alias)
+            }
+            burstEnd = max(burstEnd, place.endOffset)
+            return MQTTDecoder.request(of: publish, packet, topic: place, name: name)
+        }
+        events.append(.sendReceived(connection, request))
+    }
+
+    /// A client shows a fresh token in place of the one it was let in with (section 4.12.1).
+    private mutating func authenticateAgain(
+        _ auth: MQTT.Auth, _ packet: ReceivedPacket,
+        in context: inout some DecodingContext & ~Copyable
+    ) throws(WireError) -> Event {
+        let connection = packet.connection
+        // Only who has named a method may [MQTT-4.12.0-6], and only with that [MQTT-4.12.1-1]; no
+        // step of ours asks for another.
+        guard auth.reason == .reauthenticate,
+            conversations[known: connection].traits.contains(.authenticates),
+            let method = auth.authenticationMethod,
+            MQTTDecoder.isTokenMethod(method.bytes(in: packet.body))
+        else { throw .protocolError }
+        guard let token = auth.authenticationData,
+            let claim = context.claim(
+                token: packet.place(token), in: packet.bytes, from: connection)
+        else { return .credentialRefused(connection, .badUserNameOrPassword) }
+        return .credentialPresented(connection, claim)
+    }
+}
+
+extension Conversation {
+    /// A CONNECT goes to the core: what it asks for is remembered until it is told what it gets.
+    fileprivate mutating func expect(answerTo connect: MQTT.Connect) {
+        phase = .awaitingAnswer
+        keepAliveRequested = connect.keepAliveSeconds
+        sessionExpiryRequested = connect.sessionExpirySeconds
+        if connect.requestsProblemInformation && connect.version == .v5 {
+            traits.insert(.wantsProblemInformation)
+        }
+        if connect.authenticationMethod != nil { traits.insert(.authenticates) }
+    }
+}

@@ -1,0 +1,292 @@
+// From effects to MRT packets. A message for many is encoded once; each receiver's packet is a
+// small header and a copy.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+/// Encodes the effects of one loop's MRT connections.
+struct MRTEncoder: ~Copyable {
+    /// The encoded tail of the publication that was delivered last.
+    private var tail = ByteArena(capacity: 4096)
+    private var tailRange = ByteRange.empty
+    private var tailPublication = UInt32.max
+    private var isRaw = false
+    private var isPossibleDuplicate = false
+    private let packetMaximum: UInt32
+
+    /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
+    init(packetMaximum: UInt32) {
+        self.packetMaximum = packetMaximum
+    }
+
+    /// Forgets the publication of the last turn.
+    mutating func begin() {
+        tailPublication = .max
+    }
+
+    // MARK: - Deliveries
+
+    /// - Parameter index: the place of the effect among those of the loop.
+    @inline(__always)
+    mutating func deliver(
+        _ delivery: Delivery, at index: Int,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        if isAlone(delivery, at: index, in: context.loop) {
+            deliverAlone(delivery, in: context)
+        } else {
+            deliverToMany(delivery, in: context)
+        }
+    }
+
+    /// Whether this is the only delivery of its publication: those of one message come in a run.
+    @inline(__always)
+    private func isAlone(
+        _ delivery: Delivery, at index: Int, in loop: borrowing EffectLane
+    ) -> Bool {
+        if delivery.publication == tailPublication { return false }
+        guard index + 1 < loop.effects.count, case .deliver(let next) = loop.effects[index + 1]
+        else { return true }
+        return next.publication != delivery.publication
+    }
+
+    /// Encodes a publication for its one receiver, without a copy of it in between.
+    private func deliverAlone(
+        _ delivery: Delivery,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        let block = context.loop.block(of: delivery.publication)
+        let tail = MRT.DeliverTail(block)
+        let head = MRT.DeliverHead(
+            tailByteCount: tail.byteCount, isRaw: block.marks.contains(.raw),
+            isPossibleDuplicate: block.marks.contains(.possibleDuplicate))
+        write(delivery, head, in: context) { tail.write(to: &$0) }
+    }
+
+    /// Writes one receiver's packet; the part that all receivers get is encoded with the first.
+    @inline(__always)
+    private mutating func deliverToMany(
+        _ delivery: Delivery,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        if delivery.publication != tailPublication {
+            encodeTail(of: delivery.publication, in: context.loop)
+        }
+        let head = MRT.DeliverHead(
+            tailByteCount: Int(tailRange.count), isRaw: isRaw,
+            isPossibleDuplicate: isPossibleDuplicate)
+        let tail = tailRange.bytes(in: tail.bytes)
+        write(delivery, head, in: context) { $0.write(bytes: tail) }
+    }
+
+    /// Writes one receiver's packet; one that is larger than the receiver takes comes back as an
+    /// event.
+    @inline(__always)
+    private func write(
+        _ delivery: Delivery, _ head: MRT.DeliverHead,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>,
+        tail: (inout PacketWriter) -> Void
+    ) {
+        let outcome = context.write(
+            head.packetByteCount(number: delivery.number), to: delivery.connection,
+            priority: delivery.grade == .transient ? .droppable : .required
+        ) { writer in
+            head.write(grade: MRT.Grade(delivery.grade), number: delivery.number, to: &writer)
+            tail(&writer)
+        }
+        if outcome == .tooLarge {
+            context.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
+        }
+    }
+
+    /// Encodes what all receivers of a publication get alike.
+    private mutating func encodeTail(of publication: UInt32, in loop: borrowing EffectLane) {
+        let block = loop.block(of: publication)
+        isRaw = block.marks.contains(.raw)
+        isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
+        let packet = MRT.DeliverTail(block)
+        tail.removeAll()
+        tailRange = tail.reserve(packet.byteCount)
+        var writer = PacketWriter(tail.mutableBytes(tailRange))
+        packet.write(to: &writer)
+        tailPublication = publication
+    }
+
+    // MARK: - Answers
+
+    func report(
+        _ result: SendResult, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        var packet = MRT.SendResult(number: result.number, reason: result.reason)
+        packet.messageIdentifier = result.messageIdentifier
+        guard result.refusedCount > 0 else {
+            context.write(packet, to: result.connection, from: context.bytes)
+            return
+        }
+        // Refused receivers are rare: the packet is put together in a buffer of its own.
+        var source = Array(result.messageIdentifier.bytes(in: context.bytes))
+        packet.messageIdentifier = ByteRange(offset: 0, count: source.count)
+        packet.refusedCount = UInt64(result.refusedCount)
+        let start = source.count
+        let room = Int(result.namedRefusalCount) * MRT.Refusal.byteCountMaximum
+        source.append(contentsOf: repeatElement(0, count: room))
+        let written = source.withUnsafeMutableBytes { bytes in
+            var writer = PacketWriter(UnsafeMutableRawBufferPointer(rebasing: bytes[start...]))
+            for index in 0..<Int(result.namedRefusalCount) {
+                let refusal = context.loop.refusals[Int(result.firstRefusal) + index]
+                MRT.Refusal(index: refusal.index, reason: refusal.reason).write(to: &writer)
+            }
+            return writer.byteCount
+        }
+        packet.refusals = ByteRange(offset: start, count: written)
+        source.withUnsafeBytes {
+            _ = context.write(packet, to: result.connection, from: $0)
+        }
+    }
+
+    func respond(
+        _ connection: ConnectionID, _ identifier: UInt64, _ reason: ReasonCode, body: ByteRange,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        let response = MRT.Response(identifier: identifier, reason: reason, content: body)
+        context.write(response, to: connection, from: context.bytes)
+    }
+
+    func respond(
+        _ connection: ConnectionID, _ identifier: UInt64, _ part: some RequestPart,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        var content = [UInt8](repeating: 0, count: part.byteCount)
+        content.withUnsafeMutableBytes { bytes in
+            var writer = PacketWriter(bytes)
+            part.write(to: &writer, from: context.bytes)
+        }
+        let response = MRT.Response(
+            identifier: identifier, reason: .success,
+            content: ByteRange(offset: 0, count: content.count))
+        content.withUnsafeBytes {
+            _ = context.write(response, to: connection, from: $0)
+        }
+    }
+
+    // MARK: - Beginning and end
+
+    func accept(
+        _ connection: ConnectionID, _ acceptance: Acceptance,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        var packet = MRT.ConnectAccepted()
+        packet.isSessionPresent = acceptance.isSessionPresent
+        packet.hasWill = acceptance.hasWill
+        packet.sessionEpoch = acceptance.epoch
+        packet.resumeCookie = acceptance.cookie
+        packet.serverTime = acceptance.unixMilliseconds
+        packet.keepAliveSeconds = UInt16(acceptance.keepAliveSeconds)
+        packet.sessionExpirySeconds = acceptance.sessionExpirySeconds
+        packet.sendWindow = acceptance.sendWindow
+        packet.inboxWindow = acceptance.inboxWindow
+        packet.packetMaximum =
+            connection.isChannel
+            ? packetMaximum - UInt32(MRT.Channel.prefixByteCountMaximum) : packetMaximum
+        packet.messageMaximum = acceptance.messageMaximum
+        packet.payloadMaximum = acceptance.payloadMaximum
+        packet.user = acceptance.user
+        guard context.write(packet, to: connection, from: context.bytes) else {
+            // Only on a channel, whose gateway takes less than a client of its own has to.
+            context.append(.peerFaulted(connection, .packetTooLarge))
+            refuse(connection, .packetTooLarge, retryAfterSeconds: 0, in: context)
+            return
+        }
+        context.establish(connection, keepAliveSeconds: acceptance.keepAliveSeconds)
+    }
+
+    /// Tells why a client is not let in, by number for the client, and in words for the person who
+    /// looks for the fault; then closes.
+    func refuse(
+        _ connection: ConnectionID, _ reason: ReasonCode, retryAfterSeconds: UInt32,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        let words = reason.text.utf8Bytes
+        let packet = MRT.ConnectRefused(
+            reason: reason, retryAfterSeconds: retryAfterSeconds,
+            text: ByteRange(offset: 0, count: words.count))
+        context.write(packet, to: connection, from: words)
+        context.close(connection)
+    }
+
+    func confirmDisconnect(
+        _ connection: ConnectionID,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        context.write(MRT.BrokerDisconnect(reason: .normalDisconnection), to: connection)
+        context.close(connection)
+    }
+
+    /// Ends a connection with a reason. One that is taken over while it still waits for its answer
+    /// has not heard CONNACK, and nothing else may be the first packet that it hears.
+    func end(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        if context.conversations[connection]?.phase == .awaitingAnswer {
+            refuse(connection, reason, retryAfterSeconds: 0, in: context)
+            return
+        }
+        let words = reason.text.utf8Bytes
+        let text = ByteRange(offset: 0, count: words.count)
+        context.write(
+            MRT.BrokerDisconnect(reason: reason, text: text), to: connection, from: words)
+        context.close(connection)
+    }
+}
+
+extension EffectLane {
+    /// The message of a publication.
+    @inline(__always)
+    fileprivate func block(of publication: UInt32) -> MessageBlock {
+        MessageBlock(publications[Int(publication)].block.bytes(in: bytes.bytes))
+    }
+}
+
+extension MRT.Grade {
+    @inline(__always)
+    init(_ grade: Grade) {
+        switch grade {
+        case .transient: self = .transient
+        case .durable: self = .durable
+        case .once: self = .once
+        }
+    }
+}
+
+extension MRT.DeliveryKind {
+    init(_ kind: MessageKind) {
+        switch kind {
+        case .unicast: self = .unicast
+        case .group: self = .group
+        case .broadcast: self = .broadcast
+        case .topic: self = .topic
+        case .presence: self = .presence
+        case .groupEvent: self = .groupEvent
+        case .kicked: self = .kickedOut
+        }
+    }
+}
+
+extension MRT.DeliverTail {
+    fileprivate init(_ block: MessageBlock) {
+        self.init(
+            kind: MRT.DeliveryKind(block.kind), from: block.sender, time: block.time,
+            address: block.address, payload: block.payload)
+    }
+}
+
+extension MRT.GroupDescription {
+    init(_ report: GroupReport) {
+        self.init(
+            hasAllowList: report.hasAllowList, isOwn: report.isOwn,
+            hasMoreMembers: report.hasMoreMembers, owner: report.owner, title: report.title,
+            memberCount: report.memberCount, meta: report.meta, members: report.members)
+    }
+}

@@ -1,0 +1,66 @@
+// The packets of an MRT connection: the first one, and later ones.
+
+import BrokerCore
+import Primitives
+import WireFormat
+
+extension PacketDecoder {
+    mutating func beginMRT(
+        _ packet: ReceivedPacket, in context: inout some DecodingContext & ~Copyable
+    ) {
+        let connection = packet.connection
+        do throws(WireError) {
+            guard packet.frame.flags == 0, packet.frame.hasMinimalLength else { throw .malformed }
+            let connect = try MRT.Connect(body: packet.body)
+            conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
+            let decoded = MRTDecoder.event(
+                of: connect, packet, gateway: conversations.gateway(of: connection),
+                terms: terms(of: connection), in: &context)
+            switch decoded {
+            case .success(let event):
+                conversations[known: connection].phase = .awaitingAnswer
+                // A channel waits by itself: its gateway has others to be read.
+                if !connection.isChannel { context.holdConnection(connection) }
+                events.append(event)
+            case .failure(let refusal):
+                context.takeNames(
+                    connection, user: connect.credential.user.bytes(in: packet.body),
+                    device: connect.device.bytes(in: packet.body))
+                refuse(connection, refusal.reason, in: &context)
+            }
+        } catch {
+            refuse(connection, error.reason, in: &context)
+        }
+    }
+
+    mutating func readMRT(
+        _ packet: ReceivedPacket, in context: inout some DecodingContext & ~Copyable
+    ) throws(WireError) {
+        let connection = packet.connection
+        switch try MRT.PacketType(packet.frame, from: .client) {
+        case .auth:
+            let auth = try MRT.ClientAuth(body: packet.body)
+            events.append(
+                MRTDecoder.event(
+                    of: auth, packet, gateway: conversations.gateway(of: connection),
+                    in: &context))
+        case .pingRequest:
+            _ = try MRT.Ping(isResponse: false, body: packet.body)
+            conversations.write(MRT.Ping(isResponse: true), to: connection, through: &context)
+        case .channel:
+            let channel = try MRT.Channel(body: packet.body)
+            readChannel(
+                channel.channel, packet.place(channel.inner), within: packet, in: &context)
+        case let type:
+            try MRTDecoder.read(
+                type, packet,
+                clientPacketMaximum: conversations[known: connection].clientPacketMaximum,
+                into: &events, in: &context)
+        }
+    }
+
+    /// What the listener that a connection came from lets its clients do.
+    func terms(of connection: ConnectionID) -> ListenerTerms {
+        terms[Int(conversations[known: connection].terms)]
+    }
+}
