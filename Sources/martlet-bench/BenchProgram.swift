@@ -64,7 +64,7 @@ enum BenchProgram {
         do {
             let report = try measure(plan)
             report.write()
-            if let file = plan.htmlFile { try SmallFile.write(report.html, to: file) }
+            if let file = plan.htmlFile { try HarnessFile.write(report.html, to: file) }
             if let code = Interruption.exitCode { return code }
             if report.failure != nil, report.tally.connected == 0 { return .notConnected }
             return report.isClean ? .success : .failure

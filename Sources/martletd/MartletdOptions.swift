@@ -4,6 +4,7 @@
 import BrokerRuntime
 import CommandLineOptions
 import Configuration
+import JSON5
 
 enum MartletdOption: String, OptionRules {
     case config
@@ -71,8 +72,9 @@ extension ParsedOptions<MartletdOption> {
             let certificate = DevelopmentSetup.certificateFile(dataDirectory: directory)
             let key = DevelopmentSetup.keyFile(dataDirectory: directory)
             overrides += [
-                "dataDirectory=\(quoted(directory))",
-                "tls.certificateFile=\(quoted(certificate))", "tls.keyFile=\(quoted(key))",
+                "dataDirectory=\(JSONText.quoted(directory))",
+                "tls.certificateFile=\(JSONText.quoted(certificate))",
+                "tls.keyFile=\(JSONText.quoted(key))",
             ].map { SettingOverride(option: "--dev", assignment: $0) }
         }
         if has(.verifyStore) || has(.restore) {
@@ -85,23 +87,15 @@ extension ParsedOptions<MartletdOption> {
         overrides += all(.set).map { SettingOverride(assignment: $0) }
         if let data {
             overrides.append(
-                SettingOverride(option: "--data", assignment: "dataDirectory=\(quoted(data))"))
+                SettingOverride(
+                    option: "--data", assignment: "dataDirectory=\(JSONText.quoted(data))"))
         }
         let listeners = all(.listen)
         if !listeners.isEmpty {
-            let list = listeners.map(quoted).joined(separator: ",")
+            let list = listeners.map(JSONText.quoted).joined(separator: ",")
             overrides.append(
                 SettingOverride(option: "--listen", assignment: "listeners=[\(list)]"))
         }
         return overrides
-    }
-
-    private func quoted(_ text: String) -> String {
-        var quoted = "\""
-        for character in text {
-            if character == "\"" || character == "\\" { quoted.append("\\") }
-            quoted.append(character)
-        }
-        return quoted + "\""
     }
 }
