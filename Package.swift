@@ -186,7 +186,9 @@ let package = Package(
             dependencies: [
                 "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
                 "QueueStore", "BrokerCore", "martletd", "Gateway", "martlet-gateway", "martlet",
-                "Threads", "TestSurroundings", "Bridge", "ClientCore",
+                "martlet-bench", "martlet-sim", "Threads", "TestSurroundings", "Bridge",
+                "ClientCore",
+                "CommandLineOptions",
             ],
             // What the tests compile or interpret.
             exclude: [

@@ -15,9 +15,18 @@ struct BenchFailure: Error {
 
 enum BenchProgram {
     static func run(_ arguments: ArraySlice<String>) -> ExitCode {
-        if arguments.isEmpty || arguments.first == "--help" {
+        switch arguments.first {
+        case nil:
             StandardStream.output.print(BenchOption.helpPage)
-            return arguments.isEmpty ? .usage : .success
+            return .usage
+        // After a scenario -h is the host, as in emqtt_bench.
+        case "--help", "-h":
+            StandardStream.output.print(BenchOption.helpPage)
+            return .success
+        case "--version":
+            StandardStream.output.print("martlet-bench \(ProgramVersion.text)")
+            return .success
+        default: break
         }
         Interruption.receiveSignals()
         // As the broker has it: the floor is to show what TLS costs at its best.

@@ -25,8 +25,8 @@ enum BridgeOption: String, OptionRules {
         Usage: martlet-gateway bridge --config=FILE [--check-config]
 
           --config=FILE    the two brokers and the rules, as JSON5
-          --check-config   only says what is wrong with the file
-          --help           this page
+          --check-config   check the file and exit
+          -h, --help       print this page and exit
 
         A file to begin with:
 

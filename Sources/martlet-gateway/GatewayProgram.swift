@@ -44,8 +44,9 @@ enum GatewayOption: String, OptionRules {
                               read it
           --will-to=USER      who is told when the broker loses the gateway
           --will=TEXT         what is said then (default: gateway lost)
-          --version           the version
-          --help              this page; martlet-gateway bridge --help for the bridge
+          --version           print the version and exit
+          -h, --help          print this page and exit; martlet-gateway bridge --help for the
+                              bridge
 
         The token needs the right to attach its devices, such as attach:plant7-*, and the rights
         that they shall have. A device that has a token of its own logs in with it, as the user

@@ -54,8 +54,8 @@ enum MartletdOption: String, OptionRules {
           --print-config       show the effective values and where each comes from, and stop
           --verify-store       check every record of the store and stop; the broker must not run
           --restore DIR        put a backup of the store into an empty data directory and stop
-          --version            show the version and stop
-          --help               show this page
+          --version            print the version and exit
+          -h, --help           print this page and exit
 
         Exit codes: 0 well, 1 command line or configuration, 2 other failures, 3 address in use,
         4 store unusable. SIGTERM and SIGINT stop the broker and keep everything acknowledged.

@@ -28,7 +28,7 @@ enum CompareOption: String, OptionRules {
           --write FILE      puts each file's table between the lines <!-- table NAME --> and
                             <!-- end --> of FILE; NAME is the scenario file's, without .json5
           --programs DIR    where martletd is (beside martlet-bench)
-          --help            show this page
+          -h, --help        print this page and exit
 
         A scenario file is JSON5:
 

@@ -8,8 +8,7 @@ import Testing
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct ExampleProgramTests {
-        private static let root = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
+        private static let root = SourceTree.root
 
         private func start(
             _ program: String, _ arguments: String..., user: String, of broker: TestBroker

@@ -34,9 +34,8 @@ extension EndToEndTests {
 
         @Test func `the page shows the code that is tested`() throws {
             let test = try String(contentsOfFile: #filePath, encoding: .utf8)
-            let root = URL(filePath: #filePath).deletingLastPathComponent()
-                .deletingLastPathComponent().deletingLastPathComponent()
-            let page = try String(contentsOf: root.appending(path: "docs/SDK.md"), encoding: .utf8)
+            let page = try String(
+                contentsOf: SourceTree.root.appending(path: "docs/SDK.md"), encoding: .utf8)
             let block = try #require(page.firstMatch(of: /```swift\n((?:.*\n)*?)```/)?.output.1)
             // What the test has to know better: where its broker is, and when to end.
             let lines = block.split(separator: "\n").map { line in

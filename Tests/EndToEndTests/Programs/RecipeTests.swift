@@ -7,8 +7,7 @@ import Testing
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct RecipeTests {
-        private static let root = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
+        private static let root = SourceTree.root
 
         private func text(_ path: String) throws -> String {
             try String(

@@ -51,9 +51,7 @@ extension EndToEndTests {
             // Where there is no systemd, there is nobody to take it either.
             guard FileManager.default.isExecutableFile(atPath: analyze) else { return }
             let directory = try TemporaryDirectory()
-            let unit = URL(filePath: #filePath).deletingLastPathComponent()
-                .deletingLastPathComponent().deletingLastPathComponent()
-                .appending(path: "docs/operating/martletd.service")
+            let unit = SourceTree.root.appending(path: "docs/operating/martletd.service")
             let text = try String(contentsOf: unit, encoding: .utf8)
             let program = ChildProcess.programs.appending(path: "martletd").path
             let installed = text.replacing("/usr/local/bin/martletd", with: program)

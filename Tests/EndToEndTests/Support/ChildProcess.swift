@@ -33,8 +33,7 @@ final class ChildProcess: Sendable {
         if FileManager.default.isExecutableFile(atPath: own.appending(path: "martletd").path) {
             return own
         }
-        return URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: ".build/debug")
+        return SourceTree.root.appending(path: ".build/debug")
     }()
 
     /// Starts a program of this package, or one that is named by its path.
