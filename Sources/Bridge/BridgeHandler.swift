@@ -65,7 +65,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     private(set) var failure: BridgeProcess.Failure?
 
     init(
-        _ settings: BridgeSettings, _ file: consuming RecordFile, _ control: BridgeControl
+        _ settings: BridgeSettings, file: consuming RecordFile, control: BridgeControl
     ) {
         self.settings = settings
         self.control = control

@@ -84,7 +84,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
             for index in sought.sorted()
             where settings.lines[index].endpoint == .tcp(server) {
                 sought.remove(index)
-                open(index, &loop) { loop throws(TransportError) in
+                open(index, in: &loop) { loop throws(TransportError) in
                     try loop.connect(to: try result.get()[0])
                 }
             }
@@ -122,7 +122,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
                 if let uplink { loop.close(uplink, afterFlush: false) }
                 uplink = nil
                 isDialing = false
-            case .open(let index): open(index, &loop)
+            case .open(let index): open(index, in: &loop)
             case .pause(let index):
                 if let connection = connections[index] { loop.pauseReading(connection) }
             case .resume(let index):
@@ -145,20 +145,20 @@ struct GatewayHandler: LoopHandler, ~Copyable {
         }
     }
 
-    private mutating func open(_ index: Int, _ loop: inout EventLoop) {
+    private mutating func open(_ index: Int, in loop: inout EventLoop) {
         switch settings.lines[index].endpoint {
         case .tcp(let server):
             sought.insert(index)
             lookups.begin(server, waking: loop.handle)
         case .terminal(let path, let baud):
-            open(index, &loop) { loop throws(TransportError) in
+            open(index, in: &loop) { loop throws(TransportError) in
                 try loop.adopt(socket: try Terminal.open(path, baud: baud))
             }
         }
     }
 
     private mutating func open(
-        _ index: Int, _ loop: inout EventLoop,
+        _ index: Int, in loop: inout EventLoop,
         _ body: (inout EventLoop) throws(TransportError) -> ConnectionID
     ) {
         do throws(TransportError) {

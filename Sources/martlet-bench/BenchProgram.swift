@@ -176,9 +176,9 @@ private enum Pacer {
     static let periodNanoseconds = 100_000
 
     static func start(_ handle: LoopHandle) -> StoppableThread {
-        StoppableThread(name: "pacer") { stopWord in
+        StoppableThread(name: "pacer") { stopFlag in
             var period = timespec(tv_sec: 0, tv_nsec: periodNanoseconds)
-            while !stopWord.isSaid {
+            while !stopFlag.isCancelled {
                 clock_nanosleep(CLOCK_MONOTONIC, 0, &period, nil)
                 handle.wake()
             }

@@ -1,5 +1,5 @@
 // What asks the harness to end before it is done: a signal. Everything that takes long looks here
-// from time to time and leaves in order: clients say good-bye, brokers of a comparison end, and
+// from time to time and leaves in order: clients disconnect, brokers of a comparison end, and
 // nothing is left in /tmp.
 
 import CommandLineOptions

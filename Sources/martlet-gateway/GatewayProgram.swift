@@ -99,7 +99,7 @@ enum GatewayProgram {
     private static func settings(
         _ parsed: ParsedOptions<GatewayOption>
     ) throws(UsageError) -> GatewaySettings {
-        let address = try needed(.server, "MARTLET_SERVER", parsed)
+        let address = try needed(.server, variable: "MARTLET_SERVER", in: parsed)
         let server: ServerAddress
         do throws(MartletError) {
             server = try ServerAddress(address)
@@ -138,7 +138,7 @@ enum GatewayProgram {
         _ parsed: ParsedOptions<GatewayOption>
     ) throws(UsageError) -> String {
         guard let path = parsed[.tokenFile] else {
-            return try needed(.token, "MARTLET_TOKEN", parsed)
+            return try needed(.token, variable: "MARTLET_TOKEN", in: parsed)
         }
         guard parsed[.token] == nil else {
             throw UsageError("--token and --token-file: give one of them")
@@ -147,7 +147,7 @@ enum GatewayProgram {
     }
 
     private static func needed(
-        _ option: GatewayOption, _ name: String, _ parsed: ParsedOptions<GatewayOption>
+        _ option: GatewayOption, variable name: String, in parsed: ParsedOptions<GatewayOption>
     ) throws(UsageError) -> String {
         guard let value = parsed[option] ?? variable(name) else {
             throw UsageError("--\(option.rawValue) or \(name) is required")

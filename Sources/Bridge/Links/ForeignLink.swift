@@ -186,7 +186,7 @@ package struct ForeignLink {
             do throws(WireError) {
                 switch try input.next(packetMaximum: packetMaximum) {
                 case .incomplete: return
-                case .packet(let frame, let body): try handle(frame, body, now)
+                case .packet(let frame, let body): try handle(frame, body: body, now: now)
                 case .oversized(let frame, let head): try handleOversized(frame, head)
                 }
             } catch {
@@ -196,7 +196,7 @@ package struct ForeignLink {
     }
 
     private mutating func handle(
-        _ frame: PacketFrame, _ body: [UInt8], _ now: Instant
+        _ frame: PacketFrame, body: [UInt8], now: Instant
     ) throws(WireError) {
         let type = try MQTT.PacketType(frame, version, from: .broker)
         guard (type == .connack) == (phase == .joining) else { throw .protocolError }
@@ -371,8 +371,8 @@ package struct ForeignLink {
     }
 
     mutating func acknowledge(
-        _ step: MQTT.Acknowledgement.Step, _ identifier: UInt16,
-        _ reason: ReasonCode = .success, now: Instant
+        _ step: MQTT.Acknowledgement.Step, identifier: UInt16,
+        reason: ReasonCode = .success, now: Instant
     ) {
         send(MQTT.Acknowledgement(version, step, identifier, reason), now)
     }

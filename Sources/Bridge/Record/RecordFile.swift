@@ -18,7 +18,7 @@ struct RecordFile: ~Copyable {
     private static let slotByteCount = BridgeLimits.recordByteCountMaximum
 
     private init(
-        _ path: String, _ descriptor: Int32, _ stored: BridgeRecord?, _ sequence: UInt64
+        path: String, descriptor: Int32, stored: BridgeRecord?, sequence: UInt64
     ) {
         self.path = path
         self.descriptor = descriptor
@@ -36,7 +36,8 @@ struct RecordFile: ~Copyable {
             }
             let (stored, sequence) = try read(descriptor, path)
             if stored == nil { try claim(descriptor, path) }
-            return RecordFile(path, descriptor, stored, sequence)
+            return RecordFile(
+                path: path, descriptor: descriptor, stored: stored, sequence: sequence)
         } catch {
             close(descriptor)
             throw error

@@ -101,12 +101,12 @@ struct SubscriptionLedger {
 
     // MARK: - Changes
 
-    mutating func noteAsked(_ index: Int, _ identifier: UInt64) {
+    mutating func markAsked(_ index: Int, _ identifier: UInt64) {
         entries[index].state = .asked(identifier)
     }
 
     /// The session has it already, as an earlier answer said.
-    mutating func noteKept(_ index: Int) { entries[index].state = .confirmed }
+    mutating func markKept(_ index: Int) { entries[index].state = .confirmed }
 
     /// The indices of what was asked for under an id, in the order of asking.
     func asked(_ identifier: UInt64) -> [Int] {
@@ -123,7 +123,7 @@ struct SubscriptionLedger {
     /// It was refused: it is tried again.
     ///
     /// - Returns: in how many milliseconds.
-    mutating func refuse(_ index: Int, _ reason: ReasonCode, _ now: Instant) -> UInt64 {
+    mutating func refuse(_ index: Int, reason: ReasonCode, now: Instant) -> UInt64 {
         hasNews = true
         let doublings = min(entries[index].refusalCount, 16)
         let wait = min(

@@ -114,7 +114,7 @@ struct SectionReader {
     }
 
     mutating func choice<Choice: RawRepresentable<String> & CaseIterable>(
-        _ node: JSON5Node, _ key: String, _ type: Choice.Type
+        _ node: JSON5Node, _ key: String, as type: Choice.Type
     ) -> Choice? {
         guard let text = text(node, key) else { return nil }
         if let choice = Choice(rawValue: text) { return choice }
@@ -158,7 +158,7 @@ struct SectionReader {
     }
 
     mutating func template(
-        _ node: JSON5Node, _ key: String, _ names: Set<String>, for filter: TopicFilter?,
+        _ node: JSON5Node, _ key: String, names: Set<String>, for filter: TopicFilter?,
         isTopic: Bool
     ) -> Template? {
         guard let text = text(node, key) else { return nil }
@@ -184,7 +184,7 @@ struct TrustFiles {
     static let keys = ["caFile", "certificateFile", "keyFile"]
 
     /// Takes a key that is one of ``keys``.
-    mutating func take(_ name: String, _ path: String, _ node: JSON5Node, _ r: inout SectionReader)
+    mutating func take(_ name: String, path: String, node: JSON5Node, reader r: inout SectionReader)
     {
         switch name {
         case "caFile": authority = r.text(node, path)

@@ -45,7 +45,7 @@ public struct BridgeSettings: Sendable {
     public var packetMaximum = BridgeLimits.packetMaximumDefault
     /// Seconds between two lines of totals; 0 for none but the last.
     public var totalsSeconds = 300
-    var rules: RuleBook
+    var rules: RuleSet
 }
 
 /// Limits of a bridge, each with its reason.

@@ -22,7 +22,7 @@ struct BridgeSettingsBuilder {
     private var stateFile: String?
     private var packetMaximum = BridgeLimits.packetMaximumDefault
     private var totalsSeconds = 300
-    private var rules = RuleBook()
+    private var rules = RuleSet()
     /// Where each rule stands, for complaints that concern two of them.
     private var inwardPlaces: [(key: String, offset: Int)] = []
     private var outwardPlaces: [(key: String, offset: Int)] = []
@@ -49,10 +49,12 @@ struct BridgeSettingsBuilder {
             case "totalsSeconds":
                 totalsSeconds = r.integer(node, path, in: 0...86_400) ?? totalsSeconds
             case "toMartlet":
-                for (key, node) in r.elements(node, path) { readInward(node, key, &r) }
+                for (key, node) in r.elements(node, path) { readInward(node, key: key, reader: &r) }
             case "toMqtt":
-                for (key, node) in r.elements(node, path) { readOutward(node, key, &r) }
-            default: readDeadLetter(node, path, &r)
+                for (key, node) in r.elements(node, path) {
+                    readOutward(node, key: key, reader: &r)
+                }
+            default: readDeadLetter(node, key: path, reader: &r)
             }
         }
     }
@@ -72,7 +74,7 @@ struct BridgeSettingsBuilder {
             switch key {
             case "server": settings.server = r.server(node, path) ?? settings.server
             case "version":
-                settings.version = r.choice(node, path, VersionName.self)?.version ?? .v5
+                settings.version = r.choice(node, path, as: VersionName.self)?.version ?? .v5
             case "clientId": settings.clientIdentifier = r.text(node, path) ?? ""
             case "user": settings.user = r.text(node, path)
             case "password": settings.password = r.text(node, path)
@@ -84,8 +86,8 @@ struct BridgeSettingsBuilder {
                 settings.sessionExpirySeconds = UInt32(seconds)
             case "inFlight":
                 settings.inFlightMaximum =
-                    readInFlight(node, path, &r) ?? settings.inFlightMaximum
-            default: files.take(key, path, node, &r)
+                    readInFlight(node, key: path, reader: &r) ?? settings.inFlightMaximum
+            default: files.take(key, path: path, node: node, reader: &r)
             }
         }
         if settings.server.host.isEmpty {
@@ -125,8 +127,8 @@ struct BridgeSettingsBuilder {
                 settings.keepAliveSeconds = UInt16(r.integer(node, path, in: 5...65_535) ?? 60)
             case "inFlight":
                 settings.inFlightMaximum =
-                    readInFlight(node, path, &r) ?? settings.inFlightMaximum
-            default: files.take(key, path, node, &r)
+                    readInFlight(node, key: path, reader: &r) ?? settings.inFlightMaximum
+            default: files.take(key, path: path, node: node, reader: &r)
             }
         }
         if settings.server.host.isEmpty {
@@ -142,7 +144,7 @@ struct BridgeSettingsBuilder {
     }
 
     private func readInFlight(
-        _ node: JSON5Node, _ path: String, _ r: inout SectionReader
+        _ node: JSON5Node, key path: String, reader r: inout SectionReader
     ) -> Int? {
         r.integer(node, path, in: 1...BridgeLimits.inFlightMaximum)
     }
@@ -152,7 +154,7 @@ struct BridgeSettingsBuilder {
     private static let inwardNames: Set<String> = ["topic"]
 
     private mutating func readInward(
-        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, reader r: inout SectionReader
     ) {
         let known = ["from", "to", "payload", "type", "qos"]
         let members = r.members(node, key, known: known)
@@ -169,11 +171,11 @@ struct BridgeSettingsBuilder {
         }
         for (name, path, node) in members {
             switch name {
-            case "to": target = readTarget(node, path, filter, &r)
-            case "payload": form = r.choice(node, path, InwardRule.Form.self)
+            case "to": target = readTarget(node, key: path, filter: filter, reader: &r)
+            case "payload": form = r.choice(node, path, as: InwardRule.Form.self)
             case "type":
                 type = r.integer(node, path, in: 0...255).map { (UInt8($0), node.offset) }
-            case "qos": qos = readQoS(node, path, &r)
+            case "qos": qos = readQoS(node, key: path, reader: &r)
             default: break
             }
         }
@@ -198,7 +200,7 @@ struct BridgeSettingsBuilder {
     }
 
     private func readTarget(
-        _ node: JSON5Node, _ key: String, _ filter: TopicFilter?, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, filter: TopicFilter?, reader r: inout SectionReader
     ) -> InwardRule.Target? {
         let members = r.members(node, key, known: ["user", "group", "topic"])
         guard members.count == 1, let (name, path, value) = members.first else {
@@ -208,7 +210,7 @@ struct BridgeSettingsBuilder {
         let isTopic = name == "topic"
         guard
             let template = r.template(
-                value, path, Self.inwardNames, for: filter, isTopic: isTopic)
+                value, path, names: Self.inwardNames, for: filter, isTopic: isTopic)
         else { return nil }
         if isTopic {
             if template.source.hasPrefix("$") {
@@ -226,7 +228,7 @@ struct BridgeSettingsBuilder {
     }
 
     private mutating func readOutward(
-        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, reader r: inout SectionReader
     ) {
         let members = r.members(node, key, known: ["from", "to", "payload", "qos", "retain"])
         var source: OutwardRule.Source?
@@ -235,7 +237,7 @@ struct BridgeSettingsBuilder {
         var qos = MQTT.QoS.exactlyOnce
         var isRetained = false
         if let from = members.first(where: { $0.key == "from" }) {
-            source = readSource(from.node, from.path, &r)
+            source = readSource(from.node, key: from.path, reader: &r)
         } else {
             r.complain(
                 "\(key).from", "is needed: {inbox: …}, {group: …}, {broadcast: …} or {topic: …}",
@@ -246,9 +248,9 @@ struct BridgeSettingsBuilder {
             case "to":
                 guard let source else { continue }
                 let (names, filter) = Self.places(of: source)
-                template = r.template(node, path, names, for: filter, isTopic: true)
-            case "payload": form = r.choice(node, path, OutwardRule.Form.self) ?? .text
-            case "qos": qos = readQoS(node, path, &r)
+                template = r.template(node, path, names: names, for: filter, isTopic: true)
+            case "payload": form = r.choice(node, path, as: OutwardRule.Form.self) ?? .text
+            case "qos": qos = readQoS(node, key: path, reader: &r)
             case "retain": isRetained = r.boolean(node, path) ?? false
             default: break
             }
@@ -275,7 +277,7 @@ struct BridgeSettingsBuilder {
     }
 
     private func readSource(
-        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, reader r: inout SectionReader
     ) -> OutwardRule.Source? {
         let known = ["inbox", "group", "broadcast", "topic"]
         let members = r.members(node, key, known: known)
@@ -300,26 +302,26 @@ struct BridgeSettingsBuilder {
     }
 
     private func readQoS(
-        _ node: JSON5Node, _ path: String, _ r: inout SectionReader
+        _ node: JSON5Node, key path: String, reader r: inout SectionReader
     ) -> MQTT.QoS {
         let value = r.integer(node, path, in: 0...2) ?? 2
         return MQTT.QoS(rawValue: UInt8(value))!
     }
 
     private mutating func readDeadLetter(
-        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, reader r: inout SectionReader
     ) {
         for (name, path, node) in r.members(node, key, known: ["martlet", "mqtt"]) {
             if name == "martlet" {
                 rules.inwardDeadLetter = r.template(
-                    node, path, Self.inwardNames, for: nil, isTopic: true)
+                    node, path, names: Self.inwardNames, for: nil, isTopic: true)
                 if rules.inwardDeadLetter?.usesLevels == true {
                     r.complain(path, "can have {topic}, but no level of it", at: node.offset)
                 }
             } else {
                 deadLetterOffset = node.offset
                 rules.outwardDeadLetter = r.template(
-                    node, path, ["from"], for: nil, isTopic: true)
+                    node, path, names: ["from"], for: nil, isTopic: true)
             }
         }
     }

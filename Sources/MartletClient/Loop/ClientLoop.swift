@@ -22,7 +22,7 @@ enum ClientCommand: Sendable {
     /// Ends the call that asked: there is nobody to carry it out.
     func fail(_ error: MartletError) {
         switch self {
-        case .open(let blueprint): blueprint.mailbox.finish()
+        case .open(let blueprint): blueprint.eventBuffer.finish()
         case .connect(_, _, let completion): completion(.failure(error))
         case .send(_, let pending): pending.completion(.failure(error))
         case .request(_, let pending): pending.completion(.failure(error))
@@ -37,7 +37,7 @@ struct ClientBlueprint: Sendable {
     let identifier: UInt64
     let settings: ClientSettings
     let tls: ClientTLSContext?
-    let mailbox: Mailbox
+    let eventBuffer: EventBuffer
 }
 
 /// A send, and whom to tell.
@@ -45,12 +45,6 @@ struct PendingSend: Sendable {
     let ticket: UInt64
     let send: EncodedSend
     let completion: Completion<Receipt>
-
-    init(_ ticket: UInt64, _ send: EncodedSend, _ completion: @escaping Completion<Receipt>) {
-        self.ticket = ticket
-        self.send = send
-        self.completion = completion
-    }
 }
 
 /// A request, and whom to tell.
@@ -58,15 +52,6 @@ struct PendingRequest: Sendable {
     let ticket: UInt64
     let request: ClientRequest
     let completion: Completion<ClientAnswer>
-
-    init(
-        _ ticket: UInt64, _ request: ClientRequest,
-        _ completion: @escaping Completion<ClientAnswer>
-    ) {
-        self.ticket = ticket
-        self.request = request
-        self.completion = completion
-    }
 }
 
 /// The way to the background thread.

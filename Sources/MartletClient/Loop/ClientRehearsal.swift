@@ -48,7 +48,7 @@ package final class ClientRehearsal {
     }
 
     private let session: ClientSession
-    private let mailbox = Mailbox()
+    private let eventBuffer = EventBuffer()
     private var transport = Transport()
     private var lastTicket: UInt64 = 0
     /// Calls that have ended, in words.
@@ -58,7 +58,7 @@ package final class ClientRehearsal {
     package init(_ settings: ClientSettings) throws(MartletError) {
         try settings.check()
         session = ClientSession(
-            ClientBlueprint(identifier: 1, settings: settings, tls: nil, mailbox: mailbox))
+            ClientBlueprint(identifier: 1, settings: settings, tls: nil, eventBuffer: eventBuffer))
     }
 
     // MARK: - The application
@@ -70,7 +70,8 @@ package final class ClientRehearsal {
     package func send(_ message: OutgoingMessage) {
         do throws(MartletError) {
             let completion = note { (receipt: Receipt) in "sent \(receipt)" }
-            let pending = PendingSend(makeTicket(), try EncodedSend(message), completion)
+            let pending = PendingSend(
+                ticket: makeTicket(), send: try EncodedSend(message), completion: completion)
             session.take(.send(pending), in: &transport)
         } catch {
             outcomes.withLock { $0.append("\(error)") }
@@ -102,7 +103,10 @@ package final class ClientRehearsal {
             let details = GroupDetails(answer.content, after: "m")
             return "answered \(isRead) \(presence != nil) \(details != nil)"
         }
-        session.take(.request(PendingRequest(makeTicket(), request, completion)), in: &transport)
+        session.take(
+            .request(
+                PendingRequest(ticket: makeTicket(), request: request, completion: completion)),
+            in: &transport)
     }
 
     package func cancel(_ ticket: UInt64) { session.cancel(ticket) }
@@ -114,10 +118,10 @@ package final class ClientRehearsal {
     package func leave() { session.leave(false, {}, in: &transport) }
 
     /// What has happened, as far as the application has not heard of it.
-    package func takeEvent() -> Client.Event? { mailbox.takeNext() }
+    package func takeEvent() -> Client.Event? { eventBuffer.takeNext() }
 
     /// Numbered messages that the application has not taken.
-    package var numberedCount: Int { mailbox.numberedCount }
+    package var numberedCount: Int { eventBuffer.numberedCount }
 
     private func makeTicket() -> UInt64 {
         lastTicket += 1

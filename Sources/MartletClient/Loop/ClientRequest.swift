@@ -15,7 +15,7 @@ struct ClientRequest: Sendable {
     }
 
     /// - Parameter source: what the ranges of `part` point into.
-    init(_ operation: MRT.Operation, _ part: some RequestPart, _ source: [UInt8]) {
+    init(_ operation: MRT.Operation, part: some RequestPart, source: [UInt8]) {
         self.operation = operation
         parameters = [UInt8](unsafeUninitializedCapacity: part.byteCount) { buffer, count in
             var writer = PacketWriter(UnsafeMutableRawBufferPointer(buffer))
@@ -27,7 +27,7 @@ struct ClientRequest: Sendable {
     static func subscribe(_ filter: String, _ grade: Grade) -> ClientRequest {
         var bytes = ByteBuilder()
         let part = MRT.Subscribe(highestGrade: grade, filter: bytes.append(filter))
-        return ClientRequest(.subscribe, part, bytes.bytes)
+        return ClientRequest(.subscribe, part: part, source: bytes.bytes)
     }
 
     static func unsubscribe(_ filter: String) -> ClientRequest {

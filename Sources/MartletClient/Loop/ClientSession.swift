@@ -30,7 +30,7 @@ final class ClientSession {
 
     let identifier: UInt64
     let settings: ClientSettings
-    let mailbox: Mailbox
+    let eventBuffer: EventBuffer
     private let tls: ClientTLSContext?
     private var ticket: TLSSessionTicket?
     private let memory: ClientMemories
@@ -84,7 +84,7 @@ final class ClientSession {
         identifier = blueprint.identifier
         settings = blueprint.settings
         tls = blueprint.tls
-        mailbox = blueprint.mailbox
+        eventBuffer = blueprint.eventBuffer
         memory = ClientMemories(settings)
         // A client keeps its sends in memory, so each process begins a numbering of its own.
         var record = ClientRecord(outboxEpoch: .random(in: 1 ... .max))
@@ -357,7 +357,7 @@ final class ClientSession {
         if connected.isNewInbox { handedOver = 0 }
         if let connection { ticket = loop.sessionTicket(of: connection) ?? ticket }
         failedAttempts = 0
-        mailbox.put(.connected(terms))
+        eventBuffer.put(.connected(terms))
         for completion in connectWaiters.values { completion(.success(terms)) }
         connectWaiters = [:]
         if !accepted.isSessionPresent { renewSubscriptions() }
@@ -369,14 +369,14 @@ final class ClientSession {
     ) {
         // A broker that keeps to the window never comes here, unless the application takes nothing
         // while sessions end: what is refused comes again on the next connection.
-        if packet.number > 0, mailbox.numberedCount >= numberedCountMaximum {
+        if packet.number > 0, eventBuffer.numberedCount >= numberedCountMaximum {
             machine.refuse(.receiveMaximumExceeded, delivery: packet.number, now: now)
             return
         }
         let body = machine.bytes(ByteRange(offset: 0, count: packet.payload.endOffset))
         let epoch = machine.inboxRecord?.epoch ?? 0
         handedOver = max(handedOver, packet.number)
-        mailbox.put(.message(IncomingMessage(packet, change, in: body, epoch: epoch)))
+        eventBuffer.put(.message(IncomingMessage(packet, change, in: body, epoch: epoch)))
     }
 
     /// The window of a session that has ended, and that of the present one.
@@ -386,7 +386,7 @@ final class ClientSession {
         let identifier = String(decoding: machine.bytes(result.messageIdentifier), as: UTF8.self)
         let messageID = identifier.isEmpty ? nil : identifier
         guard result.number > 0 else {
-            mailbox.put(.transientRefused(result.reason, messageID: messageID))
+            eventBuffer.put(.transientRefused(result.reason, messageID: messageID))
             return
         }
         // Nobody waits for the result of a send that was cancelled.
@@ -412,7 +412,7 @@ final class ClientSession {
         if let filter = renewals.removeValue(forKey: response.identifier) {
             guard response.reason.isFailure else { return }
             subscriptions[filter] = nil
-            mailbox.put(.subscriptionLost(filter: filter, response.reason))
+            eventBuffer.put(.subscriptionLost(filter: filter, response.reason))
             return
         }
         if response.identifier == willRenewal {
@@ -444,7 +444,7 @@ final class ClientSession {
                 renewals[try machine.ask(.subscribe(filter, grade))] = filter
             } catch {
                 subscriptions[filter] = nil
-                mailbox.put(.subscriptionLost(filter: filter, .quotaExceeded))
+                eventBuffer.put(.subscriptionLost(filter: filter, .quotaExceeded))
             }
         }
     }
@@ -466,7 +466,7 @@ final class ClientSession {
 
     private func loseWill(_ reason: ReasonCode) {
         will = nil
-        mailbox.put(.willLost(reason))
+        eventBuffer.put(.willLost(reason))
     }
 
     // MARK: - The end
@@ -480,7 +480,7 @@ final class ClientSession {
             end(.closed)
         } else if let retryAt = disconnection.retryAt {
             failedAttempts += 1
-            mailbox.put(
+            eventBuffer.put(
                 .disconnected(
                     Disconnection(
                         reason: disconnection.reason, detail: detail,
@@ -505,9 +505,9 @@ final class ClientSession {
         if ending == nil {
             ending = error
             if case .stopped(let reason) = error {
-                mailbox.finish(reason)
+                eventBuffer.finish(reason)
             } else {
-                mailbox.finish()
+                eventBuffer.finish()
             }
         }
         for completion in connectWaiters.values { completion(.failure(error)) }

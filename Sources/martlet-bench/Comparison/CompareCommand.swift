@@ -77,12 +77,12 @@ enum CompareCommand {
         var files: [ScenarioFile] = []
         for path in options.positionals { files.append(try prepared(path, options)) }
         do throws(BenchFailure) {
-            let programs = options[.programs] ?? BrokerFarm.ownDirectory()
-            var farm = try BrokerFarm(programs: programs)
-            defer { farm.close() }
+            let programs = options[.programs] ?? BrokerLauncher.ownDirectory()
+            var launcher = try BrokerLauncher(programs: programs)
+            defer { launcher.close() }
             var isClean = true
             for file in files {
-                let results = try Comparison.run(file, &farm)
+                let results = try Comparison.run(file, launcher: &launcher)
                 isClean = isClean && results.faultCount == 0
                 StandardStream.output.print(results.table(of: file))
                 if let path = options[.write] {

@@ -10,15 +10,15 @@ struct Comparison {
 
     /// Every scenario for every subject in turn, round after round.
     static func run(
-        _ file: ScenarioFile, _ farm: inout BrokerFarm
+        _ file: ScenarioFile, launcher: inout BrokerLauncher
     ) throws(BenchFailure) -> Comparison {
         var results = Comparison()
-        farm.add(file.brokers)
+        launcher.add(file.brokers)
         for name in file.subjects {
             if name == "floor" {
                 results.names.append(name)
-            } else if let subject = farm.subjects.first(where: { $0.name == name }) {
-                if farm.isInstalled(subject) {
+            } else if let subject = launcher.subjects.first(where: { $0.name == name }) {
+                if launcher.isInstalled(subject) {
                     results.names.append(name)
                 } else {
                     StandardStream.error.print("\(name) is not installed and not measured")
@@ -30,7 +30,8 @@ struct Comparison {
         for entry in file.scenarios {
             for round in 1...file.rounds {
                 for name in results.names where entry.subjects?.contains(name) ?? true {
-                    try results.measure(entry, name, round: round, file, &farm)
+                    try results.measure(
+                        entry, subject: name, round: round, file: file, launcher: &launcher)
                 }
             }
         }
@@ -38,19 +39,21 @@ struct Comparison {
     }
 
     private mutating func measure(
-        _ entry: ScenarioFile.Entry, _ name: String, round: Int, _ file: ScenarioFile,
-        _ farm: inout BrokerFarm
+        _ entry: ScenarioFile.Entry, subject name: String, round: Int, file: ScenarioFile,
+        launcher: inout BrokerLauncher
     ) throws(BenchFailure) {
-        guard var plan = try plan(entry, name, file, &farm) else { return }
-        if let subject = farm.subjects.first(where: { $0.name == name }) {
-            if entry.isFresh { farm.forget(subject) }
-            guard try farm.aim(&plan, at: subject) else { return }
+        guard var plan = try plan(entry, subject: name, file: file, launcher: &launcher) else {
+            return
+        }
+        if let subject = launcher.subjects.first(where: { $0.name == name }) {
+            if entry.isFresh { launcher.forget(subject) }
+            guard try launcher.aim(&plan, at: subject) else { return }
         }
         let report: Report
         do {
             report =
                 name == "floor" && plan.scenario == .offline
-                ? try StoreFloor.measure(plan, directory: try farm.makeDirectory("floor"))
+                ? try StoreFloor.measure(plan, directory: try launcher.makeDirectory("floor"))
                 : try BenchProgram.measure(plan)
         } catch {
             let reason = (error as? BenchFailure)?.message ?? (error as? UsageError)?.message
@@ -71,18 +74,18 @@ struct Comparison {
     /// Nil where a subject has no such load: pairs and a fan-in have no floor, since each message
     /// is read as often as it is written. That of an offline load is LMDB's.
     private func plan(
-        _ entry: ScenarioFile.Entry, _ name: String, _ file: ScenarioFile,
-        _ farm: inout BrokerFarm
+        _ entry: ScenarioFile.Entry, subject name: String, file: ScenarioFile,
+        launcher: inout BrokerLauncher
     ) throws(BenchFailure) -> Plan? {
         var words = entry.load
         if name == "floor", words[0] != Scenario.offline.rawValue {
             guard words[0] == Scenario.fanOut.rawValue else { return nil }
             words[0] = Scenario.floor.rawValue
             if words.contains("--tls") || words.contains("-S") {
-                let certificate = try farm.certificate()
+                let certificate = try launcher.certificate()
                 words += ["--cert", certificate.chain, "--key", certificate.key]
             }
-        } else if let subject = farm.subjects.first(where: { $0.name == name }) {
+        } else if let subject = launcher.subjects.first(where: { $0.name == name }) {
             words += ["--dialect", subject.dialect.rawValue]
         }
         if !words.contains("--seconds") { words += ["--seconds", "\(file.seconds)"] }

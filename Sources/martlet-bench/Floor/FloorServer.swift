@@ -81,14 +81,14 @@ struct FloorServer: ~Copyable {
     }
 
     /// Serves until the stop word is said.
-    mutating func run(_ stopWord: StopWord) {
+    mutating func run(_ stopFlag: StopFlag) {
         var signals = sigset_t()
         sigemptyset(&signals)
         sigaddset(&signals, SIGPIPE)
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: 1024)
         defer { events.deallocate() }
-        while !stopWord.isSaid {
+        while !stopFlag.isCancelled {
             let count = epoll_wait(epoll, events, 1024, FloorServer.waitMilliseconds)
             for index in 0..<max(0, Int(count)) {
                 let descriptor = Int32(events[index].data.u64)

@@ -72,7 +72,9 @@ struct StoreFloor: ~Copyable {
         let body = [UInt8](
             repeating: 7, count: plan.payloadByteCount + StoreFloor.bodyOverheadByteCount)
         for number in numbers {
-            try put([UInt64(number + 1)], body, MDB_APPEND, messages, transaction)
+            try put(
+                [UInt64(number + 1)], value: body, flags: MDB_APPEND, table: messages,
+                transaction: transaction)
             // Publishers take turns; each fills its own receiver's queue, or everybody's.
             let (round, publisher) = number.quotientAndRemainder(dividingBy: plan.publisherCount)
             let queues =
@@ -80,8 +82,9 @@ struct StoreFloor: ~Copyable {
             let entry = [UInt8](repeating: 7, count: StoreFloor.entryByteCount)
             for queue in queues {
                 try put(
-                    [UInt64(queue), UInt64(round + 1)], entry, MDB_NOOVERWRITE, entries,
-                    transaction)
+                    [UInt64(queue), UInt64(round + 1)], value: entry, flags: MDB_NOOVERWRITE,
+                    table: entries,
+                    transaction: transaction)
             }
         }
         try StoreFloor.check(mdb_txn_commit(transaction))
@@ -89,8 +92,8 @@ struct StoreFloor: ~Copyable {
 
     /// Numbers are big-endian in keys, so that their order is that of the bytes.
     private func put(
-        _ key: [UInt64], _ value: [UInt8], _ flags: Int32, _ table: MDB_dbi,
-        _ transaction: OpaquePointer?
+        _ key: [UInt64], value: [UInt8], flags: Int32, table: MDB_dbi,
+        transaction: OpaquePointer?
     ) throws(BenchFailure) {
         var key = key.map(\.bigEndian)
         var value = value

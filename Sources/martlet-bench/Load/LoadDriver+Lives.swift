@@ -67,7 +67,7 @@ extension LoadDriver {
         guard plan.scenario.reconnects, clients[client].phase == .ready else { return }
         switch stage {
         case .warmingUp, .measuring, .settling: break
-        case .connecting, .leaving, .enqueuing, .returning, .cutting, .holding, .sayingGoodbye,
+        case .connecting, .leaving, .enqueuing, .returning, .cutting, .holding, .disconnecting,
             .finished:
             return
         }
@@ -77,7 +77,7 @@ extension LoadDriver {
             clients[client].phase = .leaving
             loop.close(clients[client].connection, afterFlush: false)
         } else if plan.isReceiver(client),
-            ledger.next(row: ledgerRow(client, 0)) >= clients[client].goal
+            sequences.next(row: sequenceRow(client, 0)) >= clients[client].goal
         {
             record(client, at: now)
             leave(client, in: &loop)
@@ -103,9 +103,10 @@ extension LoadDriver {
         loop.close(connection, afterFlush: true)
     }
 
-    /// The harness was asked to end: whoever is in says good-bye, and the others hang up.
-    mutating func sayGoodbye(at now: UInt64, in loop: inout EventLoop) {
-        if let reason = Interruption.reason { end(reason, with: .sayingGoodbye, at: now) }
+    /// The harness was asked to end: clients that are connected send DISCONNECT, and the others
+    /// close.
+    mutating func disconnectAll(at now: UInt64, in loop: inout EventLoop) {
+        if let reason = Interruption.reason { end(reason, with: .disconnecting, at: now) }
         for client in clients.indices {
             switch clients[client].phase {
             case .absent, .queued, .leaving: break

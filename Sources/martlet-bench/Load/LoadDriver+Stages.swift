@@ -65,7 +65,7 @@ extension LoadDriver {
             if isStalled(at: now) {
                 fail("nothing arrived for \(LoadDriver.stallNanoseconds / 1_000_000_000) s")
             }
-        case .sayingGoodbye:
+        case .disconnecting:
             let isOver = now > stageStart + LoadDriver.goodbyeNanosecondsMaximum
             if isOver || readyCount + connectsUnderWay == 0 { stage = .finished }
         case .settling, .cutting, .holding, .finished:
@@ -162,7 +162,7 @@ extension LoadDriver {
         case .cutting:
             (name, operation) = ("wills", .will)
             count = end.tally.delivered - start.tally.delivered
-        case .leaving, .warmingUp, .measuring, .returning, .settling, .sayingGoodbye, .finished:
+        case .leaving, .warmingUp, .measuring, .returning, .settling, .disconnecting, .finished:
             (name, operation) = (stage == .returning ? "drain" : "load", .delivery)
             count = end.tally.delivered - start.tally.delivered
         }
@@ -202,7 +202,7 @@ extension LoadDriver {
         case .enqueuing: return part(tally.confirmed, of: plan.limit * UInt64(plan.publisherCount))
         case .returning, .cutting, .settling:
             return part(tally.delivered, of: expectedDeliveries)
-        case .sayingGoodbye, .finished: return 1
+        case .disconnecting, .finished: return 1
         }
     }
 }

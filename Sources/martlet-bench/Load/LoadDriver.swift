@@ -31,7 +31,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
         /// Idle connections are held (finished).
         case holding
         /// The harness was asked to end: clients leave, so that no will is sent (finished).
-        case sayingGoodbye = "saying good-bye"
+        case disconnecting
         case finished
     }
 
@@ -108,7 +108,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
     var scheduledCount: UInt64 = 0
     var paceStart: UInt64 = 0
 
-    var ledger: ReceiverLedger
+    var sequences: ReceiverSequences
     var tally = LoadTally()
     /// What is measured, up to the last second; `recentLatencies` go there.
     var latencies = Histogram()
@@ -137,7 +137,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
         let capacity = 1 << (Int.bitWidth - (window - 1).leadingZeroBitCount)
         awaitedMask = UInt64(capacity - 1)
         awaited = ContiguousArray(repeating: 0, count: capacity * plan.publisherCount)
-        ledger = ReceiverLedger(
+        sequences = ReceiverSequences(
             rowCount: plan.receiverCount
                 * (plan.topology == .everybody ? plan.publisherCount : 1))
         connectStart = origin
@@ -183,7 +183,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
                 return Consumption(consumed: offset - Int(range.offset), awaiting: minimum)
             case .packet(let frame):
                 offset = frame.endOffset
-                take(frame, bytes, from: client, at: now, &inbox, in: &loop)
+                take(frame, bytes: bytes, from: client, at: now, inbox: &inbox, in: &loop)
             case .malformed, .tooLarge:
                 fail("the broker sent what is no packet")
                 return Consumption(consumed: Int(range.count))
@@ -204,7 +204,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
         case .connecting, .introduced, .subscribing: connectsUnderWay -= 1
         case .absent, .queued: break
         }
-        guard stage != .leaving, stage != .sayingGoodbye, stage != .finished else { return }
+        guard stage != .leaving, stage != .disconnecting, stage != .finished else { return }
         if phase == .leaving {
             hasLeft(client)
             return
@@ -235,8 +235,8 @@ struct LoadDriver: LoopHandler, ~Copyable {
 
     mutating func turnEnded(in loop: inout EventLoop) {
         let now = monotonicNanoseconds()
-        if stage != .sayingGoodbye, stage != .finished, Interruption.hasCome {
-            sayGoodbye(at: now, in: &loop)
+        if stage != .disconnecting, stage != .finished, Interruption.hasCome {
+            disconnectAll(at: now, in: &loop)
         }
         switch stage {
         case .connecting, .returning: connectMore(at: now, in: &loop)
@@ -245,19 +245,19 @@ struct LoadDriver: LoopHandler, ~Copyable {
             if plan.scenario.reconnects { connectMore(at: now, in: &loop) }
             if stage != .settling, plan.scenario != .churn { publish(at: now, in: &loop) }
         case .enqueuing: publish(at: now, in: &loop)
-        case .leaving, .cutting, .holding, .sayingGoodbye, .finished: break
+        case .leaving, .cutting, .holding, .disconnecting, .finished: break
         }
         advance(at: now, in: &loop)
         if now >= lastSample.nanoseconds + 1_000_000_000 { sample(at: now) }
-        progress.show(stage, fraction(at: now), tally, at: now)
+        progress.show(stage, fraction: fraction(at: now), tally: tally, at: now)
         loop.nextWake = loop.now.advanced(byMilliseconds: 10)
     }
 
     // MARK: - Packets
 
     private mutating func take(
-        _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, from client: Int, at now: UInt64,
-        _ inbox: inout UInt64, in loop: inout EventLoop
+        _ frame: PacketFrame, bytes: UnsafeRawBufferPointer, from client: Int, at now: UInt64,
+        inbox: inout UInt64, in loop: inout EventLoop
     ) {
         switch mqtt?.read(frame, in: bytes) ?? MRTCodec.read(frame, in: bytes) {
         case .delivery(let payload, let acknowledgement, let qos):
@@ -308,7 +308,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
             return
         }
         let publisher = Int(stamp.publisher)
-        let verdict = ledger.take(stamp.sequence, row: ledgerRow(receiver, publisher))
+        let verdict = sequences.take(stamp.sequence, row: sequenceRow(receiver, publisher))
         guard verdict != .duplicate else { return }
         lastProgress = now
         if isStalledReader(receiver) {
@@ -322,13 +322,13 @@ struct LoadDriver: LoopHandler, ~Copyable {
         case .cutting:
             recentLatencies.record(now - min(now, stageStart))
         case .connecting, .leaving, .warmingUp, .measuring, .enqueuing, .returning, .settling,
-            .holding, .sayingGoodbye, .finished:
+            .holding, .disconnecting, .finished:
             break
         }
         if stage != .returning, stage != .cutting { receipt(publisher, stamp.sequence) }
     }
 
-    func ledgerRow(_ receiver: Int, _ publisher: Int) -> Int {
+    func sequenceRow(_ receiver: Int, _ publisher: Int) -> Int {
         plan.topology == .everybody ? receiver * plan.publisherCount + publisher : receiver
     }
 

@@ -43,7 +43,7 @@ struct ProgressLine {
     }
 
     mutating func show(
-        _ stage: LoadDriver.Stage, _ fraction: Double, _ tally: LoadTally, at now: UInt64
+        _ stage: LoadDriver.Stage, fraction: Double, tally: LoadTally, at now: UInt64
     ) {
         guard isShown, now >= lastShown + ProgressLine.periodNanoseconds else { return }
         lastShown = now
@@ -51,7 +51,7 @@ struct ProgressLine {
             clear()
             return
         }
-        put("\r\u{1B}[K" + ProgressLine.text(stage, fraction, tally))
+        put("\r\u{1B}[K" + ProgressLine.text(stage, fraction: fraction, tally: tally))
         isOnScreen = true
     }
 
@@ -63,7 +63,7 @@ struct ProgressLine {
     }
 
     static func text(
-        _ stage: LoadDriver.Stage, _ fraction: Double, _ tally: LoadTally
+        _ stage: LoadDriver.Stage, fraction: Double, tally: LoadTally
     ) -> String {
         let done = Int((fraction * Double(width)).rounded(.down))
         let bar = String(repeating: "=", count: done) + String(repeating: " ", count: width - done)

@@ -30,8 +30,8 @@ struct Report {
         origin = driver.origin
         expected = driver.expectedDeliveries
         expectedByStalled = driver.sendCount * UInt64(driver.plan.stalledCount)
-        duplicates = driver.ledger.duplicateCount
-        disordered = driver.ledger.lateCount
+        duplicates = driver.sequences.duplicateCount
+        disordered = driver.sequences.lateCount
         failure = driver.failure
         tls = driver.tlsSummary
         loop = counters

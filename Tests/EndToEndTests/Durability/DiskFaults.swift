@@ -97,10 +97,10 @@ struct DiskLog {
     }
 }
 
-/// What the disk holds of a store: its file, and the draft of one.
+/// What the disk holds of a store: its file, and the staging of one.
 struct DiskContent {
     var data: [UInt8]?
-    var draft: [UInt8]?
+    var staging: [UInt8]?
 
     /// Puts it in the place of what a directory has; nobody may have that open.
     func write(to directory: String) throws {
@@ -109,10 +109,10 @@ struct DiskContent {
             try? FileManager.default.removeItem(atPath: path)
         }
         if let data { try Data(data).write(to: URL(filePath: directory + "/data.mdb")) }
-        guard let draft else { return }
+        guard let staging else { return }
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: false)
-        try Data(draft).write(to: URL(filePath: folder + "/data.mdb"))
+        try Data(staging).write(to: URL(filePath: folder + "/data.mdb"))
     }
 }
 
@@ -120,7 +120,7 @@ struct DiskContent {
 struct CachedDisk {
     /// Under which name the file can be found again.
     private enum Name {
-        case draft
+        case staging
         /// Either: the directory is not synced.
         case renamed
         case data
@@ -130,7 +130,7 @@ struct CachedDisk {
     private var durable: [UInt8] = []
     /// What the process has written since.
     private var cached: [DiskLog.Record] = []
-    private var name = Name.draft
+    private var name = Name.staging
 
     private static let sectorByteCount = 512
 
@@ -160,13 +160,13 @@ struct CachedDisk {
         let bytes = bytesWithoutPower(&random)
         let isNamed =
             switch name {
-            case .draft: false
+            case .staging: false
             case .renamed: Bool.random(using: &random)
             case .data: true
             }
         if isNamed { return DiskContent(data: bytes) }
-        // Nobody has synced the draft's own name.
-        return DiskContent(draft: Bool.random(using: &random) ? bytes : nil)
+        // Nobody has synced the staging's own name.
+        return DiskContent(staging: Bool.random(using: &random) ? bytes : nil)
     }
 
     /// The file's bytes: of what was not synced, nothing, all, some writes in any order, or some

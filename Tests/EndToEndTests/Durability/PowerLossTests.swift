@@ -130,9 +130,9 @@ extension EndToEndTests {
                 }
                 disk.carryOut(record)
             }
-            // All that can be left: nothing, a draft in any state, the store itself.
-            #expect(contents.contains { $0.data == nil && $0.draft == nil })
-            #expect(contents.contains { $0.draft != nil })
+            // All that can be left: nothing, a staging in any state, the store itself.
+            #expect(contents.contains { $0.data == nil && $0.staging == nil })
+            #expect(contents.contains { $0.staging != nil })
             #expect(contents.contains { $0.data != nil })
             for content in contents.shuffled(using: &random).prefix(3) + contents.suffix(1) {
                 try broker.replaceStore(with: content)

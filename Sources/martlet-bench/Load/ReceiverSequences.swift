@@ -2,7 +2,7 @@
 // came late, from nothing but the sequence numbers in the payloads.
 
 /// One row per receiver and publisher who have to do with each other.
-struct ReceiverLedger {
+struct ReceiverSequences {
     /// What a message is to its receiver.
     enum Verdict {
         case inOrder

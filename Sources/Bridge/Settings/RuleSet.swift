@@ -107,7 +107,7 @@ enum Route<Prepared> {
 }
 
 /// All rules of a bridge.
-struct RuleBook: Hashable, Sendable {
+struct RuleSet: Hashable, Sendable {
     var inward: [InwardRule] = []
     var outward: [OutwardRule] = []
     /// Topics for what was refused for good; nil for none.
@@ -169,7 +169,8 @@ struct RuleBook: Hashable, Sendable {
     func route(_ message: ReceivedMessage) -> Route<PreparedPublish> {
         let levels = message.kind == .topic ? TopicLevels(message.address) : nil
         guard
-            let rule = outward.first(where: { matches($0.source, message, levels) })
+            let rule = outward.first(where: { matches($0.source, message: message, levels: levels) }
+            )
         else { return .unmatched }
         let values = TemplateValues(
             topic: levels, from: message.from[...],
@@ -185,7 +186,7 @@ struct RuleBook: Hashable, Sendable {
     }
 
     private func matches(
-        _ source: OutwardRule.Source, _ message: ReceivedMessage, _ levels: TopicLevels?
+        _ source: OutwardRule.Source, message: ReceivedMessage, levels: TopicLevels?
     ) -> Bool {
         func isNamed(_ name: String?, _ bytes: [UInt8]) -> Bool {
             name.map { $0.utf8.elementsEqual(bytes) } ?? true

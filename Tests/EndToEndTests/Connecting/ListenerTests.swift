@@ -10,7 +10,7 @@ import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct DoorTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct ListenerTests {
         @Test(arguments: [TLSVersion.tls12, .tls13])
         func `TLS 1.2 and 1.3 are spoken`(version: TLSVersion) async throws {
             let broker = try await TestBroker()

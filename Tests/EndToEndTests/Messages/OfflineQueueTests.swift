@@ -5,7 +5,7 @@ import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct MailTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct OfflineQueueTests {
         @Test func `mail waits for a session that is away and comes in order`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")

@@ -1,12 +1,12 @@
-// The accounts of a receiver: in order, late, twice.
+// The sequence numbers of a receiver: in order, late, twice.
 import Testing
 
 @testable import martlet_bench
 
-@Suite struct ReceiverLedgerTests {
-    private func verdicts(of sequences: [UInt64]) -> [ReceiverLedger.Verdict] {
-        var ledger = ReceiverLedger(rowCount: 1)
-        return sequences.map { ledger.take($0, row: 0) }
+@Suite struct ReceiverSequencesTests {
+    private func verdicts(of numbers: [UInt64]) -> [ReceiverSequences.Verdict] {
+        var sequences = ReceiverSequences(rowCount: 1)
+        return numbers.map { sequences.take($0, row: 0) }
     }
 
     @Test func `numbers that rise by one are in order`() {
@@ -29,9 +29,9 @@ import Testing
     }
 
     @Test func `rows do not know each other`() {
-        var ledger = ReceiverLedger(rowCount: 2)
-        _ = ledger.take(0, row: 0)
-        #expect(ledger.take(0, row: 1) == .inOrder)
-        #expect(ledger.duplicateCount == 0)
+        var sequences = ReceiverSequences(rowCount: 2)
+        _ = sequences.take(0, row: 0)
+        #expect(sequences.take(0, row: 1) == .inOrder)
+        #expect(sequences.duplicateCount == 0)
     }
 }

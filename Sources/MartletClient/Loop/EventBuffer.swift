@@ -4,7 +4,7 @@
 import Threads
 
 /// A queue with one reader, who may sleep.
-final class Mailbox: Sendable {
+final class EventBuffer: Sendable {
     typealias Waiter = CheckedContinuation<Client.Event?, Never>
 
     fileprivate struct State {
@@ -93,7 +93,7 @@ final class Mailbox: Sendable {
     }
 }
 
-extension Mailbox.State {
+extension EventBuffer.State {
     mutating func enqueue(_ event: Client.Event) {
         switch event {
         case .message(let message) where message.record == nil:

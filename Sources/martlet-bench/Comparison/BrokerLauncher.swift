@@ -21,7 +21,7 @@ struct Subject {
     var dialect: LoadDialect
 }
 
-struct BrokerFarm: ~Copyable {
+struct BrokerLauncher: ~Copyable {
     private struct Running {
         var name: String
         var process: pid_t
@@ -45,7 +45,7 @@ struct BrokerFarm: ~Copyable {
             throw BenchFailure("no directory in /tmp: \(String(cString: strerror(errno)))")
         }
         directory = String(cString: made)
-        recipes = BrokerFarm.builtIn
+        recipes = BrokerLauncher.builtIn
         subjects = [
             Subject(name: "martlet", broker: "martlet", dialect: .mrt),
             Subject(name: "martlet-mqtt311", broker: "martlet", dialect: .mqtt311),
@@ -58,9 +58,9 @@ struct BrokerFarm: ~Copyable {
 
     /// Ends all brokers and leaves nothing behind.
     mutating func close() {
-        for broker in running { BrokerFarm.end(broker.process) }
+        for broker in running { BrokerLauncher.end(broker.process) }
         running = []
-        BrokerFarm.wait(for: spawn("rm -rf '\(directory)'", log: "/dev/null"))
+        BrokerLauncher.wait(for: spawn("rm -rf '\(directory)'", log: "/dev/null"))
     }
 
     private static let builtIn = [
@@ -139,8 +139,10 @@ struct BrokerFarm: ~Copyable {
     func isInstalled(_ subject: Subject) -> Bool {
         let recipe = recipe(of: subject.broker)
         let program = recipe.command.prefix { $0 != " " }
-        return BrokerFarm.wait(
-            for: spawn("command -v '\(fill(String(program), in: "", 0, 0))'", log: "/dev/null"))
+        return BrokerLauncher.wait(
+            for: spawn(
+                "command -v '\(fill(String(program), in: "", port: 0, tlsPort: 0))'",
+                log: "/dev/null"))
             == 0
     }
 
@@ -149,7 +151,7 @@ struct BrokerFarm: ~Copyable {
         let recipe = recipe(of: subject.broker)
         guard plan.tls == nil || recipe.hasTLS else { return false }
         let broker = try started(recipe, probe: subject.dialect)
-        BrokerFarm.awaitQuiet(broker.process)
+        BrokerLauncher.awaitQuiet(broker.process)
         plan.host = "127.0.0.1"
         plan.port = plan.tls == nil ? broker.port : broker.tlsPort
         // From an address of its own, since the ports of the load before stay taken for a minute: a
@@ -165,7 +167,7 @@ struct BrokerFarm: ~Copyable {
     /// The next time the broker is measured it is a new process.
     mutating func forget(_ subject: Subject) {
         guard let index = running.firstIndex(where: { $0.name == subject.broker }) else { return }
-        BrokerFarm.end(running.remove(at: index).process)
+        BrokerLauncher.end(running.remove(at: index).process)
     }
 
     /// Certificate and key of every server of the comparison: those that `martletd --dev` makes.
@@ -195,12 +197,13 @@ struct BrokerFarm: ~Copyable {
         // Others need the certificate that Martlet makes.
         if recipe.name != "martlet", recipe.hasTLS { _ = try certificate() }
         let own = try makeDirectory(recipe.name)
-        let port = try BrokerFarm.freePort()
-        let tlsPort = try BrokerFarm.freePort()
+        let port = try BrokerLauncher.freePort()
+        let tlsPort = try BrokerLauncher.freePort()
         try HarnessFile.write(
-            fill(recipe.configuration, in: own, port, tlsPort), to: "\(own)/configuration")
+            fill(recipe.configuration, in: own, port: port, tlsPort: tlsPort),
+            to: "\(own)/configuration")
         // An orphan would go on for ever: the broker ends with the harness, however that ends.
-        let command = fill(recipe.command, in: own, port, tlsPort)
+        let command = fill(recipe.command, in: own, port: port, tlsPort: tlsPort)
         let process = spawn(
             "command -v setpriv >/dev/null && exec setpriv --pdeathsig TERM \(command)\n"
                 + "exec \(command)", log: "\(own)/log")
@@ -211,7 +214,7 @@ struct BrokerFarm: ~Copyable {
         try waitUntilUp(broker, dialect, log: "\(own)/log")
         if recipe.name == "martlet" {
             let files = certificateFiles
-            BrokerFarm.wait(
+            BrokerLauncher.wait(
                 for: spawn(
                     "cp \(own)/data/certificates/server.pem \(files.chain) && "
                         + "cp \(own)/data/certificates/server-key.pem \(files.key)",
@@ -229,7 +232,7 @@ struct BrokerFarm: ~Copyable {
     }
 
     private func fill(
-        _ text: String, in own: String, _ port: UInt16, _ tlsPort: UInt16
+        _ text: String, in own: String, port: UInt16, tlsPort: UInt16
     ) -> String {
         let user = getpwuid(getuid()).map { String(cString: $0.pointee.pw_name) } ?? "nobody"
         let values = [

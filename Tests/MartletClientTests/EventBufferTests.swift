@@ -1,9 +1,10 @@
-// The mailbox between the background thread and the application: order, bounds, and what was taken.
+// The event buffer between the background thread and the application: order, bounds, and what was
+// taken.
 import Testing
 
 @testable import MartletClient
 
-@Suite struct MailboxTests {
+@Suite struct EventBufferTests {
     private func message(_ number: UInt64) -> Client.Event {
         .message(
             IncomingMessage(
@@ -13,63 +14,63 @@ import Testing
     }
 
     @Test func `events come in order, then the end`() async {
-        let mailbox = Mailbox()
-        for number in 1...3 { mailbox.put(message(UInt64(number))) }
-        mailbox.finish(.banned)
-        mailbox.put(message(4))
-        for number in 1...3 { #expect(await mailbox.next() == message(UInt64(number))) }
-        #expect(await mailbox.next() == nil)
-        #expect(mailbox.stopReason == .banned)
+        let events = EventBuffer()
+        for number in 1...3 { events.put(message(UInt64(number))) }
+        events.finish(.banned)
+        events.put(message(4))
+        for number in 1...3 { #expect(await events.next() == message(UInt64(number))) }
+        #expect(await events.next() == nil)
+        #expect(events.stopReason == .banned)
     }
 
     @Test func `a reader that waits is woken by an event, by the end and by its task's`() async {
-        let mailbox = Mailbox()
-        let first = Task { await mailbox.next() }
-        mailbox.put(message(1))
+        let events = EventBuffer()
+        let first = Task { await events.next() }
+        events.put(message(1))
         #expect(await first.value == message(1))
-        let cancelled = Task { await mailbox.next() }
+        let cancelled = Task { await events.next() }
         cancelled.cancel()
         #expect(await cancelled.value == nil)
-        let last = Task { await mailbox.next() }
-        mailbox.finish()
+        let last = Task { await events.next() }
+        events.finish()
         #expect(await last.value == nil)
     }
 
     @Test func `only what was taken is there to acknowledge, once`() async {
-        let mailbox = Mailbox()
-        mailbox.put(message(5))
-        mailbox.put(message(6))
-        #expect(mailbox.takeRecord() == nil)
-        _ = await mailbox.next()
-        #expect(mailbox.takeRecord() == InboxRecord(epoch: 7, number: 5))
-        #expect(mailbox.takeRecord() == nil)
+        let events = EventBuffer()
+        events.put(message(5))
+        events.put(message(6))
+        #expect(events.takeRecord() == nil)
+        _ = await events.next()
+        #expect(events.takeRecord() == InboxRecord(epoch: 7, number: 5))
+        #expect(events.takeRecord() == nil)
     }
 
     @Test func `transient messages beyond the bound are dropped and told`() async {
-        let mailbox = Mailbox()
+        let events = EventBuffer()
         let bound = ClientBounds.transientBufferMaximum
-        for _ in 0..<bound + 3 { mailbox.put(message(0)) }
+        for _ in 0..<bound + 3 { events.put(message(0)) }
         // Numbered ones are bounded by the inbox window, not here.
-        mailbox.put(message(9))
-        for _ in 0..<bound { #expect(await mailbox.next() == message(0)) }
-        #expect(await mailbox.next() == message(9))
-        #expect(await mailbox.next() == .transientDropped(count: 3))
+        events.put(message(9))
+        for _ in 0..<bound { #expect(await events.next() == message(0)) }
+        #expect(await events.next() == message(9))
+        #expect(await events.next() == .transientDropped(count: 3))
     }
 
     @Test func `changes of the connection that nobody looks at do not pile up`() async {
-        let mailbox = Mailbox()
+        let events = EventBuffer()
         let bound = ClientBounds.connectionEventsMaximum
         func lost(_ number: Int) -> Client.Event {
             .disconnected(
                 Disconnection(reason: nil, detail: "", retryMilliseconds: UInt64(number)))
         }
-        mailbox.put(message(1))
-        for number in 0..<10 * bound { mailbox.put(lost(number)) }
-        mailbox.finish()
-        #expect(await mailbox.next() == message(1))
+        events.put(message(1))
+        for number in 0..<10 * bound { events.put(lost(number)) }
+        events.finish()
+        #expect(await events.next() == message(1))
         // The last one tells the state.
-        for number in 9 * bound..<10 * bound { #expect(await mailbox.next() == lost(number)) }
-        #expect(await mailbox.next() == nil)
+        for number in 9 * bound..<10 * bound { #expect(await events.next() == lost(number)) }
+        #expect(await events.next() == nil)
     }
 
     @Test func `a queue gives back in order and lets one out of the middle`() {
