@@ -187,7 +187,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
             try file.save(record)
             return true
         } catch {
-            // Nobody knows what the disk has: the next start reads what is there.
+            // The state of the disk is unknown: the next start reads what is there.
             stop(.record(error), &loop)
             return false
         }

@@ -1,4 +1,4 @@
-// A bridge as a whole: one loop on one thread until somebody ends it.
+// A bridge as a whole: one loop on one thread until it is told to stop.
 
 import NetTransport
 

@@ -168,7 +168,7 @@ extension MessageBridge {
     mutating func resend(_ entry: InwardEntry, _ now: Instant) {
         let again = Instant(milliseconds: 0)
         guard let send = entry.send, let number = entry.number else {
-            // The rules have changed: there is nobody to send it to.
+            // The rules have changed: no rule sends it to a receiver.
             inward.change(entry.packetIdentifier, to: .settled)
             return
         }

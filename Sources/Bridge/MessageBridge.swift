@@ -278,7 +278,7 @@ package struct MessageBridge: ~Copyable {
     }
 }
 
-/// Text of a stranger's in a line of the log.
+/// Text from outside in quotes, so that it can neither end a line of the log nor a value.
 func quoted(_ bytes: some Collection<UInt8>) -> String {
     let shown = String(decoding: bytes.prefix(BridgeLimits.loggedByteCountMaximum), as: UTF8.self)
     var text = "\""

@@ -113,7 +113,7 @@ package struct GatewayMachine: ~Copyable {
                 // The will is all that the gateway asks for.
                 write(.willRefused, "reason=\(response.reason.name)")
             case .delivered, .groupChanged, .resolved, .answered, .credentialAnswered:
-                // Mail for the gateway itself stays where it is: nobody would read it.
+                // Messages to the gateway itself stay in the broker: no device reads them.
                 break
             }
         }
@@ -348,7 +348,7 @@ package struct GatewayMachine: ~Copyable {
         if phase == .asked {
             lines[index].formers.append(Line.FormerChannel(channel: channel, state: .abandoned))
         } else {
-            // What the last one left behind nobody comes back to.
+            // The session that the last device left behind is not resumed.
             loseGhost(index)
             lines[index].formers.append(Line.FormerChannel(channel: channel, state: .ghost))
         }
@@ -424,7 +424,7 @@ package struct GatewayMachine: ~Copyable {
         backlogByteCount -= lines[index].backlogNoted
         lines[index].backlogNoted = 0
         lines[index].closed(now: now)
-        // Whoever pulled the plug: the device is not there any more.
+        // The device is gone, whatever ended the line.
         detach(index)
     }
 

@@ -162,7 +162,7 @@ struct NodeConversation {
             else { throw DeviceFault(reason: .notAuthorized) }
             connect.credential = asked.credential
         case .attached:
-            // A device vouches for nobody.
+            // A device may not vouch for other devices.
             throw DeviceFault(reason: .badAuthenticationMethod)
         }
         connect.isCleanStart = asked.isCleanStart
@@ -196,7 +196,7 @@ struct NodeConversation {
         case goesOnAs([UInt8])
         /// The conversation is over with it.
         case isLast
-        /// The broker has let in somebody else than the line's user: the device's own credential is
+        /// The broker has logged in another user than the line's: the device's own credential is
         /// another user's.
         case isSomebodyElse
     }

@@ -33,7 +33,7 @@ public final class Client: Sendable {
         loop.post(.open(blueprint))
     }
 
-    /// A client that nobody holds any more leaves as by ``close(endingSession:)``.
+    /// A client without references leaves as by ``close(endingSession:)``.
     deinit {
         loop.post(.leave(identifier, endsSession: false) {})
     }

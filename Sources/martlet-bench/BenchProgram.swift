@@ -104,7 +104,7 @@ enum BenchProgram {
         var own = plan
         own.host = "127.0.0.1"
         own.port = server.value.port
-        // Nobody else can be on the other end of a port of our own.
+        // The server behind this port is in this process.
         own.tls?.isInsecure = true
         let thread = StoppableThread(name: "floor") { server.value.run($0) }
         defer { thread.stop() }
@@ -146,7 +146,7 @@ enum BenchProgram {
         do throws(TransportError) {
             var configuration = EventLoop.Configuration()
             configuration.connectionsMaximum = LoadDriver.slotCount(for: plan)
-            // Somebody else's broker may send anything; the largest payload of ours must fit.
+            // Another broker may send anything; the largest payload of ours must fit.
             configuration.packetMaximum = plan.payloadByteCount + 65_536
             configuration.firstPacketMaximum = configuration.packetMaximum
             let handle = try LoopHandle()

@@ -17,7 +17,7 @@ enum Interruption {
 
     static var hasCome: Bool { number.load(ordering: .acquiring) != 0 }
 
-    /// Why a run ends, in words; nil where nobody asked for it.
+    /// Why a run ends, in words; nil if no signal has come.
     static var reason: String? {
         let signal = number.load(ordering: .acquiring)
         return signal == 0 ? nil : "ended by \(StopSignal(number: signal).name)"

@@ -151,7 +151,7 @@ package struct ForeignLink {
     private var keepAliveDeadline: Instant {
         if keepAliveMilliseconds == 0 { return .never }
         if pingDeadline != .never { return pingDeadline }
-        // Silence of either side counts: who only sends would not learn that nobody listens.
+        // Silence of either side counts: a side that only sends would not notice a dead peer.
         return (isReadingPaused ? lastSent : min(lastSent, lastReceived))
             .advanced(byMilliseconds: keepAliveMilliseconds)
     }

@@ -159,7 +159,7 @@ extension BridgeRecord {
 }
 
 /// FNV-1a with 64 bits (Fowler, Noll, Vo): tells one message from another, and a whole record from
-/// a torn one. Nobody gains by forging either.
+/// a torn one. An attacker gains nothing by forging either.
 enum Digest {
     private static let start: UInt64 = 0xCBF2_9CE4_8422_2325
 

@@ -56,7 +56,7 @@ struct OutwardLedger {
     /// Begins with what an earlier life has left.
     init(_ notes: [OutwardNote]) {
         entries = notes.map { note in
-            // Nobody will deliver again what has no number any more.
+            // A message without a number is never delivered again.
             let isOurs = note.number != 0
             let phase: OutwardEntry.Phase =
                 switch note.step {

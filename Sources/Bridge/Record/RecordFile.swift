@@ -26,7 +26,7 @@ struct RecordFile: ~Copyable {
         self.sequence = sequence
     }
 
-    /// Opens the file, or makes it. Nobody else has it while this one lives.
+    /// Opens or creates the file. No other process uses it while this value lives.
     static func open(_ path: String) throws(RecordFailure) -> RecordFile {
         let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw failure("open", path) }
@@ -85,7 +85,7 @@ struct RecordFile: ~Copyable {
         return (best?.record, best?.sequence ?? 0)
     }
 
-    /// Returns when the record is on disk. After an error nobody knows what the disk has.
+    /// Returns when the record is on disk. After an error the state of the disk is unknown.
     mutating func save(_ record: BridgeRecord) throws(RecordFailure) {
         let bytes = record.encoded(sequence: sequence + 1)
         guard bytes.count <= Self.slotByteCount else {

@@ -51,7 +51,7 @@ struct SectionReader {
         complaints.append("\(path):\(place.line):\(place.column): \(subject)\(message)")
     }
 
-    /// The members of an object, without those that nobody knows.
+    /// The members of an object, without those that are unknown.
     mutating func members(
         _ node: JSON5Node, _ key: String, known: [String]
     ) -> [(key: String, path: String, node: JSON5Node)] {

@@ -19,7 +19,7 @@ enum ClientCommand: Sendable {
     /// A name was looked up, for all who wait for it.
     case resolved(ServerAddress, NameLookupResult)
 
-    /// Ends the call that asked: there is nobody to carry it out.
+    /// Ends the call that asked: there is no thread to carry it out.
     func fail(_ error: MartletError) {
         switch self {
         case .open(let blueprint): blueprint.eventBuffer.finish()

@@ -73,7 +73,7 @@ final class ClientSession {
     /// What every further call ends with; nil as long as the client goes on.
     private var ending: MartletError?
     private var isLeaving = false
-    /// Nothing is left to do, and nobody will ask for more.
+    /// Nothing is left to do, and no further call can come.
     private(set) var isOver = false
 
     // The handler's timer.
@@ -389,7 +389,7 @@ final class ClientSession {
             eventBuffer.put(.transientRefused(result.reason, messageID: messageID))
             return
         }
-        // Nobody waits for the result of a send that was cancelled.
+        // No call waits for the result of a send that was cancelled.
         guard let pending = sends.removeValue(forKey: result.number) else { return }
         if result.reason.isFailure {
             pending.completion(.failure(.refused(result.reason, "")))

@@ -10,7 +10,7 @@ struct BrokerRecipe {
     /// A shell's command line with placeholders.
     var command: String
     var configuration = ""
-    /// Where its certificate comes from matters to nobody: what matters is that it has one.
+    /// Whether it takes a certificate; where that comes from does not matter.
     var hasTLS = true
 }
 
@@ -72,7 +72,7 @@ struct BrokerLauncher: ~Copyable {
                 + "--listen 'tls://127.0.0.1:{tlsPort}?anonymous'"),
         BrokerRecipe(
             name: "mosquitto", command: "mosquitto -c {configuration}",
-            // Root's files are nobody's to read: it keeps the user who started it.
+            // Only root can read the files of root: it keeps the user who started it.
             configuration: """
                 user {user}
                 allow_anonymous true
@@ -95,7 +95,7 @@ struct BrokerLauncher: ~Copyable {
                 mqtt { host: 127.0.0.1, port: {port} }
                 """,
             hasTLS: false),
-        // Not in Debian: whoever has built it puts it on the path. More than one thread costs it
+        // Not in Debian: a build of one's own must be on the path. More than one thread costs it
         // more per message than it gains.
         BrokerRecipe(
             name: "flashmq", command: "flashmq --config-file {configuration}",
@@ -259,7 +259,7 @@ struct BrokerLauncher: ~Copyable {
         return filled + rest
     }
 
-    /// Asks until somebody lets a client in: 30 seconds, for a machine that is busy.
+    /// Connects until a client is accepted: 30 seconds, for a machine that is busy.
     private func waitUntilUp(
         _ broker: Running, _ dialect: LoadDialect, log: String
     ) throws(BenchFailure) {
@@ -348,7 +348,7 @@ struct BrokerLauncher: ~Copyable {
         wait(for: process)
     }
 
-    /// A port that nobody has at this moment.
+    /// A port that is free at this moment.
     private static func freePort() throws(BenchFailure) -> UInt16 {
         let descriptor = linux_stream_socket(AF_INET)
         defer { Glibc.close(descriptor) }

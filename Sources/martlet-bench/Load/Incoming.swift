@@ -25,7 +25,7 @@ enum Incoming {
     /// The broker has refused a send.
     case sendRefused(number: UInt64, code: UInt8)
     case ignored
-    /// The broker said good-bye.
+    /// The broker sent a DISCONNECT.
     case disconnected(code: UInt8)
     case malformed
 }

@@ -11,7 +11,7 @@ struct LoadTarget {
     var serverName: String
     var sources: [SocketAddress]
     var tls: ClientTLSContext?
-    /// Whose costs are measured; nil for nobody's.
+    /// Whose costs are measured; nil to measure none.
     var cost: CostSource?
 }
 

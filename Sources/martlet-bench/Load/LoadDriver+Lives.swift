@@ -91,7 +91,7 @@ extension LoadDriver {
         recentLatencies.record(now - min(now, clients[client].since))
     }
 
-    /// Says good-bye and goes.
+    /// Sends DISCONNECT and closes the connection.
     private mutating func leave(_ client: Int, in loop: inout EventLoop) {
         let connection = clients[client].connection
         if let mqtt {

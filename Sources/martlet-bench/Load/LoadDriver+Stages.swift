@@ -73,7 +73,7 @@ extension LoadDriver {
         }
     }
 
-    /// Whoever asks the harness to end does not want to wait for a broker that does not read.
+    /// An interrupted harness does not wait for a broker that does not read.
     private static let goodbyeNanosecondsMaximum: UInt64 = 2_000_000_000
 
     private mutating func allConnected(at now: UInt64, in loop: inout EventLoop) {

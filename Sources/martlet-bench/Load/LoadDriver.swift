@@ -337,7 +337,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
         plan.isReceiver(client) && client >= plan.receiverCount - plan.stalledCount
     }
 
-    /// What to do where the very first connection has failed: that is nobody's load yet.
+    /// What to do where the very first connection has failed: there is no load yet.
     private func explain(_ cause: CloseCause, _ detail: String) -> String {
         let detail = detail.isEmpty ? "" : ": \(detail)"
         guard tally.connected == 0 else { return "a connection failed, \(cause)\(detail)" }

@@ -11,7 +11,7 @@ struct LoadTally {
     /// Messages that are not of this run: retained ones, or those of other publishers.
     var foreign: UInt64 = 0
     var connected: UInt64 = 0
-    /// Connections that ended although nobody wanted it.
+    /// Connections that the harness did not end.
     var connectionsLost: UInt64 = 0
     /// Deliveries to readers that stall, and connections of theirs that the broker ended.
     var deliveredToStalled: UInt64 = 0
@@ -26,7 +26,7 @@ struct LoadTally {
 struct Mark {
     var nanoseconds: UInt64
     var tally: LoadTally
-    /// The broker's; nil where nobody said who it is.
+    /// The broker's; nil if its process is not known.
     var broker: CostReading?
     /// Allocations of the broker so far; nil where they are not counted.
     var allocations: AllocationReading?

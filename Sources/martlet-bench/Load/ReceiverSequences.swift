@@ -8,7 +8,7 @@ struct ReceiverSequences {
         case inOrder
         /// After a later one.
         case late
-        /// It was there before, or it is so late that nobody can tell any more.
+        /// It was there before, or it is too late to be told from a duplicate.
         case duplicate
     }
 

@@ -37,7 +37,7 @@ struct ProgressLine {
     private static let periodNanoseconds: UInt64 = 200_000_000
     private static let width = 30
 
-    /// Nothing is drawn where nobody looks: standard error is no terminal.
+    /// Nothing is drawn if standard error is not a terminal.
     init(isWanted: Bool) {
         isShown = isWanted && isatty(STDERR_FILENO) == 1
     }

@@ -40,7 +40,7 @@ struct CostReading {
     var anonymousBytes: UInt64 = 0
     /// 0 for a thread.
     var descriptorCount = 0
-    /// What it had sent to the disk, page by page; 0 for a thread, and for somebody else's process.
+    /// What it had sent to the disk, page by page; 0 for threads and other users' processes.
     var writtenBytes: UInt64 = 0
 }
 
