@@ -1,5 +1,4 @@
-// Signals as events of the main thread: blocked everywhere, waited for in one place, so that no
-// code ever runs inside a signal handler.
+// Signals as events of the main thread.
 
 import Glibc
 import Threads
@@ -7,18 +6,13 @@ import Threads
 /// The signals that mean something to the broker: SIGTERM and SIGINT stop it in order, SIGHUP makes
 /// it read its files again.
 public struct Signals {
-    private var waited = sigset_t()
+    private let signals: BlockedSignals
 
     /// Blocks the signals in this thread and in every thread it starts afterwards.
     public init() {
-        sigemptyset(&waited)
-        for signal in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&waited, signal) }
-        pthread_sigmask(SIG_BLOCK, &waited, nil)
-        var ignored = sigset_t()
-        sigemptyset(&ignored)
-        // A peer that is gone is an errno, not a reason to die.
-        sigaddset(&ignored, SIGPIPE)
-        pthread_sigmask(SIG_BLOCK, &ignored, nil)
+        signals = BlockedSignals([SIGTERM, SIGINT, SIGHUP])
+        // A write to a peer that is gone fails with EPIPE; it must not end the process.
+        _ = BlockedSignals([SIGPIPE])
     }
 
     enum Request {
@@ -30,10 +24,8 @@ public struct Signals {
 
     /// Waits for one of them for at most so many milliseconds. After a request to stop, the next
     /// SIGTERM or SIGINT ends the process at once: what was acknowledged is on disk.
-    mutating func wait(milliseconds: Int) -> Request {
-        var time = timespec(
-            tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
-        switch sigtimedwait(&waited, nil, &time) {
+    func wait(milliseconds: Int) -> Request {
+        switch signals.next(withinMilliseconds: milliseconds) {
         case SIGTERM, SIGINT:
             StopSignals([SIGTERM, SIGINT]).endAtNext()
             return .stop

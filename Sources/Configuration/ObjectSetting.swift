@@ -1,5 +1,7 @@
 // Lists of objects in the configuration: keys of web tokens, what apps have otherwise.
 
+import JSON5
+
 /// What an object of a list means.
 protocol ObjectSetting: Sendable {
     /// Reads the written form.

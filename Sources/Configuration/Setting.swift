@@ -1,5 +1,7 @@
 // What a setting is: a key, how its value is read and written, and what a person should know of it.
 
+import JSON5
+
 /// What is wrong with a value, as a sentence without its subject: "must be from 1 to 100".
 struct SettingFault: Error, Hashable, Sendable {
     var message: String
@@ -51,7 +53,7 @@ public struct Setting: Sendable {
     ) -> Setting {
         Setting(
             key: key, domain: "path", reload: reload, reason: reason,
-            written: { quoted($0[keyPath: path]) },
+            written: { JSONText.quoted($0[keyPath: path]) },
             assign: { node, settings throws(SettingFault) in
                 settings[keyPath: path] = try nonEmptyText(node)
             })
@@ -62,7 +64,7 @@ public struct Setting: Sendable {
     ) -> Setting {
         Setting(
             key: key, domain: "path or null", reload: reload, reason: reason,
-            written: { $0[keyPath: path].map(quoted) ?? "null" },
+            written: { $0[keyPath: path].map(JSONText.quoted) ?? "null" },
             assign: { node, settings throws(SettingFault) in
                 settings[keyPath: path] = node.value == .null ? nil : try nonEmptyText(node)
             })
@@ -84,7 +86,7 @@ public struct Setting: Sendable {
     ) -> Setting {
         Setting(
             key: key, domain: "one of \(names(of: Value.self))", reload: reload, reason: reason,
-            written: { quoted($0[keyPath: path].rawValue) },
+            written: { JSONText.quoted($0[keyPath: path].rawValue) },
             assign: { node, settings throws(SettingFault) in
                 settings[keyPath: path] = try choice(node)
             })
@@ -96,7 +98,8 @@ public struct Setting: Sendable {
         Setting(
             key: key, domain: "list of URLs", reload: reload, reason: reason,
             written: {
-                "[\($0[keyPath: path].map { quoted($0.description) }.joined(separator: ", "))]"
+                let values = $0[keyPath: path].map { JSONText.quoted($0.description) }
+                return "[\(values.joined(separator: ", "))]"
             },
             assign: { node, settings throws(SettingFault) in
                 guard case .array(let elements) = node.value else {
@@ -152,7 +155,7 @@ public struct Setting: Sendable {
     private static func names<Value: RawRepresentable<String> & CaseIterable>(
         of type: Value.Type
     ) -> String {
-        Value.allCases.map { quoted($0.rawValue) }.joined(separator: ", ")
+        Value.allCases.map { JSONText.quoted($0.rawValue) }.joined(separator: ", ")
     }
 
     /// Decimal or hexadecimal; `1e3` and `1.0` are whole too, but nobody should have to wonder.
@@ -172,22 +175,5 @@ public struct Setting: Sendable {
         // What goes to the system as a C string would end at a NUL.
         if text.utf8.contains(0) { throw SettingFault("must not contain NUL") }
         return text
-    }
-
-    /// A text as JSON writes it.
-    static func quoted(_ text: String) -> String {
-        var quoted = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"", "\\": quoted += "\\\(scalar)"
-            case "\n": quoted += "\\n"
-            case "\t": quoted += "\\t"
-            case _ where scalar.value < 0x20:
-                quoted +=
-                    "\\u00" + (scalar.value < 0x10 ? "0" : "") + String(scalar.value, radix: 16)
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return quoted + "\""
     }
 }

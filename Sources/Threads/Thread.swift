@@ -32,7 +32,7 @@ public final class Thread {
         self.identifier = identifier
     }
 
-    /// Starts a thread that nobody waits for, and that leaves nothing behind when it ends.
+    /// Starts a thread that is not joined, and that leaves nothing behind when it ends.
     ///
     /// - Returns: false where the system has no more threads to give.
     public static func detach(name: String, _ body: sending @escaping () -> Void) -> Bool {

@@ -3,6 +3,7 @@
 
 import Administration
 import CommandLineOptions
+import JSON5
 
 enum AppOption: String, AdministrationRules {
     case data, app, json
@@ -22,7 +23,8 @@ enum AppCreateCommand {
         let reply = try broker.send(CreateApp(app: app, rights: rights.isEmpty ? nil : rights))
         let line =
             options.has(.json)
-            ? #"{"app":\#(quoted(app)),"key":\#(quoted(reply.key))}"# : "\(app)\t\(reply.key)"
+            ? #"{"app":\#(JSONText.quoted(app)),"key":\#(JSONText.quoted(reply.key))}"#
+            : "\(app)\t\(reply.key)"
         guard StandardStream.output.print(line) else {
             // The broker keeps only a hash, and an app stays once it is made.
             throw CommandFailure(
@@ -88,7 +90,7 @@ enum AppRightsCommand {
         _ = try broker.send(SetAppRights(app: app, rights: rights))
         StandardStream.output.print(
             options.has(.json)
-                ? #"{"app":\#(quoted(app)),"rights":\#(jsonLine(rights))}"#
+                ? #"{"app":\#(JSONText.quoted(app)),"rights":\#(jsonLine(rights))}"#
                 : "the users of \(app) may: \(rights.joined(separator: " "))")
     }
 }
@@ -106,7 +108,7 @@ enum UserAddCommand {
             let reply = try broker.send(AddUser(app: app, user: user))
             StandardStream.output.print(
                 options.has(.json)
-                    ? #"{"user":\#(quoted(user)),"isNew":\#(reply.isNew)}"#
+                    ? #"{"user":\#(JSONText.quoted(user)),"isNew":\#(reply.isNew)}"#
                     : "\(user) \(reply.isNew ? "is known now" : "was known already")")
         }
     }

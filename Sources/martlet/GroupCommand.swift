@@ -4,6 +4,7 @@
 
 import CommandLineOptions
 import Glibc
+import JSON5
 import MartletClient
 
 enum GroupOption: String, ConnectionRules, AdministrationRules {
@@ -168,7 +169,7 @@ enum GroupCommand {
             case .create(let name, let allowed, let meta):
                 let group = try await client.createGroup(
                     title: name, allowing: allowed, meta: meta)
-                return [isJSON ? #"{"groupid":\#(quoted(group))}"# : group]
+                return [isJSON ? #"{"groupid":\#(JSONText.quoted(group))}"# : group]
             case .join(let group): try await client.joinGroup(group)
             case .leave(let group):
                 if try await !client.leaveGroup(group) {

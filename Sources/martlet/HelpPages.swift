@@ -46,7 +46,8 @@ enum HelpPages {
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
 
-        martlet help VERB says more, such as martlet help token.
+        martlet help VERB, or --help after a command, explains a verb, such as martlet help token;
+        martlet --version prints the version.
 
         Users need to say where the broker is and who they are: --server, --ca and --token, or
         MARTLET_SERVER, MARTLET_CA and MARTLET_TOKEN. Operators need the broker's data directory

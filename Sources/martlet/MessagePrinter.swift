@@ -2,6 +2,7 @@
 
 import CommandLineOptions
 import FoundationEssentials
+import JSON5
 import MartletClient
 
 /// Prints messages and remembers how far it is.
@@ -76,18 +77,19 @@ struct MessagePrinter {
             if case .topic = message.kind {
                 members.append(#""bytes":"\#(Data(bytes).base64EncodedString())""#)
             }
-            members.append(#""from":\#(quoted(message.from)),"time":"\#(message.time)""#)
+            members.append(#""from":\#(JSONText.quoted(message.from)),"time":"\#(message.time)""#)
         }
         switch message.kind {
         case .unicast: members.append(#""kind":"unicast""#)
         case .broadcast: members.append(#""kind":"broadcast""#)
         case .group: members.append(#""kind":"group""#)
-        case .topic(let topic): members.append(#""kind":"topic","topic":\#(quoted(topic))"#)
+        case .topic(let topic):
+            members.append(#""kind":"topic","topic":\#(JSONText.quoted(topic))"#)
         case .kickedOut(let group):
-            members.append(#""kind":"kicked-out","groupid":\#(quoted(group))"#)
+            members.append(#""kind":"kicked-out","groupid":\#(JSONText.quoted(group))"#)
         case .groupEvent(let group, let change):
             members.append(
-                #""kind":"group-event",\#(json(change)),"groupid":\#(quoted(group))"#)
+                #""kind":"group-event",\#(json(change)),"groupid":\#(JSONText.quoted(group))"#)
         case .presence(let event): members.append(#""kind":"presence","event":\#(event)"#)
         }
         members.append(#""grade":"\#(message.grade.word)""#)
@@ -104,27 +106,17 @@ extension MessagePrinter {
     /// The system messages under their event names (docs/SDK.md, "Groups and wills").
     private func json(_ change: GroupChange) -> String {
         switch change {
-        case .joined(let user): #""event":"user.joined","userId":\#(quoted(user))"#
-        case .left(let user): #""event":"user.left","userId":\#(quoted(user))"#
-        case .kicked(let user): #""event":"user.kicked","userId":\#(quoted(user))"#
+        case .joined(let user): #""event":"user.joined","userId":\#(JSONText.quoted(user))"#
+        case .left(let user): #""event":"user.left","userId":\#(JSONText.quoted(user))"#
+        case .kicked(let user): #""event":"user.kicked","userId":\#(JSONText.quoted(user))"#
         case .allowListUpdated(nil): #""event":"whiteList.updated","whiteList":null"#
         case .allowListUpdated(let users?):
             #""event":"whiteList.updated","whiteList":"#
-                + "[\(users.map(quoted).joined(separator: ","))]"
-        case .metaUpdated(let meta): #""event":"meta.updated","meta":\#(quoted(meta))"#
+                + "[\(users.map(JSONText.quoted).joined(separator: ","))]"
+        case .metaUpdated(let meta): #""event":"meta.updated","meta":\#(JSONText.quoted(meta))"#
         case .other(let event): #""event":\#(event)"#
         }
     }
-}
-
-/// A JSON string with its quotes.
-func quoted(_ text: String) -> String {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = .withoutEscapingSlashes
-    guard let data = try? encoder.encode(text) else {
-        preconditionFailure("every text has a form in JSON")
-    }
-    return String(decoding: data, as: UTF8.self)
 }
 
 /// A text of somebody else's on a terminal: nothing in it ends the line or moves the cursor.

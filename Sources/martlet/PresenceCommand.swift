@@ -2,6 +2,7 @@
 
 import CommandLineOptions
 import Glibc
+import JSON5
 import MartletClient
 
 enum PresenceOption: String, ConnectionRules {
@@ -39,9 +40,10 @@ enum PresenceCommand {
     }
 
     private static func json(_ user: String, _ presence: Presence) -> String {
-        let devices = presence.devices.map(quoted).joined(separator: ",")
+        let devices = presence.devices.map(JSONText.quoted).joined(separator: ",")
         let since = presence.since.map { "\"\($0)\"" } ?? "null"
-        return #"{"user":\#(quoted(user)),"online":\#(presence.isOnline),"since":\#(since),"#
+        return
+            #"{"user":\#(JSONText.quoted(user)),"online":\#(presence.isOnline),"since":\#(since),"#
             + #""devices":[\#(devices)]}"#
     }
 

@@ -3,6 +3,7 @@
 import Administration
 import CommandLineOptions
 import Glibc
+import JSON5
 
 enum StatsOption: String, AdministrationRules {
     case data, watch, json
@@ -44,8 +45,8 @@ enum StatsCommand {
     }
 
     private static func json(_ reply: ReadStatistics.Reply) -> String {
-        let counters = reply.counters.map { "\(quoted($0.name)):\($0.value)" }
-        return #"{"version":\#(quoted(reply.brokerVersion)),"uptimeSeconds":"#
+        let counters = reply.counters.map { "\(JSONText.quoted($0.name)):\($0.value)" }
+        return #"{"version":\#(JSONText.quoted(reply.brokerVersion)),"uptimeSeconds":"#
             + #"\#(reply.uptimeSeconds),"counters":{\#(counters.joined(separator: ","))}}"#
     }
 }

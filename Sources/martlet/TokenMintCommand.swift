@@ -3,7 +3,9 @@
 
 import Administration
 import CommandLineOptions
+import Files
 import Glibc
+import JSON5
 
 enum TokenMintOption: String, AdministrationRules {
     case data, app, user, users, count, prefix, first, device, expires, expiry, batch, right
@@ -58,7 +60,7 @@ enum TokenMintCommand {
         try file.finish()
         StandardStream.output.print(
             options.has(.json)
-                ? #"{"tokenCount":\#(users.count),"file":\#(quoted(file.path))}"#
+                ? #"{"tokenCount":\#(users.count),"file":\#(JSONText.quoted(file.path))}"#
                 : "\(counted(users.count, "token")) in \(file.path), shown nowhere else: "
                     + "keep it as you keep keys")
     }
@@ -191,11 +193,11 @@ final class TokenFile {
 
     /// Returns when it is on disk, and closed: some file systems tell only then that it is not.
     func finish() throws(CommandFailure) {
-        let isSynced = fsync(descriptor) == 0
-        let code = errno
+        var fault: SystemError?
+        if fsync(descriptor) != 0 { fault = .last }
         isFinished = true
-        let isClosed = close(descriptor) == 0
-        guard isSynced, isClosed else { throw failure(isSynced ? errno : code, isFinal: true) }
+        if close(descriptor) != 0, fault == nil { fault = .last }
+        if let fault { throw failure(fault, isFinal: true) }
     }
 
     /// A field that could end itself stands in quotes.
@@ -206,14 +208,17 @@ final class TokenFile {
     }
 
     private func write(_ text: String) throws(CommandFailure) {
-        let code = Array(text.utf8).withUnsafeBytes { StandardStream.write($0, to: descriptor) }
-        if code != 0 { throw failure(code, isFinal: false) }
+        do throws(SystemError) {
+            try DescriptorIO.write(text.utf8, to: descriptor)
+        } catch {
+            throw failure(error, isFinal: false)
+        }
     }
 
     /// - Parameter isFinal: the file is written, and may lack any of its tokens.
-    private func failure(_ code: Int32, isFinal: Bool) -> CommandFailure {
+    private func failure(_ error: SystemError, isFinal: Bool) -> CommandFailure {
         CommandFailure(
-            "cannot write \(path): \(String(cString: strerror(code)))"
+            "cannot write \(path): \(error)"
                 + (isFinal
                     ? "; tokens that are not in it are lost: revoke them with martlet token revoke"
                     : ""),
