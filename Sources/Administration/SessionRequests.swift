@@ -158,7 +158,7 @@ public struct SessionCount: Codable, Hashable, Sendable {
 
 /// Shows what waits for a user whom no session receives. What waits for sessions is listed with
 /// them.
-public struct ShowMailbox: AdministrationRequest {
+public struct ShowOfflineQueue: AdministrationRequest {
     public static let name = "queue.show"
     public var app: String
     public var user: String

@@ -43,7 +43,7 @@ public struct LMDBQueueStore: ~Copyable {
     public private(set) var usedByteCount: UInt64
 
     private var sweepStart = EntryKey(queue: 0, number: 0)
-    var departures = Departures()
+    var removalTally = RemovalTally()
     var leaving: [Leaving] = []
 
     /// Opens the store in a directory, and makes both where they are missing (0700, files 0600).
@@ -97,7 +97,7 @@ public struct LMDBQueueStore: ~Copyable {
     private static func makeIfMissing(
         _ directory: String, mapByteCount: Int, formats: StoreFormats
     ) throws(StoreError) {
-        try Draft.removeLeftover(in: directory)
+        try StagingFile.removeLeftover(in: directory)
         let path = directory + "/" + Environment.dataFile
         var status = stat()
         if stat(path, &status) == 0 {
@@ -108,15 +108,15 @@ public struct LMDBQueueStore: ~Copyable {
             return
         }
         guard errno == ENOENT else { throw .system(call: "stat", path: path, errno: errno) }
-        let draft = try Draft(directory: directory)
+        let stagingFile = try StagingFile(directory: directory)
         do {
-            let environment = try Environment(draft: draft, mapByteCount: mapByteCount)
+            let environment = try Environment(stagingFile: stagingFile, mapByteCount: mapByteCount)
             let scratch = KeyScratch()
             _ = try Opening(
                 environment: environment, directory: directory, formats: formats,
                 scratch: scratch.bytes)
         }
-        try draft.publish()
+        try stagingFile.publish()
     }
 
     deinit {
@@ -137,7 +137,7 @@ public struct LMDBQueueStore: ~Copyable {
         hasFailed = true
         result.removeAll()
         result.sequence = batch.sequence
-        departures.removeAll()
+        removalTally.removeAll()
         if batch.changesStore || !doomedQueues.isEmpty {
             try write(batch, into: &result)
         }
@@ -146,9 +146,9 @@ public struct LMDBQueueStore: ~Copyable {
             try removeLeaving(moment: batch.moment)
         }
         if batch.sweepMaximum > 0 { try sweep(batch, into: &result) }
-        result.expired.append(contentsOf: departures.expired.tallies)
-        result.damaged.append(contentsOf: departures.damaged.tallies)
-        result.damagedUncounted = departures.damagedUncounted
+        result.expired.append(contentsOf: removalTally.expired.tallies)
+        result.damaged.append(contentsOf: removalTally.damaged.tallies)
+        result.damagedUncounted = removalTally.damagedUncounted
         result.isUnfinished = !doomedQueues.isEmpty
         result.isFull = !hasRoom
         result.rowRoomByteCount = rowRoomByteCount
@@ -233,7 +233,7 @@ public struct LMDBQueueStore: ~Copyable {
     private mutating func attempt(
         _ batch: StoreBatch, withSends: Bool, into result: inout StoreResult
     ) throws(StoreError) {
-        departures.removeAll()
+        removalTally.removeAll()
         result.tallies.removeAllKeepingCapacity()
         result.trimmed.removeAllKeepingCapacity()
         result.transferred.removeAllKeepingCapacity()
@@ -247,11 +247,11 @@ public struct LMDBQueueStore: ~Copyable {
         }
         try changeEntries(batch, in: &transaction, into: &result)
         let doomed = try deleteQueues(batch, in: &transaction)
-        departures.countsDamage = true
+        removalTally.countsDamage = true
         for change in batch.records where withSends || change.part != .send {
             try transaction.change(change)
         }
-        try transaction.settleReleases(&departures)
+        try transaction.settleReleases(&removalTally)
         let stamp = MetaStamp(stamp: .now(batch.moment, boot: boot), nextMessage: nextMessage)
         try transaction.putMeta(.stamp, stamp.bytes)
         let used = transaction.usedByteCount
@@ -279,35 +279,36 @@ public struct LMDBQueueStore: ~Copyable {
     private mutating func changeEntries(
         _ batch: StoreBatch, in transaction: inout WriteTransaction, into result: inout StoreResult
     ) throws(StoreError) {
-        departures.countsDamage = false
+        removalTally.countsDamage = false
         for index in batch.moves.indices
-        where !(try transaction.move(batch.moves[index], departures: &departures)) {
+        where !(try transaction.move(batch.moves[index], removalTally: &removalTally)) {
             result.missedMoves.append(index)
         }
         for removal in batch.removals {
             try transaction.remove(
-                EntryKey(queue: removal.queue.raw, number: removal.number), departures: &departures)
+                EntryKey(queue: removal.queue.raw, number: removal.number),
+                removalTally: &removalTally)
         }
         for acknowledgement in batch.acknowledgements {
-            departures.countsDamage = acknowledgement.wantsTally
+            removalTally.countsDamage = acknowledgement.wantsTally
             let removal = try transaction.remove(
                 queue: acknowledgement.queue, throughNumber: acknowledgement.throughNumber,
-                departures: &departures)
+                removalTally: &removalTally)
             if acknowledgement.wantsTally { result.tallies.append(removal.tally) }
         }
-        departures.countsDamage = true
+        removalTally.countsDamage = true
         for trim in batch.trims {
-            result.trimmed.append(try transaction.trim(trim, departures: &departures))
+            result.trimmed.append(try transaction.trim(trim, removalTally: &removalTally))
         }
-        departures.countsDamage = false
+        removalTally.countsDamage = false
         for change in batch.states {
             try transaction.setState(
                 change.state, at: EntryKey(queue: change.queue.raw, number: change.number),
-                departures: &departures)
+                removalTally: &removalTally)
         }
         for transfer in batch.transfers {
             result.transferred.append(
-                try transaction.transfer(transfer, departures: &departures))
+                try transaction.transfer(transfer, removalTally: &removalTally))
         }
     }
 
@@ -320,7 +321,7 @@ public struct LMDBQueueStore: ~Copyable {
         var budget = StoreLimits.deletedEntryMaximum
         for queue in doomedQueues + batch.deletedQueues {
             let removal = try transaction.delete(
-                queue: queue, countMaximum: budget, departures: &departures)
+                queue: queue, countMaximum: budget, removalTally: &removalTally)
             budget -= removal.examinedCount
             if !removal.isComplete { left.append(queue) }
         }
@@ -357,7 +358,7 @@ public struct LMDBQueueStore: ~Copyable {
     mutating func removeLeaving(moment: Moment) throws(StoreError) {
         guard !leaving.isEmpty else { return }
         defer { leaving.removeAllKeepingCapacity() }
-        let before = departures
+        let before = removalTally
         do throws(StoreError) {
             var transaction = try WriteTransaction(
                 environment: environment, tables: tables, scratch: scratch.bytes)
@@ -365,14 +366,14 @@ public struct LMDBQueueStore: ~Copyable {
                 guard try transaction.entries.seek(item.key) else { continue }
                 switch item.cause {
                 case .expired:
-                    if let entry = try transaction.take(item.key, departures: &departures) {
-                        departures.expired.add(item.key.queue, byteCount: UInt64(entry.byteCount))
+                    if let entry = try transaction.take(item.key, removalTally: &removalTally) {
+                        removalTally.expired.add(item.key.queue, byteCount: UInt64(entry.byteCount))
                     }
                 case .damaged(let cause):
-                    try transaction.setAside(item.key, cause, departures: &departures)
+                    try transaction.setAside(item.key, cause, removalTally: &removalTally)
                 }
             }
-            try transaction.settleReleases(&departures)
+            try transaction.settleReleases(&removalTally)
             let stamp = MetaStamp(stamp: .now(moment, boot: boot), nextMessage: nextMessage)
             try transaction.putMeta(.stamp, stamp.bytes)
             let used = transaction.usedByteCount
@@ -380,7 +381,7 @@ public struct LMDBQueueStore: ~Copyable {
             usedByteCount = used
         } catch {
             guard error.isFull else { throw error }
-            departures = before
+            removalTally = before
         }
     }
 }

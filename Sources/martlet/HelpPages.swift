@@ -246,9 +246,9 @@ enum HelpPages {
         martlet queue show USER
         martlet queue purge [USER] [--device NAME] [--away] [--older-than TIME]
 
-        Shows what waits for a user: in the mailbox, until a first session receives it, and in
-        the queue of each session. A purge throws away what waits for sessions that are away, and,
-        for a user who is named without a device, what is in the mailbox.
+        Shows the messages that wait for a user: in the offline queue, until the first session
+        receives them, and in the queue of each session. A purge discards the messages of sessions
+        that are away and, without --device, those in the offline queue.
 
           --user USER          the user; the same as the word USER
           --device NAME        one device's queue

@@ -39,14 +39,14 @@ private final class Pipe {
     @Test func `what ails the broker as a whole is told when it begins and when it ends`() {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         var conditions = ConditionLog()
-        conditions.noteStore(isFull: false, log)
-        conditions.noteLosses(dropped: 0, acceptPauses: 0, log)
+        conditions.noteStore(isFull: false, in: log)
+        conditions.noteLosses(dropped: 0, acceptPauses: 0, in: log)
         #expect(pipe.drain() == [])
-        for _ in 0..<3 { conditions.noteStore(isFull: true, log) }
-        conditions.noteStore(isFull: false, log)
-        conditions.noteLosses(dropped: 5, acceptPauses: 0, log)
-        conditions.noteLosses(dropped: 5, acceptPauses: 2, log)
-        conditions.noteLosses(dropped: 9, acceptPauses: 2, log)
+        for _ in 0..<3 { conditions.noteStore(isFull: true, in: log) }
+        conditions.noteStore(isFull: false, in: log)
+        conditions.noteLosses(dropped: 5, acceptPauses: 0, in: log)
+        conditions.noteLosses(dropped: 5, acceptPauses: 2, in: log)
+        conditions.noteLosses(dropped: 9, acceptPauses: 2, in: log)
         #expect(
             pipe.drain() == [
                 "<3>level=error event=store_full state=full",
@@ -90,7 +90,9 @@ private final class Pipe {
     @Test func `lines of many threads stay whole`() async {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         await withTaskGroup(of: Void.self) { group in
-            for event in [LogEvent.clientConnected, .clientDisconnected, .sendRefused, .listening] {
+            for event in [
+                LogEventName.clientConnected, .clientDisconnected, .sendRefused, .listening,
+            ] {
                 group.addTask {
                     for _ in 0..<10 { log.write(.info, event, ["filler": "0123456789"]) }
                 }

@@ -4,7 +4,7 @@
 import Configuration
 
 /// The events of the log. Their names are what people grep for: never change one.
-public enum LogEvent: String, CaseIterable, Sendable {
+public enum LogEventName: String, CaseIterable, Sendable {
     case brokerStarted = "broker_started"
     case brokerStopping = "broker_stopping"
     case brokerStopped = "broker_stopped"
@@ -94,7 +94,7 @@ enum LogLine {
     ///   - priority: whether to begin with `<6>`, which journald takes for the priority
     ///     [sd-daemon(3)].
     static func bytes(
-        _ level: LogLevel, _ event: LogEvent, _ fields: KeyValuePairs<String, LogValue>,
+        _ level: LogLevel, _ event: LogEventName, _ fields: KeyValuePairs<String, LogValue>,
         format: LogFormat, unixMilliseconds: UInt64?, priority: Bool
     ) -> [UInt8] {
         var line = Builder(format: format)

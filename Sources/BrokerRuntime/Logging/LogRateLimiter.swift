@@ -13,10 +13,10 @@ struct LogRateLimiter {
         var suppressed = 0
     }
 
-    private var windows: [LogEvent: Window] = [:]
+    private var windows: [LogEventName: Window] = [:]
 
     /// Whether a line of this kind may be written now; if not, it is counted.
-    mutating func admits(_ event: LogEvent, unixMilliseconds: UInt64) -> Bool {
+    mutating func admits(_ event: LogEventName, unixMilliseconds: UInt64) -> Bool {
         let second = unixMilliseconds / 1000
         var window = windows[event] ?? Window()
         if window.second != second {
@@ -32,10 +32,10 @@ struct LogRateLimiter {
     /// The kinds that lost lines in seconds that are over, with how many, each told once.
     mutating func takeSuppressed(
         unixMilliseconds: UInt64
-    ) -> [(event: LogEvent, count: Int)] {
+    ) -> [(event: LogEventName, count: Int)] {
         let second = unixMilliseconds / 1000
-        var suppressed: [(event: LogEvent, count: Int)] = []
-        for event in LogEvent.allCases {
+        var suppressed: [(event: LogEventName, count: Int)] = []
+        for event in LogEventName.allCases {
             guard let window = windows[event], window.suppressed > 0, window.second != second else {
                 continue
             }

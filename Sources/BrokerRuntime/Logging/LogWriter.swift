@@ -46,7 +46,7 @@ public final class LogWriter: Sendable {
     /// Writes one line, unless its level is not asked for, there were too many of its kind in this
     /// second, or nobody reads; the latter two are counted and told in a line of their own.
     public func write(
-        _ level: LogLevel, _ event: LogEvent, _ fields: KeyValuePairs<String, LogValue> = [:]
+        _ level: LogLevel, _ event: LogEventName, _ fields: KeyValuePairs<String, LogValue> = [:]
     ) {
         state.withLock { state in
             guard level <= state.level else { return }
@@ -73,7 +73,7 @@ public final class LogWriter: Sendable {
     }
 
     private func put(
-        _ level: LogLevel, _ event: LogEvent, _ fields: KeyValuePairs<String, LogValue>,
+        _ level: LogLevel, _ event: LogEventName, _ fields: KeyValuePairs<String, LogValue>,
         _ state: inout State, _ now: UInt64
     ) {
         if state.droppedCount > 0 {
@@ -85,7 +85,7 @@ public final class LogWriter: Sendable {
 
     /// Whether the kernel took the line.
     private func emit(
-        _ level: LogLevel, _ event: LogEvent, _ fields: KeyValuePairs<String, LogValue>,
+        _ level: LogLevel, _ event: LogEventName, _ fields: KeyValuePairs<String, LogValue>,
         _ format: LogFormat, _ now: UInt64
     ) -> Bool {
         let line = LogLine.bytes(

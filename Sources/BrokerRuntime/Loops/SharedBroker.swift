@@ -1,61 +1,61 @@
-// The core behind its lock: the lanes enter it once per turn, the store's writer once per batch,
-// the operator's door now and then. Everything that crosses threads is queued before the lock is
-// left; I/O happens after it.
+// The core and its lock. The event loops enter the core once per turn, the store's writer once per
+// batch, and the administration service once per request. Data for other threads is queued while
+// the lock is held; I/O happens after it is released.
 
 import BrokerCore
 import NetTransport
 import Primitives
 import Threads
 
-/// One broker, shared by lanes, writer and administration.
+/// One broker, shared by the event loops, the store's writer and the administration service.
 package final class SharedBroker: Sendable {
-    /// What the lock protects.
+    /// The state that the lock protects.
     package struct State: ~Copyable {
         package var broker: Broker
         package var effects: Effects
-        /// The last batch whose result the core has.
+        /// The last batch whose result has reached the core.
         var committedSequence: UInt64 = 0
-        /// The broker is about to stop: lanes take nothing in any more.
+        /// The broker is stopping: event loops accept no more input.
         package var isDraining = false
-        /// Lanes that have entered the core with the last of what they took in.
-        var drainedLaneCount = 0
+        /// The number of event loops that have entered the core with their last input.
+        var drainedLoopCount = 0
     }
 
     private let state: Locked<State>
-    /// One for each lane, to be woken when there are effects for it.
-    let laneHandles: [LoopHandle]
-    /// Tells the writer that there is a batch to take.
+    /// One for each event loop, to wake it when it has effects.
+    let loopHandles: [LoopHandle]
+    /// Wakes the writer when a batch is pending.
     let writerSignal: WakeSignal
-    /// Tells whoever waits for a commit that there was one.
+    /// Wakes the thread that waits for a commit.
     private let commitSignal = WakeSignal()
 
-    package init(_ broker: consuming Broker, laneHandles: [LoopHandle], writerSignal: WakeSignal) {
+    package init(_ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal) {
         state = Locked(
-            State(broker: broker, effects: Effects(laneCount: laneHandles.count)))
-        self.laneHandles = laneHandles
+            State(broker: broker, effects: Effects(laneCount: loopHandles.count)))
+        self.loopHandles = loopHandles
         self.writerSignal = writerSignal
     }
 
-    /// Sleeps until the core has the result of a batch. One thread at a time, never a lane.
+    /// Waits until the core has the result of a batch. Only one thread at a time may call it, and
+    /// no event loop.
     func waitForCommit(of sequence: UInt64) {
-        // The batch may have nothing in it, and then there is nothing to wait for.
+        // An empty batch is never committed.
         while enter({ $0.committedSequence < sequence && !$0.broker.isIdle(sequence) }) {
             _ = commitSignal.wait()
         }
     }
 
-    /// Makes the lanes take nothing in any more, and sleeps until everything they have taken in is
-    /// on disk and its results are with the lanes. One thread at a time with
-    /// ``waitForCommit(of:)``.
+    /// Makes the event loops accept no more input, and waits until all input is on disk and its
+    /// results have reached the loops. Must not run concurrently with ``waitForCommit(of:)``.
     func drain() {
         enter { $0.isDraining = true }
-        for handle in laneHandles { handle.wake() }
-        while enter({ $0.drainedLaneCount < laneHandles.count }) { _ = commitSignal.wait() }
-        // A batch may be under way while the gathering one has nothing in it.
+        for handle in loopHandles { handle.wake() }
+        while enter({ $0.drainedLoopCount < loopHandles.count }) { _ = commitSignal.wait() }
+        // A batch may be in flight while the pending one is empty.
         let sequence = enter { $0.broker.gatheringSequence }
         waitForCommit(of: sequence - 1)
         waitForCommit(of: sequence)
-        // All results are known by now.
+        // All results have arrived.
         let last = enter { state in
             state.broker.prepareToStop()
             return state.broker.gatheringSequence
@@ -63,13 +63,13 @@ package final class SharedBroker: Sendable {
         waitForCommit(of: last)
     }
 
-    /// A lane has entered the core for the last time with something that it took in.
-    func laneDrained() {
-        enter { $0.drainedLaneCount += 1 }
+    /// Counts an event loop that has entered the core with its last input.
+    func loopDrained() {
+        enter { $0.drainedLoopCount += 1 }
         commitSignal.raise()
     }
 
-    /// Brings the result of a batch to the core and wakes who waits for it.
+    /// Passes the result of a batch to the core and wakes the thread that waits for it.
     package func bring(_ result: StoreResult, at moment: Moment) {
         enter { state in
             state.committedSequence = result.sequence
@@ -78,25 +78,25 @@ package final class SharedBroker: Sendable {
         commitSignal.raise()
     }
 
-    /// Enters the core. Afterwards lanes with effects are woken, other than `lane` itself, and the
-    /// writer if there is something to store.
+    /// Enters the core. Afterwards wakes every event loop that has effects, except `loopIndex`, and
+    /// the writer if a batch is pending.
     package func enter<Result: ~Copyable>(
-        from lane: UInt8? = nil, _ body: (inout State) -> Result
+        from loopIndex: UInt8? = nil, _ body: (inout State) -> Result
     ) -> Result {
-        var lanesToWake: UInt64 = 0
+        var loopsToWake: UInt64 = 0
         var hasBatch = false
         let result = state.withLock { state in
             let result = body(&state)
-            for index in 0..<laneHandles.count
-            where UInt8(index) != lane && !state.effects[UInt8(index)].isEmpty {
-                lanesToWake |= 1 << UInt64(index)
+            for index in 0..<loopHandles.count
+            where UInt8(index) != loopIndex && !state.effects[UInt8(index)].isEmpty {
+                loopsToWake |= 1 << UInt64(index)
             }
             hasBatch = state.broker.hasBatch
             return result
         }
-        while lanesToWake != 0 {
-            laneHandles[lanesToWake.trailingZeroBitCount].wake()
-            lanesToWake &= lanesToWake - 1
+        while loopsToWake != 0 {
+            loopHandles[loopsToWake.trailingZeroBitCount].wake()
+            loopsToWake &= loopsToWake - 1
         }
         if hasBatch { writerSignal.raise() }
         return result

@@ -1,5 +1,5 @@
-// A running broker takes new settings and new files. Everything new is read and checked before
-// anything old is let go: what is refused changes nothing, and no valid session is dropped.
+// Applies new settings and files to a running broker. All of them are read and checked before any
+// is applied: a refused reload changes nothing, and no reload drops a valid session.
 
 import BrokerCore
 import Configuration
@@ -8,12 +8,12 @@ import NetTransport
 import Primitives
 
 extension BrokerServer {
-    /// Takes new settings. Keys that need a restart keep their values, and the log says which.
+    /// Applies new settings. Keys that need a restart keep their values; the log lists them.
     ///
     /// - Parameters:
-    ///   - old: what was read last; nil where that is what the broker was started with.
-    ///   - start: what the broker was started with: keys that need a restart have its values.
-    /// - Returns: false when nothing was changed because something new is not good.
+    ///   - old: the configuration that was read last; nil if none was read since the start.
+    ///   - start: the configuration at the start. Keys that need a restart have its values.
+    /// - Returns: false if the new configuration is invalid and nothing was changed.
     func reload(
         _ new: LoadedConfiguration, from old: LoadedConfiguration? = nil,
         startedWith start: LoadedConfiguration
@@ -25,7 +25,7 @@ extension BrokerServer {
             return false
         }
         let changed = new.settingsChanged(from: old ?? start)
-        // A key that was changed and changed back is as the broker has it.
+        // A key that was changed and changed back needs no restart.
         let waiting = new.settingsChanged(from: start).filter { $0.reload == .restart }
         log.write(
             .info, .configurationReloaded,
@@ -36,12 +36,12 @@ extension BrokerServer {
         return true
     }
 
-    /// Says that nothing was changed, and why.
+    /// Logs that the new configuration was refused, and why.
     func refuse(_ detail: String) {
         log.write(.error, .configurationRefused, ["detail": .text(detail)])
     }
 
-    /// Takes certificates, keys and lists anew if one of their files is another than before.
+    /// Reads certificates, keys and lists again if one of their files has changed.
     func renewChangedFiles() {
         let changed = files.takeChanges()
         guard !changed.isEmpty else { return }
@@ -55,7 +55,7 @@ extension BrokerServer {
             .info, .configurationReloaded, ["files": .text(changed.joined(separator: " "))])
     }
 
-    /// What a running broker can take of new settings.
+    /// The new settings that a running broker can apply; the old ones for all other keys.
     private static func reloadable(
         _ new: BrokerSettings, keeping old: BrokerSettings
     ) -> BrokerSettings {
@@ -72,7 +72,7 @@ extension BrokerServer {
         return settings
     }
 
-    /// Checks everything, then changes everything.
+    /// Checks all settings and files, then applies them.
     private func apply(_ new: BrokerSettings) throws(StartError) {
         let watched = FileWatch(new.files)
         let material = try TrustMaterial(new)
@@ -82,7 +82,7 @@ extension BrokerServer {
         files = watched
         log.change(level: new.log.level, format: new.log.format)
         rates.change(ClientRates.Values(new))
-        census.change(maximumPerAddress: new.limits.connectionsPerAddress)
+        connectionLimiter.change(maximumPerAddress: new.limits.connectionsPerAddress)
         let moment = clock.moment()
         let vouchers = material.vouchers
         let ended = shared.enter { state in
@@ -95,24 +95,24 @@ extension BrokerServer {
         reportExpiry(at: moment)
     }
 
-    // MARK: - What runs out
+    // MARK: - Expiry
 
-    /// Says once a day which certificates and revocation lists will soon be over, and renews the
-    /// keys of session tickets that are old.
+    /// Once a day, logs which certificates and revocation lists expire soon, and renews old keys of
+    /// session tickets.
     func keepDaily() {
         let moment = clock.moment()
         guard moment.instant >= nextDailyRound else { return }
         nextDailyRound = moment.instant.advanced(bySeconds: 86_400)
         reportExpiry(at: moment)
         do throws(StartError) {
-            try sealTickets()
+            try loadTicketKeys()
         } catch {
             refuse("\(error)")
         }
     }
 
     private func reportExpiry(at moment: Moment) {
-        let expiry = TrustExpiry(listenerSet, trust, at: moment)
+        let expiry = TrustExpiry(listeners: listenerSet, trust: trust, at: moment)
         if let days = expiry.certificateDays, days <= Self.certificateWarningDays {
             log.write(
                 .warning, .certificateExpires,
@@ -124,15 +124,16 @@ extension BrokerServer {
         }
     }
 
-    /// Certificates of 90 days are renewed at 60: whoever has fewer than 30 left has a renewal that
-    /// does not work.
+    /// Certificates of 90 days are usually renewed after 60 days. Fewer than 30 days left mean that
+    /// the renewal failed.
     private static let certificateWarningDays: Int64 = 30
-    /// Lists are published every few days or weeks; three days are a weekend to mend it.
+    /// Revocation lists are published every few days or weeks. Three days leave a weekend to fix
+    /// the publication.
     private static let revocationListWarningDays: Int64 = 3
 }
 
 extension BrokerSettings {
-    /// All files whose content is taken anew when it changes.
+    /// All files that are read again when they change.
     var files: Set<String> {
         let tls = [
             tls.certificateFile, tls.keyFile, tls.clientAuthorityFile, tls.crlFile, tls.pskFile,
@@ -142,14 +143,14 @@ extension BrokerSettings {
     }
 }
 
-/// Whole days that are left, for the log and the statistics; below 0 when it is over.
+/// Whole days until expiry, for the log and the statistics; negative after expiry.
 struct TrustExpiry {
-    /// Of the server certificate that ends first; nil without TLS.
+    /// For the server certificate that expires first; nil without TLS.
     let certificateDays: Int64?
-    /// Of the revocation list that is over first; nil without one.
+    /// For the revocation list that expires first; nil without one.
     let revocationListDays: Int64?
 
-    init(_ listeners: ListenerSet, _ trust: ClientTrust, at moment: Moment) {
+    init(listeners: ListenerSet, trust: ClientTrust, at moment: Moment) {
         let now = Int64(moment.unixMilliseconds / 1000)
         func days(_ end: Int64) -> Int64 { Int64((Double(end - now) / 86_400).rounded(.down)) }
         certificateDays = listeners.certificateExpiryUnixSeconds.map(days)

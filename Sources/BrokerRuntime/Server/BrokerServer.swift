@@ -1,5 +1,5 @@
-// The composition: store, core, lanes, writer and door put together and taken apart again. The one
-// place that knows everything.
+// Starts and stops the parts of a broker: store, core, event loops, writer and administration
+// socket.
 
 import Administration
 import BrokerCore
@@ -20,30 +20,30 @@ public final class BrokerServer {
     let log: LogWriter
     let listenerSet: ListenerSet
     let trust: ClientTrust
-    // What follows changes with reloads and is the main thread's.
+    // Reloads change the following properties. Only the main thread uses them.
     var settings: BrokerSettings
     var files: FileWatch
     var nextDailyRound = Instant(milliseconds: 0)
     let rates: ClientRates
-    let census: AddressCensus
+    let connectionLimiter: ConnectionLimiter
     private let backups: BackupRunner
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let version: String
-    private let doorHandle: LoopHandle
-    private var lanes: [Thread] = []
-    private var door: Thread?
+    private let administrationHandle: LoopHandle
+    private var loops: [Thread] = []
+    private var administration: Thread?
     private var writer: Thread?
 
-    /// What has to be decided for the whole process before anything else of it runs.
+    /// Sets process-wide options. Must be called before anything else runs.
     public static func prepareProcess() {
         TLSMemory.install()
     }
 
-    /// Starts a broker: when this returns, its ports are its own and the stored state is back. Who
-    /// connects waits until ``open()``.
+    /// Starts a broker: binds its ports and restores the stored state. Clients that connect wait
+    /// until ``open()``.
     ///
-    /// - Parameter version: what the log and `martlet stats` say is running.
+    /// - Parameter version: the version that the log and `martlet stats` show.
     public init(
         _ settings: BrokerSettings, version: String, log: LogWriter
     ) throws(StartError) {
@@ -54,7 +54,7 @@ public final class BrokerServer {
         Self.keepLargeBlocksApart()
         files = FileWatch(settings.files)
         rates = ClientRates(ClientRates.Values(settings))
-        census = AddressCensus(
+        connectionLimiter = ConnectionLimiter(
             maximumPerAddress: settings.limits.connectionsPerAddress,
             totalMaximum: settings.limits.connections)
         trust = ClientTrust(try TrustMaterial(settings))
@@ -65,25 +65,25 @@ public final class BrokerServer {
                 .info, .storeUpgraded,
                 ["from": .number(UInt64(older)), "to": .number(UInt64(LMDBQueueStore.format))])
         }
-        let laneCount = settings.loops == 0 ? Self.laneCountDefault : settings.loops
+        let loopCount = settings.loops == 0 ? Self.loopCountDefault : settings.loops
         let restored = try Self.restore(
-            &store, settings, trust.vouchers, laneCount: laneCount)
+            &store, settings: settings, trust: trust.vouchers, loopCount: loopCount)
         clock = restored.clock
         let repaired = restored.broker.counters.rowsRepaired
         if repaired > 0 { log.write(.warning, .storeRepaired, ["rows": .number(repaired)]) }
-        doorHandle = try Self.makeHandle()
+        administrationHandle = try Self.makeHandle()
         var handles: [LoopHandle] = []
-        for _ in 0..<laneCount { handles.append(try Self.makeHandle()) }
+        for _ in 0..<loopCount { handles.append(try Self.makeHandle()) }
         shared = SharedBroker(
-            restored.broker, laneHandles: handles, writerSignal: WakeSignal())
-        try sealTickets()
-        try startDoor()
+            restored.broker, loopHandles: handles, writerSignal: WakeSignal())
+        try loadTicketKeys()
+        try startAdministration()
         startWriter(store)
     }
 
-    /// Lets clients in.
+    /// Starts to accept clients.
     public func open() {
-        for lane in shared.laneHandles.indices { startLane(UInt8(lane)) }
+        for index in shared.loopHandles.indices { startLoop(UInt8(index)) }
         for listener in listenerSet.listeners {
             log.write(
                 .info, .listening,
@@ -94,29 +94,30 @@ public final class BrokerServer {
         }
     }
 
-    /// One loop serves this machine's two cores better than two: the second core is the store's and
-    /// the kernel's, and nothing has to cross (docs/PERFORMANCE.md).
-    static let laneCountDefault = 1
+    /// On two cores, one loop is faster than two: the second core serves the store and the kernel,
+    /// and no effects cross threads (docs/PERFORMANCE.md).
+    static let loopCountDefault = 1
 
-    /// Tables grow by doubling, and what they grow out of should go back to the system. Left to
-    /// itself, glibc raises the size from which it does that with the first large block that is
-    /// freed, and 5,000 idle connections keep 0.8 MB of holes. 128 KiB is its own first choice.
+    /// Makes glibc return large blocks to the system when they are freed: tables grow by doubling
+    /// and free their old blocks. By default glibc raises this threshold when the first large block
+    /// is freed; 5,000 idle connections then keep 0.8 MB of holes. 128 KiB is glibc's initial
+    /// value.
     private static func keepLargeBlocksApart() {
         mallopt(M_MMAP_THRESHOLD, 128 << 10)
     }
 
-    /// Serves until a signal asks to stop, then stops.
+    /// Serves until a signal requests a stop, then stops.
     ///
     /// - Parameters:
-    ///   - configuration: what the settings came from.
-    ///   - load: reads the configuration anew when a signal asks for it.
+    ///   - configuration: the configuration that contains the settings.
+    ///   - load: reads the configuration again when a signal requests a reload.
     public func run(
-        until signals: inout Signals, _ configuration: LoadedConfiguration,
+        until signals: inout Signals, configuration: LoadedConfiguration,
         load: () throws(ConfigurationError) -> LoadedConfiguration
     ) {
         let start = configuration
         var configuration = configuration
-        var watch = LaneWatch(shared.laneHandles)
+        var watch = LoopWatchdog(shared.loopHandles)
         var conditions = ConditionLog()
         var heap = HeapTrim()
         var nextLook = clock.moment().instant
@@ -142,11 +143,11 @@ public final class BrokerServer {
             let (isFull, dropped) = shared.enter {
                 ($0.broker.hasFullStore, $0.broker.counters.queueDropped)
             }
-            conditions.noteStore(isFull: isFull, log)
+            conditions.noteStore(isFull: isFull, in: log)
             let now = clock.moment().instant
             if now >= nextLook {
-                let pauses = shared.laneHandles.reduce(0) { $0 + $1.counters.acceptPauses }
-                conditions.noteLosses(dropped: dropped, acceptPauses: pauses, log)
+                let pauses = shared.loopHandles.reduce(0) { $0 + $1.counters.acceptPauses }
+                conditions.noteLosses(dropped: dropped, acceptPauses: pauses, in: log)
                 nextLook = now.advanced(byMilliseconds: Self.fileWatchMilliseconds)
                 renewChangedFiles()
                 keepDaily()
@@ -159,23 +160,24 @@ public final class BrokerServer {
         stop()
     }
 
-    /// How often the main thread wakes up: twice in the shortest watchdog that makes sense.
+    /// The interval at which the main thread wakes up: half the shortest watchdog interval that
+    /// systemd accepts, one second.
     private static let housekeepingMilliseconds = 500
-    /// How often files are looked at: a renewed certificate need not be in use at once, and a look
-    /// is a few system calls.
+    /// The interval at which files are checked for changes: a renewed certificate may take effect
+    /// within seconds, and a check costs a few system calls.
     private static let fileWatchMilliseconds: UInt64 = 10_000
 
-    /// Stops: nothing is taken in any more, what was taken in is stored and its senders hear so,
-    /// then the lanes say good-bye.
+    /// Stops: accepts no more input, stores what was accepted, sends the results, and closes the
+    /// connections.
     public func stop() {
         log.write(.info, .brokerStopping)
-        // The door goes first: it waits for commits too, and one thread at a time may.
-        doorHandle.requestStop()
-        door?.join()
+        // Administration stops first: it waits for commits too, and only one thread at a time may.
+        administrationHandle.requestStop()
+        administration?.join()
         backups.stop()
         shared.drain()
-        for handle in shared.laneHandles { handle.requestStop() }
-        for lane in lanes { lane.join() }
+        for handle in shared.loopHandles { handle.requestStop() }
+        for loop in loops { loop.join() }
         shared.writerSignal.stop()
         writer?.join()
         log.write(.info, .brokerStopped)
@@ -213,15 +215,15 @@ public final class BrokerServer {
     }
 
     private static func restore(
-        _ store: inout LMDBQueueStore, _ settings: BrokerSettings, _ trust: VoucherTrust,
-        laneCount: Int
+        _ store: inout LMDBQueueStore, settings: BrokerSettings, trust: VoucherTrust,
+        loopCount: Int
     ) throws(StartError) -> Restored {
-        // The core needs the time before the store has told when it last committed.
+        // The core needs the time before the rows of the store are read.
         let clock = BrokerClock(
             after: store.openingStamp,
             downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
         var broker = Broker(
-            limits: CoreLimits(settings), laneCount: laneCount, trust: trust,
+            limits: CoreLimits(settings), laneCount: loopCount, trust: trust,
             at: clock.moment())
         var state: RestoredState
         do throws(StoreError) {
@@ -237,15 +239,16 @@ public final class BrokerServer {
             throw .state(error)
         }
         broker.anonymousApp = Array(DevelopmentSetup.app.utf8)
-        // What the rows went through on their way: up to half as much again as what came of them.
+        // Reading the rows leaves up to half as much free memory as the restored state uses.
         malloc_trim(0)
         return Restored(broker: broker, clock: clock)
     }
 
     static let ticketKeyFile = "ticket-keys"
 
-    /// Tickets that the fleet holds stay good over a restart: their keys are kept beside the store.
-    func sealTickets() throws(StartError) {
+    /// Loads the keys of session tickets, which are kept beside the store, so that the tickets of
+    /// clients stay valid over a restart.
+    func loadTicketKeys() throws(StartError) {
         let keys: [UInt8]
         do throws(CredentialError) {
             keys = try TicketKeyFile.ensure(
@@ -273,40 +276,41 @@ public final class BrokerServer {
             do throws(StoreError) {
                 try box.value.run()
             } catch {
-                // Nothing may be acknowledged any more, and a second sync proves nothing.
+                // Nothing may be acknowledged any more: a second sync would not report whether the
+                // data of the first one is on disk.
                 log.write(.error, .storeFailed, ["detail": .text("\(error)")])
                 exit(StartError.Kind.store.exitCode)
             }
         }
     }
 
-    private func startLane(_ lane: UInt8) {
+    private func startLoop(_ index: UInt8) {
         var configuration = EventLoop.Configuration()
-        configuration.lane = lane
+        configuration.loopIndex = index
         configuration.connectionsMaximum = settings.limits.connections
-        // Each lane has its share; who is beyond it waits, and is not sent away.
-        let laneCount = shared.laneHandles.count
+        // Each loop gets an equal share. Connections beyond it wait in the kernel.
+        let loopCount = shared.loopHandles.count
         configuration.pendingMaximum =
-            (settings.limits.pendingLogins + laneCount - 1) / laneCount
-        configuration.handshakesMaximum = (settings.limits.handshakes + laneCount - 1) / laneCount
-        configuration.outgoingTotalMaximum = settings.limits.outgoingBytes / laneCount
-        configuration.census = census
+            (settings.limits.pendingLogins + loopCount - 1) / loopCount
+        configuration.handshakesMaximum = (settings.limits.handshakes + loopCount - 1) / loopCount
+        configuration.outgoingTotalMaximum = settings.limits.outgoingBytes / loopCount
+        configuration.connectionLimiter = connectionLimiter
         configuration.packetMaximum = settings.limits.packetMaximum
         configuration.authenticationMilliseconds =
             UInt64(settings.limits.authenticationSeconds) * 1000
         configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
         let handler = Box(
-            LaneHandler(
-                lane: lane, shared: shared, clock: clock, terms: listenerSet.terms,
+            BrokerLoopHandler(
+                loopIndex: index, shared: shared, clock: clock, terms: listenerSet.terms,
                 identityProofs: listenerSet.identityProofs, trust: trust, rates: rates,
-                packetMaximum: settings.limits.packetMaximum, notes: LaneLog(log)))
-        lanes.append(
+                packetMaximum: settings.limits.packetMaximum, log: ConnectionLog(log)))
+        loops.append(
             runLoop(
-                "lane-\(lane)", configuration, shared.laneHandles[Int(lane)],
-                listenerSet.listeners, handler))
+                handler, name: "loop-\(index)", configuration: configuration,
+                handle: shared.loopHandles[Int(index)], listeners: listenerSet.listeners))
     }
 
-    private func startDoor() throws(StartError) {
+    private func startAdministration() throws(StartError) {
         var configuration = EventLoop.Configuration()
         configuration.connectionsMaximum = Self.administratorsMaximum
         configuration.packetMaximum = AdministrationLine.requestByteCountMaximum
@@ -320,23 +324,25 @@ public final class BrokerServer {
             throw .transport(error)
         }
         let handler = Box(
-            AdministrationDoor(
-                desk: OperatorDesk(
+            AdministrationSocket(
+                service: AdministrationService(
                     shared: shared, clock: clock, log: log, backups: backups,
                     listeners: listenerSet, trust: trust, rates: rates,
                     version: version),
                 systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
-        door = runLoop("door", configuration, doorHandle, [listener], handler)
-        // The first round of statistics is due.
-        doorHandle.wake()
+        administration = runLoop(
+            handler, name: "admin", configuration: configuration, handle: administrationHandle,
+            listeners: [listener])
+        // The first statistics are due now.
+        administrationHandle.wake()
     }
 
-    /// People and scripts who administrate at the same time.
+    /// Concurrent connections of administrators: people and scripts.
     private static let administratorsMaximum = 64
 
     private func runLoop<Handler: LoopHandler & ~Copyable & SendableMetatype>(
-        _ name: String, _ configuration: EventLoop.Configuration, _ handle: LoopHandle,
-        _ listeners: [Listener], _ handler: Box<Handler>
+        _ handler: Box<Handler>, name: String, configuration: EventLoop.Configuration,
+        handle: LoopHandle, listeners: [Listener]
     ) -> Thread {
         let log = log
         return Thread(name: name) {
@@ -352,7 +358,7 @@ public final class BrokerServer {
     }
 }
 
-/// Carries a value that cannot be copied to the thread that will use it, which is the only one.
+/// Moves a noncopyable value to the one thread that uses it.
 private final class Box<Value: ~Copyable>: @unchecked Sendable {
     var value: Value
     init(_ value: consuming Value) {

@@ -1,5 +1,5 @@
-// The broker's counters under the names that operators know from `$SYS`, and
-// under names of the same shape where the field has none.
+// Names for the broker's counters: the names of Mosquitto's `$SYS` topics where they exist, and
+// names of the same form for all others.
 
 import Administration
 import BrokerCore
@@ -8,8 +8,8 @@ import NetTransport
 /// Counters and gauges as a list for `martlet stats`.
 enum StatisticsNames {
     static func list(
-        _ counters: Counters, _ gauges: Gauges, loops: [LoopCounters],
-        _ rates: (pauses: UInt64, floods: UInt64), _ process: ProcessUsage, _ expiry: TrustExpiry
+        _ counters: Counters, gauges: Gauges, loops: [LoopCounters],
+        rates: (pauses: UInt64, floods: UInt64), process: ProcessUsage, expiry: TrustExpiry
     ) -> [ReadStatistics.Counter] {
         func sum(_ counter: (LoopCounters) -> UInt64) -> UInt64 {
             loops.reduce(0) { $0 + counter($1) }
@@ -100,7 +100,7 @@ enum StatisticsNames {
             "process/memory/bytes": process.residentBytes,
             "process/descriptors": process.descriptorCount,
             "process/descriptors/limit": process.descriptorLimit,
-            // Nothing that is not there runs out.
+            // Without a certificate or list, the value is 100 years.
             "tls/certificate/days": UInt64(max(expiry.certificateDays ?? 36_500, 0)),
             "tls/revocation_list/days": UInt64(max(expiry.revocationListDays ?? 36_500, 0)),
         ]

@@ -120,7 +120,7 @@ struct ConnectionDetails {
     var origin = ConnectionOrigin.connect
     /// Whether it was accepted and has not logged in.
     var isPending = false
-    /// Whether the census counts it.
+    /// Whether the connection limiter counts it.
     var isCounted = false
     var timer = Timer.none
     var timerToken = TimerWheel.Token.none

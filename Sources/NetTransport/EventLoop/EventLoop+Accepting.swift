@@ -5,7 +5,7 @@ import Glibc
 import Primitives
 
 /// A listener's place in a loop.
-struct ListenerSeat {
+struct ListenerState {
     let listener: Listener
     /// Not nil while it rests: epoll does not watch it, and its connections wait in the kernel in
     /// the order in which they came.
@@ -35,7 +35,7 @@ extension EventLoop {
     /// Accepts from `listener` from now on. Several loops may share one: the kernel wakes one of
     /// them for each connection (EPOLLEXCLUSIVE).
     public mutating func listen(on listener: Listener) throws(TransportError) {
-        listeners.append(ListenerSeat(listener: listener, rest: nil))
+        listeners.append(ListenerState(listener: listener, rest: nil))
         guard watch(listeners.count - 1) else {
             throw .system(
                 call: "epoll_ctl", subject: listener.address.description, errno: errno)
@@ -108,15 +108,17 @@ extension EventLoop {
     private mutating func setUpAccepted(
         _ descriptor: Int32, _ peer: SocketAddress, _ listener: Listener
     ) throws(AcceptRefusal) -> Int {
-        if let cause = configuration.census?.enter(peer) { throw AcceptRefusal(cause: cause) }
+        if let cause = configuration.connectionLimiter?.enter(peer) {
+            throw AcceptRefusal(cause: cause)
+        }
         let session = listener.tls.map { $0.makeSession(descriptor: descriptor) }
         if case .some(.none) = session {
-            configuration.census?.leave(peer)
+            configuration.connectionLimiter?.leave(peer)
             throw AcceptRefusal(cause: .memory)
         }
         guard let slot = takeSlot() else {
             EventLoop.freeSession(session ?? nil)
-            configuration.census?.leave(peer)
+            configuration.connectionLimiter?.leave(peer)
             throw AcceptRefusal(cause: .total)
         }
         slots[slot].descriptor = descriptor
@@ -124,7 +126,7 @@ extension EventLoop {
         slots[slot].phase = listener.tls == nil ? .open : .handshaking
         details[slot].origin = .listener(tag: listener.tag)
         details[slot].peer = peer
-        details[slot].isCounted = configuration.census != nil
+        details[slot].isCounted = configuration.connectionLimiter != nil
         details[slot].isPending = true
         pendingCount += 1
         if listener.tls != nil { handshakingCount += 1 }
@@ -217,7 +219,7 @@ extension EventLoop {
 
     /// Takes a listener out of epoll for a while: its connections wait in the kernel, and a loop
     /// that cannot accept does not spin on them.
-    private mutating func rest(_ index: Int, _ rest: ListenerSeat.Rest) {
+    private mutating func rest(_ index: Int, _ rest: ListenerState.Rest) {
         counters.acceptPauses += 1
         linux_epoll_remove(epoll, listeners[index].listener.descriptor)
         listeners[index].rest = rest
@@ -284,8 +286,8 @@ extension EventLoop {
 
     /// Lets go of all listeners; a socket closes with its last loop.
     mutating func closeListeners() {
-        for seat in listeners where seat.rest == nil {
-            linux_epoll_remove(epoll, seat.listener.descriptor)
+        for state in listeners where state.rest == nil {
+            linux_epoll_remove(epoll, state.listener.descriptor)
         }
         listeners.removeAll()
     }

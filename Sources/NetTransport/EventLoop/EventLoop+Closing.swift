@@ -159,7 +159,7 @@ extension EventLoop {
         details[slot].cause = cause
         cancelTimer(slot)
         settlePending(slot)
-        if details[slot].isCounted { configuration.census?.leave(details[slot].peer) }
+        if details[slot].isCounted { configuration.connectionLimiter?.leave(details[slot].peer) }
         releaseKept(slot)
         releaseOutgoing(slot)
         EventLoop.freeSession(slots[slot].tls)

@@ -15,7 +15,7 @@ public struct EventLoop: ~Copyable {
     /// What may be chosen about a loop. The defaults are ``TransportLimits``.
     public struct Configuration: Sendable {
         /// The loop's number in its connections' names.
-        public var lane: UInt8 = 0
+        public var loopIndex: UInt8 = 0
         /// At most `ConnectionID.slotsMaximum`.
         public var connectionsMaximum = TransportLimits.connectionsMaximum
         /// Accepted connections that have not logged in: with so many, listeners rest and others
@@ -27,7 +27,7 @@ public struct EventLoop: ~Copyable {
         /// wait for its place.
         public var crowdedSilenceMilliseconds = TransportLimits.crowdedSilenceMilliseconds
         /// Counts connections, all and by address; nil where nobody wants to know.
-        public var census: AddressCensus?
+        public var connectionLimiter: ConnectionLimiter?
         /// The largest packet that `setPacketMaximum` will ever be given.
         public var packetMaximum = TransportLimits.packetMaximum
         /// What a connection may send as one packet until `setPacketMaximum`.
@@ -104,7 +104,7 @@ public struct EventLoop: ~Copyable {
     var outgoingHeld = 0
     var poolTrim = Instant.never
     var wheel: TimerWheel
-    var listeners: [ListenerSeat] = []
+    var listeners: [ListenerState] = []
     var handshakesLeft = 0
     var isStopping = false
 
@@ -228,7 +228,7 @@ public struct EventLoop: ~Copyable {
         if handle.isStopRequested, !isStopping { return 0 }
         var next = min(nextWake, poolTrim)
         if let deadline = wheel.nextDeadline { next = min(next, deadline) }
-        for seat in listeners { next = min(next, seat.rest?.end ?? .never) }
+        for listener in listeners { next = min(next, listener.rest?.end ?? .never) }
         let limit = maximum < 0 ? Int32.max : Int32(clamping: maximum)
         guard next != .never else { return maximum < 0 ? -1 : limit }
         let current = EventLoop.readClock(offset: configuration.clockOffsetMilliseconds)
@@ -321,7 +321,7 @@ public struct EventLoop: ~Copyable {
 
     @usableFromInline
     func name(of slot: Int) -> ConnectionID {
-        ConnectionID(lane: configuration.lane, slot: slot, generation: slots[slot].generation)
+        ConnectionID(lane: configuration.loopIndex, slot: slot, generation: slots[slot].generation)
     }
 
     /// The slot of a connection that is not yet closed; nil for a name that fits nobody any more.

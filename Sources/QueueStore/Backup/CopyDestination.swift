@@ -10,7 +10,9 @@ struct CopyDestination: ~Copyable {
     private let lock: DirectoryLock
 
     /// What an earlier copy that was killed leaves, and what a file system has in its root.
-    private static let harmless: Set = [DirectoryLock.fileName, Draft.folderName, "lost+found"]
+    private static let harmless: Set = [
+        DirectoryLock.fileName, StagingFile.folderName, "lost+found",
+    ]
 
     /// Throws unless a path can name a directory for a copy and there is nothing in the way.
     ///
@@ -51,7 +53,7 @@ struct CopyDestination: ~Copyable {
 
     /// Takes away what a copy that failed has left.
     consuming func clear() {
-        try? Draft.removeLeftover(in: path)
+        try? StagingFile.removeLeftover(in: path)
         guard isNew else { return }
         unlink(path + "/" + DirectoryLock.fileName)
         rmdir(path)

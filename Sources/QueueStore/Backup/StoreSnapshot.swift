@@ -55,10 +55,10 @@ public final class StoreSnapshot: @unchecked Sendable {
         progress?.begin(totalByteCount: 2 * (meta.lastPage + 1) * meta.pageByteCount)
         let place = try CopyDestination(destination, besides: besides)
         do throws(StoreError) {
-            let draft = try Draft(directory: destination)
-            try fill(draft, progress)
-            let report = try settle(draft, progress)
-            try draft.publish()
+            let stagingFile = try StagingFile(directory: destination)
+            try fill(stagingFile, progress)
+            let report = try settle(stagingFile, progress)
+            try stagingFile.publish()
             return report
         } catch {
             place.clear()
@@ -66,21 +66,23 @@ public final class StoreSnapshot: @unchecked Sendable {
         }
     }
 
-    private func fill(_ draft: Draft, _ progress: CopyProgress?) throws(StoreError) {
-        let descriptor = open(draft.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .system(call: "open", path: draft.path, errno: errno) }
+    private func fill(_ stagingFile: StagingFile, _ progress: CopyProgress?) throws(StoreError) {
+        let descriptor = open(stagingFile.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw .system(call: "open", path: stagingFile.path, errno: errno)
+        }
         defer { close(descriptor) }
-        try PageCheck.copy(file, meta, to: descriptor, path: draft.path, progress: progress)
+        try PageCheck.copy(file, meta, to: descriptor, path: stagingFile.path, progress: progress)
     }
 
-    /// Marks the draft as a backup, which also syncs it, reads it again and checks it.
+    /// Marks the staging file as a backup, which also syncs it, reads it again and checks it.
     private func settle(
-        _ draft: Draft, _ progress: CopyProgress?
+        _ stagingFile: StagingFile, _ progress: CopyProgress?
     ) throws(StoreError) -> CopyReport {
         let found: UInt32
         do {
             let environment = try Environment(
-                draft: draft, mapByteCount: StoreOptions().mapByteCount)
+                stagingFile: stagingFile, mapByteCount: StoreOptions().mapByteCount)
             // It may be of an older format: the copy's first opening upgrades it.
             let formats = StoreFormats.known
             found = try storedFormat(environment, directory: file.path) ?? formats.current
@@ -99,10 +101,10 @@ public final class StoreSnapshot: @unchecked Sendable {
             try transaction.putMeta(.backup, [])
             try transaction.commit()
         }
-        let copy = try PageFile(path: draft.path)
+        let copy = try PageFile(path: stagingFile.path)
         copy.forgetCachedPages()
         var report = VerificationReport()
-        try LMDBQueueStore.verify(draft, format: found, progress: progress, into: &report)
+        try LMDBQueueStore.verify(stagingFile, format: found, progress: progress, into: &report)
         if report.preventsStart {
             throw .unusableCopy(finding: report.fatalFinding ?? "", count: report.findingCount)
         }

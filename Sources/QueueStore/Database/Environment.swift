@@ -27,16 +27,16 @@ struct Environment: ~Copyable {
             flags: isReadOnly ? MDB_RDONLY : 0)
     }
 
-    /// Opens a draft, and makes its file where there is none. Nobody else knows of it.
-    init(draft: Draft, mapByteCount: Int) throws(StoreError) {
+    /// Opens a staging file, and makes its file where there is none. Nobody else knows of it.
+    init(stagingFile: StagingFile, mapByteCount: Int) throws(StoreError) {
         try self.init(
-            path: draft.folder, lock: nil, mapByteCount: mapByteCount, flags: MDB_NOLOCK)
+            path: stagingFile.folder, lock: nil, mapByteCount: mapByteCount, flags: MDB_NOLOCK)
     }
 
-    /// Opens a draft that is finished, to read it.
-    init(reading draft: Draft, mapByteCount: Int) throws(StoreError) {
+    /// Opens a staging file that is finished, to read it.
+    init(reading stagingFile: StagingFile, mapByteCount: Int) throws(StoreError) {
         try self.init(
-            path: draft.folder, lock: nil, mapByteCount: mapByteCount,
+            path: stagingFile.folder, lock: nil, mapByteCount: mapByteCount,
             flags: MDB_NOLOCK | MDB_RDONLY)
     }
 

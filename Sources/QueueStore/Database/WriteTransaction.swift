@@ -107,11 +107,11 @@ struct WriteTransaction: ~Copyable {
 
     /// Replaces the state of an entry, if it is there.
     mutating func setState(
-        _ state: EntryState, at key: EntryKey, departures: inout Departures
+        _ state: EntryState, at key: EntryKey, removalTally: inout RemovalTally
     ) throws(StoreError) {
         guard try entries.seek(key) else { return }
         guard var entry = StoredEntry(entries.value, key: key) else {
-            return try setAside(key, .unreadableEntry, departures: &departures)
+            return try setAside(key, .unreadableEntry, removalTally: &removalTally)
         }
         entry.state = state
         guard let place = try entries.reserve(key, byteCount: StoredEntry.byteCount, flags: 0)
@@ -120,15 +120,15 @@ struct WriteTransaction: ~Copyable {
     }
 
     /// Removes one entry, if it is there.
-    mutating func remove(_ key: EntryKey, departures: inout Departures) throws(StoreError) {
+    mutating func remove(_ key: EntryKey, removalTally: inout RemovalTally) throws(StoreError) {
         guard try entries.seek(key) else { return }
-        _ = try take(key, departures: &departures)
+        _ = try take(key, removalTally: &removalTally)
     }
 
     /// Removes the entries of a queue in order up to a number, at most `countMaximum` of them.
     mutating func remove(
         queue: QueueID, throughNumber: UInt64, countMaximum: Int = .max,
-        departures: inout Departures
+        removalTally: inout RemovalTally
     ) throws(StoreError) -> Removal {
         var removal = Removal(tally: QueueTally(queue: queue, count: 0, byteCount: 0))
         var isThere = try entries.seek(notBefore: EntryKey(queue: queue.raw, number: 0))
@@ -140,7 +140,7 @@ struct WriteTransaction: ~Copyable {
                 break
             }
             removal.examinedCount += 1
-            if let entry = try take(key, departures: &departures) {
+            if let entry = try take(key, removalTally: &removalTally) {
                 removal.tally.count += 1
                 removal.tally.byteCount += UInt64(entry.byteCount)
             }
@@ -151,7 +151,7 @@ struct WriteTransaction: ~Copyable {
 
     /// Removes the oldest entries of a queue behind a number.
     mutating func trim(
-        _ trim: QueueTrim, departures: inout Departures
+        _ trim: QueueTrim, removalTally: inout RemovalTally
     ) throws(StoreError) -> QueueTally {
         var tally = QueueTally(queue: trim.queue, count: 0, byteCount: 0)
         guard trim.afterNumber < .max else { return tally }
@@ -160,7 +160,7 @@ struct WriteTransaction: ~Copyable {
         while isThere, let key = EntryKey(entries.key), key.queue == trim.queue.raw,
             tally.count < trim.count || tally.byteCount < trim.byteCount
         {
-            if let entry = try take(key, departures: &departures) {
+            if let entry = try take(key, removalTally: &removalTally) {
                 tally.count += 1
                 tally.byteCount += UInt64(entry.byteCount)
             }
@@ -174,7 +174,7 @@ struct WriteTransaction: ~Copyable {
     /// The entries are held in memory meanwhile: queues are bounded, and the destination's numbers
     /// may lie on either side of the source's in the table.
     mutating func transfer(
-        _ transfer: QueueTransfer, departures: inout Departures
+        _ transfer: QueueTransfer, removalTally: inout RemovalTally
     ) throws(StoreError) -> QueueTally {
         precondition(transfer.source != transfer.destination, "a queue is moved to another")
         var moved: [StoredEntry] = []
@@ -190,7 +190,7 @@ struct WriteTransaction: ~Copyable {
                     try entries.delete()
                 }
             } else {
-                try setAside(key, .unreadableEntry, departures: &departures)
+                try setAside(key, .unreadableEntry, removalTally: &removalTally)
             }
             isThere = try entries.next()
         }
@@ -205,12 +205,12 @@ struct WriteTransaction: ~Copyable {
 
     /// Moves one entry into another queue; false where it is not there, or cannot be read.
     mutating func move(
-        _ move: EntryMove, departures: inout Departures
+        _ move: EntryMove, removalTally: inout RemovalTally
     ) throws(StoreError) -> Bool {
         let key = EntryKey(queue: move.queue.raw, number: move.number)
         guard try entries.seek(key) else { return false }
         guard var entry = StoredEntry(entries.value, key: key) else {
-            try setAside(key, .unreadableEntry, departures: &departures)
+            try setAside(key, .unreadableEntry, removalTally: &removalTally)
             return false
         }
         try entries.delete()
@@ -224,13 +224,13 @@ struct WriteTransaction: ~Copyable {
     /// cannot be read.
     @inline(__always)
     mutating func take(
-        _ key: EntryKey, departures: inout Departures
+        _ key: EntryKey, removalTally: inout RemovalTally
     ) throws(StoreError) -> StoredEntry? {
         guard let entry = StoredEntry(entries.value, key: key) else {
-            try setAside(key, .unreadableEntry, departures: &departures)
+            try setAside(key, .unreadableEntry, removalTally: &removalTally)
             return nil
         }
-        departures.released.append(entry.message)
+        removalTally.released.append(entry.message)
         try entries.delete()
         return entry
     }
@@ -240,7 +240,7 @@ struct WriteTransaction: ~Copyable {
     /// Moves the entry the cursor stands on to the table of the damaged, where nothing reads it but
     /// a person. It keeps holding its body, which is part of the evidence.
     mutating func setAside(
-        _ key: EntryKey, _ cause: DamageCause, departures: inout Departures
+        _ key: EntryKey, _ cause: DamageCause, removalTally: inout RemovalTally
     ) throws(StoreError) {
         let byteCount = StoredEntry(entries.value, key: key)?.byteCount ?? 0
         let evidence = [cause.rawValue] + entries.value
@@ -251,7 +251,7 @@ struct WriteTransaction: ~Copyable {
                 try putSealed(evidence, key: keyBytes, table: tables.damaged, seed: .damagedEntry)
             }
         }
-        departures.addDamaged(key.queue, byteCount: UInt64(byteCount))
+        removalTally.addDamaged(key.queue, byteCount: UInt64(byteCount))
     }
 
     // MARK: Bodies
@@ -260,17 +260,17 @@ struct WriteTransaction: ~Copyable {
     ///
     /// Releases are gathered over the whole transaction first: a body whose 10,000 receivers
     /// acknowledge together is touched once.
-    mutating func settleReleases(_ departures: inout Departures) throws(StoreError) {
-        departures.released.sort()
+    mutating func settleReleases(_ removalTally: inout RemovalTally) throws(StoreError) {
+        removalTally.released.sort()
         var index = 0
-        while index < departures.released.count {
-            let id = departures.released[index]
+        while index < removalTally.released.count {
+            let id = removalTally.released[index]
             var end = index + 1
-            while end < departures.released.count, departures.released[end] == id { end += 1 }
+            while end < removalTally.released.count, removalTally.released[end] == id { end += 1 }
             try release(id, count: UInt32(end - index))
             index = end
         }
-        departures.released.removeAllKeepingCapacity()
+        removalTally.released.removeAllKeepingCapacity()
     }
 
     private mutating func release(_ id: UInt64, count: UInt32) throws(StoreError) {
@@ -304,10 +304,11 @@ struct WriteTransaction: ~Copyable {
     /// Removes entries of a deleted queue, at most `countMaximum`. What is left is remembered in
     /// the store itself, so that a crash does not forget it.
     mutating func delete(
-        queue: QueueID, countMaximum: Int, departures: inout Departures
+        queue: QueueID, countMaximum: Int, removalTally: inout RemovalTally
     ) throws(StoreError) -> Removal {
         let removal = try remove(
-            queue: queue, throughNumber: .max, countMaximum: countMaximum, departures: &departures)
+            queue: queue, throughNumber: .max, countMaximum: countMaximum,
+            removalTally: &removalTally)
         var key = queue.raw.bigEndian
         try withUnsafeBytes(of: &key) { (key) throws(StoreError) in
             if removal.isComplete {

@@ -175,8 +175,8 @@ enum QueueShowCommand {
         let selection = try options.selection()
         guard let user = selection.user else { throw UsageError("say whose: queue show USER") }
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
-        let mailbox = try broker.send(ShowMailbox(app: selection.app, user: user))
-        var lines = selection.device == nil ? [Line(device: nil, queue: mailbox)] : []
+        let offlineQueue = try broker.send(ShowOfflineQueue(app: selection.app, user: user))
+        var lines = selection.device == nil ? [Line(device: nil, queue: offlineQueue)] : []
         lines += try broker.send(ListSessions(selection)).sessions.map {
             Line(device: $0.device, queue: $0.queue)
         }
@@ -188,7 +188,7 @@ enum QueueShowCommand {
         for line in lines {
             let name = line.device.map { $0.isEmpty ? "device without name" : "device \($0)" }
             table.add([
-                name ?? "mailbox", "\(line.queue.messageCount)", "\(line.queue.byteCount)",
+                name ?? "offline", "\(line.queue.messageCount)", "\(line.queue.byteCount)",
                 "\(line.queue.droppedCount)", "\(line.queue.nextNumber)",
             ])
         }

@@ -8,7 +8,7 @@ import NetTransport
 import Primitives
 
 /// Reads credentials and draws random numbers for one lane.
-struct CredentialDesk: Doorkeeper, ~Copyable {
+struct CredentialVerifier: Doorkeeper, ~Copyable {
     private let trust: ClientTrust
     private let clock: BrokerClock
     private var numbers: RandomNumbers
@@ -28,7 +28,8 @@ struct CredentialDesk: Doorkeeper, ~Copyable {
     // MARK: - Connections
 
     /// Notes who the TLS peer of a new connection is, if its certificate or key says so.
-    mutating func opened(_ connection: ConnectionID, in loop: borrowing some LaneLoop & ~Copyable) {
+    mutating func opened(_ connection: ConnectionID, in loop: borrowing some BrokerLoop & ~Copyable)
+    {
         do throws(TrustRefusal) {
             if let certificate = loop.peerCertificate(of: connection) {
                 proofs[connection] = .success(try trust.identity(certificate: certificate))

@@ -4,7 +4,7 @@ import Administration
 import BrokerCore
 import Primitives
 
-extension OperatorDesk {
+extension AdministrationService {
     func listSessions(_ request: ListSessions) -> ListSessions.Reply {
         let moment = clock.moment()
         let filter = SessionFilter(request.selection)
@@ -47,7 +47,7 @@ extension OperatorDesk {
 
     // MARK: - Queues
 
-    func show(_ request: ShowMailbox) throws(AdministrationRefusal) -> Queue {
+    func show(_ request: ShowOfflineQueue) throws(AdministrationRefusal) -> Queue {
         let description = shared.enter {
             $0.broker.mailboxDescription(
                 app: Array(request.app.utf8), user: Array(request.user.utf8))
@@ -66,11 +66,11 @@ extension OperatorDesk {
         let count = changeAndCommit { state in
             let sessions = state.broker.purgeQueues(
                 matching: SessionFilter(selection), at: moment)
-            // A user who is named whole means what waits for no session, too.
+            // Without a device, the selection includes the user's offline queue.
             guard let user = selection.user, selection.device == nil else { return sessions }
-            let mailbox = state.broker.purgeMailbox(
+            let offlineQueue = state.broker.purgeMailbox(
                 app: Array(selection.app.utf8), user: Array(user.utf8))
-            return sessions + (mailbox ?? 0)
+            return sessions + (offlineQueue ?? 0)
         }
         report("queue.purge", selection, count: count)
         return PurgeQueues.Reply(messageCount: count)

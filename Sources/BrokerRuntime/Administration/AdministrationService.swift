@@ -1,5 +1,5 @@
-// The operator's desk: carries out the requests of administration and answers when what they
-// changed is committed. It knows the broker and its store; it does not know sockets.
+// Executes administration requests and replies when their changes are committed. It uses the broker
+// and its store, and no sockets.
 
 import Administration
 import BrokerCore
@@ -8,8 +8,8 @@ import NetTransport
 import Primitives
 import WireFormat
 
-/// Answers one request after the other, on the door's thread.
-struct OperatorDesk {
+/// Executes one request at a time, on the thread of the administration socket.
+struct AdministrationService {
     let shared: SharedBroker
     let clock: BrokerClock
     let log: LogWriter
@@ -35,7 +35,7 @@ struct OperatorDesk {
         started = clock.moment()
     }
 
-    /// The line that answers a line.
+    /// Executes the request in a line and returns the line with its reply.
     func answer(_ line: [UInt8]) -> [UInt8] {
         do throws(AdministrationRefusal) {
             switch try AdministrationCommand(line: line) {
@@ -51,7 +51,7 @@ struct OperatorDesk {
             case .listSessions(let request): return request.line(replying: listSessions(request))
             case .kickSessions(let request): return request.line(replying: try kick(request))
             case .deleteSessions(let request): return request.line(replying: try delete(request))
-            case .showMailbox(let request): return request.line(replying: try show(request))
+            case .showOfflineQueue(let request): return request.line(replying: try show(request))
             case .purgeQueues(let request): return request.line(replying: try purge(request))
             case .createGroup(let request): return request.line(replying: try createGroup(request))
             case .listGroups(let request): return request.line(replying: try listGroups(request))
@@ -75,14 +75,15 @@ struct OperatorDesk {
         return ReadStatistics.Reply(
             brokerVersion: version, uptimeSeconds: uptime,
             counters: StatisticsNames.list(
-                counters, gauges, loops: shared.laneHandles.map { $0.counters },
-                rates.counts, ProcessUsage.now(), TrustExpiry(listeners, trust, at: now)))
+                counters, gauges: gauges, loops: shared.loopHandles.map { $0.counters },
+                rates: rates.counts, process: ProcessUsage.now(),
+                expiry: TrustExpiry(listeners: listeners, trust: trust, at: now)))
     }
 
-    /// Whether anybody hears what the broker tells of itself.
+    /// Whether any session subscribes to `$SYS` topics.
     var hasSystemSubscribers: Bool { shared.enter { $0.broker.hasSystemSubscribers } }
 
-    /// Publishes what the broker tells of itself.
+    /// Publishes the values of `$SYS` topics.
     func publish(_ values: [SystemValue]) {
         let now = clock.moment()
         shared.enter { state in
@@ -103,7 +104,7 @@ struct OperatorDesk {
         return result
     }
 
-    /// The same for a change that may need room in the store.
+    /// Like ``changeAndCommit(_:)``, for a change that may need space in the store.
     func growAndCommit<Value>(
         _ body: (inout SharedBroker.State) throws(NoRoom) -> Value
     ) throws(AdministrationRefusal) -> Value {

@@ -3,7 +3,7 @@
 import Administration
 import QueueStore
 
-extension OperatorDesk {
+extension AdministrationService {
     func backUp(_ request: BackUpStore) throws(AdministrationRefusal) -> BackupStatus {
         guard request.directory.hasPrefix("/") else {
             throw AdministrationRefusal(

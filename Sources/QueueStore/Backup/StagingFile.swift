@@ -5,14 +5,14 @@
 import Glibc
 
 /// A data file that is not the store's yet. Whoever has one holds the directory's lock.
-struct Draft {
+struct StagingFile {
     static let folderName = "new"
 
     private let directory: String
 
     /// Makes the folder, without what an earlier attempt left in it.
     init(directory: String) throws(StoreError) {
-        try Draft.removeLeftover(in: directory)
+        try StagingFile.removeLeftover(in: directory)
         self.directory = directory
         guard mkdir(folder, 0o700) == 0 else {
             throw .system(call: "mkdir", path: folder, errno: errno)
@@ -28,10 +28,11 @@ struct Draft {
     }
 
     /// Where LMDB makes the file.
-    var folder: String { directory + "/" + Draft.folderName }
+    var folder: String { directory + "/" + StagingFile.folderName }
     var path: String { folder + "/" + Environment.dataFile }
 
-    /// Makes the draft the store's file. All of its bytes are synced, as each commit leaves them.
+    /// Makes the staging file the store's file. All of its bytes are synced, as each commit leaves
+    /// them.
     func publish() throws(StoreError) {
         guard rename(path, directory + "/" + Environment.dataFile) == 0, rmdir(folder) == 0 else {
             throw .system(call: "rename", path: path, errno: errno)

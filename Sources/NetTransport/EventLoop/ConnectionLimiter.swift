@@ -4,7 +4,7 @@ import Synchronization
 import Threads
 
 /// Counts connections, and says when there are enough, or enough of one address.
-public final class AddressCensus: Sendable {
+public final class ConnectionLimiter: Sendable {
     private struct Counts {
         var total = 0
         var byAddress: [SocketAddress: Int] = [:]

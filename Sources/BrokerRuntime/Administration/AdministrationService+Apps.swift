@@ -6,7 +6,7 @@ import Credentials
 import Primitives
 import WireFormat
 
-extension OperatorDesk {
+extension AdministrationService {
     func createApp(
         _ request: CreateApp
     ) throws(AdministrationRefusal) -> CreateApp.Reply {

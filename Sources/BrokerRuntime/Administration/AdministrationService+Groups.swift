@@ -4,7 +4,7 @@ import Administration
 import BrokerCore
 import Primitives
 
-extension OperatorDesk {
+extension AdministrationService {
     func createGroup(
         _ request: CreateGroup
     ) throws(AdministrationRefusal) -> CreateGroup.Reply {

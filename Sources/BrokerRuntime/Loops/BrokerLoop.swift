@@ -1,28 +1,28 @@
-// What a lane asks of its event loop. The loop with sockets is one answer; the tests that feed a
-// lane with arbitrary bytes bring a loop without them, so that they drive the same handler.
+// The interface that the broker's handler needs from its event loop. `EventLoop` implements it with
+// sockets; the fuzz tests implement it without them, so that they run the same handler.
 
 import BrokerCore
 import Dialects
 import NetTransport
 import Primitives
 
-/// The event loop of a lane: connections that are read, written and closed, and their time.
-package protocol LaneLoop: ConnectionHost, ~Copyable {
-    /// The loop's number in its connections' names.
-    var lane: UInt8 { get }
+/// An event loop as the broker's handler sees it: it reads, writes and closes connections.
+package protocol BrokerLoop: ConnectionHost, ~Copyable {
+    /// The loop's number, which is part of its connections' ids.
+    var index: UInt8 { get }
     /// The time of this turn.
     var now: Instant { get }
-    /// When the handler wants a turn even if nothing happens.
+    /// The time of the next turn even if no event occurs.
     var nextWake: Instant { get set }
-    /// The bytes that `received` told of during this turn.
+    /// The bytes that were passed to `received` during this turn.
     var arena: UnsafeRawBufferPointer { get }
 
-    /// Tells turns apart.
+    /// The number of this turn.
     var turn: UInt64 { get }
 
     mutating func pauseReading(_ connection: ConnectionID, for reason: ReadPause)
     mutating func resumeReading(_ connection: ConnectionID, from reason: ReadPause)
-    /// Whether bytes wait because the peer does not read.
+    /// Whether bytes are unsent because the peer does not read.
     func isSendBlocked(_ connection: ConnectionID) -> Bool
     func outgoingByteCount(of connection: ConnectionID) -> Int
     mutating func close(_ connection: ConnectionID, afterFlush: Bool)
@@ -33,8 +33,8 @@ package protocol LaneLoop: ConnectionHost, ~Copyable {
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity?
 }
 
-extension EventLoop: LaneLoop {
-    package var lane: UInt8 { configuration.lane }
+extension EventLoop: BrokerLoop {
+    package var index: UInt8 { configuration.loopIndex }
     package var turn: UInt64 { counters.turns }
 }
 

@@ -13,7 +13,7 @@ enum DamageCause: UInt8 {
 }
 
 /// Entries that left: the bodies they let go of, and the tallies that are reported.
-struct Departures {
+struct RemovalTally {
     /// One message id per entry that left.
     var released: [UInt64] = []
     var expired = TallyList()

@@ -4,7 +4,7 @@ import Administration
 import BrokerCore
 import Credentials
 
-extension OperatorDesk {
+extension AdministrationService {
     func mint(
         _ request: MintTokens
     ) throws(AdministrationRefusal) -> MintTokens.Reply {
@@ -95,6 +95,6 @@ extension ListTokens.Token {
             device: token.device.map(text), batch: token.batch.isEmpty ? nil : text(token.batch),
             expiresUnixSeconds: token.expiresUnixSeconds == .max ? nil : token.expiresUnixSeconds,
             lastUsedUnixSeconds: token.lastUsedUnixSeconds == 0 ? nil : token.lastUsedUnixSeconds,
-            rights: token.rights.map(OperatorDesk.texts))
+            rights: token.rights.map(AdministrationService.texts))
     }
 }

@@ -1,5 +1,5 @@
-// What a lane has to say to the operator: the core's notes and the loop's troubles, as log lines.
-// Notes are taken while effects are carried out and written once the turn's work is done.
+// Writes the core's notes and the failures of an event loop's connections as log lines. Notes are
+// collected while effects are carried out and written at the end of the turn.
 
 import BrokerCore
 import Configuration
@@ -7,8 +7,8 @@ import Dialects
 import NetTransport
 import Primitives
 
-/// Turns notes into log lines for one lane.
-package struct LaneLog: NoteTaker, ~Copyable {
+/// Writes the log lines for the connections of one event loop.
+package struct ConnectionLog: NoteTaker, ~Copyable {
     private struct Pending {
         let kind: Note.Kind
         let connection: ConnectionID
@@ -16,13 +16,13 @@ package struct LaneLog: NoteTaker, ~Copyable {
         let user: String
         let device: String
         let subject: String
-        /// The second of two connections that want one session; nil where it is about one.
+        /// The second of two connections that claim one session; nil if the note is about one.
         let other: ConnectionID?
         var limit = LimitName.none
     }
 
-    /// A connection that is gone: what its last notes need and the loop will have forgotten.
-    private struct Departure {
+    /// A closed connection: the data that its last notes need after the loop has released it.
+    private struct ClosedConnection {
         let address: SocketAddress
         let cause: NetTransport.CloseCause
         let detail: String
@@ -30,11 +30,11 @@ package struct LaneLog: NoteTaker, ~Copyable {
 
     private let log: LogWriter
     private var pending: [Pending] = []
-    /// Connections that closed during this turn; the core's notes about them come at its end.
-    private var departures: [ConnectionID: Departure] = [:]
-    /// What those called themselves who are sent away in this turn.
+    /// Connections that closed during this turn. The core's notes about them follow at its end.
+    private var closedConnections: [ConnectionID: ClosedConnection] = [:]
+    /// The names that clients refused in this turn presented.
     private var names: [ConnectionID: (user: String, device: String)] = [:]
-    /// What else is to be said of refusals of this turn.
+    /// Details of the refusals of this turn.
     private var explanations: [ConnectionID: String] = [:]
 
     package init(_ log: LogWriter) {
@@ -69,40 +69,42 @@ package struct LaneLog: NoteTaker, ~Copyable {
                 user: known?.user ?? "", device: known?.device ?? "", subject: "", other: nil))
     }
 
-    /// Adds to the refusal of a connection what no reason code says.
+    /// Adds a detail to the refusal of a connection that no reason code expresses.
     mutating func explain(_ connection: ConnectionID, _ detail: String) {
         explanations[connection] = detail
     }
 
-    /// Writes what was noted. Peer addresses come from the loop, or were saved at close; a channel
-    /// reports its gateway's.
+    /// Writes the collected notes. Peer addresses come from the loop or were saved at close; a
+    /// channel has the address of its gateway.
     mutating func write(
-        _ loop: borrowing some LaneLoop & ~Copyable, _ conversations: borrowing ConversationTable
+        of loop: borrowing some BrokerLoop & ~Copyable, conversations: borrowing ConversationTable
     ) {
         for note in pending {
-            let carrier = conversations.carrier(of: note.connection)
+            let transport = conversations.carrier(of: note.connection)
             let other = note.other.map { addressText(of: conversations.carrier(of: $0), loop) }
-            write(note, carrier, departures[carrier], other: other, loop)
+            write(
+                note, of: transport, closed: closedConnections[transport], other: other,
+                in: loop)
         }
         pending.removeAll(keepingCapacity: true)
-        departures.removeAll(keepingCapacity: true)
+        closedConnections.removeAll(keepingCapacity: true)
         explanations.removeAll(keepingCapacity: true)
         names.removeAll(keepingCapacity: true)
     }
 
     private func write(
-        _ note: Pending, _ carrier: ConnectionID, _ departure: Departure?, other: String?,
-        _ loop: borrowing some LaneLoop & ~Copyable
+        _ note: Pending, of transport: ConnectionID, closed: ClosedConnection?, other: String?,
+        in loop: borrowing some BrokerLoop & ~Copyable
     ) {
-        let address = departure?.address ?? loop.peer(of: carrier)
+        let address = closed?.address ?? loop.peer(of: transport)
         var reason = note.reason.name.description
         var detail = note.kind == .connectRefused ? explanations[note.connection] ?? "" : ""
-        // One number stands for every limit.
+        // The quota reason code does not tell which limit was reached.
         if note.limit != .none { detail = note.limit.key.description }
-        if let departure, note.kind == .disconnected, note.reason == .unspecifiedError {
-            // No code says it: nobody is left who could be sent one.
+        if let closed, note.kind == .disconnected, note.reason == .unspecifiedError {
+            // The protocol has no code for a lost connection, since none could be sent.
             reason = "connection-lost"
-            detail = departure.detail.isEmpty ? "\(departure.cause)" : departure.detail
+            detail = closed.detail.isEmpty ? "\(closed.cause)" : closed.detail
         }
         if let other {
             log.write(
@@ -125,30 +127,30 @@ package struct LaneLog: NoteTaker, ~Copyable {
             ])
     }
 
-    /// Where the second of two connections comes from.
-    private func addressText(of other: ConnectionID, _ loop: borrowing some LaneLoop & ~Copyable)
+    /// The address of the second of two connections.
+    private func addressText(of other: ConnectionID, _ loop: borrowing some BrokerLoop & ~Copyable)
         -> String
     {
-        // Another loop's connections are another thread's to ask about.
-        if other.lane != loop.lane { return "loop-\(other.lane)" }
-        return "\(departures[other]?.address ?? loop.peer(of: other))"
+        // Only the loop that owns a connection may read its address.
+        if other.lane != loop.index { return "loop-\(other.lane)" }
+        return "\(closedConnections[other]?.address ?? loop.peer(of: other))"
     }
 
-    /// A connection that was closed as soon as it came.
+    /// Logs a connection that was closed directly after it was accepted.
     func writeTurnedAway(_ peer: SocketAddress, _ cause: RefusalCause) {
         log.write(
             .warning, .connectionRefused,
             ["address": .text("\(peer)"), "cause": .text("\(cause)")])
     }
 
-    /// A connection is gone. One that failed below the protocol has a line of its own: no TLS, a
-    /// packet that was too large, a reset.
+    /// Records a closed connection. A failure below the protocol is logged in a line of its own:
+    /// a TLS error, a packet that was too large, a reset.
     mutating func takeClosed(
-        _ connection: ConnectionID, _ cause: NetTransport.CloseCause,
-        _ loop: borrowing some LaneLoop & ~Copyable
+        _ connection: ConnectionID, cause: NetTransport.CloseCause,
+        of loop: borrowing some BrokerLoop & ~Copyable
     ) {
         if log.writes(.warning) {
-            departures[connection] = Departure(
+            closedConnections[connection] = ClosedConnection(
                 address: loop.peer(of: connection), cause: cause,
                 detail: loop.closeDetail(of: connection))
         }
@@ -179,11 +181,11 @@ extension Note.Kind {
         }
     }
 
-    fileprivate func logEvent(_ reason: ReasonCode) -> LogEvent {
+    fileprivate func logEvent(_ reason: ReasonCode) -> LogEventName {
         switch self {
         case .connected: .clientConnected
-        // Only what may be a guess at somebody's credential is counted as one: neither a full store
-        // nor a browser that found the port.
+        // Only a refusal that may be an attempt to guess a credential counts as one. A full store
+        // and a browser on the wrong port do not.
         case .connectRefused:
             reason == .badUserNameOrPassword || reason == .notAuthorized
                 ? .authenticationFailed : .loginRefused

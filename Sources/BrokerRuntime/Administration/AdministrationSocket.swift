@@ -1,29 +1,31 @@
-// The operator's door: a Unix socket in the data directory on which `martlet` asks and is answered,
-// one JSON object per line. It runs on a loop and thread of its own, so that an operator never
-// waits for the fleet, nor the fleet for an operator. Now and then it publishes the statistics.
+// The administration socket: a Unix socket in the data directory. `martlet` sends requests and
+// reads replies on it, one JSON object per line. It has its own event loop and thread, so that
+// operators and clients never wait for each other. The same thread publishes the statistics at
+// intervals.
 
 import Administration
 import NetTransport
 import Primitives
 
-/// Reads requests from the socket and writes the desk's replies.
-struct AdministrationDoor: LoopHandler, ~Copyable {
-    private let desk: OperatorDesk
+/// Reads requests from the socket and writes the replies of the administration service.
+struct AdministrationSocket: LoopHandler, ~Copyable {
+    private let service: AdministrationService
     private let systemIntervalMilliseconds: UInt64
     private var systemTopics = SystemTopics()
     private var nextSystemRound = Instant(milliseconds: 0)
     private var hasPublished = false
 
-    /// - Parameter systemIntervalSeconds: between two rounds of `$SYS`; 0 for none.
-    init(desk: OperatorDesk, systemIntervalSeconds: Int) {
-        self.desk = desk
+    /// - Parameter systemIntervalSeconds: the interval at which `$SYS` topics are published; 0 for
+    ///   never.
+    init(service: AdministrationService, systemIntervalSeconds: Int) {
+        self.service = service
         systemIntervalMilliseconds = UInt64(systemIntervalSeconds) * 1000
     }
 
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
     ) {
-        // Who may open the socket is who the file system says; there is nothing to log in to.
+        // The permissions of the socket's file decide who may connect; there is no login.
         loop.clearDeadline(of: connection)
         loop.setPacketMaximum(AdministrationLine.requestByteCountMaximum, for: connection)
     }
@@ -35,7 +37,7 @@ struct AdministrationDoor: LoopHandler, ~Copyable {
         let end = bytes.endOffset
         let arena = loop.arena
         while let feed = arena[start..<end].firstIndex(of: UInt8(ascii: "\n")) {
-            let reply = desk.answer(Array(arena[start..<feed]))
+            let reply = service.answer(Array(arena[start..<feed]))
             _ = reply.withUnsafeBytes { loop.append($0, to: connection, .required) }
             start = feed + 1
         }
@@ -45,10 +47,11 @@ struct AdministrationDoor: LoopHandler, ~Copyable {
     mutating func turnEnded(in loop: inout EventLoop) {
         guard systemIntervalMilliseconds > 0 else { return }
         if nextSystemRound <= loop.now {
-            // To sum up a million sessions holds the core up for some ten milliseconds: not for
-            // nobody. The first round is for who comes later.
-            if !hasPublished || desk.hasSystemSubscribers {
-                desk.publish(systemTopics.values(desk.statistics(), at: loop.now))
+            // Counting a million sessions blocks the core for about ten milliseconds, so values are
+            // published only for subscribers. The first values are published as retained messages
+            // for later subscribers.
+            if !hasPublished || service.hasSystemSubscribers {
+                service.publish(systemTopics.values(service.statistics(), at: loop.now))
                 hasPublished = true
             }
             nextSystemRound = loop.now.advanced(byMilliseconds: systemIntervalMilliseconds)
@@ -64,7 +67,7 @@ struct AdministrationDoor: LoopHandler, ~Copyable {
         _ connection: ConnectionID, _ cause: NetTransport.CloseCause, in loop: inout EventLoop
     ) {}
 
-    // What the operator asks is answered within the turn.
+    // Every request is answered within its turn, so these events need no action.
     mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
