@@ -66,7 +66,7 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
     public var message: String
 
     public init(reason: UInt8, message: String) {
-        precondition(reason >= 0x80, "reason codes below 0x80 are successes")
+        precondition(reason >= 0x80, "reason code \(reason) is not a failure")
         self.reason = reason
         self.message = message
     }

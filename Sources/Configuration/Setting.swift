@@ -35,7 +35,7 @@ public struct Setting: Sendable {
     typealias Path<Value> = WritableKeyPath<BrokerSettings, Value> & Sendable
 
     static func integer(
-        _ key: String, _ path: Path<Int>, in range: ClosedRange<Int>, unit: String,
+        _ key: String, at path: Path<Int>, in range: ClosedRange<Int>, unit: String,
         reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
@@ -47,7 +47,7 @@ public struct Setting: Sendable {
     }
 
     static func text(
-        _ key: String, _ path: Path<String>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<String>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "path", reload: reload, reason: reason,
@@ -58,7 +58,7 @@ public struct Setting: Sendable {
     }
 
     static func optionalText(
-        _ key: String, _ path: Path<String?>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<String?>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "path or null", reload: reload, reason: reason,
@@ -69,7 +69,7 @@ public struct Setting: Sendable {
     }
 
     static func boolean(
-        _ key: String, _ path: Path<Bool>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<Bool>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "true or false", reload: reload, reason: reason,
@@ -80,7 +80,7 @@ public struct Setting: Sendable {
     }
 
     static func choice<Value: RawRepresentable<String> & CaseIterable & Sendable>(
-        _ key: String, _ path: Path<Value>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<Value>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "one of \(names(of: Value.self))", reload: reload, reason: reason,
@@ -91,7 +91,7 @@ public struct Setting: Sendable {
     }
 
     static func listeners(
-        _ key: String, _ path: Path<[ListenerSettings]>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<[ListenerSettings]>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "list of URLs", reload: reload, reason: reason,

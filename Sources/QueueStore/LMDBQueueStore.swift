@@ -133,7 +133,7 @@ public struct LMDBQueueStore: ~Copyable {
     public mutating func carryOut(
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
-        precondition(!hasFailed, "a store that failed is not used again")
+        precondition(!hasFailed, "the store is used after an error")
         hasFailed = true
         result.removeAll()
         result.sequence = batch.sequence

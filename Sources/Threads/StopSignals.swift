@@ -1,10 +1,11 @@
-// The signals that ask a program to end, for every program of this package: received on a thread of
-// their own, so that no code ever runs inside a signal handler. The first one asks the program to
-// leave in order; the next one ends it at once, because leaving may take as long as a network does.
+// Receives the signals that request a program's end, for all programs of this package. A separate
+// thread receives them, so that no code runs inside a signal handler. The first signal requests an
+// orderly end; the next one ends the program at once, because an orderly end may wait for a
+// network.
 
 import Glibc
 
-/// One signal that asks the program to end.
+/// A signal that requests the program's end.
 public struct StopSignal: Hashable, Sendable {
     /// SIGINT, SIGTERM or SIGHUP.
     public let number: Int32
@@ -26,7 +27,7 @@ public struct StopSignal: Hashable, Sendable {
     }
 }
 
-/// Receives the signals that ask the program to end.
+/// Receives the signals that request the program's end.
 public struct StopSignals: Sendable {
     private let waited: sigset_t
 
@@ -58,21 +59,21 @@ public struct StopSignals: Sendable {
     /// Calls `body` on a thread of its own when the first signal comes. The next SIGINT or SIGTERM
     /// ends the process at once with ``StopSignal/exitStatus``.
     ///
-    /// - Parameter body: must return soon: the next signal is not noticed before.
+    /// - Parameter body: must return soon, because the next signal is received afterwards.
     public func whenFirstComes(_ body: @escaping @Sendable (StopSignal) -> Void) {
         let waited = waited
         let isStarted = Thread.detach(name: "signals") {
             body(Self.next(waited))
             Self.endAtNext(waited)
         }
-        precondition(isStarted, "no thread to be had")
+        precondition(isStarted, "cannot start thread signals")
     }
 
-    /// From now on the next signal ends the process at once: for a program that has received the
-    /// first one by other means.
+    /// Makes the next signal end the process at once, for a program that has received the first one
+    /// by other means.
     public func endAtNext() {
         let waited = waited
-        // Without a thread the program still ends by itself, only later.
+        // Without this thread, the program still ends in order.
         _ = Thread.detach(name: "signals") { Self.endAtNext(waited) }
     }
 
@@ -80,7 +81,7 @@ public struct StopSignals: Sendable {
         while true {
             let signal = next(waited)
             // A terminal that closes sends SIGHUP once from the system and once from the shell, and
-            // systemd may send it right behind SIGTERM: it tells of no impatience.
+            // systemd may send it right behind SIGTERM: it does not request an immediate end.
             if signal.number != SIGHUP { _exit(signal.exitStatus) }
         }
     }

@@ -64,7 +64,7 @@ private final class Pipe {
         #expect(pipe.drain() == ["<3>level=error event=store_failed"])
         log.change(level: .debug, format: .json)
         #expect(log.writes(.debug))
-        log.write(.debug, .listening, ["port": 1883])
+        log.write(.debug, .listening, fields: ["port": 1883])
         #expect(pipe.drain() == [#"<7>{"level":"debug","event":"listening","port":1883}"#])
     }
 
@@ -76,10 +76,10 @@ private final class Pipe {
         while write(pipe.writer, &filler, filler.count) > 0 {}
         _ = fcntl(pipe.writer, F_SETFL, flags)
 
-        log.write(.info, .listening, ["port": 1])
-        log.write(.info, .listening, ["port": 2])
+        log.write(.info, .listening, fields: ["port": 1])
+        log.write(.info, .listening, fields: ["port": 2])
         #expect(pipe.drain().isEmpty)
-        log.write(.info, .listening, ["port": 3])
+        log.write(.info, .listening, fields: ["port": 3])
         #expect(
             pipe.drain() == [
                 "<4>level=warning event=lines_dropped dropped=2",
@@ -94,7 +94,7 @@ private final class Pipe {
                 LogEventName.clientConnected, .clientDisconnected, .sendRefused, .listening,
             ] {
                 group.addTask {
-                    for _ in 0..<10 { log.write(.info, event, ["filler": "0123456789"]) }
+                    for _ in 0..<10 { log.write(.info, event, fields: ["filler": "0123456789"]) }
                 }
             }
         }

@@ -56,7 +56,9 @@ import Testing
     }
 
     @Test func `statistics.md lists every number of martlet stats`() throws {
-        let source = try Repository.file("Sources/BrokerRuntime/Statistics/StatisticsNames.swift").lines
+        let source = try Repository.file(
+            "Sources/BrokerRuntime/Statistics/StatisticsNames.swift"
+        ).lines
         expectSame(
             try found(#"^\| `([a-z_/ ]+)` \| (?:counter|gauge) \|"#, in: page("statistics")),
             try found(#"^ +"([a-z_/ ]+)":"#, in: source), "statistics.md")

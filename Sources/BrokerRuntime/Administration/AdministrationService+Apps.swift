@@ -21,7 +21,8 @@ extension AdministrationService {
             throw AdministrationRefusal(
                 .quotaExceeded, "there is an app \"\(request.app)\" already")
         }
-        log.write(.info, .administration, ["request": "app.create", "app": .text(request.app)])
+        log.write(
+            .info, .administration, fields: ["request": "app.create", "app": .text(request.app)])
         return CreateApp.Reply(key: minted.text)
     }
 
@@ -71,7 +72,7 @@ extension AdministrationService {
         guard isKnown else { throw Self.unknownApp(request.app) }
         log.write(
             .info, .administration,
-            [
+            fields: [
                 "request": "app.rights", "app": .text(request.app),
                 "rights": .text(request.rights.joined(separator: " ")),
             ])

@@ -23,7 +23,7 @@ extension AdministrationService {
         }
         try check(result.reason)
         let group = Self.text(result.group)
-        report("group.create", request.app, group, user: request.owner)
+        report("group.create", app: request.app, group: group, user: request.owner)
         return CreateGroup.Reply(groupid: group)
     }
 
@@ -72,30 +72,33 @@ extension AdministrationService {
             }
         // Barred, too, is who is not known yet: the only name here that need not exist.
         if request.action == .ban { try checkIdentifier(request.user, "user") }
-        let reason = try change(request.app, request.groupid, action, user: request.user)
-        report("group.\(request.action.rawValue)", request.app, request.groupid, user: request.user)
+        let reason = try change(
+            app: request.app, group: request.groupid, action, user: request.user)
+        report(
+            "group.\(request.action.rawValue)", app: request.app, group: request.groupid,
+            user: request.user)
         return ChangeMember.Reply(isChanged: reason != .noSubscriptionExisted)
     }
 
     func change(_ request: ChangeGroup) throws(AdministrationRefusal) -> ChangeGroup.Reply {
         switch request.change {
         case .meta(let meta):
-            _ = try change(request.app, request.groupid, .setMeta(Array(meta.utf8)))
-            report("group.meta", request.app, request.groupid)
+            _ = try change(app: request.app, group: request.groupid, .setMeta(Array(meta.utf8)))
+            report("group.meta", app: request.app, group: request.groupid)
         case .allowed(let users):
             for user in users { try checkIdentifier(user, "user") }
             let names = users.map { Array($0.utf8) }
-            _ = try change(request.app, request.groupid, .setAllowed(names))
-            report("group.allow", request.app, request.groupid)
+            _ = try change(app: request.app, group: request.groupid, .setAllowed(names))
+            report("group.allow", app: request.app, group: request.groupid)
         case .everybodyAllowed:
-            _ = try change(request.app, request.groupid, .setAllowed(nil))
-            report("group.allow", request.app, request.groupid)
+            _ = try change(app: request.app, group: request.groupid, .setAllowed(nil))
+            report("group.allow", app: request.app, group: request.groupid)
         }
         return ChangeGroup.Reply()
     }
 
     private func change(
-        _ app: String, _ group: String, _ action: GroupAction, user: String? = nil
+        app: String, group: String, _ action: GroupAction, user: String? = nil
     ) throws(AdministrationRefusal) -> ReasonCode {
         let names = (app: Array(app.utf8), group: Array(group.utf8))
         guard shared.enter({ $0.broker.groupDescription(app: names.app, names.group) }) != nil
@@ -149,10 +152,10 @@ extension AdministrationService {
             "there is no group \"\(group)\" in \(app); see: martlet group list --app \(app)")
     }
 
-    private func report(_ name: String, _ app: String, _ group: String, user: String = "") {
+    private func report(_ name: String, app: String, group: String, user: String = "") {
         log.write(
             .info, .administration,
-            [
+            fields: [
                 "request": .text(name), "app": .text(app), "group": .text(group),
                 "user": .text(user),
             ])

@@ -19,7 +19,7 @@ extension AdministrationService {
     }
 
     func kick(_ request: KickSessions) throws(AdministrationRefusal) -> SessionCount {
-        try changeSessions(request.selection, "session.kick") { state, filter, moment in
+        try changeSessions(request.selection, request: "session.kick") { state, filter, moment in
             state.broker.kickSessions(
                 matching: filter, sendsWills: request.sendsWills ?? true, at: moment,
                 effects: &state.effects)
@@ -27,7 +27,7 @@ extension AdministrationService {
     }
 
     func delete(_ request: DeleteSessions) throws(AdministrationRefusal) -> SessionCount {
-        try changeSessions(request.selection, "session.delete") { state, filter, moment in
+        try changeSessions(request.selection, request: "session.delete") { state, filter, moment in
             state.broker.deleteSessions(
                 matching: filter, sendsWills: request.sendsWills ?? true, at: moment,
                 effects: &state.effects)
@@ -35,7 +35,7 @@ extension AdministrationService {
     }
 
     private func changeSessions(
-        _ selection: SessionSelection, _ name: String,
+        _ selection: SessionSelection, request name: String,
         _ body: (inout SharedBroker.State, SessionFilter, Moment) -> Int
     ) throws(AdministrationRefusal) -> SessionCount {
         guard selection.namesMoreThanApp else { throw Self.tooWide }
@@ -79,7 +79,7 @@ extension AdministrationService {
     private func report(_ name: String, _ selection: SessionSelection, count: UInt64) {
         log.write(
             .warning, .administration,
-            [
+            fields: [
                 "request": .text(name), "app": .text(selection.app),
                 "user": .text(selection.user ?? ""), "device": .text(selection.device ?? ""),
                 "away_seconds": .number(selection.awaySeconds ?? 0), "count": .number(count),

@@ -32,7 +32,7 @@ extension AdministrationService {
         guard isKnown else { throw Self.unknownApp(request.app) }
         log.write(
             .info, .administration,
-            [
+            fields: [
                 "request": "token.mint", "app": .text(request.app),
                 "count": .number(minted.count), "batch": .text(request.batch ?? ""),
             ])
@@ -62,7 +62,7 @@ extension AdministrationService {
         }
         log.write(
             .warning, .administration,
-            [
+            fields: [
                 "request": "token.revoke", "app": .text(selection.app),
                 "id": .text(selection.id ?? ""), "user": .text(selection.user ?? ""),
                 "device": .text(selection.device ?? ""), "batch": .text(selection.batch ?? ""),

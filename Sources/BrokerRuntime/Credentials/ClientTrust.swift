@@ -1,5 +1,6 @@
-// Whom the broker believes when a client says who it is: keys of account servers, names in client
-// certificates, pre-shared keys. Exchanged as a whole by a reload while the lanes ask.
+// The keys and lists by which the broker verifies identities: keys of account servers, names in
+// client certificates, pre-shared keys. A reload replaces all of them at once while the event loops
+// use them.
 
 import BrokerCore
 import Configuration
@@ -8,7 +9,7 @@ import NetTransport
 import Threads
 import WireFormat
 
-/// What the files of a configuration hold about clients, read and checked.
+/// The checked contents of the files that a configuration names for client authentication.
 package struct TrustMaterial: Sendable {
     package var webTokenKeys = VerificationKeys()
     package var preSharedKeys: [String: [UInt8]] = [:]
@@ -42,7 +43,7 @@ package struct TrustMaterial: Sendable {
         clientName = settings.tls.clientName
     }
 
-    /// What vouches for identities, as the core knows it.
+    /// The keys and lists that vouch for identities, in the core's form.
     package var vouchers: VoucherTrust {
         var webTokenMarks: [VoucherTrust.WebTokenKey: UInt64] = [:]
         webTokenKeys.forEachMark { app, id, mark in
@@ -59,16 +60,16 @@ package struct TrustMaterial: Sendable {
     }
 }
 
-/// Why a credential is worth nothing, for the log.
+/// Why a credential was refused, for the log.
 struct TrustRefusal: Error {
     let detail: String
 
     init(_ detail: String) { self.detail = detail }
 }
 
-/// The trust that all lanes share.
+/// The trust material, shared by all event loops.
 package final class ClientTrust: Sendable {
-    /// Asked by OpenSSL during handshakes.
+    /// Used by OpenSSL during handshakes.
     let preSharedKeys = PreSharedKeys()
     private let material: Locked<TrustMaterial>
 
@@ -77,23 +78,23 @@ package final class ClientTrust: Sendable {
         preSharedKeys.replace(with: material.preSharedKeys)
     }
 
-    /// From now on this is believed and nothing else.
+    /// Replaces all trust material.
     package func replace(with new: TrustMaterial) {
         material.withLock { $0 = new }
         preSharedKeys.replace(with: new.preSharedKeys)
     }
 
-    /// What vouches for identities now, for the core to ask.
+    /// The keys and lists that vouch for identities now.
     package var vouchers: VoucherTrust { material.withLock { $0.vouchers } }
 
-    /// When the first of the revocation lists is over; nil without one.
+    /// When the first of the revocation lists expires; nil without one.
     var revocationListExpiryUnixSeconds: Int64? {
         material.withLock { $0.revoked?.expiryUnixSeconds }
     }
 
-    // MARK: - Judging
+    // MARK: - Verifying
 
-    /// Who a JSON Web Token's bearer is.
+    /// The identity of a JSON Web Token's bearer.
     func identity(
         webToken bytes: RawSpan, unixSeconds: Int64
     ) throws(TrustRefusal) -> VerifiedIdentity {
@@ -106,7 +107,7 @@ package final class ClientTrust: Sendable {
         }
         guard Self.isIdentifier(token.app), Self.isIdentifier(token.user),
             token.device.map(Self.isDevice) ?? true
-        else { throw TrustRefusal("web token: iss, sub or device is no id") }
+        else { throw TrustRefusal("web token: iss, sub or device is not a valid id") }
         var rights: Rights?
         if let texts = token.rights {
             do throws(RightsError) {
@@ -122,7 +123,7 @@ package final class ClientTrust: Sendable {
             key: .mark(token.keyMark))
     }
 
-    /// Who a verified client certificate names.
+    /// The identity that a verified client certificate names.
     func identity(certificate der: [UInt8]) throws(TrustRefusal) -> VerifiedIdentity {
         guard let certificate = ClientCertificate(der: der) else {
             throw TrustRefusal("the certificate cannot be read")
@@ -140,7 +141,7 @@ package final class ClientTrust: Sendable {
             expiresUnixSeconds: certificate.expiryUnixSeconds)
     }
 
-    /// Who a pre-shared key belongs to.
+    /// The identity that a pre-shared key belongs to.
     func identity(
         preShared identity: PreSharedIdentity
     ) throws(TrustRefusal) -> VerifiedIdentity {

@@ -1,5 +1,6 @@
-// What clients present, turned into claims that the core can look up: hashes and signatures are
-// made and checked here, outside the core's lock, so that no secret and no cryptography enters it.
+// Converts the credentials that clients present into claims that the core can look up. Hashes and
+// signatures are computed and checked here, outside the core's lock, so that the core handles no
+// secrets and no cryptography.
 
 import BrokerCore
 import Credentials
@@ -7,16 +8,16 @@ import Dialects
 import NetTransport
 import Primitives
 
-/// Reads credentials and draws random numbers for one lane.
+/// Verifies credentials and generates random numbers for one event loop.
 struct CredentialVerifier: Doorkeeper, ~Copyable {
     private let trust: ClientTrust
     private let clock: BrokerClock
     private var numbers: RandomNumbers
-    /// Whom TLS has proved the peer of a connection to be, until it says CONNECT.
+    /// The identity that TLS has verified for a connection, until its CONNECT packet arrives.
     private var proofs: [ConnectionID: Result<VerifiedIdentity, TrustRefusal>] = [:]
-    /// What the verified claims of this turn's events refer to.
+    /// The identities that the verified claims of this turn's events refer to.
     private(set) var identities = TurnIdentities()
-    /// Why credentials of this turn were refused here.
+    /// Why credentials were refused in this turn.
     private(set) var refusals: [(ConnectionID, TrustRefusal)] = []
 
     init(trust: ClientTrust, clock: BrokerClock, numbers: RandomNumbers) {
@@ -27,7 +28,7 @@ struct CredentialVerifier: Doorkeeper, ~Copyable {
 
     // MARK: - Connections
 
-    /// Notes who the TLS peer of a new connection is, if its certificate or key says so.
+    /// Records the identity in the TLS certificate or pre-shared key of a new connection.
     mutating func opened(_ connection: ConnectionID, in loop: borrowing some BrokerLoop & ~Copyable)
     {
         do throws(TrustRefusal) {
@@ -46,10 +47,10 @@ struct CredentialVerifier: Doorkeeper, ~Copyable {
         proofs[connection] = nil
     }
 
-    /// The core has taken this turn's events.
+    /// Discards the identities of this turn, whose events have entered the core.
     mutating func endTurn() { identities.endTurn() }
 
-    /// The log knows what was refused.
+    /// Discards the refusals of this turn, which have been logged.
     mutating func forgetRefusals() { refusals.removeAllKeepingCapacity() }
 
     // MARK: - Claims
@@ -101,11 +102,11 @@ struct CredentialVerifier: Doorkeeper, ~Copyable {
     mutating func makeRandomNumber() -> UInt64 { numbers.next() }
 }
 
-/// Where session epochs and resume cookies come from.
+/// The source of session epochs and resume cookies.
 package enum RandomNumbers {
-    /// The system's generator, which nobody can predict.
+    /// The system's unpredictable generator.
     case system
-    /// 1, 2, 3 and so on after this number: for tests that repeat a run exactly.
+    /// Consecutive numbers after this one, for tests that repeat a run exactly.
     case counted(after: UInt64)
 
     mutating func next() -> UInt64 {

@@ -12,17 +12,18 @@ struct ConditionLog {
         guard isFull != isStoreFull else { return }
         isStoreFull = isFull
         log.write(
-            isFull ? .error : .info, .storeFull, ["state": isFull ? "full" : "has-room"])
+            isFull ? .error : .info, .storeFull, fields: ["state": isFull ? "full" : "has-room"])
     }
 
     /// Logs how much each total has grown since the last call, if it has grown.
     mutating func noteLosses(dropped: UInt64, acceptPauses: UInt64, in log: LogWriter) {
         if dropped > self.dropped {
-            log.write(.warning, .queueFull, ["dropped": .number(dropped - self.dropped)])
+            log.write(.warning, .queueFull, fields: ["dropped": .number(dropped - self.dropped)])
         }
         if acceptPauses > self.acceptPauses {
             log.write(
-                .warning, .acceptPaused, ["pauses": .number(acceptPauses - self.acceptPauses)])
+                .warning, .acceptPaused,
+                fields: ["pauses": .number(acceptPauses - self.acceptPauses)])
         }
         self.dropped = dropped
         self.acceptPauses = acceptPauses

@@ -109,7 +109,7 @@ package struct ConnectionLog: NoteTaker, ~Copyable {
         if let other {
             log.write(
                 note.kind.level, note.kind.logEvent(note.reason),
-                [
+                fields: [
                     "address": .text("\(address)"), "user": .text(note.user),
                     "device": .text(note.device), "reason": .text(reason),
                     "code": .number(note.reason.rawValue),
@@ -119,7 +119,7 @@ package struct ConnectionLog: NoteTaker, ~Copyable {
         }
         log.write(
             note.kind.level, note.kind.logEvent(note.reason),
-            [
+            fields: [
                 "address": .text("\(address)"), "user": .text(note.user),
                 "device": .text(note.device), "reason": .text(reason),
                 "code": .number(note.reason.rawValue), "subject": .text(note.subject),
@@ -140,7 +140,7 @@ package struct ConnectionLog: NoteTaker, ~Copyable {
     func writeTurnedAway(_ peer: SocketAddress, _ cause: RefusalCause) {
         log.write(
             .warning, .connectionRefused,
-            ["address": .text("\(peer)"), "cause": .text("\(cause)")])
+            fields: ["address": .text("\(peer)"), "cause": .text("\(cause)")])
     }
 
     /// Records a closed connection. A failure below the protocol is logged in a line of its own:
@@ -164,7 +164,7 @@ package struct ConnectionLog: NoteTaker, ~Copyable {
         guard log.writes(level) else { return }
         log.write(
             level, .connectionFailed,
-            [
+            fields: [
                 "address": .text("\(loop.peer(of: connection))"), "cause": .text("\(cause)"),
                 "detail": .text(loop.closeDetail(of: connection)),
             ])

@@ -1,9 +1,9 @@
-// One log line as bytes: a level, an event, and fields. Pure formatting; it reads no clock and
-// writes nowhere. Values may come from strangers, so nothing in them can end a line, close a quote
-// or move a terminal's cursor.
+// Formats a log line: a level, an event and fields. Values may come from untrusted clients, so no
+// value can end a line, close a quote or move a terminal's cursor.
 import Configuration
+import Glibc
 
-/// The events of the log. Their names are what people grep for: never change one.
+/// The events of the log. Operators search for these names: never change one.
 public enum LogEventName: String, CaseIterable, Sendable {
     case brokerStarted = "broker_started"
     case brokerStopping = "broker_stopping"
@@ -12,55 +12,53 @@ public enum LogEventName: String, CaseIterable, Sendable {
     case configurationReloaded = "configuration_reloaded"
     case configurationRefused = "configuration_refused"
     case certificateExpires = "certificate_expires"
-    /// What let these clients in is not believed any more: `connections`.
+    /// Connections ended because their credentials are no longer trusted: `connections`.
     case credentialsWithdrawn = "credentials_withdrawn"
     case clientConnected = "client_connected"
     case clientDisconnected = "client_disconnected"
-    /// A credential that is worth nothing was shown, or none where one is needed. Bears `address`,
+    /// A client presented an invalid credential, or none where one is required. Has `address`,
     /// `user`, `device` and `reason`, in this order; fail2ban filters match it.
     case authenticationFailed = "auth_failed"
-    /// A login was refused for any other reason: a limit, a client id, or what is no client's
-    /// packet.
+    /// A login was refused for another reason: a limit, an invalid client id or packet.
     case loginRefused = "login_refused"
     /// A connection ended below the protocol: TLS, a reset, a packet that was too large.
     case connectionFailed = "connection_failed"
-    /// A connection was closed at once: its address has enough (`cause=address`), there are enough
-    /// in all (`total`), or there is no memory.
+    /// A connection was closed directly after it was accepted: the limit per address is reached
+    /// (`cause=address`), the limit of all connections (`total`), or memory is exhausted.
     case connectionRefused = "connection_refused"
     case sendRefused = "send_refused"
     case subscribeRefused = "subscribe_refused"
     case presenceRefused = "presence_refused"
-    /// A request about groups met a limit: `detail`.
+    /// A request about groups exceeded a limit: `detail`.
     case requestRefused = "request_refused"
-    /// A receiver's queue is at its limit: `detail`. Others may have got the message.
+    /// A receiver's queue is at its limit: `detail`. Other receivers may have the message.
     case receiverRefused = "receiver_refused"
     case sessionTakenOver = "session_taken_over"
-    /// Two devices bear one name; the second, at `other`, was not let in.
+    /// Two devices have the same name; the second, at `other`, was refused.
     case duplicateLogin = "duplicate_login"
     case sessionExpired = "session_expired"
-    /// A will that was due is not sent, or not to the receivers in `subject`: no right allows it
-    /// any more, or its credential was withdrawn.
+    /// A will was not sent, or not to the receivers in `subject`: no right allows it any more, or
+    /// its credential was withdrawn.
     case willRefused = "will_refused"
-    /// Queues of policy `oldest` or `newest` dropped messages: `dropped`, since the last such line.
+    /// Queues with policy `oldest` or `newest` dropped messages: `dropped`, since the last line.
     case queueFull = "queue_full"
-    /// The store has no room for sends, or has it again: `state`.
+    /// The store has become full, or has space again: `state`.
     case storeFull = "store_full"
     /// A copy of the store began, ended or failed: `number`, `directory`.
     case backupStarted = "backup_started"
     case backupFinished = "backup_finished"
     case backupFailed = "backup_failed"
     case storeUpgraded = "store_upgraded"
-    /// The start removed rows that an earlier version left behind: `rows`.
+    /// The start removed rows that an earlier version left: `rows`.
     case storeRepaired = "store_repaired"
     case storeFailed = "store_failed"
-    /// Descriptors or memory ran out, or too many have not logged in: `pauses`, since the last such
-    /// line.
+    /// Accepting was paused because descriptors or memory ran out, or too many connections have not
+    /// logged in: `pauses`, since the last line.
     case acceptPaused = "accept_paused"
     case administration
-    /// Lines of one kind that were left out because there were too many: `of`,
-    /// `suppressed`.
+    /// Lines of one event were suppressed because there were too many: `of`, `suppressed`.
     case linesSuppressed = "lines_suppressed"
-    /// Lines that nobody took: `dropped`.
+    /// Lines were dropped because standard error was blocked: `dropped`.
     case linesDropped = "lines_dropped"
 }
 
@@ -72,85 +70,78 @@ public enum LogValue: Hashable, Sendable, ExpressibleByStringLiteral, Expressibl
     public init(stringLiteral value: String) { self = .text(value) }
     public init(integerLiteral value: Int64) { self = .number(value) }
 
-    /// A whole number of any type; what exceeds 64 signed bits sticks at their end.
+    /// A whole number of any type, clamped to 64 signed bits.
     public static func number(_ value: some BinaryInteger) -> LogValue {
         .number(Int64(clamping: value))
     }
 }
 
-/// How a line is put together.
+/// One event to log.
+struct LogRecord {
+    let level: LogLevel
+    let event: LogEventName
+    let fields: KeyValuePairs<String, LogValue>
+
+    init(_ level: LogLevel, _ event: LogEventName, fields: KeyValuePairs<String, LogValue>) {
+        self.level = level
+        self.event = event
+        self.fields = fields
+    }
+}
+
+/// Formats log lines.
 enum LogLine {
     /// A write of at most PIPE_BUF bytes goes into a pipe whole or not at all [pipe(7)]: 4096 on
     /// Linux, line feed included.
     static let byteCountMaximum = 4_096
-    /// A value is cut after this many bytes: long enough for any id, topic or message that explains
-    /// something, short enough for several in a line.
+    /// A value is cut after this many bytes: long enough for ids, topics and messages, and short
+    /// enough for several values in a line.
     static let valueByteCountMaximum = 512
 
     /// Formats a line with its line feed.
     ///
     /// - Parameters:
-    ///   - unixMilliseconds: the time to show, nil where the reader adds its own.
-    ///   - priority: whether to begin with `<6>`, which journald takes for the priority
+    ///   - unixMilliseconds: the time to show; nil if the reader adds the time.
+    ///   - priority: whether to begin with a prefix such as `<6>`, the priority for journald
     ///     [sd-daemon(3)].
     static func bytes(
-        _ level: LogLevel, _ event: LogEventName, _ fields: KeyValuePairs<String, LogValue>,
-        format: LogFormat, unixMilliseconds: UInt64?, priority: Bool
+        _ record: LogRecord, format: LogFormat, unixMilliseconds: UInt64?, priority: Bool
     ) -> [UInt8] {
         var line = Builder(format: format)
-        if priority { line.bytes += "<\(level.priority)>".utf8 }
+        if priority { line.bytes += "<\(record.level.priority)>".utf8 }
         line.open()
         if let unixMilliseconds {
             line.append("time", .text(timestamp(unixMilliseconds: unixMilliseconds)))
         }
-        line.append("level", .text(level.rawValue))
-        line.append("event", .text(event.rawValue))
-        for (key, value) in fields where !line.isCut { line.append(key, value) }
+        line.append("level", .text(record.level.rawValue))
+        line.append("event", .text(record.event.rawValue))
+        for (key, value) in record.fields where !line.isCut { line.append(key, value) }
         line.end()
         return line.bytes
     }
 
     /// UTC with milliseconds [RFC 3339]: `2026-11-20T11:04:25.120Z`.
     static func timestamp(unixMilliseconds: UInt64) -> String {
-        let seconds = unixMilliseconds / 1000
-        let date = civilDate(daysSince1970: Int(seconds / 86_400))
-        let time = [seconds / 3600 % 24, seconds / 60 % 60, seconds % 60].map { padded(Int($0), 2) }
-        return "\(padded(date.year, 4))-\(padded(date.month, 2))-\(padded(date.day, 2))"
-            + "T\(time.joined(separator: ":")).\(padded(Int(unixMilliseconds % 1000), 3))Z"
-    }
-
-    /// The Gregorian date of a day. Years are counted from March, so that the leap day is the last
-    /// of its year, and in eras of 400 years, which all have 146,097 days.
-    private static func civilDate(daysSince1970: Int) -> (year: Int, month: Int, day: Int) {
-        // 719,468 days from 0000-03-01 to 1970-01-01.
-        let days = daysSince1970 + 719_468
-        let era = days / 146_097
-        let dayOfEra = days % 146_097
-        let yearOfEra =
-            (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        // Months from March have 31, 30, 31, 30, 31 days over and over: 153 in five.
-        let monthFromMarch = (5 * dayOfYear + 2) / 153
-        let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
-        let year = era * 400 + yearOfEra + (month <= 2 ? 1 : 0)
-        return (year, month, dayOfYear - (153 * monthFromMarch + 2) / 5 + 1)
-    }
-
-    private static func padded(_ number: Int, _ width: Int) -> String {
-        let digits = String(number)
-        return String(repeating: "0", count: max(0, width - digits.count)) + digits
+        var seconds = time_t(unixMilliseconds / 1000)
+        var date = tm()
+        gmtime_r(&seconds, &date)
+        var text = [CChar](repeating: 0, count: 32)
+        let count = strftime(&text, text.count, "%Y-%m-%dT%H:%M:%S", &date)
+        let milliseconds = String(unixMilliseconds % 1000 + 1000).dropFirst()
+        return String(decoding: text[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            + ".\(milliseconds)Z"
     }
 }
 
-/// A line while it grows.
+/// Builds a line.
 private struct Builder {
     let format: LogFormat
     var bytes: [UInt8] = []
-    /// Whether a field did not fit; no more are taken then.
+    /// Whether a field did not fit. No more fields are added then.
     var isCut = false
     private var isFirst = true
 
-    /// What closes a line that was cut, in either format.
+    /// Bytes that end a cut line, in either format.
     private static let roomForEnd = 16
 
     init(format: LogFormat) {
@@ -202,7 +193,7 @@ private struct Builder {
         if isQuoted { bytes.append(UInt8(ascii: "\"")) }
     }
 
-    /// One character as JSON and Go's logfmt readers both understand it.
+    /// Appends a character in a form that readers of JSON and of Go's logfmt understand.
     private mutating func append(_ scalar: Unicode.Scalar) {
         switch scalar {
         case "\"", "\\": bytes += "\\\(scalar)".utf8
@@ -220,7 +211,7 @@ private struct Builder {
         scalar == " " || scalar == "=" || scalar == "\"" || scalar == "\\" || movesCursor(scalar)
     }
 
-    /// Control characters, line separators, and the marks that reorder text on a screen.
+    /// Control characters, line separators, and characters that change the direction of text.
     private func movesCursor(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0...0x1F, 0x7F...0x9F, 0x2028...0x202E, 0x2066...0x2069: true

@@ -1,10 +1,10 @@
-// Keeps a flood of one kind of event from hiding the others and from filling the disk. A value that
-// is told the time.
+// Limits the lines per event, so that a flood of one event does not hide others or fill the disk.
+// The caller passes the time.
 
-/// Counts lines of each event and second.
+/// Counts the lines of each event in each second.
 struct LogRateLimiter {
-    /// A hundred thousand devices that reconnect are one story, not a hundred thousand lines; fifty
-    /// are enough to see who they are.
+    /// A hundred thousand devices that reconnect need not cause a hundred thousand lines; fifty are
+    /// enough to identify the cause.
     static let linesPerSecondMaximum = 50
 
     private struct Window {
@@ -15,7 +15,7 @@ struct LogRateLimiter {
 
     private var windows: [LogEventName: Window] = [:]
 
-    /// Whether a line of this kind may be written now; if not, it is counted.
+    /// Whether a line of this event may be written now. Counts the line if not.
     mutating func admits(_ event: LogEventName, unixMilliseconds: UInt64) -> Bool {
         let second = unixMilliseconds / 1000
         var window = windows[event] ?? Window()
@@ -29,7 +29,7 @@ struct LogRateLimiter {
         return isAdmitted
     }
 
-    /// The kinds that lost lines in seconds that are over, with how many, each told once.
+    /// Returns the events with lines suppressed in past seconds, and their number, once.
     mutating func takeSuppressed(
         unixMilliseconds: UInt64
     ) -> [(event: LogEventName, count: Int)] {

@@ -1,5 +1,5 @@
-// Where log lines leave the program: standard error, which systemd hands to journald. Any thread
-// may write; none ever waits for a reader.
+// Writes log lines to standard error, which systemd passes to journald. Any thread may write, and
+// no thread waits for the reader.
 import Configuration
 import Glibc
 import Threads
@@ -10,7 +10,7 @@ public final class LogWriter: Sendable {
         var level: LogLevel
         var format: LogFormat
         var limiter = LogRateLimiter()
-        /// Lines that nobody took since the last one that somebody did.
+        /// Lines that were dropped since the last line that was written.
         var droppedCount = 0
     }
 
@@ -19,8 +19,8 @@ public final class LogWriter: Sendable {
     private let state: Locked<State>
 
     /// - Parameters:
-    ///   - descriptor: where to write; stays open and is not closed.
-    ///   - isJournal: whether journald reads it, which adds the time itself and wants a priority.
+    ///   - descriptor: where to write. It is never closed.
+    ///   - isJournal: whether journald reads it: it adds the time itself and expects a priority.
     public init(
         descriptor: Int32 = STDERR_FILENO, level: LogLevel = .info, format: LogFormat = .logfmt,
         isJournal: Bool? = nil
@@ -30,7 +30,7 @@ public final class LogWriter: Sendable {
         state = Locked(State(level: level, format: format))
     }
 
-    /// Takes effect with the next line: for a reload.
+    /// Changes level and format from the next line on, for a reload.
     public func change(level: LogLevel, format: LogFormat) {
         state.withLock {
             $0.level = level
@@ -38,27 +38,28 @@ public final class LogWriter: Sendable {
         }
     }
 
-    /// Whether lines of this level are written; ask before gathering costly fields.
+    /// Whether lines of this level are written. Call it before computing costly fields.
     public func writes(_ level: LogLevel) -> Bool {
         state.withLock { level <= $0.level }
     }
 
-    /// Writes one line, unless its level is not asked for, there were too many of its kind in this
-    /// second, or nobody reads; the latter two are counted and told in a line of their own.
+    /// Writes one line, unless its level is not enabled, there were too many lines of its event in
+    /// this second, or the reader is blocked. A later line reports the number of suppressed and
+    /// dropped lines.
     public func write(
-        _ level: LogLevel, _ event: LogEventName, _ fields: KeyValuePairs<String, LogValue> = [:]
+        _ level: LogLevel, _ event: LogEventName, fields: KeyValuePairs<String, LogValue> = [:]
     ) {
         state.withLock { state in
             guard level <= state.level else { return }
             let now = Self.unixMilliseconds()
             reportSuppressed(&state, now)
             guard state.limiter.admits(event, unixMilliseconds: now) else { return }
-            put(level, event, fields, &state, now)
+            put(LogRecord(level, event, fields: fields), in: &state, at: now)
         }
     }
 
-    /// Tells what was suppressed and not told yet. Called about once a second, because after a
-    /// flood there may be no next line for a long time.
+    /// Logs the number of suppressed lines that was not reported yet. Called about once a second,
+    /// because after a flood the next line may be far away.
     public func reportSuppressed() {
         state.withLock { reportSuppressed(&$0, Self.unixMilliseconds()) }
     }
@@ -68,32 +69,27 @@ public final class LogWriter: Sendable {
             let fields: KeyValuePairs<String, LogValue> = [
                 "of": .text(event.rawValue), "suppressed": .number(count),
             ]
-            put(.warning, .linesSuppressed, fields, &state, now)
+            put(LogRecord(.warning, .linesSuppressed, fields: fields), in: &state, at: now)
         }
     }
 
-    private func put(
-        _ level: LogLevel, _ event: LogEventName, _ fields: KeyValuePairs<String, LogValue>,
-        _ state: inout State, _ now: UInt64
-    ) {
+    private func put(_ record: LogRecord, in state: inout State, at now: UInt64) {
         if state.droppedCount > 0 {
-            let fields: KeyValuePairs<String, LogValue> = ["dropped": .number(state.droppedCount)]
-            if emit(.warning, .linesDropped, fields, state.format, now) { state.droppedCount = 0 }
+            let dropped = LogRecord(
+                .warning, .linesDropped, fields: ["dropped": .number(state.droppedCount)])
+            if emit(dropped, format: state.format, at: now) { state.droppedCount = 0 }
         }
-        if !emit(level, event, fields, state.format, now) { state.droppedCount += 1 }
+        if !emit(record, format: state.format, at: now) { state.droppedCount += 1 }
     }
 
-    /// Whether the kernel took the line.
-    private func emit(
-        _ level: LogLevel, _ event: LogEventName, _ fields: KeyValuePairs<String, LogValue>,
-        _ format: LogFormat, _ now: UInt64
-    ) -> Bool {
+    /// Writes a record and returns whether the kernel accepted the line.
+    private func emit(_ record: LogRecord, format: LogFormat, at now: UInt64) -> Bool {
         let line = LogLine.bytes(
-            level, event, fields, format: format, unixMilliseconds: isJournal ? nil : now,
+            record, format: format, unixMilliseconds: isJournal ? nil : now,
             priority: isJournal)
-        // Asking first instead of O_NONBLOCK: that flag belongs to the open file, which the shell
-        // and other programs share. A pipe that is writable takes PIPE_BUF bytes without waiting,
-        // and no line is longer.
+        // poll instead of O_NONBLOCK: that flag belongs to the open file, which the shell and other
+        // programs share. A writable pipe accepts PIPE_BUF bytes without blocking, and no line is
+        // longer.
         var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         guard poll(&request, 1, 0) == 1, request.revents & Int16(POLLOUT) != 0 else { return false }
         while true {
@@ -109,8 +105,8 @@ public final class LogWriter: Sendable {
         return UInt64(now.tv_sec) * 1000 + UInt64(now.tv_nsec) / 1_000_000
     }
 
-    /// Whether this descriptor is the stream that journald gave: JOURNAL_STREAM holds its device
-    /// and inode [systemd.exec(5)], and is inherited even where the stream was redirected since.
+    /// Whether this descriptor is journald's stream: JOURNAL_STREAM contains its device and inode
+    /// [systemd.exec(5)], and is inherited even if the stream was redirected.
     private static func isJournal(_ descriptor: Int32) -> Bool {
         guard let stream = getenv("JOURNAL_STREAM") else { return false }
         var information = stat()

@@ -1,17 +1,17 @@
-// The rates that all lanes hold their clients to, and how often they had to: read and counted
-// without a lock, changed by a reload.
+// The rate limits of clients, and counters of how often they were enforced. Event loops read and
+// count without a lock; a reload changes the limits.
 
 import Configuration
 import Synchronization
 
-/// Shared by the lanes and whoever reloads or counts.
+/// The rate limits, shared by the event loops, reloads and statistics.
 package final class ClientRates: Sendable {
     package struct Values: Equatable {
-        /// 0 for any.
+        /// 0 for no limit.
         var messagesPerSecond: Int
-        /// 0 for any.
+        /// 0 for no limit.
         var bytesPerSecond: Int
-        /// How long a client may be ahead of them without a break.
+        /// How long a client may exceed its limits continuously.
         var toleranceSeconds: Int
 
         package init(messagesPerSecond: Int, bytesPerSecond: Int, toleranceSeconds: Int) {
@@ -48,7 +48,7 @@ package final class ClientRates: Sendable {
         toleranceSeconds.store(values.toleranceSeconds, ordering: .relaxed)
     }
 
-    /// Times that a client was not read from, and clients that were closed.
+    /// How often reading from a client was paused, and how many clients were disconnected.
     var counts: (pauses: UInt64, floods: UInt64) {
         (pauses.load(ordering: .relaxed), floods.load(ordering: .relaxed))
     }

@@ -1,5 +1,4 @@
-// The listeners that a configuration asks for, opened, and the terms under which each lets clients
-// in.
+// The open listeners of a configuration and the terms of each.
 
 import Configuration
 import Dialects
@@ -11,26 +10,27 @@ import Threads
 struct ListenerSet {
     private(set) var listeners: [Listener] = []
     private(set) var terms: [ListenerTerms] = []
-    /// What the configuration asks for, with the ports that the system chose.
+    /// The configured listeners, with the ports that the system chose.
     private(set) var settings: [ListenerSettings] = []
-    /// Which listeners' clients may prove by TLS who they are.
+    /// The listeners whose clients may authenticate by TLS.
     let identityProofs = IdentityProofs()
     /// By tag: nil for plain text.
     private(set) var contexts: [ServerTLSContext?] = []
 
-    /// - Parameter preSharedKeys: asked during handshakes where the settings name a file of them.
+    /// - Parameter preSharedKeys: the keys for handshakes, if the settings name a file of them.
     init(_ settings: BrokerSettings, preSharedKeys: PreSharedKeys) throws(StartError) {
         var proofs: [Bool] = []
         for listener in settings.listeners {
             let tag = UInt32(terms.count)
-            let options = try Self.options(listener, settings, preSharedKeys)
+            let options = try Self.options(
+                of: listener, settings: settings, preSharedKeys: preSharedKeys)
             let tls = try options.map(Self.context)
             terms.append(ListenerTerms(allowsAnonymous: listener.anonymous))
             proofs.append(options?.provesIdentity ?? false)
             contexts.append(tls)
             let opened: [Listener]
             do throws(TransportError) {
-                opened = try Self.open(listener, tls, tag)
+                opened = try Self.open(listener, tls: tls, tag: tag)
             } catch {
                 throw .transport(error)
             }
@@ -44,24 +44,23 @@ struct ListenerSet {
 
     /// Opens all addresses of one listener, on the same port.
     private static func open(
-        _ settings: ListenerSettings, _ tls: ServerTLSContext?, _ tag: UInt32
+        _ settings: ListenerSettings, tls: ServerTLSContext?, tag: UInt32
     ) throws(TransportError) -> [Listener] {
         switch settings.host {
         case .any:
             return [try Listener(on: .any(port: settings.port), tls: tls, tag: tag)]
         case .address(let host):
-            // The configuration has checked that it is one.
+            // The configuration has checked that it is a numeric address.
             let address = SocketAddress(numericHost: host, port: settings.port)!
             return [try Listener(on: address, tls: tls, tag: tag)]
         case .loopback:
-            return try openLoopback(settings.port, tls, tag)
+            return try openLoopback(port: settings.port, tls: tls, tag: tag)
         }
     }
 
-    /// 127.0.0.1 and ::1 on the same port. A machine without IPv6 has no ::1; 127.0.0.1 is enough
-    /// then.
+    /// Opens 127.0.0.1 and ::1 on the same port; only 127.0.0.1 on a machine without IPv6.
     private static func openLoopback(
-        _ port: UInt16, _ tls: ServerTLSContext?, _ tag: UInt32
+        port: UInt16, tls: ServerTLSContext?, tag: UInt32
     ) throws(TransportError) -> [Listener] {
         var attemptsLeft = port == 0 ? portAttemptsMaximum : 1
         while true {
@@ -77,11 +76,11 @@ struct ListenerSet {
         }
     }
 
-    /// Ports that the system may choose for 127.0.0.1 before one has to be free on ::1 too.
+    /// The number of ports to try, because a port that is free on 127.0.0.1 may be used on ::1.
     private static let portAttemptsMaximum = 16
 
-    /// Lets new connections have what the certificate files hold now, by other settings if need be.
-    /// Either all listeners change or, when it throws, none.
+    /// Reads the certificate files again, by the given settings, for new connections. If it throws,
+    /// no listener has changed.
     func renewContexts(
         _ settings: BrokerSettings, preSharedKeys: PreSharedKeys
     ) throws(StartError) {
@@ -89,7 +88,8 @@ struct ListenerSet {
         var proofs: [Bool] = []
         for (listener, context) in zip(settings.listeners, contexts) {
             guard let context,
-                let options = try Self.options(listener, settings, preSharedKeys)
+                let options = try Self.options(
+                    of: listener, settings: settings, preSharedKeys: preSharedKeys)
             else {
                 proofs.append(false)
                 continue
@@ -98,19 +98,19 @@ struct ListenerSet {
             renewed.append((context, options))
             proofs.append(options.provesIdentity)
         }
-        // Who is asked for a proof from now on is looked at from now on.
+        // First: a client that a new context asks for a certificate must be checked for one.
         identityProofs.replace(with: proofs)
         for (context, options) in renewed {
             do throws(TransportError) {
                 try context.replace(with: options)
             } catch {
-                // The files were good a moment ago, and somebody writes them just now.
+                // The files were valid above, so they have just been changed.
                 throw .transport(error)
             }
         }
     }
 
-    /// Seals the session tickets of all listeners with these keys.
+    /// Sets the keys that encrypt the session tickets of all listeners.
     func setTicketKeys(_ keys: [UInt8]) throws(StartError) {
         for context in contexts.compactMap({ $0 }) {
             do throws(TransportError) {
@@ -121,7 +121,7 @@ struct ListenerSet {
         }
     }
 
-    /// Unix seconds at which the first of the server's certificates ends; nil without TLS.
+    /// Unix seconds at which the first of the server's certificates expires; nil without TLS.
     var certificateExpiryUnixSeconds: Int64? {
         contexts.compactMap { $0?.certificateExpiryUnixSeconds }.min()
     }
@@ -131,13 +131,16 @@ struct ListenerSet {
     /// Reads and checks the certificates and keys that the settings name, and opens nothing.
     static func checkFiles(_ settings: BrokerSettings) throws(StartError) {
         for listener in settings.listeners {
-            guard let options = try options(listener, settings, PreSharedKeys()) else { continue }
+            guard
+                let options = try options(
+                    of: listener, settings: settings, preSharedKeys: PreSharedKeys())
+            else { continue }
             _ = try context(options)
         }
     }
 
     private static func options(
-        _ listener: ListenerSettings, _ settings: BrokerSettings, _ preSharedKeys: PreSharedKeys
+        of listener: ListenerSettings, settings: BrokerSettings, preSharedKeys: PreSharedKeys
     ) throws(StartError) -> ServerTLSContext.Options? {
         guard listener.transport == .tls else { return nil }
         guard let certificate = listener.certificateFile ?? settings.tls.certificateFile,
@@ -170,8 +173,8 @@ struct ListenerSet {
     }
 }
 
-/// By tag of a listener: whether its clients may prove by TLS who they are. A reload changes it
-/// while the loops ask.
+/// Whether the clients of a listener may authenticate by TLS, by the listener's tag. A reload
+/// changes it while the event loops read it.
 package final class IdentityProofs: Sendable {
     private let proofs: Locked<[Bool]>
 

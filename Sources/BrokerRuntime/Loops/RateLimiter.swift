@@ -1,57 +1,59 @@
-// How fast each client of a lane may send. What is beyond a client's rate is not read, so that TCP
-// slows it down and nothing is lost; only who pushes on and on is sent away. A value that is told
-// the time.
+// Limits the rate at which each client of an event loop may send. Reading pauses while a client
+// exceeds its rate, so that TCP slows it down and no message is lost. A client that exceeds its
+// rate for too long is disconnected. The caller passes the time.
 
 import Primitives
 
-/// Token buckets, one for each connection of a lane, each as large as one second's worth.
+/// Token buckets, one for each connection of an event loop. A bucket holds the amount of one
+/// second.
 ///
-/// For every burst that a connection shows: ``allowance(of:rates:at:)`` tells how much of it to
-/// take, ``charge(_:_:rates:at:)`` what to do then.
+/// For every burst of a connection, ``allowance(of:rates:at:)`` returns how much of it to process,
+/// and ``charge(_:_:rates:at:)`` returns what to do afterwards.
 struct RateLimiter: ~Copyable {
-    /// What was taken of a burst.
+    /// The processed part of a burst.
     struct Amount {
         var messages: Int
         var bytes: Int
-        /// Whether some of it was left because the allowance was used up.
+        /// Whether a rest of the burst exceeds the allowance.
         var leavesRest: Bool
     }
 
-    /// What to do with a connection that has sent something.
+    /// What to do with a connection after a charge.
     enum Verdict: Equatable {
         case withinRate
-        /// Do not read from it until then.
+        /// Pause reading until then.
         case pause(until: Instant)
-        /// It has been ahead of its rate without a break for longer than is tolerated.
+        /// The client has exceeded its rate continuously for longer than is tolerated.
         case flood
     }
 
-    /// A pause ends when there is so much to take again, so that a fast client costs ten turns a
-    /// second and not one for each of its messages.
+    /// A pause ends when the bucket holds the amount of this time, so that a fast client causes ten
+    /// turns a second and not one for each message.
     static let sliceMilliseconds: Int64 = 100
 
-    /// Amounts are in thousandths, so that a millisecond refills whole numbers. Below 0: in debt.
+    /// Amounts are in thousandths, so that a millisecond refills a whole number. They may be
+    /// negative.
     private struct Meter {
         var generation: UInt32
         var filled: Instant
         var messages: Int64
         var bytes: Int64
-        /// Since when it has been ahead of its rate without a break; `never` where it is not.
+        /// When the client began to exceed its rate; `never` if it does not.
         var aheadSince = Instant.never
     }
 
     private var meters: ContiguousArray<Meter?> = []
 
-    /// How many messages may be taken from a connection now: at least one, or nothing would ever
-    /// go on.
+    /// How many messages of a connection may be processed now. It is at least one, because a
+    /// connection without allowance would never continue.
     mutating func allowance(
         of connection: ConnectionID, rates: ClientRates.Values, at now: Instant
     ) -> Int {
         while meters.count <= connection.slot { meters.append(nil) }
-        let full = Self.full(connection.generation, rates, now)
+        let full = Self.full(generation: connection.generation, rates: rates, at: now)
         var meter = meters[connection.slot] ?? full
         if meter.generation != connection.generation { meter = full }
-        // More than a second refills no more than a second does.
+        // A second fills the whole bucket.
         let elapsed = min(Int64(now.milliseconds(since: meter.filled)), 1000)
         meter.filled = now
         meter.messages = min(
@@ -61,12 +63,12 @@ struct RateLimiter: ~Copyable {
         return rates.messagesPerSecond == 0 ? .max : max(1, Int(meter.messages / 1000))
     }
 
-    /// Charges a connection for what was taken; its allowance has just been asked for.
+    /// Charges a connection for a processed burst. Must follow ``allowance(of:rates:at:)``.
     mutating func charge(
         _ connection: ConnectionID, _ amount: Amount, rates: ClientRates.Values, at now: Instant
     ) -> Verdict {
         guard var meter = meters[connection.slot], meter.generation == connection.generation else {
-            preconditionFailure("a charge without an allowance")
+            preconditionFailure("connection \(connection) is charged without an allowance")
         }
         defer { meters[connection.slot] = meter }
         var wait: Int64 = 0
@@ -93,14 +95,14 @@ struct RateLimiter: ~Copyable {
     }
 
     private static func full(
-        _ generation: UInt32, _ rates: ClientRates.Values, _ now: Instant
+        generation: UInt32, rates: ClientRates.Values, at now: Instant
     ) -> Meter {
         Meter(
             generation: generation, filled: now, messages: Int64(rates.messagesPerSecond) * 1000,
             bytes: Int64(rates.bytesPerSecond) * 1000)
     }
 
-    /// Milliseconds until a bucket has a slice again, or at least so many thousandths.
+    /// Milliseconds until a bucket holds one slice, or `least` thousandths if that is more.
     private static func wait(_ bucket: Int64, _ perSecond: Int64, least: Int64) -> Int64 {
         let target = max(least, perSecond * sliceMilliseconds)
         return bucket >= target ? 0 : (target - bucket + perSecond - 1) / perSecond

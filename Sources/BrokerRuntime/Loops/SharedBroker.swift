@@ -70,7 +70,7 @@ package final class SharedBroker: Sendable {
     }
 
     /// Passes the result of a batch to the core and wakes the thread that waits for it.
-    package func bring(_ result: StoreResult, at moment: Moment) {
+    package func finish(_ result: StoreResult, at moment: Moment) {
         enter { state in
             state.committedSequence = result.sequence
             state.broker.stored(result, at: moment, effects: &state.effects)

@@ -1,31 +1,29 @@
-// Broker time: the one place that reads clocks. It goes on where the store's last commit left off
-// and adds only downtime that can be believed, so that a clock that is set ages nothing.
+// Broker time, and the only code that reads clocks. Broker time continues from the store's last
+// commit and includes only a plausible downtime, so that setting a clock expires no messages.
 
 import BrokerCore
 import Glibc
 import Primitives
 import QueueStore
 
-/// Reads broker time and the wall clock. A plain value: every thread has a copy.
+/// Reads broker time and the wall clock. Every thread has its own copy.
 package struct BrokerClock: Sendable {
-    /// What is added to the monotonic clock's milliseconds to give broker time.
+    /// Broker time minus the monotonic clock, in milliseconds.
     let offsetMilliseconds: Int64
-    /// Unix milliseconds at broker time 0 where no clock is read at all; nil for the system's
-    /// clocks.
+    /// Unix milliseconds at broker time 0 for a simulated clock; nil for the system's clocks.
     private let simulatedStart: UInt64?
 
-    /// A clock without a clock: the wall clock goes with the broker time that it is asked about,
-    /// and ``moment()`` is always the start. For tests that repeat a run exactly.
+    /// A simulated clock, for tests that repeat a run exactly: the wall clock follows broker time,
+    /// and ``moment()`` always returns the start.
     package init(simulatedFromUnixMilliseconds start: UInt64) {
         offsetMilliseconds = 0
         simulatedStart = start
     }
 
-    /// Broker time that goes on from a store's last commit.
+    /// Broker time that continues from a store's last commit.
     ///
-    /// On the same boot of the machine the time since then is known exactly. After another boot
-    /// only the wall clock can tell: what it says is believed up to `downtimeMaximumSeconds`, and
-    /// not at all when it went back.
+    /// On the same boot of the machine, the time since then is known exactly. After another boot,
+    /// it is the difference of the wall clock, between 0 and `downtimeMaximumSeconds`.
     init(after stamp: StoreStamp?, downtimeMaximumSeconds: Int) {
         simulatedStart = nil
         let monotonic = Self.milliseconds(of: CLOCK_MONOTONIC)
@@ -41,7 +39,7 @@ package struct BrokerClock: Sendable {
             let passed = wall - Int64(stamp.moment.unixMilliseconds)
             downtime = min(max(passed, 0), Int64(downtimeMaximumSeconds) * 1000)
         }
-        // A millisecond more, so that the new run begins after everything the old one did.
+        // One millisecond more, so that the new run begins after the last moment of the old one.
         offsetMilliseconds =
             Int64(stamp.moment.instant.milliseconds) + downtime + 1 - monotonic
     }
@@ -55,7 +53,7 @@ package struct BrokerClock: Sendable {
                     Self.milliseconds(of: CLOCK_MONOTONIC) + offsetMilliseconds)))
     }
 
-    /// The time now, for who has read the monotonic clock already.
+    /// The time now, for callers that have already read the monotonic clock.
     package func moment(at instant: Instant) -> Moment {
         if let simulatedStart {
             return Moment(

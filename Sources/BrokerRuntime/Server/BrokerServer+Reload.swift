@@ -29,7 +29,7 @@ extension BrokerServer {
         let waiting = new.settingsChanged(from: start).filter { $0.reload == .restart }
         log.write(
             .info, .configurationReloaded,
-            [
+            fields: [
                 "changed": .text(changed.map(\.key).joined(separator: " ")),
                 "needs_restart": .text(waiting.map(\.key).joined(separator: " ")),
             ])
@@ -38,7 +38,7 @@ extension BrokerServer {
 
     /// Logs that the new configuration was refused, and why.
     func refuse(_ detail: String) {
-        log.write(.error, .configurationRefused, ["detail": .text(detail)])
+        log.write(.error, .configurationRefused, fields: ["detail": .text(detail)])
     }
 
     /// Reads certificates, keys and lists again if one of their files has changed.
@@ -52,7 +52,7 @@ extension BrokerServer {
             return
         }
         log.write(
-            .info, .configurationReloaded, ["files": .text(changed.joined(separator: " "))])
+            .info, .configurationReloaded, fields: ["files": .text(changed.joined(separator: " "))])
     }
 
     /// The new settings that a running broker can apply; the old ones for all other keys.
@@ -90,7 +90,7 @@ extension BrokerServer {
             return state.broker.replaceTrust(vouchers, at: moment, effects: &state.effects)
         }
         if ended > 0 {
-            log.write(.warning, .credentialsWithdrawn, ["connections": .number(ended)])
+            log.write(.warning, .credentialsWithdrawn, fields: ["connections": .number(ended)])
         }
         reportExpiry(at: moment)
     }
@@ -116,11 +116,12 @@ extension BrokerServer {
         if let days = expiry.certificateDays, days <= Self.certificateWarningDays {
             log.write(
                 .warning, .certificateExpires,
-                ["what": "server certificate", "days": .number(days)])
+                fields: ["what": "server certificate", "days": .number(days)])
         }
         if let days = expiry.revocationListDays, days <= Self.revocationListWarningDays {
             log.write(
-                .warning, .certificateExpires, ["what": "revocation list", "days": .number(days)])
+                .warning, .certificateExpires,
+                fields: ["what": "revocation list", "days": .number(days)])
         }
     }
 

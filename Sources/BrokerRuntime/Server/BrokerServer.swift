@@ -63,14 +63,16 @@ public final class BrokerServer {
         if let older = store.upgradedFormat {
             log.write(
                 .info, .storeUpgraded,
-                ["from": .number(UInt64(older)), "to": .number(UInt64(LMDBQueueStore.format))])
+                fields: [
+                    "from": .number(UInt64(older)), "to": .number(UInt64(LMDBQueueStore.format)),
+                ])
         }
         let loopCount = settings.loops == 0 ? Self.loopCountDefault : settings.loops
         let restored = try Self.restore(
             &store, settings: settings, trust: trust.vouchers, loopCount: loopCount)
         clock = restored.clock
         let repaired = restored.broker.counters.rowsRepaired
-        if repaired > 0 { log.write(.warning, .storeRepaired, ["rows": .number(repaired)]) }
+        if repaired > 0 { log.write(.warning, .storeRepaired, fields: ["rows": .number(repaired)]) }
         administrationHandle = try Self.makeHandle()
         var handles: [LoopHandle] = []
         for _ in 0..<loopCount { handles.append(try Self.makeHandle()) }
@@ -87,7 +89,7 @@ public final class BrokerServer {
         for listener in listenerSet.listeners {
             log.write(
                 .info, .listening,
-                [
+                fields: [
                     "address": .text("\(listener.address)"),
                     "tls": .number(listener.tls == nil ? 0 : 1),
                 ])
@@ -123,7 +125,7 @@ public final class BrokerServer {
         var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
-            .info, .brokerStarted, ["version": .text(version), "state": "ready"])
+            .info, .brokerStarted, fields: ["version": .text(version), "state": "ready"])
         notifier.ready()
         while true {
             let request = signals.wait(milliseconds: Self.housekeepingMilliseconds)
@@ -278,7 +280,7 @@ public final class BrokerServer {
             } catch {
                 // Nothing may be acknowledged any more: a second sync would not report whether the
                 // data of the first one is on disk.
-                log.write(.error, .storeFailed, ["detail": .text("\(error)")])
+                log.write(.error, .storeFailed, fields: ["detail": .text("\(error)")])
                 exit(StartError.Kind.store.exitCode)
             }
         }
@@ -351,7 +353,7 @@ public final class BrokerServer {
                 for listener in listeners { try loop.listen(on: listener) }
                 loop.run(&handler.value)
             } catch {
-                log.write(.error, .brokerStopped, ["detail": .text("\(error)")])
+                log.write(.error, .brokerStopped, fields: ["detail": .text("\(error)")])
                 exit(StartError.Kind.other.exitCode)
             }
         }

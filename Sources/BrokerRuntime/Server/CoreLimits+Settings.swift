@@ -1,10 +1,10 @@
-// What the operator set, as the core's limits.
+// Converts settings to the core's limits.
 
 import BrokerCore
 import Configuration
 
 extension CoreLimits {
-    /// Settings have been checked against their ranges, so every number fits.
+    /// The settings are within their ranges, so every number fits its type.
     init(_ settings: BrokerSettings) {
         self.init()
         sessionExpirySecondsDefault = UInt32(settings.limits.sessionExpirySeconds)
@@ -55,7 +55,7 @@ extension QueuePolicy {
 }
 
 extension AppPolicy {
-    /// What holds for an app: its own settings, and for the rest the broker's.
+    /// The policy of an app: its own settings, and the broker's for all others.
     fileprivate init(_ settings: BrokerSettings, _ app: AppSettings) {
         self.init()
         joinsGroupsBySubscribing = app.joinsGroups ?? settings.mqtt.joinsGroups

@@ -1,11 +1,10 @@
-// Notices that files were exchanged, without a signal: whoever renews certificates rarely knows
-// whom to tell.
+// Detects changed files without a signal, because programs that renew certificates often send none.
 
 import Glibc
 
-/// The files of a configuration as they were when somebody last looked.
+/// The state of a configuration's files at the last check.
 struct FileWatch {
-    /// What tells one state of a file from another. A file that is not there has a state too.
+    /// Distinguishes the states of a file. A missing file has a stamp of zeros.
     private struct Stamp: Hashable {
         var device: UInt = 0
         var inode: UInt = 0
@@ -16,12 +15,12 @@ struct FileWatch {
 
     private var stamps: [String: Stamp] = [:]
 
-    /// - Parameter paths: looked at now; what they are from now on is a change.
+    /// - Parameter paths: the files; later changes are relative to their state now.
     init(_ paths: Set<String>) {
         for path in paths { stamps[path] = Self.stamp(path) }
     }
 
-    /// The files that are not what they were; they are known as they are now.
+    /// Returns the files that have changed since the last call.
     mutating func takeChanges() -> [String] {
         var changed: [String] = []
         for (path, old) in stamps {

@@ -1,29 +1,29 @@
-// Gives memory that lies free in the heap back to the system once a burst is over. An event loop
-// does that for its own buffers; what else a burst leaves, events that waited, answers and tables,
-// lies in pieces between blocks that are in use, and glibc keeps it.
+// Returns free heap memory to the system after a burst. An event loop does so for its own buffers.
+// Other memory of a burst (events, replies, tables) is free in pieces between blocks that are in
+// use, and glibc keeps it.
 
 import CLinuxShims
 import Glibc
 import Primitives
 
-/// Decides when to ask glibc for what is free.
+/// Decides when to call `malloc_trim`.
 struct HeapTrim {
-    /// How often it looks. To look is to add up the free blocks, to trim is to walk the whole heap,
-    /// and whoever allocates waits meanwhile: neither is done under load.
+    /// The interval between checks. A check counts the free blocks and a trim walks the whole heap
+    /// while other threads wait to allocate, so neither happens under load.
     static let lookMilliseconds: UInt64 = 5_000
-    /// Bytes that have become free since the last trim from which another one is worth that.
+    /// The growth of free bytes since the last trim from which a trim is worth its cost.
     static let freeBytesMinimum = 4 << 20
-    /// Processor time between two looks above which there is load: a twentieth of a core. What is
-    /// free then is needed again.
+    /// Processor time between two checks from which there is load: a twentieth of a core. Under
+    /// load, free memory is needed again.
     static let busyMilliseconds = lookMilliseconds / 20
 
     private var nextLook: Instant?
     private var processorMilliseconds: UInt64 = 0
-    /// The least that was free since the last trim, because glibc goes on counting what it gave
-    /// back; 0 after load, which uses that again.
+    /// The least number of free bytes since the last trim, because glibc still counts returned
+    /// memory as free; 0 after load, which reuses that memory.
     private var leastFree = 0
 
-    /// Looks, if it is time to, and trims where that is worth it.
+    /// Checks if a check is due, and trims if that is worth it.
     mutating func look(at now: Instant) {
         let isDue = isDue(
             at: now, processorMilliseconds: Self.processorMilliseconds,
@@ -31,7 +31,7 @@ struct HeapTrim {
         if isDue { malloc_trim(0) }
     }
 
-    /// Whether it is worth a trim; says so once for what has become free.
+    /// Whether a trim is worth it. Returns true once for the same free memory.
     mutating func isDue(
         at now: Instant, processorMilliseconds: UInt64, freeBytes: () -> Int
     ) -> Bool {
@@ -51,7 +51,7 @@ struct HeapTrim {
         return true
     }
 
-    /// Of all threads, since the start.
+    /// The processor time of all threads since the start.
     private static var processorMilliseconds: UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)

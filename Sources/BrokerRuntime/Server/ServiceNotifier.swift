@@ -1,28 +1,28 @@
-// Tells systemd how the service is [sd_notify(3)]: one datagram to the socket that NOTIFY_SOCKET
-// names. The protocol is stable and this small, so libsystemd is not needed.
+// Reports the state of the service to systemd [sd_notify(3)]: one datagram to the socket that
+// NOTIFY_SOCKET names. The protocol is stable and small, so libsystemd is not needed.
 import Glibc
 
-/// The service manager, if there is one; without one, every call does nothing.
+/// Reports to the service manager. Without one, every call has no effect.
 public struct ServiceNotifier: Sendable {
     private let socketPath: String?
-    /// Milliseconds within which ``alive()`` is expected again and again; nil where nobody watches.
-    /// Call it at half this interval.
+    /// The watchdog interval, within which ``alive()`` must be called repeatedly; nil without a
+    /// watchdog. Call it at half this interval.
     public let watchdogMilliseconds: UInt64?
 
     /// Reads the environment that systemd gives to a service of `Type=notify`.
     public init() {
         socketPath = Self.variable("NOTIFY_SOCKET")
-        // A child that inherited the variables is not the one that is watched.
+        // A child process that inherited the variables is not watched.
         let isMeant = Self.variable("WATCHDOG_PID").map { $0 == String(getpid()) } ?? true
         let microseconds = Self.variable("WATCHDOG_USEC").flatMap(UInt64.init)
         watchdogMilliseconds = isMeant ? microseconds.map { $0 / 1000 } : nil
     }
 
-    /// Listeners are open: what depends on the broker may start.
+    /// Reports that the listeners are open: services that depend on the broker may start.
     public func ready() { notify("READY=1") }
 
-    /// A reload begins; ``ready()`` ends it. The time lets systemd tell this reload from an older
-    /// one.
+    /// Reports that a reload begins; ``ready()`` ends it. The time lets systemd distinguish this
+    /// reload from an earlier one.
     public func reloading() {
         var now = timespec()
         clock_gettime(CLOCK_MONOTONIC, &now)
@@ -30,17 +30,16 @@ public struct ServiceNotifier: Sendable {
         notify("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
     }
 
-    /// The broker drains and will end.
+    /// Reports that the broker is stopping.
     public func stopping() { notify("STOPPING=1") }
 
-    /// The broker is not stuck.
+    /// Reports to the watchdog that the broker is running.
     public func alive() { notify("WATCHDOG=1") }
 
-    /// One line for `systemctl status`.
+    /// Sets the line that `systemctl status` shows.
     public func status(_ line: String) { notify("STATUS=\(line)") }
 
-    /// Failures are not told: nobody is there who could act on them, and the broker serves
-    /// regardless.
+    /// Failures are ignored: the broker serves clients regardless of the service manager.
     private func notify(_ message: String) {
         guard let socketPath, let first = socketPath.utf8.first else { return }
         var address = sockaddr_un()

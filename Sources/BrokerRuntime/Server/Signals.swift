@@ -1,11 +1,11 @@
-// Signals as events of the main thread: blocked everywhere, waited for in one place, so that no
-// code ever runs inside a signal handler.
+// Receives signals as events of the main thread. They are blocked in every thread and received in
+// one place, so that no code runs inside a signal handler.
 
 import Glibc
 import Threads
 
-/// The signals that mean something to the broker: SIGTERM and SIGINT stop it in order, SIGHUP makes
-/// it read its files again.
+/// The signals of the broker: SIGTERM and SIGINT stop it in order, SIGHUP makes it read its files
+/// again.
 public struct Signals {
     private var waited = sigset_t()
 
@@ -16,7 +16,7 @@ public struct Signals {
         pthread_sigmask(SIG_BLOCK, &waited, nil)
         var ignored = sigset_t()
         sigemptyset(&ignored)
-        // A peer that is gone is an errno, not a reason to die.
+        // Writing to a closed connection returns EPIPE instead.
         sigaddset(&ignored, SIGPIPE)
         pthread_sigmask(SIG_BLOCK, &ignored, nil)
     }
@@ -24,12 +24,12 @@ public struct Signals {
     enum Request {
         case stop
         case reload
-        /// Nothing came within the time.
+        /// No signal arrived within the time.
         case none
     }
 
-    /// Waits for one of them for at most so many milliseconds. After a request to stop, the next
-    /// SIGTERM or SIGINT ends the process at once: what was acknowledged is on disk.
+    /// Waits for a signal for at most `milliseconds`. After a request to stop, the next SIGTERM or
+    /// SIGINT ends the process at once; acknowledged messages are on disk.
     mutating func wait(milliseconds: Int) -> Request {
         var time = timespec(
             tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)

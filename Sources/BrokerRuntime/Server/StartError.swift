@@ -1,4 +1,4 @@
-// Why a broker does not start, in words an operator can act on and codes a script can test.
+// The errors that prevent a start, with messages for operators and exit codes for scripts.
 
 import BrokerCore
 import Credentials
@@ -6,7 +6,7 @@ import Glibc
 import NetTransport
 import QueueStore
 
-/// What keeps a broker from starting, or ends it.
+/// An error that prevents a broker from starting, or ends it.
 public enum StartError: Error, CustomStringConvertible {
     case store(StoreError)
     case state(RestoreError)
@@ -20,13 +20,13 @@ public enum StartError: Error, CustomStringConvertible {
         switch self {
         case .store(let error): "\(error)"
         case .state(let error):
-            "the store holds what this version cannot read (\(error)); "
+            "the store has contents that this version cannot read (\(error)); "
                 + "use the version that wrote it, or restore a backup"
         case .transport(.system(call: "bind", let address, EADDRINUSE)):
             "\(address) is in use: another broker runs there; choose another with --listen"
         case .transport(let error): "\(error)"
         case .credentials(let error): "\(error)"
-        case .fullStore: "the store has no room for the demo app; make some, or use another one"
+        case .fullStore: "the store has no space for the demo app; make space, or use another store"
         case .file(let call, let path, let code):
             "\(call) failed on \(path): \(String(cString: strerror(code)))"
         case .missingCertificate(let listener):
@@ -34,14 +34,14 @@ public enum StartError: Error, CustomStringConvertible {
         }
     }
 
-    /// What sort of trouble it is, for the program's exit code (docs/operating lists them).
+    /// The kind of error, for the program's exit code (listed in docs/operating).
     public enum Kind: Sendable {
         case configuration
         case addressInUse
         case store
         case other
 
-        /// For a program that ends in the middle of its work.
+        /// The exit code if the error ends a running broker.
         var exitCode: Int32 {
             switch self {
             case .configuration: 1

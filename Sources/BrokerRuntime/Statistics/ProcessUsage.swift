@@ -1,14 +1,14 @@
-// What the process uses of the machine, as the kernel counts it.
+// The resources that the process uses, as counted by the kernel.
 
 import Glibc
 
-/// Memory and descriptors at the moment.
+/// The current memory and descriptors.
 struct ProcessUsage {
-    /// Resident memory. The store's mapped pages are part of it, though the kernel may take them
-    /// back at any time.
+    /// Resident memory. It includes the store's mapped pages, which the kernel may reclaim at any
+    /// time.
     let residentBytes: UInt64
     let descriptorCount: UInt64
-    /// How many there may be (LimitNOFILE).
+    /// The limit of descriptors (LimitNOFILE).
     let descriptorLimit: UInt64
 
     static func now() -> ProcessUsage {
@@ -20,7 +20,7 @@ struct ProcessUsage {
             descriptorLimit: UInt64(limit.rlim_cur))
     }
 
-    /// The second field of statm [proc(5)]; 0 where there is no /proc.
+    /// The second field of statm [proc(5)]; 0 without /proc.
     private static func residentPages() -> UInt64 {
         guard let file = fopen("/proc/self/statm", "re") else { return 0 }
         defer { fclose(file) }

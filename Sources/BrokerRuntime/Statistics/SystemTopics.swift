@@ -1,22 +1,22 @@
-// The statistics as topics, under Mosquitto's names where it has one: what people's dashboards ask
-// for. Values are text. It knows what is counted; when and to whom, others decide.
+// The statistics as `$SYS` topics, under Mosquitto's names where they exist, because dashboards use
+// these. Values are text.
 
 import Administration
 import BrokerCore
 import Primitives
 
-/// Makes the values of one round after the other.
+/// Computes the values of each publication.
 struct SystemTopics {
     private static let prefix = "$SYS/broker/"
 
-    /// The most clients that were connected at a time, as far as rounds have seen.
+    /// The maximum of connected clients over all publications.
     private var clientsMaximum: UInt64 = 0
     private var averages: [LoadAverage] = LoadAverage.all
     private var lastRound: Instant?
 
-    /// The values of a round.
+    /// The values of one publication.
     ///
-    /// - Parameter statistics: what `martlet stats` shows.
+    /// - Parameter statistics: the statistics that `martlet stats` shows.
     mutating func values(
         _ statistics: ReadStatistics.Reply, at now: Instant
     ) -> [SystemValue] {
@@ -58,7 +58,7 @@ struct SystemTopics {
     }
 }
 
-/// How fast a counter grows in a minute, as moving averages over one, five and fifteen minutes.
+/// The growth of a counter per minute, as moving averages over one, five and fifteen minutes.
 struct LoadAverage {
     /// Its name under `load/`.
     let name: String
@@ -86,9 +86,9 @@ struct LoadAverage {
         self.counter = counter
     }
 
-    /// Takes the counter's value of another round. A part of each average that is as large as the
-    /// round's share of its time is replaced, as in the kernel's load average without its exponent:
-    /// rounds are short against a minute.
+    /// Adds the counter's value of the next publication. Each average moves towards the current
+    /// rate by the interval's share of its period. This approximates the exponential average of the
+    /// kernel's load average, because intervals are short compared with a minute.
     mutating func take(_ value: UInt64, afterMilliseconds milliseconds: UInt64) {
         defer { last = value }
         guard let last, milliseconds > 0 else { return }
@@ -99,7 +99,7 @@ struct LoadAverage {
         }
     }
 
-    /// Topics below the prefix and their values, with two digits behind the point.
+    /// Topics below the prefix and their values, with two decimal digits.
     var texts: [(String, String)] {
         zip(Self.minutes, perMinute).map { minutes, value in
             let hundredths = UInt64(max(0, value) * 100 + 0.5)

@@ -1,6 +1,6 @@
-// Backups of the running broker's store: one at a time, on a thread of its own. The store belongs
-// to the writer's thread, which hands out a snapshot between two batches and goes on committing.
-// How a backup ended is in the log, whether anybody waits for it or not.
+// Makes backups of the running broker's store, one at a time, on a separate thread. The writer's
+// thread owns the store; it creates a snapshot between two batches and continues to commit. The log
+// records the result of every backup.
 
 import Administration
 import Glibc
@@ -18,7 +18,7 @@ final class BackupRunner: Sendable {
 
     private enum Handover {
         case idle
-        case wanted
+        case requested
         case ready(Result<StoreSnapshot, StoreError>)
     }
 
@@ -39,12 +39,12 @@ final class BackupRunner: Sendable {
 
     /// Starts a backup.
     ///
-    /// - Parameter wakeWriter: gets the writer's attention.
-    /// - Returns: its status, or nil where another one is under way or the broker stops.
+    /// - Parameter wakeWriter: wakes the writer's thread.
+    /// - Returns: its status; nil if another backup is running or the broker is stopping.
     func start(
         _ directory: String, wakeWriter: @escaping @Sendable () -> Void
     ) throws(StoreError) -> BackupStatus? {
-        // What is wrong with the directory is said at once.
+        // Errors of the directory are reported before the thread starts.
         try LMDBQueueStore.checkDestination(directory)
         let previous: (isFree: Bool, thread: Thread?) = state.withLock { state in
             if state.isStopped { return (false, nil) }
@@ -54,10 +54,10 @@ final class BackupRunner: Sendable {
         }
         guard previous.isFree else { return nil }
         previous.thread?.join()
-        // One thread asks: what was free is free still.
+        // Only one thread calls this function, so no other backup has started since.
         state.withLock { state in
             state.job = Job(number: (state.job?.number ?? 0) + 1, directory: directory)
-            state.handover = .wanted
+            state.handover = .requested
             state.thread = Thread.attempt(name: "backup") { self.run(wakeWriter) }
             guard state.thread == nil else { return }
             state.handover = .idle
@@ -67,7 +67,7 @@ final class BackupRunner: Sendable {
         return status()
     }
 
-    /// How far the last backup has come, or how it ended; nil where there was none.
+    /// The progress or result of the last backup; nil if there was none.
     func status() -> BackupStatus? {
         state.withLock { state in
             guard let job = state.job else { return nil }
@@ -89,7 +89,7 @@ final class BackupRunner: Sendable {
         }
     }
 
-    /// Cancels the backup that is under way and waits until it has ended. The writer still runs.
+    /// Cancels the running backup and waits until it has ended. The writer must still be running.
     func stop() {
         let thread: Thread? = state.withLock { state in
             state.isStopped = true
@@ -100,12 +100,12 @@ final class BackupRunner: Sendable {
         thread?.join()
     }
 
-    /// Hands out the snapshot that is wanted, on the writer's thread.
+    /// Creates the requested snapshot, if there is a request. Runs on the writer's thread.
     func serve(_ store: borrowing LMDBQueueStore) {
-        let isWanted = state.withLock {
-            if case .wanted = $0.handover { true } else { false }
+        let isRequested = state.withLock {
+            if case .requested = $0.handover { true } else { false }
         }
-        guard isWanted else { return }
+        guard isRequested else { return }
         let snapshot: Result<StoreSnapshot, StoreError>
         do throws(StoreError) {
             snapshot = .success(try store.snapshot())
@@ -122,7 +122,7 @@ final class BackupRunner: Sendable {
         guard let job = state.withLock({ $0.job }) else { return }
         log.write(
             .info, .backupStarted,
-            ["number": .number(job.number), "directory": .text(job.directory)])
+            fields: ["number": .number(job.number), "directory": .text(job.directory)])
         let outcome: Result<CopyReport, StoreError>
         do throws(StoreError) {
             wakeWriter()
@@ -132,7 +132,7 @@ final class BackupRunner: Sendable {
         } catch {
             outcome = .failure(error)
         }
-        tell(job, outcome)
+        logOutcome(outcome, of: job)
         state.withLock { $0.job?.outcome = outcome }
     }
 
@@ -148,12 +148,12 @@ final class BackupRunner: Sendable {
         }
     }
 
-    private func tell(_ job: Job, _ outcome: Result<CopyReport, StoreError>) {
+    private func logOutcome(_ outcome: Result<CopyReport, StoreError>, of job: Job) {
         switch outcome {
         case .success(let report):
             log.write(
                 .info, .backupFinished,
-                [
+                fields: [
                     "number": .number(job.number), "directory": .text(job.directory),
                     "bytes": .number(report.byteCount),
                     "findings": .number(report.verification.findingCount),
@@ -161,7 +161,7 @@ final class BackupRunner: Sendable {
         case .failure(let error):
             log.write(
                 .error, .backupFailed,
-                [
+                fields: [
                     "number": .number(job.number), "directory": .text(job.directory),
                     "detail": .text("\(error)"),
                 ])

@@ -1,4 +1,4 @@
-// `martletd --verify-store` and `--restore`: what is done with a store that no broker has open.
+// `martletd --verify-store`, `--restore` and `--check-config`: operations without a running broker.
 
 import Administration
 import BrokerCore
@@ -6,13 +6,13 @@ import Configuration
 import Primitives
 import QueueStore
 
-/// What a check of a store found.
+/// The result of checking a store.
 public struct StoreVerification: Sendable {
     public let text: String
     public let isSound: Bool
 
-    /// Checks the store of a configuration; no broker may have it open. What a start would refuse
-    /// is found by the start's own code: the rows are read into a broker.
+    /// Checks the store of a configuration; no broker may have it open. To find everything that a
+    /// start would refuse, the check reads the rows into a broker as a start does.
     public static func run(_ settings: BrokerSettings) throws(StartError) -> StoreVerification {
         let beginning = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
         var broker = Broker(limits: CoreLimits(settings), laneCount: 1, at: beginning)
@@ -46,12 +46,12 @@ public struct StoreVerification: Sendable {
     }
 }
 
-/// `martletd --restore DIR`: a backup becomes the store of a data directory that has none.
+/// `martletd --restore DIR`: makes a backup the store of a data directory that has none.
 public enum StoreRestoration {
-    /// Puts a backup back. Devices find another epoch at their next login and resume at 0, because
-    /// what was promised after the backup was made is not in it.
+    /// Restores a backup. Devices get a new epoch at their next login and resume at 0, because the
+    /// backup lacks the numbers that were assigned after it was made.
     ///
-    /// - Returns: what is damaged in the backup and keeps no broker from starting.
+    /// - Returns: the damage in the backup that does not prevent a start.
     @discardableResult
     public static func run(
         _ settings: BrokerSettings, from backup: String
@@ -66,18 +66,18 @@ public enum StoreRestoration {
         }
     }
 
-    /// What a broker keeps in its data directory beside the store: a store that was taken away
-    /// leaves it there. LMDB's lock file is made anew.
+    /// The files of a broker in its data directory besides the store, which remain when the store
+    /// is removed. LMDB recreates its lock file.
     private static let filesBesideStore: Set = [
         AdministrationLine.socketName, BrokerServer.ticketKeyFile, DevelopmentSetup.variablesFile,
         DevelopmentSetup.certificateFolder, "lock.mdb",
     ]
 }
 
-/// `martletd --check-config`: what the start reads beside the configuration.
+/// `martletd --check-config`: checks the files that the configuration names.
 public enum ConfigurationCheck {
-    /// Reads and checks certificates, keys and lists as a start does. Nothing is opened to clients,
-    /// and nothing is written.
+    /// Reads and checks certificates, keys and lists as a start does. Opens no listener and writes
+    /// nothing.
     public static func run(_ settings: BrokerSettings) throws(StartError) {
         _ = try TrustMaterial(settings)
         try ListenerSet.checkFiles(settings)

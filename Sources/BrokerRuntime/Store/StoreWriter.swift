@@ -1,11 +1,11 @@
-// The writer: the one thread that touches the store. It takes a batch whenever the core has one and
-// it is free, and brings the result back; the next batch gathers meanwhile. There is no timer in
-// the way.
+// The writer, the only thread that uses the store. Whenever the core has a pending batch, the
+// writer takes it, executes it and returns the result. The core fills the next batch meanwhile. No
+// timer delays a batch.
 
 import BrokerCore
 import QueueStore
 
-/// Carries batches between core and store until it is stopped.
+/// Executes the core's batches until it is stopped.
 struct StoreWriter: ~Copyable {
     private var store: LMDBQueueStore
     private let shared: SharedBroker
@@ -24,17 +24,17 @@ struct StoreWriter: ~Copyable {
         self.clock = clock
     }
 
-    /// Runs on its own thread. What is gathered when the stop comes is still stored.
+    /// Runs on its own thread. A batch that is pending at the stop is still stored.
     ///
-    /// - Throws: what makes the store unusable; the process must end, since nobody knows what the
-    ///   disk has of the last batch.
+    /// - Throws: an error that makes the store unusable. The process must end, because the state of
+    ///   the last batch on disk is unknown.
     mutating func run() throws(StoreError) {
         var isRunning = true
         while isRunning {
             isRunning = shared.writerSignal.wait()
             while takeBatch() {
                 try store.carryOut(batch, into: &result)
-                shared.bring(result, at: clock.moment())
+                shared.finish(result, at: clock.moment())
             }
             backups.serve(store)
         }

@@ -1,9 +1,9 @@
-// How many connections there are, in all and of each address, over all loops that share the count:
-// one lock per accept and close.
+// Limits the number of connections, in total and per address, over all loops that share the
+// limiter. Each accept and close takes its lock once.
 import Synchronization
 import Threads
 
-/// Counts connections, and says when there are enough, or enough of one address.
+/// Counts connections and refuses those beyond its limits.
 public final class ConnectionLimiter: Sendable {
     private struct Counts {
         var total = 0
@@ -15,19 +15,19 @@ public final class ConnectionLimiter: Sendable {
     private let totalMaximum: Int
 
     /// - Parameters:
-    ///   - maximumPerAddress: connections of one address at a time; 0 for any number.
+    ///   - maximumPerAddress: concurrent connections of one address; 0 for no limit.
     ///   - totalMaximum: connections of all addresses.
     public init(maximumPerAddress: Int, totalMaximum: Int = .max) {
         self.maximumPerAddress = Atomic(maximumPerAddress)
         self.totalMaximum = totalMaximum
     }
 
-    /// Takes effect with the next connection; who is there stays.
+    /// Changes the limit for new connections. Open ones stay.
     public func change(maximumPerAddress: Int) {
         self.maximumPerAddress.store(maximumPerAddress, ordering: .relaxed)
     }
 
-    /// Counts a connection in, unless there are enough.
+    /// Counts a connection, or returns the limit that is reached.
     func enter(_ peer: SocketAddress) -> RefusalCause? {
         let maximum = maximumPerAddress.load(ordering: .relaxed)
         return counts.withLock { counts in
@@ -40,11 +40,11 @@ public final class ConnectionLimiter: Sendable {
         }
     }
 
-    /// Counts out a connection that was counted in.
+    /// Stops counting a connection.
     func leave(_ peer: SocketAddress) {
         counts.withLock { counts in
             guard let count = counts.byAddress[peer.withoutPort] else {
-                preconditionFailure("a connection that was never counted")
+                preconditionFailure("no connection of \(peer) is counted")
             }
             counts.byAddress[peer.withoutPort] = count > 1 ? count - 1 : nil
             counts.total -= 1

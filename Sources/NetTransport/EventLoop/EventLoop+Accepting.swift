@@ -1,23 +1,23 @@
-// Listeners of a loop, accepting, and the server's half of setting a connection up.
+// Listeners of a loop: accepting connections and TLS handshakes.
 import COpenSSL
 import CLinuxShims
 import Glibc
 import Primitives
 
-/// A listener's place in a loop.
+/// The state of a listener in a loop.
 struct ListenerState {
     let listener: Listener
-    /// Not nil while it rests: epoll does not watch it, and its connections wait in the kernel in
-    /// the order in which they came.
+    /// Set while accepting is paused: epoll does not watch the listener, and its connections wait
+    /// in the kernel in order of arrival.
     var rest: Rest?
 
     enum Rest {
-        /// There was no descriptor or no memory for another connection.
+        /// Descriptors or memory are exhausted.
         case exhausted(until: Instant)
-        /// Too many have yet to log in. The next look for silent ones among them is due then.
+        /// Too many connections have not logged in. The next search for silent ones is due then.
         case crowded(nextLook: Instant)
 
-        /// When it is looked at again, if nothing happens before.
+        /// The time of the next attempt.
         var end: Instant {
             switch self {
             case .exhausted(let end), .crowded(let end): end
@@ -26,7 +26,7 @@ struct ListenerState {
     }
 }
 
-/// An accepted socket that is not let in.
+/// The refusal of an accepted socket.
 private struct AcceptRefusal: Error {
     let cause: RefusalCause
 }
@@ -49,14 +49,14 @@ extension EventLoop {
             ConnectionID(lane: 0, slot: index, generation: 0).rawValue) == 0
     }
 
-    /// Accepts what waits, up to the turn's share.
+    /// Accepts waiting connections, up to the limit of a turn.
     mutating func accept<Handler: LoopHandler & ~Copyable>(
         from index: Int, _ handler: inout Handler
     ) {
         guard index < listeners.count, listeners[index].rest == nil else { return }
         for _ in 0..<configuration.acceptsPerTurn {
             if isCrowded(listeners[index].listener) {
-                // Idle unauthenticated connections do no harm while nobody waits to be accepted.
+                // Silent connections may stay while no other connection waits to be accepted.
                 if isAwaited(listeners[index].listener) {
                     rest(index, .crowded(nextLook: now))
                 }
@@ -75,27 +75,27 @@ extension EventLoop {
                     return
                 default:
                     // The peer gave up between its connect and our accept (ECONNABORTED and the
-                    // network errors that accept(2) passes on): its own affair.
+                    // network errors that accept(2) passes on).
                     continue
                 }
             }
             counters.accepted += 1
             let peer = SocketAddress(storage: storage)
             do throws(AcceptRefusal) {
-                let slot = try setUpAccepted(descriptor, peer, listeners[index].listener)
+                let slot = try setUpAccepted(descriptor, from: peer, on: listeners[index].listener)
                 guard slots[slot].phase == .open else { continue }
                 counters.opened += 1
                 handler.opened(name(of: slot), details[slot].origin, in: &self)
             } catch {
                 Glibc.close(descriptor)
-                turnAway(peer, error.cause, &handler)
+                turnAway(peer, cause: error.cause, &handler)
             }
         }
     }
 
-    /// Closed at once, and counted.
+    /// Counts a refused connection and notifies the handler.
     private mutating func turnAway<Handler: LoopHandler & ~Copyable>(
-        _ peer: SocketAddress, _ cause: RefusalCause, _ handler: inout Handler
+        _ peer: SocketAddress, cause: RefusalCause, _ handler: inout Handler
     ) {
         switch cause {
         case .address: counters.refusedByAddress += 1
@@ -106,7 +106,7 @@ extension EventLoop {
 
     /// Gives an accepted socket its slot; a plain connection is open already.
     private mutating func setUpAccepted(
-        _ descriptor: Int32, _ peer: SocketAddress, _ listener: Listener
+        _ descriptor: Int32, from peer: SocketAddress, on listener: Listener
     ) throws(AcceptRefusal) -> Int {
         if let cause = configuration.connectionLimiter?.enter(peer) {
             throw AcceptRefusal(cause: cause)
@@ -136,35 +136,39 @@ extension EventLoop {
         return slot
     }
 
-    /// Low latency on the socket; buffers are the kernel's business unless configured.
+    /// Sets the socket's options: no delay, and the send buffer if configured.
     mutating func configureSocket(_ slot: Int) {
         let descriptor = slots[slot].descriptor
         if details[slot].peer != .local {
-            setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, to: 1)
+            setOption(descriptor, level: Int32(IPPROTO_TCP), name: TCP_NODELAY, to: 1)
         }
         if let bytes = configuration.kernelSendBufferBytes {
-            setOption(descriptor, SOL_SOCKET, SO_SNDBUF, to: bytes)
+            setOption(descriptor, level: SOL_SOCKET, name: SO_SNDBUF, to: bytes)
         }
     }
 
-    /// Lets the kernel find out that a silent peer is gone.
+    /// Enables TCP keep-alive, so that the kernel detects a lost peer.
     func probePeer(_ slot: Int) {
         if details[slot].peer == .local { return }
         let descriptor = slots[slot].descriptor
-        setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, to: 1)
+        setOption(descriptor, level: SOL_SOCKET, name: SO_KEEPALIVE, to: 1)
         setOption(
-            descriptor, Int32(IPPROTO_TCP), TCP_KEEPIDLE, to: TransportLimits.probeIdleSeconds)
+            descriptor, level: Int32(IPPROTO_TCP), name: TCP_KEEPIDLE,
+            to: TransportLimits.probeIdleSeconds)
         setOption(
-            descriptor, Int32(IPPROTO_TCP), TCP_KEEPINTVL, to: TransportLimits.probeIntervalSeconds)
-        setOption(descriptor, Int32(IPPROTO_TCP), TCP_KEEPCNT, to: TransportLimits.probeCount)
+            descriptor, level: Int32(IPPROTO_TCP), name: TCP_KEEPINTVL,
+            to: TransportLimits.probeIntervalSeconds)
+        setOption(
+            descriptor, level: Int32(IPPROTO_TCP), name: TCP_KEEPCNT, to: TransportLimits.probeCount
+        )
     }
 
     /// An option that a fresh socket of ours cannot refuse.
-    private func setOption(_ descriptor: Int32, _ level: Int32, _ name: Int32, to value: Int32) {
+    private func setOption(_ descriptor: Int32, level: Int32, name: Int32, to value: Int32) {
         var value = value
         let result = setsockopt(
             descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
-        // A connection that was reset before we got here answers EINVAL; reading will tell.
+        // A connection that was already reset returns EINVAL; reading reports the reset.
         precondition(result == 0 || errno == EINVAL, "setsockopt: \(systemErrorText(errno))")
     }
 
@@ -173,7 +177,7 @@ extension EventLoop {
     mutating func handshake<Handler: LoopHandler & ~Copyable>(
         _ slot: Int, _ handler: inout Handler
     ) {
-        // Whoever we let wait has not been silent.
+        // A client that waits for its handshake does not count as silent.
         slots[slot].lastActivity = now
         guard handshakesLeft > 0 else { return }
         handshakesLeft -= 1
@@ -185,7 +189,7 @@ extension EventLoop {
     /// One step of a handshake, either end. True when it is done.
     mutating func advanceHandshake(_ slot: Int) -> Bool {
         guard let session = slots[slot].tls else {
-            preconditionFailure("a plain connection shakes no hands")
+            preconditionFailure("slot \(slot) has no TLS")
         }
         let result = SSL_do_handshake(session)
         guard result == 1 else {
@@ -215,10 +219,10 @@ extension EventLoop {
         watch(slot, .input)
     }
 
-    // MARK: - Rest
+    // MARK: - Pausing
 
-    /// Takes a listener out of epoll for a while: its connections wait in the kernel, and a loop
-    /// that cannot accept does not spin on them.
+    /// Removes a listener from epoll for a while. Its connections wait in the kernel, and the loop
+    /// does not spin on a listener that cannot accept.
     private mutating func rest(_ index: Int, _ rest: ListenerState.Rest) {
         counters.acceptPauses += 1
         linux_epoll_remove(epoll, listeners[index].listener.descriptor)
@@ -229,19 +233,19 @@ extension EventLoop {
         now.advanced(byMilliseconds: configuration.acceptPauseMilliseconds)
     }
 
-    /// Whether as many have yet to log in, or to finish their handshake, as may.
+    /// Whether the limit of pending logins or handshakes is reached.
     private func isCrowded(_ listener: Listener) -> Bool {
         pendingCount >= configuration.pendingMaximum
             || (listener.tls != nil && handshakingCount >= configuration.handshakesMaximum)
     }
 
-    /// Whether somebody waits to be accepted.
+    /// Whether a connection waits to be accepted.
     private func isAwaited(_ listener: Listener) -> Bool {
         var question = pollfd(fd: listener.descriptor, events: Int16(POLLIN), revents: 0)
         return poll(&question, 1, 0) == 1
     }
 
-    /// Watches the listeners again whose rest is over.
+    /// Watches the listeners again whose pause has ended.
     mutating func wakeListeners<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
         for index in listeners.indices {
             switch listeners[index].rest {
@@ -261,15 +265,15 @@ extension EventLoop {
         }
     }
 
-    /// While others wait at the door, who is in and says nothing does not keep its place until its
-    /// deadline: a few thousand silent connections would shut everybody out.
+    /// Closes silent connections that have not logged in, while others wait to be accepted.
+    /// Otherwise a few thousand silent connections would block all clients until the deadline.
     private mutating func sendSilentAway<Handler: LoopHandler & ~Copyable>(
         _ handler: inout Handler
     ) {
         for slot in 0..<slotsTouched where details[slot].isPending {
             let patience = slots[slot].lastActivity.advanced(
                 byMilliseconds: configuration.crowdedSilenceMilliseconds)
-            // Who has said who it is waits for us.
+            // A paused connection waits for the reply to its login.
             if patience > now || slots[slot].flags.contains(.readPaused) { continue }
             switch slots[slot].phase {
             case .handshaking:
@@ -284,7 +288,7 @@ extension EventLoop {
         }
     }
 
-    /// Lets go of all listeners; a socket closes with its last loop.
+    /// Releases all listeners. A socket closes when its last loop releases it.
     mutating func closeListeners() {
         for state in listeners where state.rest == nil {
             linux_epoll_remove(epoll, state.listener.descriptor)

@@ -1,4 +1,4 @@
-// The ways out of a connection, and the one place where the handler hears of it.
+// Closes connections and notifies the handler.
 import COpenSSL
 import CLinuxShims
 import Glibc
@@ -43,14 +43,14 @@ extension EventLoop {
             finishClose(slot, cause)
             return
         }
-        // Who is on the way out takes nobody's place at the door.
+        // A closing connection does not count as pending.
         settlePending(slot)
         slots[slot].phase = .flushing
         details[slot].cause = cause
         releaseKept(slot)
         startTimer(.linger, slot, milliseconds: configuration.lingerMilliseconds)
         if cause == .peerClosed, slots[slot].flags.isDisjoint(with: [.sendPending, .sendBlocked]) {
-            // It has said its last, and there is nothing to be said to it.
+            // The peer has closed, and there are no unsent bytes.
             shutDown(slot)
             return
         }
@@ -68,13 +68,14 @@ extension EventLoop {
             clear(.writeWaitsForRead, slot)
             send(slot)
         } else {
-            // Input that nobody wants any more, before this turn's end has sent the rest.
+            // Input of a closing connection is ignored until the unsent bytes are sent.
             updateInterest(slot)
         }
     }
 
-    /// All is sent: says so to the peer, in TLS and in TCP, and waits for its end. Closing with
-    /// unread input would reset the connection and could destroy what the peer has not read yet.
+    /// Shuts down TLS and TCP after all bytes are sent, and waits until the peer closes. Closing
+    /// with unread input would reset the connection and could discard bytes that the peer has not
+    /// read.
     mutating func shutDown(_ slot: Int) {
         if let session = slots[slot].tls, details[slot].tlsError == 0 {
             let result = SSL_shutdown(session)
@@ -95,7 +96,7 @@ extension EventLoop {
         watch(slot, .input)
     }
 
-    /// Throws away what a closing peer still sends; its end is ours.
+    /// Discards the input of a closing connection, and closes it when the peer has closed.
     mutating func discardInput(_ slot: Int) {
         let (block, capacity) = pool.take(16 * 1024)
         defer { pool.giveBack(block, capacity: capacity) }
@@ -106,7 +107,9 @@ extension EventLoop {
 
     /// A system call on the socket failed.
     mutating func failSystem(_ slot: Int, _ errno: Int32) {
-        precondition(errno != EBADF && errno != EFAULT, "a descriptor or buffer of ours is wrong")
+        precondition(
+            errno != EBADF && errno != EFAULT,
+            "invalid descriptor or buffer: \(systemErrorText(errno))")
         details[slot].systemError = errno
         finishClose(slot, .networkFailure)
     }
@@ -137,7 +140,7 @@ extension EventLoop {
             return
         }
         (details + slot).pointee.tlsError = Int(failure.code)
-        // It stays for its end only, and keeps nobody else from a handshake.
+        // A failed handshake does not count as pending.
         settlePending(slot)
         if let session = slots[slot].tls {
             details[slot].verification = Int16(clamping: SSL_get_verify_result(session))
@@ -153,9 +156,12 @@ extension EventLoop {
         watch(slot, .input)
     }
 
-    /// Closes the socket and frees everything but the slot, which waits for the handler to hear.
+    /// Closes the socket and frees everything except the slot, which is freed after the handler's
+    /// `closed`.
     mutating func finishClose(_ slot: Int, _ cause: CloseCause) {
-        precondition(slots[slot].phase != .dead && slots[slot].phase != .free, "closed twice")
+        precondition(
+            slots[slot].phase != .dead && slots[slot].phase != .free,
+            "slot \(slot) is closed in phase \(slots[slot].phase)")
         details[slot].cause = cause
         cancelTimer(slot)
         settlePending(slot)
@@ -177,12 +183,12 @@ extension EventLoop {
         SSL_free(session)
     }
 
-    // MARK: - Telling
+    // MARK: - Notifying
 
-    /// Tells the handler what was closed up to now, and frees the slots.
+    /// Calls the handler's `closed` for all closed connections, and frees their slots.
     @usableFromInline
     mutating func tellClosed<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
-        // The handler may close others while it is told: those are told in the same loop.
+        // `closed` may close other connections, which are appended to the list.
         var index = 0
         while index < dead.count {
             let slot = Int(dead.slots[index])
@@ -193,7 +199,7 @@ extension EventLoop {
         dead.count = 0
     }
 
-    /// Begins the stop once it is requested: good-byes are said, listeners and connections close.
+    /// Begins a requested stop: closes the listeners, calls `stopping`, and closes the connections.
     @usableFromInline
     mutating func stopIfRequested<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
         guard !isStopping, handle.isStopRequested else { return }

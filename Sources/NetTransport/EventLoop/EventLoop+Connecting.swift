@@ -5,15 +5,15 @@ import Glibc
 import Primitives
 
 extension EventLoop {
-    /// Begins a connect. `opened` follows, or `closed` with the cause; an error is thrown only
-    /// where not even a beginning was possible.
+    /// Begins a connect. `opened` follows, or `closed` with the cause. Throws only if the connect
+    /// could not begin.
     ///
     /// - Parameters:
-    ///   - address: where to; names are resolved beforehand with ``Resolver``.
+    ///   - address: the server's address; resolve names with ``Resolver``.
     ///   - source: the local address to connect from; its port is usually 0.
     ///   - tls: nil for a plain connection.
-    ///   - serverName: the host name or numeric address that the server's certificate must bear;
-    ///     the address itself where it is nil.
+    ///   - serverName: the host name or numeric address that the server's certificate must contain;
+    ///     nil for the address itself.
     ///   - ticket: an earlier session of the same server, to save work in the handshake.
     public mutating func connect(
         to address: SocketAddress, from source: SocketAddress? = nil,
@@ -36,7 +36,7 @@ extension EventLoop {
         }
         let session = try tls?.makeSession(
             descriptor: socket.number, serverName: serverName ?? address.host, resuming: ticket)
-        return begin(socket.release(), address, session)
+        return begin(socket.release(), peer: address, session: session)
     }
 
     /// Takes over a stream socket that is connected already, such as one end of a pair. It must be
@@ -48,7 +48,7 @@ extension EventLoop {
             Glibc.close(socket)
             throw error
         }
-        return begin(socket, .local, nil)
+        return begin(socket, peer: .local, session: nil)
     }
 
     private func checkRoom() throws(TransportError) {
@@ -58,9 +58,11 @@ extension EventLoop {
     }
 
     private mutating func begin(
-        _ socket: Int32, _ peer: SocketAddress, _ session: OpaquePointer?
+        _ socket: Int32, peer: SocketAddress, session: OpaquePointer?
     ) -> ConnectionID {
-        guard let slot = takeSlot() else { preconditionFailure("the table has room: just checked") }
+        guard let slot = takeSlot() else {
+            preconditionFailure("no free slot: \(connectionCount) connections")
+        }
         slots[slot].descriptor = socket
         slots[slot].tls = session
         slots[slot].phase = .connecting
@@ -73,8 +75,8 @@ extension EventLoop {
         return name(of: slot)
     }
 
-    /// The connect has succeeded or failed. True when the connection is open already: a plain one,
-    /// or one whose server is so near that its part of the handshake is there when ours is sent.
+    /// Handles the result of a connect. True if the connection is open: it has no TLS, or its
+    /// handshake completed in this step.
     mutating func finishConnect(_ slot: Int) -> Bool {
         var failure: Int32 = 0
         var size = socklen_t(MemoryLayout<Int32>.size)
@@ -92,8 +94,8 @@ extension EventLoop {
         return advanceHandshake(slot)
     }
 
-    /// What the server gave for resuming this session later; nil as long as it has given nothing
-    /// (in TLS 1.3 it comes with or after the first bytes).
+    /// The ticket for resuming this session; nil until the server has sent one (in TLS 1.3 with or
+    /// after the first bytes).
     public func sessionTicket(of connection: ConnectionID) -> TLSSessionTicket? {
         guard let slot = slot(of: connection), let session = slots[slot].tls,
             let ticket = SSL_get1_session(session)

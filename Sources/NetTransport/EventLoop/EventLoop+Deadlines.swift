@@ -1,5 +1,5 @@
-// One deadline per connection. Activity only leaves a time stamp; the wheel looks at it when the
-// deadline would be due, so that a packet costs no timer.
+// One deadline per connection. Received bytes only update a time stamp, which is compared when the
+// timer fires, so that a packet does not restart a timer.
 import Primitives
 
 extension EventLoop {
@@ -18,8 +18,7 @@ extension EventLoop {
         }
     }
 
-    /// Removes the connection's deadline. It may be silent for ever, so the kernel asks now and
-    /// then whether its peer is still there.
+    /// Removes the connection's deadline, and enables TCP keep-alive to detect a lost peer.
     public mutating func clearDeadline(of connection: ConnectionID) {
         guard let slot = slot(of: connection), slots[slot].phase == .open else { return }
         settlePending(slot)
@@ -27,7 +26,7 @@ extension EventLoop {
         probePeer(slot)
     }
 
-    /// A connection has logged in, or is gone.
+    /// Stops counting a connection as pending: it has logged in or is closing.
     mutating func settlePending(_ slot: Int) {
         guard details[slot].isPending else { return }
         details[slot].isPending = false
@@ -57,13 +56,13 @@ extension EventLoop {
             deadline: deadline, payload: name(of: slot).rawValue)
     }
 
-    /// Serves every deadline that has come.
+    /// Handles all due deadlines.
     @usableFromInline
     mutating func reachDeadlines<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
         while let payload = wheel.popDue(at: now) {
             let connection = ConnectionID(rawValue: payload)
             guard let slot = slot(of: connection) else {
-                preconditionFailure("a closed connection has no deadline")
+                preconditionFailure("the closed connection \(connection) has a timer")
             }
             switch details[slot].timer {
             case .authentication where slots[slot].phase == .handshaking:
@@ -76,7 +75,7 @@ extension EventLoop {
                 let due = start.advanced(
                     byMilliseconds: UInt64(details[slot].timerMilliseconds))
                 if due > now {
-                    // There was activity, or we were the ones who did not listen.
+                    // Bytes have arrived since, or reading was paused.
                     insertTimer(slot, at: due)
                 } else {
                     details[slot].timer = .none
@@ -85,11 +84,12 @@ extension EventLoop {
             case .connect:
                 finishClose(slot, .connectTimeout)
             case .linger:
-                // While draining all has been sent: it ends as it would have.
+                // In the draining phase all bytes have been sent, so the original cause stays.
                 finishClose(
                     slot, slots[slot].phase == .draining ? details[slot].cause : .lingerTimeout)
             case .none:
-                preconditionFailure("a timer that nobody started")
+                preconditionFailure(
+                    "a timer of connection \(connection) fired that was not started")
             }
         }
     }

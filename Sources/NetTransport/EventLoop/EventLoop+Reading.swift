@@ -1,25 +1,25 @@
-// From socket to handler: bytes go straight into the turn's arena, behind what the connection has
-// kept of an unfinished packet, so that every packet is in one piece.
+// Receives bytes. They are read into the turn's arena, behind the bytes that the connection has
+// kept of an incomplete packet, so that every packet is contiguous.
 import COpenSSL
 import CLinuxShims
 import Glibc
 import Primitives
 
-/// Why nothing is read from a connection. Reading goes on when the last reason is gone.
+/// Why reading from a connection is paused. Reading resumes when the last reason ends.
 public struct ReadPause: OptionSet, Hashable, Sendable {
     public let rawValue: UInt8
 
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The handler's own; what a handler with one reason uses.
+    /// The reason of handlers that need only one.
     public static var handler: ReadPause { ReadPause(rawValue: 1 << 0) }
-    /// Its login is not answered.
+    /// Its login has no reply yet.
     public static var login: ReadPause { ReadPause(rawValue: 1 << 1) }
-    /// It is ahead of its rate.
+    /// It exceeds its rate.
     public static var rate: ReadPause { ReadPause(rawValue: 1 << 2) }
-    /// What it asked for before waits for its share of the processor.
+    /// Its earlier requests wait for their share of the processor.
     public static var budget: ReadPause { ReadPause(rawValue: 1 << 3) }
-    /// Too much of what it sent has no answer yet.
+    /// Too many of its requests have no reply yet.
     public static var answers: ReadPause { ReadPause(rawValue: 1 << 4) }
 }
 
@@ -54,7 +54,9 @@ extension EventLoop {
     /// The largest packet (unconsumed bytes at rest) of this connection from now on, up to the
     /// configured maximum. A larger one closes it with `packetTooLarge`.
     public mutating func setPacketMaximum(_ byteCount: Int, for connection: ConnectionID) {
-        precondition(byteCount <= configuration.packetMaximum, "beyond the loop's packetMaximum")
+        precondition(
+            byteCount <= configuration.packetMaximum,
+            "\(byteCount) exceeds packetMaximum \(configuration.packetMaximum)")
         guard let slot = slot(of: connection) else { return }
         (details + slot).pointee.packetMaximum = byteCount
     }
@@ -62,7 +64,9 @@ extension EventLoop {
     /// Copies bytes to the end of the turn's arena, where they stay as long as those of the
     /// connections. Within `received`, at most ``TransportLimits/arenaAdditionMaximum`` in all.
     public mutating func appendToArena(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
-        precondition(arenaMemory.count - arenaUsed >= bytes.count, "more than may be added")
+        precondition(
+            arenaMemory.count - arenaUsed >= bytes.count,
+            "the arena has no space for \(bytes.count) bytes")
         let range = takeArena(bytes.count)
         UnsafeMutableRawBufferPointer(rebasing: arenaMemory[Int(range.offset)...])
             .copyMemory(from: bytes)
@@ -77,7 +81,7 @@ extension EventLoop {
         toRead.append(slot)
     }
 
-    /// Reads the connections whose bytes are on our side already.
+    /// Reads the connections whose bytes epoll does not report: those in OpenSSL's or kept buffers.
     @usableFromInline
     mutating func readListed<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
         guard toRead.count > 0 else { return }
@@ -93,7 +97,7 @@ extension EventLoop {
     }
 
     mutating func becameReadable<Handler: LoopHandler & ~Copyable>(
-        _ slot: Int, _ signals: UInt32, _ handler: inout Handler
+        _ slot: Int, signals: UInt32, _ handler: inout Handler
     ) {
         guard slots[slot].phase == .open else { return }
         if slots[slot].flags.contains(.readPaused) {
@@ -113,7 +117,7 @@ extension EventLoop {
         read(slot, &handler)
     }
 
-    /// Reads one burst and shows it.
+    /// Reads one burst and passes it to the handler.
     private mutating func read<Handler: LoopHandler & ~Copyable>(
         _ slot: Int, _ handler: inout Handler
     ) {
@@ -157,7 +161,9 @@ extension EventLoop {
             count = receiveBurst(slot, into: base + keptCount)
             guard count > 0 else { return nil }
         }
-        guard let kept = slots[slot].kept else { preconditionFailure("kept bytes have a block") }
+        guard let kept = slots[slot].kept else {
+            preconditionFailure("slot \(slot) has no kept block")
+        }
         base.copyMemory(from: kept, byteCount: keptCount)
         return takeArena(keptCount + count)
     }
@@ -167,7 +173,9 @@ extension EventLoop {
     private mutating func receiveAwaited(_ slot: Int) -> ByteRange? {
         let keptCount = details[slot].keptCount
         growKept(slot, to: keptCount + TransportLimits.burstMaximum)
-        guard let kept = slots[slot].kept else { preconditionFailure("kept bytes have a block") }
+        guard let kept = slots[slot].kept else {
+            preconditionFailure("slot \(slot) has no kept block")
+        }
         let count = receiveBurst(slot, into: kept + keptCount)
         guard count > 0 else { return nil }
         // Not `+=`, for the compiler's sake: see `set(_:_:)`.
@@ -185,10 +193,12 @@ extension EventLoop {
         return range
     }
 
-    /// Keeps what the handler left.
+    /// Keeps the bytes that the handler did not consume.
     private mutating func keepRest(_ slot: Int, of bytes: ByteRange, _ consumption: Consumption) {
         let rest = Int(bytes.count) - consumption.consumed
-        precondition(consumption.consumed >= 0 && rest >= 0, "consumed more than there was")
+        precondition(
+            consumption.consumed >= 0 && rest >= 0,
+            "consumed \(consumption.consumed) of \(bytes.count) bytes")
         guard rest > 0 else {
             releaseKept(slot)
             return
@@ -200,7 +210,9 @@ extension EventLoop {
         }
         (details + slot).pointee.keptCount = 0
         growKept(slot, to: rest)
-        guard let kept = slots[slot].kept else { preconditionFailure("kept bytes have a block") }
+        guard let kept = slots[slot].kept else {
+            preconditionFailure("slot \(slot) has no kept block")
+        }
         kept.copyMemory(
             from: arenaMemory.baseAddress! + Int(bytes.offset) + consumption.consumed,
             byteCount: rest)
@@ -264,7 +276,7 @@ extension EventLoop {
     /// Record after record. What stays inside OpenSSL when the burst is full, epoll does not know:
     /// the connection is listed.
     private mutating func receiveTLS(_ slot: Int, into target: UnsafeMutableRawPointer) -> Int {
-        guard let session = slots[slot].tls else { preconditionFailure("a TLS connection") }
+        guard let session = slots[slot].tls else { preconditionFailure("slot \(slot) has no TLS") }
         var total = 0
         while total < TransportLimits.burstMaximum {
             let count = SSL_read(

@@ -1,11 +1,11 @@
-// From handler to socket: everything a connection is to be sent gathers in one block and leaves at
-// the end of the turn by one system call. epoll hears of it only when the kernel's buffer is full.
+// Sends bytes: the bytes for a connection are collected in one block and sent at the end of the
+// turn by one system call. epoll watches for writability only while the kernel's buffer is full.
 import COpenSSL
 import CLinuxShims
 import Glibc
 import Primitives
 
-/// What may happen to bytes for a connection that does not keep up.
+/// How bytes are treated if their connection reads too slowly.
 public enum Traffic: Hashable, Sendable {
     /// Refused, and counted, when more than the connection's `outgoingMaximum` would wait, or more
     /// than its share where all connections hold `outgoingTotalMaximum`.
@@ -17,8 +17,8 @@ public enum Traffic: Hashable, Sendable {
 }
 
 extension EventLoop {
-    /// Adds bytes to what leaves at the end of this turn. False where they were not taken: the
-    /// connection is not open (any more), or its bound is reached (see ``Traffic``).
+    /// Appends bytes that are sent at the end of this turn. False if they were refused: the
+    /// connection is not open, or its limit is reached (see ``Traffic``).
     @inlinable
     public mutating func append(
         _ bytes: UnsafeRawBufferPointer, to connection: ConnectionID, _ traffic: Traffic
@@ -31,9 +31,9 @@ extension EventLoop {
         return true
     }
 
-    /// Room for `byteCount` bytes behind what is waiting, for encoders that write in place; nil as
-    /// `append` gives false. Write, then ``commit(_:for:)``; any other call in between ends the
-    /// loan. What is not committed was never there.
+    /// Reserves `byteCount` bytes behind the unsent bytes, for encoders that write in place. Nil
+    /// where `append` returns false. Write, then call ``commit(_:for:)``; any other call in between
+    /// invalidates the pointer. Bytes that are not committed are not sent.
     @inlinable
     public mutating func reserve(
         _ byteCount: Int, for connection: ConnectionID, _ traffic: Traffic
@@ -49,18 +49,18 @@ extension EventLoop {
         {
             return block + end
         }
-        return makeRoom(byteCount, slot, traffic)
+        return makeRoom(byteCount, for: slot, traffic: traffic)
     }
 
-    /// Puts the first `byteCount` bytes of the room last reserved for the connection into its
-    /// stream.
+    /// Appends the first `byteCount` bytes of the space last reserved for the connection.
     @inlinable
     public mutating func commit(_ byteCount: Int, for connection: ConnectionID) {
         let slot = connection.slot
         let end = Int(slots[slot].outgoingEnd) + byteCount
         precondition(
             slots[slot].generation == connection.generation
-                && end <= Int(slots[slot].outgoingCapacity), "a commit without its reserve")
+                && end <= Int(slots[slot].outgoingCapacity),
+            "commit of \(byteCount) bytes exceeds the reserved space of connection \(connection)")
         slots[slot].outgoingEnd = UInt32(truncatingIfNeeded: end)
         if !slots[slot].flags.contains(.sendPending) {
             set(.sendPending, slot)
@@ -68,7 +68,7 @@ extension EventLoop {
         }
     }
 
-    /// Bytes that wait to be sent; 0 for a connection that is gone.
+    /// The number of unsent bytes; 0 for a closed connection.
     @inlinable
     public func outgoingByteCount(of connection: ConnectionID) -> Int {
         guard let slot = slot(of: connection) else { return 0 }
@@ -85,7 +85,9 @@ extension EventLoop {
     /// Waiting bytes beyond which this connection's droppable traffic is refused from now on; at
     /// most the configured `outgoingHardMaximum`.
     public mutating func setOutgoingMaximum(_ byteCount: Int, for connection: ConnectionID) {
-        precondition(byteCount <= configuration.outgoingHardMaximum, "beyond the hard maximum")
+        precondition(
+            byteCount <= configuration.outgoingHardMaximum,
+            "\(byteCount) exceeds outgoingHardMaximum \(configuration.outgoingHardMaximum)")
         guard let slot = slot(of: connection) else { return }
         slots[slot].outgoingMaximum = UInt32(byteCount)
     }
@@ -95,7 +97,7 @@ extension EventLoop {
     /// The slow path of `reserve`: refuses past the bound, or finds a larger block.
     @usableFromInline
     mutating func makeRoom(
-        _ byteCount: Int, _ slot: Int, _ traffic: Traffic
+        _ byteCount: Int, for slot: Int, traffic: Traffic
     ) -> UnsafeMutableRawPointer? {
         let waiting = slots[slot].outgoingByteCount
         switch traffic {
@@ -110,7 +112,7 @@ extension EventLoop {
         }
         guard let old = slots[slot].outgoing else {
             let wanted = max(byteCount, 1 << Int(slots[slot].outgoingBits))
-            guard isWithinTotal(wanted, slot, traffic) else { return nil }
+            guard isWithinTotal(wanted, for: slot, traffic: traffic) else { return nil }
             let (block, capacity) = pool.take(wanted)
             outgoingHeld += capacity
             slots[slot].outgoing = block
@@ -125,7 +127,7 @@ extension EventLoop {
             old.copyMemory(from: old + start, byteCount: waiting)
         } else {
             let wanted = max(waiting + byteCount, 2 * oldCapacity)
-            guard isWithinTotal(wanted, slot, traffic) else { return nil }
+            guard isWithinTotal(wanted, for: slot, traffic: traffic) else { return nil }
             let (block, capacity) = pool.take(wanted)
             block.copyMemory(from: old + start, byteCount: waiting)
             pool.giveBack(old, capacity: oldCapacity)
@@ -138,10 +140,11 @@ extension EventLoop {
         return slots[slot].outgoing! + waiting
     }
 
-    /// Whether a connection may have a block of this size, although all together have as much as
-    /// they may. Its share is always there; for more, those give way that hold more still.
+    /// Whether a connection may have a block of this size within the total of all connections. A
+    /// block of `outgoingShare` is always allowed. For larger ones, connections with larger blocks
+    /// are closed.
     private mutating func isWithinTotal(
-        _ byteCount: Int, _ slot: Int, _ traffic: Traffic
+        _ byteCount: Int, for slot: Int, traffic: Traffic
     ) -> Bool {
         if byteCount <= TransportLimits.outgoingShare { return true }
         let maximum = configuration.outgoingTotalMaximum
@@ -159,8 +162,8 @@ extension EventLoop {
         return true
     }
 
-    /// The connection with the largest block, if that is larger than so many bytes. A walk over all
-    /// connections, after which there is a block less.
+    /// The connection with the largest block, if that is larger than `byteCount`. The search visits
+    /// all connections; its caller frees a block each time.
     private func largestHolder(above byteCount: Int) -> Int? {
         var largest: Int?
         var most = UInt32(clamping: byteCount)
@@ -201,7 +204,7 @@ extension EventLoop {
         arenaUsed = 0
     }
 
-    /// Sends what waits, as far as the kernel takes it.
+    /// Sends the unsent bytes until the kernel's buffer is full.
     mutating func send(_ slot: Int) {
         if slots[slot].outgoingByteCount > 0 {
             let sent = slots[slot].tls == nil ? sendPlain(slot) : sendTLS(slot)
@@ -225,7 +228,9 @@ extension EventLoop {
     }
 
     private mutating func sendPlain(_ slot: Int) -> Int {
-        guard let block = slots[slot].outgoing else { preconditionFailure("bytes have a block") }
+        guard let block = slots[slot].outgoing else {
+            preconditionFailure("slot \(slot) has no outgoing block")
+        }
         let source = block + Int(slots[slot].outgoingStart)
         while true {
             let count = Glibc.send(
@@ -249,7 +254,7 @@ extension EventLoop {
     /// Everything in as few records as TLS allows (16 KiB each), until the kernel takes no more.
     private mutating func sendTLS(_ slot: Int) -> Int {
         guard let block = slots[slot].outgoing, let session = slots[slot].tls else {
-            preconditionFailure("bytes have a block and the connection TLS")
+            preconditionFailure("slot \(slot) has no outgoing block or no TLS session")
         }
         let source = block + Int(slots[slot].outgoingStart)
         let total = slots[slot].outgoingByteCount
@@ -271,7 +276,7 @@ extension EventLoop {
         return sent
     }
 
-    /// The kernel's buffer has room again.
+    /// Handles that the kernel's buffer has space again.
     mutating func becameWritable<Handler: LoopHandler & ~Copyable>(
         _ slot: Int, _ handler: inout Handler
     ) {
@@ -286,7 +291,7 @@ extension EventLoop {
         sendBlocked(slot, &handler)
     }
 
-    /// Sends what had to wait, and tells the handler if that was all.
+    /// Sends bytes that were blocked, and notifies the handler if all are sent.
     mutating func sendBlocked<Handler: LoopHandler & ~Copyable>(
         _ slot: Int, _ handler: inout Handler
     ) {
@@ -310,7 +315,7 @@ extension EventLoop {
         guard slots[slot].interest != interest else { return }
         slots[slot].interest = interest
         counters.interestChanges += 1
-        // A registered descriptor of ours can always be changed; anything else is our bug.
+        // Changing a registered descriptor cannot fail.
         precondition(tellEpoll(slot, EPOLL_CTL_MOD), "epoll_ctl: \(systemErrorText(errno))")
     }
 

@@ -1,20 +1,20 @@
-// The event loop: epoll, the table of connections, and the order of a turn. What happens to one
-// connection stands in the extensions: accepting, connecting, reading, writing, closing, deadlines.
-// It knows bytes and sockets; packets, sessions and users are the handler's business.
+// The event loop: epoll, the table of connections, and the steps of a turn. Extensions contain the
+// operations on one connection: accepting, connecting, reading, writing, closing, deadlines. The
+// loop transports bytes; its handler interprets them.
 import CLinuxShims
 import Glibc
 import Primitives
 
-/// One thread's connections. Make it on the thread that runs it, hand it listeners, call
-/// ``run(_:)``. Nothing of it may be used from another thread; ``LoopHandle`` is for that.
+/// The connections of one thread. Create it on the thread that runs it, add listeners, and call
+/// ``run(_:)``. Other threads may only use its ``LoopHandle``.
 ///
 /// A turn: wait; tell closed connections; read; deadlines; `turnEnded`; send. Everything appended
 /// during a turn leaves at its end with one `send` or `SSL_write` per connection: that coalescing
 /// is worth a factor of 13 and costs no latency (docs/PERFORMANCE.md).
 public struct EventLoop: ~Copyable {
-    /// What may be chosen about a loop. The defaults are ``TransportLimits``.
+    /// The options of a loop. The defaults are ``TransportLimits``.
     public struct Configuration: Sendable {
-        /// The loop's number in its connections' names.
+        /// The loop's number, which is part of its connections' ids.
         public var loopIndex: UInt8 = 0
         /// At most `ConnectionID.slotsMaximum`.
         public var connectionsMaximum = TransportLimits.connectionsMaximum
@@ -26,7 +26,7 @@ public struct EventLoop: ~Copyable {
         /// A connection that is silent for so long and has not logged in is closed while others
         /// wait for its place.
         public var crowdedSilenceMilliseconds = TransportLimits.crowdedSilenceMilliseconds
-        /// Counts connections, all and by address; nil where nobody wants to know.
+        /// Limits connections, in total and per address; nil for no such limits.
         public var connectionLimiter: ConnectionLimiter?
         /// The largest packet that `setPacketMaximum` will ever be given.
         public var packetMaximum = TransportLimits.packetMaximum
@@ -56,20 +56,20 @@ public struct EventLoop: ~Copyable {
 
     public let configuration: Configuration
 
-    /// The part that other threads may use.
+    /// The handle for other threads.
     public let handle: LoopHandle
 
     /// The time, read once per turn: CLOCK_MONOTONIC and the configured offset.
     public internal(set) var now: Instant
 
-    /// When the handler wants a turn even if nothing happens; it finds it in `turnEnded` by looking
-    /// at ``now``. Stays until it is changed.
+    /// The time of the next turn even if no event occurs. `turnEnded` compares it with ``now``. It
+    /// keeps its value until it is changed.
     public var nextWake = Instant.never
 
     /// Totals so far; `handle.counters` is the same for other threads.
     public internal(set) var counters = LoopCounters()
 
-    /// The bytes that `received` told of since the last `turnEnded`.
+    /// The bytes that were passed to `received` since the last `turnEnded`.
     public var arena: UnsafeRawBufferPointer { UnsafeRawBufferPointer(arenaMemory) }
 
     /// The number of connections, including those that are being set up or closed.
@@ -92,7 +92,7 @@ public struct EventLoop: ~Copyable {
     /// Connections to read without epoll: OpenSSL holds their bytes, or kept bytes are to be shown.
     var toRead: SlotList
     var readingNow: SlotList
-    /// Closed connections that the handler has yet to hear of.
+    /// Closed connections for which the handler's `closed` was not called yet.
     var dead: SlotList
 
     let epoll: Int32
@@ -112,10 +112,18 @@ public struct EventLoop: ~Copyable {
         _ configuration: Configuration = Configuration(), handle: LoopHandle
     ) throws(TransportError) {
         let connections = configuration.connectionsMaximum
-        precondition(connections > 0 && connections <= ConnectionID.slotsMaximum)
-        precondition(configuration.outgoingHardMaximum <= Int(Int32.max))
-        precondition(configuration.outgoingMaximum <= configuration.outgoingHardMaximum)
-        precondition(configuration.firstPacketMaximum <= configuration.packetMaximum)
+        precondition(
+            connections > 0 && connections <= ConnectionID.slotsMaximum,
+            "connectionsMaximum is \(connections)")
+        precondition(
+            configuration.outgoingHardMaximum <= Int(Int32.max),
+            "outgoingHardMaximum is \(configuration.outgoingHardMaximum)")
+        precondition(
+            configuration.outgoingMaximum <= configuration.outgoingHardMaximum,
+            "outgoingMaximum is \(configuration.outgoingMaximum)")
+        precondition(
+            configuration.firstPacketMaximum <= configuration.packetMaximum,
+            "firstPacketMaximum is \(configuration.firstPacketMaximum)")
 
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0 else {
@@ -192,8 +200,8 @@ public struct EventLoop: ~Copyable {
         readListed(&handler)
         for index in 0..<eventCount {
             dispatch(event: index, &handler)
-            // Told before anything that other connections say: a client that has left and is back
-            // at once meets no ghost of its own.
+            // Before events of other connections: a client that reconnects at once must not find
+            // its closed connection.
             tellClosed(&handler)
         }
         reachDeadlines(&handler)
@@ -202,7 +210,7 @@ public struct EventLoop: ~Copyable {
         return finishTurn(&handler)
     }
 
-    /// Lets the handler do what it gathered, then sends; the arena is free again.
+    /// Calls the handler's `turnEnded`, then sends. Frees the arena.
     @inlinable
     mutating func endTurn<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
         handler.turnEnded(in: &self)
@@ -237,7 +245,7 @@ public struct EventLoop: ~Copyable {
         return min(limit, Int32(clamping: next.milliseconds(since: current)))
     }
 
-    /// One kernel event, to whom it belongs. One for a connection that is gone belongs to nobody.
+    /// Dispatches one kernel event. Events of closed connections are ignored.
     @usableFromInline
     mutating func dispatch<Handler: LoopHandler & ~Copyable>(
         event index: Int, _ handler: inout Handler
@@ -250,13 +258,13 @@ public struct EventLoop: ~Copyable {
         } else if ConnectionID(rawValue: data).generation == 0 {
             accept(from: ConnectionID(rawValue: data).slot, &handler)
         } else if let slot = slot(of: ConnectionID(rawValue: data)) {
-            advance(slot, signals, &handler)
+            advance(slot, signals: signals, &handler)
         }
     }
 
-    /// What an event means for a connection depends on where it stands.
+    /// Handles an event of a connection according to its phase.
     private mutating func advance<Handler: LoopHandler & ~Copyable>(
-        _ slot: Int, _ signals: UInt32, _ handler: inout Handler
+        _ slot: Int, signals: UInt32, _ handler: inout Handler
     ) {
         switch slots[slot].phase {
         case .connecting:
@@ -265,7 +273,9 @@ public struct EventLoop: ~Copyable {
             handshake(slot, &handler)
         case .open:
             if signals & EPOLLOUT.rawValue != 0 { becameWritable(slot, &handler) }
-            if signals & ~EPOLLOUT.rawValue != 0 { becameReadable(slot, signals, &handler) }
+            if signals & ~EPOLLOUT.rawValue != 0 {
+                becameReadable(slot, signals: signals, &handler)
+            }
         case .flushing:
             continueFlushing(slot, signals)
         case .draining:
@@ -275,7 +285,7 @@ public struct EventLoop: ~Copyable {
         }
     }
 
-    /// Publishes the counters and tidies up. False when the loop has nothing left to do for ever.
+    /// Publishes the counters and resumes listeners. False when the loop has stopped.
     @usableFromInline
     mutating func finishTurn<Handler: LoopHandler & ~Copyable>(
         _ handler: inout Handler
@@ -324,7 +334,7 @@ public struct EventLoop: ~Copyable {
         ConnectionID(lane: configuration.loopIndex, slot: slot, generation: slots[slot].generation)
     }
 
-    /// The slot of a connection that is not yet closed; nil for a name that fits nobody any more.
+    /// The slot of a connection that is not yet closed; nil for an id that is no longer valid.
     @inlinable
     func slot(of connection: ConnectionID) -> Int? {
         let slot = connection.slot
@@ -369,7 +379,7 @@ public struct EventLoop: ~Copyable {
         return slot
     }
 
-    /// Frees a slot; whoever still has its name has nothing.
+    /// Frees a slot. The id of its connection becomes invalid.
     mutating func releaseSlot(_ slot: Int) {
         let generation = slots[slot].generation &+ 1
         slots[slot] = ConnectionSlot(freeWithGeneration: generation == 0 ? 1 : generation)

@@ -1,10 +1,9 @@
-// The one part of a loop that other threads may touch: wake it, stop it, read its counters.
+// The handle of a loop for other threads: it wakes and stops the loop and reads its counters.
 import CLinuxShims
 import Glibc
 import Synchronization
 
-/// A loop's handle for the other threads. Make it first, hand it to the loop and to whoever has to
-/// reach the loop.
+/// A loop's handle for other threads. Create it first, then pass it to the loop and the threads.
 public final class LoopHandle: Sendable {
     let eventDescriptor: Int32
     private let wakePending = Atomic(false)
@@ -22,17 +21,16 @@ public final class LoopHandle: Sendable {
         Glibc.close(eventDescriptor)
     }
 
-    /// Makes the loop call its handler's `woken` soon, at least once after this call. Put what the
-    /// handler shall find where it will look, then wake. Many wake-ups before the loop runs are
-    /// one, and one system call.
+    /// Makes the loop call its handler's `woken` at least once after this call. Store the data for
+    /// the handler first, then wake. Several wake-ups before the loop runs cost one system call.
     public func wake() {
         guard !wakePending.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        // It cannot fail but by a full counter, which is a pending wake-up as well.
+        // It fails only if the counter is full, which means that a wake-up is pending.
         eventfd_write(eventDescriptor, 1)
     }
 
-    /// Makes the loop stop: it closes its listeners, lets its handler say good-bye, sends what is
-    /// to be sent and returns from `run`.
+    /// Makes the loop stop: it closes its listeners, calls the handler's `stopping`, sends the
+    /// unsent bytes and returns from `run`.
     public func requestStop() {
         stopRequested.store(true, ordering: .releasing)
         wake()
@@ -46,7 +44,7 @@ public final class LoopHandle: Sendable {
     /// True when a stop has been requested at any time before.
     var isStopRequested: Bool { stopRequested.load(ordering: .acquiring) }
 
-    /// Takes the pending wake-up. What was put down before `wake` is visible after this.
+    /// Consumes the pending wake-up. Writes before `wake` are visible after this call.
     func takeWake() {
         var count: eventfd_t = 0
         eventfd_read(eventDescriptor, &count)

@@ -1,15 +1,15 @@
-// What a loop tells, and whom: the handler's protocol and the plain values in its calls.
+// The protocol of a loop's handler, and the values in its calls.
 import Primitives
 
-/// The one who is told what happens on a loop. All calls come from the loop's thread, one at a
-/// time; the loop is handed in, so a handler stores no reference to it.
+/// Handles the events of a loop. All calls run on the loop's thread, one at a time. The loop is
+/// passed as an argument, so a handler stores no reference to it.
 ///
 /// A connection's life as the handler sees it: at most one `opened`, any number of `received` and
 /// `deadlineReached` after it, then exactly one `closed`. A connection that fails before it is
 /// open (no TLS, refused connect) has only `closed`.
 ///
-/// There are no default implementations: a handler that forgets a call is not compiled. A default
-/// would also hide a generic method of the same name, and the handler would never hear of it.
+/// There are no default implementations, so that the compiler reports a missing method. A default
+/// would also hide a generic method of the same name, which would never be called.
 public protocol LoopHandler: ~Copyable {
     /// An accepted connection has finished its TLS handshake (a plain one: has been accepted), or
     /// an outgoing connect has succeeded, TLS included.
@@ -31,21 +31,20 @@ public protocol LoopHandler: ~Copyable {
     mutating func deadlineReached(
         _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop)
 
-    /// The connection is gone. Its name fits nobody from now on; `loop.closeDetail(of:)` gives the
-    /// reason in words during this call.
+    /// The connection is closed and its id is no longer valid. During this call,
+    /// `loop.closeDetail(of:)` returns the reason as text.
     mutating func closed(
         _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop)
 
-    /// A connection was accepted and closed at once; it never had a name.
+    /// A connection was accepted and closed at once; it has no id.
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop)
 
     /// Another thread called `LoopHandle.wake` at least once since the last time.
     mutating func woken(in loop: inout EventLoop)
 
-    /// Everything the turn brought has been told: the time to do what was gathered. What is
-    /// appended now leaves with this turn. Called once per turn, and more often when the arena
-    /// fills up.
+    /// All events of the turn have been delivered. Bytes appended now are sent in this turn. Called
+    /// once per turn, and more often when the arena is full.
     mutating func turnEnded(in loop: inout EventLoop)
 
     /// A stop was requested. What is appended now is still sent; all connections are closed when
@@ -61,17 +60,17 @@ public enum ConnectionOrigin: Hashable, Sendable {
     case connect
 }
 
-/// Why a connection was not let in.
+/// Why a connection was refused.
 public enum RefusalCause: Hashable, Sendable {
-    /// Its address has enough connections.
+    /// The limit of connections per address is reached.
     case address
-    /// There are enough connections in all.
+    /// The limit of all connections is reached.
     case total
     /// There was no memory for its TLS session.
     case memory
 }
 
-/// A handler's answer to received bytes.
+/// The result of a handler's `received`.
 public struct Consumption: Hashable, Sendable {
     /// Bytes that need not be shown again, from the front.
     public let consumed: Int

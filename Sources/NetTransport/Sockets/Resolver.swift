@@ -1,4 +1,4 @@
-// Names to addresses. It blocks, so it is called before or beside the event loop, never inside it.
+// Resolves names to addresses. It blocks, so it must not be called on an event loop's thread.
 import Glibc
 
 /// The system's name resolution.

@@ -31,7 +31,7 @@ public struct SocketAddress: Hashable, Sendable {
         self.low = low
     }
 
-    /// The peer of a Unix-domain connection: it has no address.
+    /// The peer of a Unix-domain connection, which has no address.
     public static let local = SocketAddress(family: .local, port: 0, scope: 0, high: 0, low: 0)
 
     /// Every interface, IPv6 and (by dual stack) IPv4.
@@ -57,7 +57,7 @@ public struct SocketAddress: Hashable, Sendable {
         }
     }
 
-    /// The same host, whatever the port: two connections of one machine are alike in this.
+    /// The address with port 0, which is equal for all connections of one host.
     var withoutPort: SocketAddress {
         SocketAddress(family: family, port: 0, scope: scope, high: high, low: low)
     }
@@ -72,7 +72,7 @@ public struct SocketAddress: Hashable, Sendable {
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
         let code = family == .version4 ? AF_INET : AF_INET6
         guard inet_ntop(code, &bytes, &text, socklen_t(text.count)) != nil else {
-            preconditionFailure("inet_ntop refused an address that a SocketAddress holds")
+            preconditionFailure("inet_ntop: \(systemErrorText(errno))")
         }
         return text.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
     }

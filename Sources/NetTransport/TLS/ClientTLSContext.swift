@@ -1,11 +1,11 @@
-// The client's end of TLS: whom to trust, and which name or address the server's certificate must
-// bear. Verification cannot be switched off by leaving something out.
+// TLS for outgoing connections: the trusted authorities, and the name or address that the server's
+// certificate must contain. No option disables verification by being absent.
 import COpenSSL
 import Primitives
 
 /// The TLS settings of outgoing connections.
 public final class ClientTLSContext: Sendable {
-    /// Whom to believe that the server is who it should be.
+    /// The authorities that may have signed the server's certificate.
     public enum Trust: Sendable, Equatable {
         /// The operating system's certificate authorities.
         case system
@@ -25,7 +25,8 @@ public final class ClientTLSContext: Sendable {
         oldestVersion: TLSVersion = .tls12, newestVersion: TLSVersion = .tls13
     ) throws(TransportError) {
         precondition(
-            (certificateChainFile == nil) == (keyFile == nil), "a certificate needs its key")
+            (certificateChainFile == nil) == (keyFile == nil),
+            "certificate \(certificateChainFile ?? "none") with key \(keyFile ?? "none")")
         context = try TLSContext(
             method: TLS_client_method(), from: oldestVersion, to: newestVersion)
         self.trust = trust
@@ -49,11 +50,12 @@ public final class ClientTLSContext: Sendable {
         }
     }
 
-    /// For tests, which want OpenSSL to tell them where a handshake stands.
+    /// For tests that observe the state of a handshake.
     func withPointer(_ body: (OpaquePointer) -> Void) { body(context.pointer) }
 
     /// A client session on a descriptor that is about to connect to `serverName`, a host name or a
-    /// numeric address. A host name is sent along (SNI); either must stand in the certificate.
+    /// numeric address. A host name is sent to the server (SNI). The certificate must contain the
+    /// name or address.
     func makeSession(
         descriptor: Int32, serverName: String, resuming ticket: TLSSessionTicket?
     ) throws(TransportError) -> OpaquePointer {
@@ -78,7 +80,7 @@ public final class ClientTLSContext: Sendable {
     }
 }
 
-/// What a client needs to resume a TLS session with less work. It stands for no login.
+/// A session ticket with which a client resumes a TLS session. It is no login credential.
 public final class TLSSessionTicket: @unchecked Sendable {
     // Unchecked: an SSL_SESSION is counted by OpenSSL and not changed after it was taken.
     let pointer: OpaquePointer

@@ -1,8 +1,8 @@
-// OpenSSL's error queue, read once and emptied: SSL_get_error is only right while the queue holds
-// nothing older.
+// Reads and empties OpenSSL's error queue: SSL_get_error is only correct if the queue has no older
+// entries.
 import COpenSSL
 
-/// The reason of OpenSSL's last failure as a number that costs nothing to keep.
+/// The error code of OpenSSL's last failure.
 struct OpenSSLFailure {
     let code: UInt
 
@@ -13,7 +13,7 @@ struct OpenSSLFailure {
         return OpenSSLFailure(code: code)
     }
 
-    /// OpenSSL's words, such as `wrong version number`.
+    /// OpenSSL's text, such as `wrong version number`.
     var text: String {
         guard code != 0 else { return "no reason given" }
         if let reason = ERR_reason_error_string(code) { return String(cString: reason) }

@@ -1,12 +1,12 @@
-// Pre-shared TLS keys by identity, for peers too small for certificates. It knows secrets and the
-// names they go by; whom a name stands for is not decided here.
+// Pre-shared TLS keys by identity, for devices too small for certificates. The caller decides which
+// user an identity belongs to.
 import COpenSSL
 import Threads
 
-/// Whose key a connection was made with, and which one.
+/// The identity and the key with which a connection was established.
 public struct PreSharedIdentity: Hashable, Sendable {
     public let name: String
-    /// As ``PreSharedKeys/mark(of:)`` has it.
+    /// The key's mark: see ``PreSharedKeys/mark(of:)``.
     public let keyMark: UInt64
 
     public init(name: String, keyMark: UInt64) {
@@ -33,7 +33,7 @@ public final class PreSharedKeys: Sendable {
 
     /// Shorter keys can be searched for [NIST SP 800-57: 112 bits; rounded up to AES's 128].
     public static let keyByteCountMinimum = 16
-    /// As OpenSSL takes them.
+    /// OpenSSL's limit.
     public static let keyByteCountMaximum = 64
     public static let identityByteCountMaximum = 128
 
@@ -41,7 +41,7 @@ public final class PreSharedKeys: Sendable {
 
     public init() {}
 
-    /// Exchanges all keys. Connections that are open stay; whether they may is the caller's matter.
+    /// Replaces all keys. Open connections stay open; the caller decides whether to close them.
     public func replace(with keys: [String: [UInt8]]) {
         state.withLock { state in
             state.keys = keys
@@ -55,7 +55,7 @@ public final class PreSharedKeys: Sendable {
         }
     }
 
-    /// Tells a key from another one of the same identity: a part of its SHA-256.
+    /// Distinguishes the keys of one identity: a part of the key's SHA-256.
     public static func mark(of key: [UInt8]) -> UInt64 {
         var digest = [UInt8](repeating: 0, count: 32)
         let isDone = EVP_Digest(key, key.count, &digest, nil, EVP_sha256(), nil)
@@ -70,14 +70,14 @@ public final class PreSharedKeys: Sendable {
 
     // MARK: - OpenSSL
 
-    /// Makes a server's context ask here.
+    /// Makes a server's context use these keys.
     func attach(to context: OpaquePointer) {
         SSL_CTX_set_ex_data(context, 0, Unmanaged.passUnretained(self).toOpaque())
         SSL_CTX_set_psk_server_callback(context) { session, identity, key, keyRoom in
             guard let session, let identity, let key,
                 let keys = PreSharedKeys.attached(to: SSL_get_SSL_CTX(session))
             else { return 0 }
-            return keys.lend(String(cString: identity), to: session, key, Int(keyRoom))
+            return keys.lend(String(cString: identity), to: session, into: key, room: Int(keyRoom))
         }
     }
 
@@ -87,10 +87,10 @@ public final class PreSharedKeys: Sendable {
         }
     }
 
-    /// Writes an identity's key; 0 bytes where there is none.
+    /// Writes an identity's key and returns its length; 0 without a key.
     private func lend(
-        _ identity: String, to session: OpaquePointer, _ key: UnsafeMutablePointer<UInt8>,
-        _ room: Int
+        _ identity: String, to session: OpaquePointer, into key: UnsafeMutablePointer<UInt8>,
+        room: Int
     ) -> UInt32 {
         state.withLock { state in
             guard let secret = state.keys[identity], secret.count <= room else { return 0 }
@@ -113,7 +113,7 @@ public final class PreSharedKeys: Sendable {
         }
     }
 
-    /// Whose key a connection was made with, if that is the identity's key now.
+    /// The identity with which a connection was established, if its key is still the same.
     static func identity(of session: OpaquePointer) -> PreSharedIdentity? {
         guard let keys = attached(to: SSL_get_SSL_CTX(session)) else { return nil }
         let number = Int(bitPattern: SSL_get_ex_data(session, 0))

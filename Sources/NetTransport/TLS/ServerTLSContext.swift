@@ -1,22 +1,22 @@
-// The server's end of TLS: certificate, key, ticket keys, and whether clients show certificates.
-// It can be exchanged while connections live; which names a certificate stands for is not decided
-// here.
+// TLS for listeners: certificate, key, ticket keys, and whether clients present certificates. It
+// can be replaced while connections are open. The caller decides which user a certificate belongs
+// to.
 import COpenSSL
 import Glibc
 import Threads
 
-/// The TLS settings of a listener. Connections that are open keep what they began with; new ones
-/// take what ``replace(with:)`` put here last.
+/// The TLS settings of a listener. Open connections keep the settings they started with; new ones
+/// use those of the last ``replace(with:)``.
 public final class ServerTLSContext: Sendable {
-    /// Whether a client has to show a certificate, and whose.
+    /// Whether a client has to present a certificate, and from which authority.
     public enum ClientCertificates: Sendable, Equatable {
         case notRequested
-        /// Checked if shown: one that does not verify ends the handshake, none at all does not.
+        /// A certificate that does not verify ends the handshake; a missing one does not.
         case optional(authorityFile: String)
         case required(authorityFile: String)
     }
 
-    /// What a context is made from. Files are PEM.
+    /// The options of a context. Files are PEM.
     public struct Options: Sendable {
         /// The server's certificate, then the intermediates.
         public var certificateChainFile: String
@@ -49,7 +49,9 @@ public final class ServerTLSContext: Sendable {
     /// Session tickets are on, under random keys until ``setTicketKeys(_:)`` says otherwise.
     public init(_ options: Options) throws(TransportError) {
         var keys = [UInt8](repeating: 0, count: ServerTLSContext.ticketKeyByteCount)
-        precondition(RAND_bytes(&keys, Int32(keys.count)) == 1, "the system has no randomness")
+        precondition(
+            RAND_bytes(&keys, Int32(keys.count)) == 1,
+            "RAND_bytes failed: \(OpenSSLFailure.take().text)")
         let context = try ServerTLSContext.makeContext(options, ticketKeys: keys)
         state = Locked(State(context: context, ticketKeys: keys))
     }
@@ -62,9 +64,9 @@ public final class ServerTLSContext: Sendable {
         }
     }
 
-    /// Sets the keys that session tickets are sealed with (``ticketKeyByteCount`` random bytes: 16
-    /// of name, 32 of HMAC, 32 of AES), so that tickets outlive a restart. They are secret: whoever
-    /// has them reads resumed sessions that were recorded.
+    /// Sets the keys that encrypt session tickets (``ticketKeyByteCount`` random bytes: 16
+    /// of name, 32 of HMAC, 32 of AES), so that tickets outlive a restart. They are secret: with
+    /// them, recorded resumed sessions can be decrypted.
     public func setTicketKeys(_ keys: [UInt8]) throws(TransportError) {
         try state.withLock { state throws(TransportError) in
             try ServerTLSContext.setTicketKeys(keys, of: state.context)
@@ -72,15 +74,15 @@ public final class ServerTLSContext: Sendable {
         }
     }
 
-    /// Unix seconds at which the server's own certificate ends.
+    /// Unix seconds at which the server's certificate expires.
     public var certificateExpiryUnixSeconds: Int64 {
         state.withLock { state in
             guard let certificate = SSL_CTX_get0_certificate(state.context.pointer) else {
-                preconditionFailure("a server's context without a certificate")
+                preconditionFailure("the server's TLS context has no certificate")
             }
             var end = tm()
             guard ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1 else {
-                preconditionFailure("a certificate that was read has no end")
+                preconditionFailure("the server's certificate has no expiry date")
             }
             return Int64(timegm(&end))
         }
@@ -109,9 +111,9 @@ public final class ServerTLSContext: Sendable {
         openssl_ctx_set_session_cache(context.pointer, Int(SSL_SESS_CACHE_OFF))
         // One ticket, not OpenSSL's two: a device has one connection, and each costs a record.
         _ = SSL_CTX_set_num_tickets(context.pointer, 1)
-        // A resumption must belong to the trust it was made under: it checks no certificate again.
-        // With another authority or revocation list earlier tickets stand for nothing, and each
-        // client shows its certificate once more.
+        // A resumed session does not verify the certificate again. With another authority or
+        // revocation list, earlier tickets are therefore invalid and clients present their
+        // certificates again.
         let trust = try trustDigest(options)
         _ = SSL_CTX_set_session_id_context(context.pointer, trust, UInt32(trust.count))
         try setTicketKeys(ticketKeys, of: context)
@@ -134,7 +136,7 @@ public final class ServerTLSContext: Sendable {
         return context
     }
 
-    /// SHA-256 of everything that decides whose certificates are good.
+    /// SHA-256 of all options that decide which client certificates are valid.
     private static func trustDigest(_ options: Options) throws(TransportError) -> [UInt8] {
         var content = Array("martlet ".utf8)
         switch options.clientCertificates {
@@ -145,7 +147,8 @@ public final class ServerTLSContext: Sendable {
         if let file = options.revocationListFile { content += try TLSContext.read(file) }
         var digest = [UInt8](repeating: 0, count: 32)
         precondition(
-            EVP_Digest(content, content.count, &digest, nil, EVP_sha256(), nil) == 1, "SHA-256")
+            EVP_Digest(content, content.count, &digest, nil, EVP_sha256(), nil) == 1,
+            "SHA-256 failed: \(OpenSSLFailure.take().text)")
         return digest
     }
 

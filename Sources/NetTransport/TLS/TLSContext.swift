@@ -3,7 +3,7 @@
 import COpenSSL
 import Glibc
 
-/// A version of TLS that is spoken here; older ones are not.
+/// A supported version of TLS.
 public enum TLSVersion: Sendable {
     case tls12
     case tls13
@@ -23,8 +23,8 @@ struct TLSContext: ~Copyable, @unchecked Sendable {
     // called on a context once it has been set up.
     let pointer: OpaquePointer
 
-    /// AES-128-GCM first: with AES instructions it is the cheapest by far, and nobody breaks it.
-    /// ChaCha20 is for the devices without them.
+    /// AES-128-GCM first: it is the fastest on processors with AES instructions. ChaCha20 is for
+    /// devices without them.
     private static let suites13 =
         "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
     /// Forward secrecy and authenticated encryption only, as RFC 9325 section 4.2 recommends.
@@ -39,8 +39,8 @@ struct TLSContext: ~Copyable, @unchecked Sendable {
         openssl_ctx_set_mode(pointer, openssl_mode_for_event_loops())
         // One read(2) brings many records instead of two reads for each.
         openssl_ctx_set_read_ahead(pointer, 1)
-        // Renegotiation would let a peer have handshakes without end. A peer that closes without
-        // close_notify has closed: our frames carry their own length, so a cut is noticed anyway.
+        // Renegotiation would allow a peer any number of handshakes. A close without close_notify
+        // counts as a close: packets contain their length, so a truncation is detected anyway.
         _ = SSL_CTX_set_options(
             pointer,
             openssl_option_no_renegotiation() | openssl_option_no_compression()

@@ -1,9 +1,9 @@
-// Where OpenSSL gets its memory from. For the program to decide, before anything else: OpenSSL
-// takes it once, and not any more when it has allocated something.
+// OpenSSL's allocator. The program must install it before anything else: OpenSSL refuses another
+// allocator after its first allocation.
 import COpenSSL
 import CTLSMemory
 
-/// Memory for records that is used again, so that sending over TLS allocates nothing.
+/// Reuses the memory of TLS records, so that sending over TLS does not allocate.
 public enum TLSMemory {
     /// Makes OpenSSL use it in this process, whose threads should live as long as it does.
     ///

@@ -97,7 +97,7 @@ public final class StoreSnapshot: @unchecked Sendable {
             // A backup is written whole, so its length is known. A store's last pages may be free.
             try require(
                 isBackup == nil || (meta.lastPage + 1) * meta.pageByteCount <= meta.byteCount,
-                meta.lastPage, "the file is too short")
+                page: meta.lastPage, "the file is too short")
             try transaction.putMeta(.backup, [])
             try transaction.commit()
         }

@@ -88,10 +88,12 @@ struct WriteTransaction: ~Copyable {
     /// Appends a body. Its id is above all that are stored.
     @inline(__always)
     mutating func put(_ message: MessagePut, block: UnsafeRawBufferPointer) throws(StoreError) {
-        precondition(message.receiverCount > 0, "a stored message has receivers")
+        precondition(message.receiverCount > 0, "message \(message.id.raw) has no receivers")
         let place = try messages.reserve(
             message.id.raw, byteCount: StoredMessage.headByteCount + block.count, flags: MDB_APPEND)
-        guard let place else { preconditionFailure("message ids rise") }
+        guard let place else {
+            preconditionFailure("message id \(message.id.raw) is not above all stored ids")
+        }
         StoredMessage.write(
             to: place, id: message.id.raw, receiverCount: message.receiverCount, block: block)
     }
@@ -101,7 +103,7 @@ struct WriteTransaction: ~Copyable {
     mutating func put(_ entry: StoredEntry, at key: EntryKey) throws(StoreError) {
         let place = try entries.reserve(
             key, byteCount: StoredEntry.byteCount, flags: MDB_NOOVERWRITE)
-        guard let place else { preconditionFailure("inbox numbers are used once") }
+        guard let place else { preconditionFailure("entry \(key) exists already") }
         entry.write(to: place, key: key)
     }
 
@@ -115,7 +117,7 @@ struct WriteTransaction: ~Copyable {
         }
         entry.state = state
         guard let place = try entries.reserve(key, byteCount: StoredEntry.byteCount, flags: 0)
-        else { preconditionFailure("an entry that was found is replaced") }
+        else { preconditionFailure("cannot replace entry \(key)") }
         entry.write(to: place, key: key)
     }
 
@@ -176,7 +178,9 @@ struct WriteTransaction: ~Copyable {
     mutating func transfer(
         _ transfer: QueueTransfer, removalTally: inout RemovalTally
     ) throws(StoreError) -> QueueTally {
-        precondition(transfer.source != transfer.destination, "a queue is moved to another")
+        precondition(
+            transfer.source != transfer.destination,
+            "queue \(transfer.source) is transferred to itself")
         var moved: [StoredEntry] = []
         var tally = QueueTally(queue: transfer.destination, count: 0, byteCount: 0)
         var isThere = try entries.seek(notBefore: EntryKey(queue: transfer.source.raw, number: 0))
@@ -325,7 +329,8 @@ struct WriteTransaction: ~Copyable {
     /// Puts or deletes one record of the core.
     func change(_ change: RecordChange) throws(StoreError) {
         precondition(
-            change.key.count <= RecordChange.keyByteCountMaximum, "a record's key is within bounds")
+            change.key.count <= RecordChange.keyByteCountMaximum,
+            "a record's key has \(change.key.count) bytes")
         let key = UnsafeMutableRawBufferPointer(start: scratch, count: 1 + change.key.count)
         key[0] = change.table.rawValue
         UnsafeMutableRawBufferPointer(rebasing: key[1...]).copyBytes(from: change.key)

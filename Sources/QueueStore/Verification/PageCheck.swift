@@ -135,19 +135,19 @@ struct PageCheck: ~Copyable {
             branchPages: tree.branchPages, leafPages: tree.leafPages,
             overflowPages: tree.overflowPages, entries: tree.entries)
         try require(
-            tree.flags & 0x7FFF == (content == .freePages ? 0x08 : 0), page,
+            tree.flags & 0x7FFF == (content == .freePages ? 0x08 : 0), page: page,
             "a tree of another kind")
         var walk = Walk(content: content, depth: tree.depth, base: base)
         var root = tree.root
         if root == TreeRecord.noRoot {
-            try require(tree.depth == 0, page, "an empty tree with a depth")
+            try require(tree.depth == 0, page: page, "an empty tree with a depth")
         } else {
             try require(
-                tree.depth >= 1 && tree.depth <= PageCheck.depthMaximum, page,
+                tree.depth >= 1 && tree.depth <= PageCheck.depthMaximum, page: page,
                 "a tree of impossible depth")
             root = try checkPage(root, level: 1, notBefore: nil, &walk)
         }
-        try require(walk.counts == stated, page, "a tree does not have what it says it has")
+        try require(walk.counts == stated, page: page, "a tree does not have what it says it has")
         return root
     }
 
@@ -164,7 +164,7 @@ struct PageCheck: ~Copyable {
         let upper = Int(bytes.littleEndian(at: 14) as UInt16)
         try require(
             lower > PageCheck.headerByteCount && lower & 1 == 0 && lower <= upper
-                && upper <= pageByteCount, page, "its bounds are impossible")
+                && upper <= pageByteCount, page: page, "its bounds are impossible")
         let nodeCount = (lower - PageCheck.headerByteCount) / 2
         if isLeaf { walk.counts.leafPages += 1 } else { walk.counts.branchPages += 1 }
         // Nodes lie back to back from `upper` to the end: one of another length would overlap its
@@ -174,46 +174,50 @@ struct PageCheck: ~Copyable {
             let slot = PageCheck.headerByteCount + 2 * index
             let offset = Int(bytes.littleEndian(at: slot) as UInt16)
             try require(
-                offset >= upper && offset + PageCheck.nodeHeaderByteCount <= pageByteCount, page,
+                offset >= upper && offset + PageCheck.nodeHeaderByteCount <= pageByteCount,
+                page: page,
                 "a node is outside it")
             let keyByteCount = Int(bytes.littleEndian(at: offset + 6) as UInt16)
             let keyOffset = offset + PageCheck.nodeHeaderByteCount
             let dataOffset = keyOffset + keyByteCount
-            try require(dataOffset <= pageByteCount, page, "a key is outside it")
+            try require(dataOffset <= pageByteCount, page: page, "a key is outside it")
             let key = UnsafeRawBufferPointer(rebasing: bytes[keyOffset..<dataOffset])
             let bound = index == 0 ? notBefore : key
             if isLeaf {
                 if let notBefore, index == 0 {
                     try require(
-                        !isBefore(key, notBefore, walk.content), page, "it is in the wrong place")
+                        !isBefore(key, notBefore, in: walk.content), page: page,
+                        "it is in the wrong place")
                 }
-                try checkOrder(key, page, &walk)
+                try checkOrder(of: key, on: page, walk: &walk)
                 let end = try checkLeafNode(
-                    page, room, offset: offset, dataOffset: dataOffset, below: level, &walk)
+                    of: page, in: room, offset: offset, dataOffset: dataOffset, below: level,
+                    walk: &walk)
                 filledByteCount += (end - offset + 1) & ~1
             } else {
                 filledByteCount += (dataOffset - offset + 1) & ~1
                 try require(
-                    index == 0 || walk.content != .freePages || key.count == 8, page,
+                    index == 0 || walk.content != .freePages || key.count == 8, page: page,
                     "a key is not a number")
                 // The first key of a branch is not compared, and may be empty.
-                try checkChild(page, room, offset: offset, notBefore: bound, level, &walk)
+                try checkChild(
+                    of: page, in: room, offset: offset, notBefore: bound, level: level, walk: &walk)
             }
         }
         try require(
-            filledByteCount == pageByteCount - upper, page,
+            filledByteCount == pageByteCount - upper, page: page,
             "its nodes do not fill it as they should")
         return try copy?.append(room) ?? number
     }
 
     /// Checks what a node of a branch leads to, and turns it to the copy's page.
     private mutating func checkChild(
-        _ page: Int, _ room: UnsafeMutableRawBufferPointer, offset: Int,
-        notBefore bound: UnsafeRawBufferPointer?, _ level: Int, _ walk: inout Walk
+        of page: Int, in room: UnsafeMutableRawBufferPointer, offset: Int,
+        notBefore bound: UnsafeRawBufferPointer?, level: Int, walk: inout Walk
     ) throws(StoreError) {
         if let bound, walk.hasPrevious {
             try require(
-                isPreviousKey(of: walk, before: bound), page, "its keys are out of order")
+                isPreviousKey(of: walk, before: bound), page: page, "its keys are out of order")
         }
         let bytes = UnsafeRawBufferPointer(room)
         let child =
@@ -229,13 +233,14 @@ struct PageCheck: ~Copyable {
     }
 
     private func checkOrder(
-        _ key: UnsafeRawBufferPointer, _ page: Int, _ walk: inout Walk
+        of key: UnsafeRawBufferPointer, on page: Int, walk: inout Walk
     ) throws(StoreError) {
         if walk.content == .freePages {
-            try require(key.count == 8, page, "a key is not a number")
+            try require(key.count == 8, page: page, "a key is not a number")
         }
         if walk.hasPrevious {
-            try require(isPreviousKey(of: walk, before: key), page, "its keys are out of order")
+            try require(
+                isPreviousKey(of: walk, before: key), page: page, "its keys are out of order")
         }
         walk.previousKey.removeAll(keepingCapacity: true)
         walk.previousKey.append(contentsOf: key)
@@ -244,18 +249,19 @@ struct PageCheck: ~Copyable {
 
     /// Checks a node of a leaf and what it leads to; gives where it ends within the page.
     private mutating func checkLeafNode(
-        _ page: Int, _ room: UnsafeMutableRawBufferPointer, offset: Int, dataOffset: Int,
-        below level: Int, _ walk: inout Walk
+        of page: Int, in room: UnsafeMutableRawBufferPointer, offset: Int, dataOffset: Int,
+        below level: Int, walk: inout Walk
     ) throws(StoreError) -> Int {
         let bytes = UnsafeRawBufferPointer(room)
         let dataByteCount = Int(bytes.littleEndian(at: offset) as UInt32)
         let flags: UInt16 = bytes.littleEndian(at: offset + 4)
         let (isBig, isTree): (Bool, Bool) = (flags == 0x01, flags == 0x02)
-        try require(flags == 0 || isBig || isTree, page, "a node of another kind")
+        try require(flags == 0 || isBig || isTree, page: page, "a node of another kind")
         walk.counts.entries += 1
         let inlineByteCount = isBig ? 8 : dataByteCount
-        try require(dataOffset + inlineByteCount <= pageByteCount, page, "a value is outside it")
-        try require(isTree == false || walk.content == .trees, page, "a tree within a tree")
+        try require(
+            dataOffset + inlineByteCount <= pageByteCount, page: page, "a value is outside it")
+        try require(isTree == false || walk.content == .trees, page: page, "a tree within a tree")
         if isBig {
             let first: UInt64 = bytes.littleEndian(at: dataOffset)
             let (count, moved) = try takeOverflow(
@@ -264,7 +270,7 @@ struct PageCheck: ~Copyable {
             room.storeBytes(of: moved.littleEndian, toByteOffset: dataOffset, as: UInt64.self)
         } else if isTree {
             try require(
-                dataByteCount == PageFile.treeByteCount, page, "a tree of wrong size")
+                dataByteCount == PageFile.treeByteCount, page: page, "a tree of wrong size")
             let root = try checkTree(
                 TreeRecord(bytes, at: dataOffset), foundOn: page, content: .values,
                 base: walk.base + level)
@@ -291,10 +297,10 @@ struct PageCheck: ~Copyable {
     /// Takes a page that something points at: nothing else has it.
     private mutating func take(_ number: UInt64) throws(StoreError) -> Int {
         try require(
-            number <= UInt64(meta.lastPage), 0, "a pointer leads to page \(number), outside")
+            number <= UInt64(meta.lastPage), page: 0, "a pointer leads to page \(number), outside")
         let page = Int(number)
-        try require(page < isTaken.count, page, "it is cut off")
-        try require(!isTaken[page], page, "two pointers lead to it")
+        try require(page < isTaken.count, page: page, "it is cut off")
+        try require(!isTaken[page], page: page, "two pointers lead to it")
         isTaken[page] = true
         try progress?.advance(byByteCount: pageByteCount)
         return page
@@ -307,9 +313,10 @@ struct PageCheck: ~Copyable {
         try file.read(into: room, page: page, meta)
         let bytes = UnsafeRawBufferPointer(room)
         try require(
-            bytes.littleEndian(at: 0) == UInt64(page), page, "it has the number of another page")
+            bytes.littleEndian(at: 0) == UInt64(page), page: page,
+            "it has the number of another page")
         let flags: UInt16 = bytes.littleEndian(at: 10)
-        try require(flags == kind, page, "it is of another kind")
+        try require(flags == kind, page: page, "it is of another kind")
     }
 
     /// Takes the pages of a large value; gives how many they are, and the first one's number in the
@@ -322,7 +329,7 @@ struct PageCheck: ~Copyable {
             (PageCheck.headerByteCount + byteCount + pageByteCount - 1) / pageByteCount
         try require(
             first + count - 1 <= meta.lastPage && (first + count) * pageByteCount <= meta.byteCount,
-            first, "a large value is cut off")
+            page: first, "a large value is cut off")
         let chunk = UnsafeMutableRawBufferPointer.allocate(
             byteCount: (isFreeList ? count : min(count, PageCheck.chunkPageCount)) * pageByteCount,
             alignment: 16)
@@ -330,7 +337,7 @@ struct PageCheck: ~Copyable {
         let head = UnsafeMutableRawBufferPointer(rebasing: chunk[..<pageByteCount])
         try load(first, into: head, kind: PageCheck.overflow)
         let stated = Int(UnsafeRawBufferPointer(head).littleEndian(at: 12) as UInt32)
-        try require(stated == count, first, "a large value does not have its size")
+        try require(stated == count, page: first, "a large value does not have its size")
         for page in first + 1..<first + count { _ = try take(UInt64(page)) }
         if isFreeList {
             try file.read(into: chunk, page: first, meta)
@@ -354,15 +361,17 @@ struct PageCheck: ~Copyable {
     private mutating func takeFree(
         _ list: UnsafeRawBufferPointer, _ page: Int
     ) throws(StoreError) {
-        try require(list.count >= 8, page, "a free list without its length")
+        try require(list.count >= 8, page: page, "a free list without its length")
         let count = Int(truncatingIfNeeded: list.littleEndian(at: 0) as UInt64)
-        try require(count >= 0 && count <= list.count / 8 - 1, page, "a free list is too long")
+        try require(
+            count >= 0 && count <= list.count / 8 - 1, page: page, "a free list is too long")
         var previous = UInt64.max
         for index in 0..<count {
             let free: UInt64 = list.littleEndian(at: 8 + 8 * index)
-            try require(free < previous, page, "a free list is out of order")
+            try require(free < previous, page: page, "a free list is out of order")
             try require(
-                free <= UInt64(meta.lastPage) && takeFree(Int(free)), page, "a free page is in use")
+                free <= UInt64(meta.lastPage) && takeFree(Int(free)), page: page,
+                "a free page is in use")
             previous = free
         }
     }
@@ -376,11 +385,11 @@ struct PageCheck: ~Copyable {
     }
 
     private func isPreviousKey(of walk: Walk, before key: UnsafeRawBufferPointer) -> Bool {
-        walk.previousKey.withUnsafeBytes { isBefore($0, key, walk.content) }
+        walk.previousKey.withUnsafeBytes { isBefore($0, key, in: walk.content) }
     }
 
     private func isBefore(
-        _ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer, _ content: Content
+        _ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer, in content: Content
     ) -> Bool {
         if content == .freePages {
             return (left.littleEndian(at: 0) as UInt64) < right.littleEndian(at: 0)

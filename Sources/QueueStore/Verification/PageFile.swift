@@ -47,8 +47,8 @@ final class PageFile: Sendable {
             throw .damagedPage(number: 0, finding: "not a regular file")
         }
         let byteCount = Int(status.st_size)
-        try require(byteCount > 0, 0, "the file is empty")
-        try require(byteCount >= PageFile.metaByteCount, 0, "the file is too short")
+        try require(byteCount > 0, page: 0, "the file is empty")
+        try require(byteCount >= PageFile.metaByteCount, page: 0, "the file is too short")
         let bytes = UnsafeMutableRawBufferPointer.allocate(
             byteCount: PageFile.metaByteCount, alignment: 8)
         defer { bytes.deallocate() }
@@ -58,9 +58,9 @@ final class PageFile: Sendable {
             UnsafeRawBufferPointer(bytes).littleEndian(at: PageFile.headerByteCount + 24) as UInt32)
         try require(
             pageByteCount >= 512 && pageByteCount <= 65_536
-                && pageByteCount & (pageByteCount - 1) == 0, 0, "not a page size")
+                && pageByteCount & (pageByteCount - 1) == 0, page: 0, "not a page size")
         try require(
-            byteCount >= pageByteCount + PageFile.metaByteCount, 1, "the file is too short")
+            byteCount >= pageByteCount + PageFile.metaByteCount, page: 1, "the file is too short")
         let first = try PageFile.commit(
             UnsafeRawBufferPointer(bytes), page: 0, pageByteCount: pageByteCount)
         try read(into: bytes, at: pageByteCount, page: 1)
@@ -70,15 +70,17 @@ final class PageFile: Sendable {
         let isSecondNewer = first.number < second.number
         let (newer, older) = isSecondNewer ? (second, first) : (first, second)
         try require(
-            newer.number - older.number <= 1, 0, "the meta pages are not of successive commits")
+            newer.number - older.number <= 1, page: 0,
+            "the meta pages are not of successive commits")
         // LMDB counts commits and has the largest number for "no reader".
         try require(
-            newer.number < PageFile.commitMaximum, isSecondNewer ? 1 : 0,
+            newer.number < PageFile.commitMaximum, page: isSecondNewer ? 1 : 0,
             "the commit's number is impossible")
         // The last page may be free and never written: only what is reached has to be there. More
         // than LMDB can address is damage, and would be taken for a size of memory.
         try require(
-            newer.lastPage >= 1 && newer.lastPage < PageFile.pageMaximum, isSecondNewer ? 1 : 0,
+            newer.lastPage >= 1 && newer.lastPage < PageFile.pageMaximum,
+            page: isSecondNewer ? 1 : 0,
             "the last page is impossible")
         return StoreMeta(
             byteCount: byteCount, pageByteCount: pageByteCount,
@@ -97,7 +99,7 @@ final class PageFile: Sendable {
         into bytes: UnsafeMutableRawBufferPointer, page: Int, _ meta: StoreMeta
     ) throws(StoreError) {
         let offset = page * meta.pageByteCount
-        try require(offset + bytes.count <= meta.byteCount, page, "it is cut off")
+        try require(offset + bytes.count <= meta.byteCount, page: page, "it is cut off")
         try read(into: bytes, at: offset, page: page)
     }
 
@@ -110,7 +112,7 @@ final class PageFile: Sendable {
                 descriptor, bytes.baseAddress! + done, bytes.count - done, off_t(offset + done))
             if count < 0, errno == EINTR { continue }
             if count < 0 { throw .system(call: "pread", path: path, errno: errno) }
-            try require(count > 0, page, "it is cut off")
+            try require(count > 0, page: page, "it is cut off")
             done += count
         }
     }
@@ -132,9 +134,9 @@ final class PageFile: Sendable {
         let magic: UInt32 = bytes.littleEndian(at: fields)
         let version: UInt32 = bytes.littleEndian(at: fields + 4)
         let pageSize: UInt32 = bytes.littleEndian(at: fields + 24)
-        try require(number == page && flags == metaFlag, page, "not a meta page")
-        try require(magic == 0xBEEF_C0DE && version == 1, page, "not LMDB's data format 1")
-        try require(pageSize == pageByteCount, page, "the meta pages differ in page size")
+        try require(number == page && flags == metaFlag, page: page, "not a meta page")
+        try require(magic == 0xBEEF_C0DE && version == 1, page: page, "not LMDB's data format 1")
+        try require(pageSize == pageByteCount, page: page, "the meta pages differ in page size")
         let free = fields + 24
         let trees = free + treeByteCount
         return Commit(
@@ -208,7 +210,7 @@ struct TreeRecord: Sendable {
 
 /// Throws what is wrong with a page unless the condition holds.
 func require(
-    _ condition: Bool, _ page: Int, _ finding: @autoclosure () -> String
+    _ condition: Bool, page: Int, _ finding: @autoclosure () -> String
 ) throws(StoreError) {
     guard !condition else { return }
     throw .damagedPage(number: UInt64(page), finding: finding())

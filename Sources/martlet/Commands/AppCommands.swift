@@ -22,7 +22,7 @@ enum AppCreateCommand {
         let reply = try broker.send(CreateApp(app: app, rights: rights.isEmpty ? nil : rights))
         let line =
             options.has(.json)
-            ? #"{"app":\#(quoted(app)),"key":\#(quoted(reply.key))}"# : "\(app)\t\(reply.key)"
+            ? jsonLine(AppKeyLine(app: app, key: reply.key)) : "\(app)\t\(reply.key)"
         guard StandardStream.output.print(line) else {
             // The broker keeps only a hash, and an app stays once it is made.
             throw CommandFailure(
@@ -57,7 +57,9 @@ enum AppListCommand {
 enum AppShowCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: 1)
-        let app = try options.positionals.first ?? options.needed(.app, "MARTLET_APP", "which app")
+        let app =
+            try options.positionals.first
+            ?? options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
         let reply = try broker.send(ShowApp(app: app))
         StandardStream.output.print(options.has(.json) ? jsonLine(reply) : text(reply))
@@ -78,7 +80,7 @@ enum AppShowCommand {
 enum AppRightsCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
-        let app = try options.needed(.app, "MARTLET_APP", "which app")
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
         let rights = options.positionals
         guard !rights.isEmpty else {
             throw UsageError(
@@ -88,7 +90,7 @@ enum AppRightsCommand {
         _ = try broker.send(SetAppRights(app: app, rights: rights))
         StandardStream.output.print(
             options.has(.json)
-                ? #"{"app":\#(quoted(app)),"rights":\#(jsonLine(rights))}"#
+                ? jsonLine(AppRightsLine(app: app, rights: rights))
                 : "the users of \(app) may: \(rights.joined(separator: " "))")
     }
 }
@@ -100,14 +102,32 @@ enum UserAddCommand {
         guard !options.positionals.isEmpty else {
             throw UsageError("say who: martlet user add USER...")
         }
-        let app = try options.needed(.app, "MARTLET_APP", "which app")
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
         for user in options.positionals {
             let reply = try broker.send(AddUser(app: app, user: user))
             StandardStream.output.print(
                 options.has(.json)
-                    ? #"{"user":\#(quoted(user)),"isNew":\#(reply.isNew)}"#
+                    ? jsonLine(UserLine(user: user, isNew: reply.isNew))
                     : "\(user) \(reply.isNew ? "is known now" : "was known already")")
         }
     }
+}
+
+/// The JSON output of `martlet app create`.
+private struct AppKeyLine: Encodable {
+    let app: String
+    let key: String
+}
+
+/// The JSON output of `martlet app rights`.
+private struct AppRightsLine: Encodable {
+    let app: String
+    let rights: [String]
+}
+
+/// The JSON output of `martlet user add`.
+private struct UserLine: Encodable {
+    let user: String
+    let isNew: Bool
 }

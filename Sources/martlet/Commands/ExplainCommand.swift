@@ -21,7 +21,7 @@ enum ExplainCommand {
         if target == nil, action != .broadcast, action != .createGroup {
             throw UsageError("say with what: martlet explain \(word) TARGET")
         }
-        let app = try options.needed(.app, "MARTLET_APP", "which app")
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
         let reply = try broker.send(
             ExplainRights(

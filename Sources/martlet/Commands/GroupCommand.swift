@@ -33,7 +33,7 @@ extension ParsedOptions<GroupOption> {
 
     /// A word that the command cannot do without.
     func word(
-        _ index: Int, _ command: Command, _ meaning: String
+        _ index: Int, of command: Command, meaning: String
     ) throws(UsageError) -> String {
         guard index < positionals.count else {
             throw UsageError("\(command.rawValue) needs \(meaning)")
@@ -122,7 +122,7 @@ enum GroupCommand {
             _ command: Command, _ options: ParsedOptions<GroupOption>
         ) throws(UsageError) {
             func word(_ index: Int, _ meaning: String) throws(UsageError) -> String {
-                try options.word(index, command, meaning)
+                try options.word(index, of: command, meaning: meaning)
             }
             func alone(_ group: String) throws(UsageError) -> String {
                 guard options.positionals.count == 1 else {
@@ -156,7 +156,7 @@ enum GroupCommand {
                         group, options.allowedUsers(try word(1, "users, or --everybody")))
                 }
             default:
-                preconditionFailure("not about groups")
+                preconditionFailure("\(command.rawValue) is no group command")
             }
         }
 

@@ -6,10 +6,10 @@ import CommandLineOptions
 
 enum GroupOperatorCommand {
     static func run(_ command: Command, _ options: ParsedOptions<GroupOption>) throws {
-        let app = try options.needed(.app, "MARTLET_APP", "which app")
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
         let isJSON = options.has(.json)
         func word(_ index: Int, _ meaning: String) throws(UsageError) -> String {
-            try options.word(index, command, meaning)
+            try options.word(index, of: command, meaning: meaning)
         }
         func member(_ action: ChangeMember.Action) throws {
             let request = ChangeMember(
@@ -37,15 +37,18 @@ enum GroupOperatorCommand {
         case .groupLeave: try member(.leave)
         case .groupKick: try member(.kick)
         case .groupBan: try member(.ban)
-        case .groupList: try list(broker(), app, user: options.positionals.first, isJSON)
-        case .groupShow: try show(broker(), app, try word(0, "a GROUP"), isJSON)
+        case .groupList:
+            try list(
+                from: broker(), app: app, user: options.positionals.first, isJSON: isJSON)
+        case .groupShow:
+            try show(word(0, "a GROUP"), from: broker(), app: app, isJSON: isJSON)
         case .groupMeta: try change(.meta(try word(1, "the meta")))
         case .groupAllow:
             try change(
                 options.has(.everybody)
                     ? .everybodyAllowed
                     : .allowed(options.allowedUsers(try word(1, "users, or --everybody"))))
-        default: preconditionFailure("not about groups")
+        default: preconditionFailure("\(command.rawValue) is no group command")
         }
     }
 
@@ -64,7 +67,7 @@ enum GroupOperatorCommand {
     }
 
     private static func list(
-        _ broker: consuming AdministrationClient, _ app: String, user: String?, _ isJSON: Bool
+        from broker: consuming AdministrationClient, app: String, user: String?, isJSON: Bool
     ) throws {
         var table = TextTable("GROUP", "TITLE", "OWNER", "MEMBERS", "MAY JOIN")
         var after: UInt32?
@@ -86,7 +89,7 @@ enum GroupOperatorCommand {
     }
 
     private static func show(
-        _ broker: consuming AdministrationClient, _ app: String, _ group: String, _ isJSON: Bool
+        _ group: String, from broker: consuming AdministrationClient, app: String, isJSON: Bool
     ) throws {
         var reply = try broker.send(ShowGroup(app: app, groupid: group))
         var pageCount = reply.members.count

@@ -53,7 +53,8 @@ enum SendCommand {
                 }
                 try report(receipt.refusals, count: receipt.refusedCount)
             } else {
-                try await sendLines(template, client, stop, hasTimeout: timeout != nil)
+                try await sendLines(
+                    template, client: client, stop: stop, hasTimeout: timeout != nil)
             }
         }
     }
@@ -64,7 +65,7 @@ enum SendCommand {
     /// - Parameter hasTimeout: the time of the whole command was given. Otherwise only what the
     ///   broker has to answer has a limit, and input may take for ever.
     private static func sendLines(
-        _ template: Template, _ client: Client, _ stop: CommandStop, hasTimeout: Bool
+        _ template: Template, client: Client, stop: CommandStop, hasTimeout: Bool
     ) async throws {
         if !hasTimeout { stop.limit(seconds: nil) }
         let reader = LineReader()

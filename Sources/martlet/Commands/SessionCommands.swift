@@ -25,7 +25,7 @@ extension ParsedOptions<SessionOption> {
             throw UsageError("--connected and --away together are nobody")
         }
         return SessionSelection(
-            app: try needed(.app, "MARTLET_APP", "which app"),
+            app: try needed(.app, variable: "MARTLET_APP", meaning: "which app"),
             user: self[.user] ?? positionals.first, device: self[.device],
             isConnected: has(.connected) ? true : has(.away) ? false : nil,
             awaySeconds: try duration(.olderThan))

@@ -44,8 +44,17 @@ enum StatsCommand {
     }
 
     private static func json(_ reply: ReadStatistics.Reply) -> String {
-        let counters = reply.counters.map { "\(quoted($0.name)):\($0.value)" }
-        return #"{"version":\#(quoted(reply.brokerVersion)),"uptimeSeconds":"#
-            + #"\#(reply.uptimeSeconds),"counters":{\#(counters.joined(separator: ","))}}"#
+        jsonLine(
+            StatisticsLine(
+                version: reply.brokerVersion, uptimeSeconds: reply.uptimeSeconds,
+                counters: Dictionary(
+                    uniqueKeysWithValues: reply.counters.map { ($0.name, $0.value) })))
     }
+}
+
+/// The JSON output of `martlet stats`.
+private struct StatisticsLine: Encodable {
+    let version: String
+    let uptimeSeconds: UInt64
+    let counters: [String: UInt64]
 }

@@ -12,7 +12,8 @@ enum TokenOption: String, AdministrationRules {
 extension ParsedOptions<TokenOption> {
     fileprivate func selection() throws -> TokenSelection {
         TokenSelection(
-            app: try needed(.app, "MARTLET_APP", "which app"), id: self[.id], user: self[.user],
+            app: try needed(.app, variable: "MARTLET_APP", meaning: "which app"), id: self[.id],
+            user: self[.user],
             device: self[.device], batch: self[.batch])
     }
 }

@@ -25,7 +25,7 @@ enum TokenMintCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<TokenMintOption>.options(arguments)
         let users = try Self.users(options)
-        let app = try options.needed(.app, "MARTLET_APP", "which app")
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
         guard !(options.has(.expires) && options.has(.expiry)) else {
             throw UsageError("--expiry is another word for --expires: give one of them")
         }
@@ -46,11 +46,11 @@ enum TokenMintCommand {
                 do throws(CommandFailure) {
                     try file.append(reply.tokens, app: app, device: options[.device])
                 } catch {
-                    throw lost(reply.tokens[...], app, broker, error)
+                    throw lost(reply.tokens[...], app: app, broker: broker, after: error)
                 }
             } else {
                 try print(reply.tokens, options, isOne: users.count == 1) { lostTokens in
-                    lost(lostTokens, app, broker, .output)
+                    lost(lostTokens, app: app, broker: broker, after: .output)
                 }
             }
         }
@@ -78,8 +78,8 @@ enum TokenMintCommand {
 
     /// Takes tokens back that nobody has seen: the broker keeps no copy that could be shown again.
     private static func lost(
-        _ tokens: ArraySlice<MintTokens.Token>, _ app: String,
-        _ broker: borrowing AdministrationClient, _ failure: CommandFailure
+        _ tokens: ArraySlice<MintTokens.Token>, app: String,
+        broker: borrowing AdministrationClient, after failure: CommandFailure
     ) -> CommandFailure {
         var left: [String] = []
         for token in tokens {

@@ -122,7 +122,7 @@ func quoted(_ text: String) -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = .withoutEscapingSlashes
     guard let data = try? encoder.encode(text) else {
-        preconditionFailure("every text has a form in JSON")
+        preconditionFailure("cannot encode \(text) as JSON")
     }
     return String(decoding: data, as: UTF8.self)
 }

@@ -7,7 +7,7 @@ func jsonLine(_ reply: some Encodable) -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
     guard let data = try? encoder.encode(reply) else {
-        preconditionFailure("texts and numbers have a form in JSON")
+        preconditionFailure("cannot encode \(type(of: reply)) as JSON")
     }
     return String(decoding: data, as: UTF8.self)
 }

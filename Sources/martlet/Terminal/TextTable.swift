@@ -19,7 +19,9 @@ struct TextTable {
 
     /// Takes a row; an empty field is shown as a dash.
     mutating func add(_ fields: [String]) {
-        precondition(fields.count == titles.count, "a row with other columns than its table")
+        precondition(
+            fields.count == titles.count,
+            "a row of \(fields.count) fields in a table of \(titles.count) columns")
         let fields = fields.map { $0.isEmpty ? "-" : printable($0) }
         for (column, field) in fields.enumerated() {
             widths[column] = max(widths[column], field.count)

@@ -271,7 +271,7 @@ final class FuzzedLanes {
         isCommitting = false
         var result = StoreResult()
         store.carryOut(batch, into: &result)
-        shared.bring(result, at: clock.moment(at: now))
+        shared.finish(result, at: clock.moment(at: now))
         turnAll()
     }
 
