@@ -1,5 +1,5 @@
-// The broker's half of the protocol: a line becomes a command, a reply becomes a line. Carrying
-// commands out is the runtime's.
+// The broker's side of the administration protocol: decodes lines into commands and encodes
+// replies. The runtime executes the commands.
 
 /// A request as the broker receives it: one case for each kind, so that a `switch` answers them
 /// all.

@@ -261,7 +261,8 @@ public enum SettingTable {
             unit: "bytes", reload: .restart,
             "Memory of bytes that wait for connections which do not keep up. Above it transient "
                 + "messages to those that hold more than 16 KiB are dropped, and for a durable one "
-                + "the connection is closed that holds the most: its mail waits for its return."),
+                + "the connection is closed that holds the most: its messages wait until it "
+                + "reconnects."),
     ]
 
     private static let queues: [Setting] = [

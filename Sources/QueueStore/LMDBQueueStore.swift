@@ -1,7 +1,6 @@
-// The store on disk: opens a directory and carries the core's batches out, one at a time. It
-// decides what goes into a transaction and what is refused; how each change is made is
-// WriteTransaction's. It knows nothing of sessions, topics or the wire, and of no thread but the
-// one that calls it.
+// The store on disk: opens a directory and executes the core's batches, one at a time. It decides
+// which changes enter a transaction and which are refused; WriteTransaction makes the changes. It
+// interprets no sessions, topics or packets, and uses no thread but the caller's.
 
 import BrokerCore
 import Glibc
@@ -10,8 +9,8 @@ import Primitives
 /// Queues, messages and records in LMDB.
 ///
 /// Opened, used and closed by one thread. When ``carryOut(_:into:)`` returns, what the batch
-/// changed is synced to disk; when the process dies in it, all of the batch is there at the next
-/// start, or nothing of it.
+/// changed is synced to disk. If the process dies during the call, the next start finds all of the
+/// batch or none of it.
 public struct LMDBQueueStore: ~Copyable {
     let options: StoreOptions
     let environment: Environment
@@ -20,22 +19,22 @@ public struct LMDBQueueStore: ~Copyable {
     let scratch: KeyScratch
     private var claim: SpaceClaim
     private var snapshots = Snapshots()
-    /// Whether the disk had what the last write asked for.
+    /// Whether the disk had the space that the last write needed.
     private var hasDiskSpace = true
-    /// Set by the first error: no second commit may pass over a failed sync.
+    /// Set by the first error: no commit may follow a failed sync.
     private var hasFailed = false
     private let pageByteCount: Int
     private let boot: StoreIdentity
 
-    /// Which store this is.
+    /// The identity of this store.
     public let identity: StoreIdentity
-    /// Above every message id that was ever stored.
+    /// The next message id, above all stored ids.
     var nextMessage: UInt64
-    /// The format of the stores that this code leaves behind.
+    /// The format that this code writes.
     public static var format: UInt32 { StoreFormats.known.current }
-    /// The format that the opening found, where it was an older one and the store was upgraded.
+    /// The older format from which the opening upgraded the store; nil if it was current.
     public let upgradedFormat: UInt32?
-    /// The stamp found at the opening.
+    /// The stamp of the last commit before the opening.
     public let openingStamp: StoreStamp?
     /// Deleted queues that still have entries.
     var doomedQueues: [QueueID]
@@ -101,7 +100,7 @@ public struct LMDBQueueStore: ~Copyable {
         let path = directory + "/" + Environment.dataFile
         var status = stat()
         if stat(path, &status) == 0 {
-            // No crash of ours leaves one behind, so what it held is lost, and must be missed.
+            // No crash of the broker leaves an empty file, so its contents were lost.
             guard status.st_size > 0 else {
                 throw .damagedPage(number: 0, finding: "the file is empty")
             }
@@ -123,13 +122,13 @@ public struct LMDBQueueStore: ~Copyable {
         reader.close()
     }
 
-    /// Closes the store. Everything that was carried out is on disk already.
+    /// Closes the store. All executed batches are on disk.
     public consuming func close() {}
 
-    /// Carries a batch out, syncs it, and answers its loads and its sweep.
+    /// Executes a batch, syncs it, and returns the results of its loads and its sweep.
     ///
-    /// Where there is no room for the batch's messages and entries, all the rest is committed and
-    /// `result.refusal` is set. Anything that is thrown is fatal: the process must end.
+    /// Without space for the batch's messages and entries, the other changes are committed and
+    /// `result.refusal` is set. Every thrown error is fatal: the process must end.
     public mutating func carryOut(
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
@@ -157,7 +156,7 @@ public struct LMDBQueueStore: ~Copyable {
         hasFailed = false
     }
 
-    /// Whether sends are admitted, as far as the last write could tell.
+    /// Whether sends are admitted, according to the last write.
     private var hasRoom: Bool {
         hasDiskSpace && usedByteCount <= options.softLimitByteCount && !isHeldUp
     }

@@ -56,7 +56,7 @@ enum MartletdOption: String, OptionRules {
           --version            show the version and stop
           --help               show this page
 
-        Exit codes: 0 well, 1 command line or configuration, 2 other failures, 3 address in use,
+        Exit codes: 0 success, 1 command line or configuration, 2 other failures, 3 address in use,
         4 store unusable. SIGTERM and SIGINT stop the broker and keep everything acknowledged.
         """
 }

@@ -1,5 +1,4 @@
-// Where a copy goes: a directory of its own, locked while the copy is made. It knows names, and
-// nothing of what is in the files.
+// The destination directory of a copy, which is locked while the copy is made.
 
 import Glibc
 
@@ -9,7 +8,7 @@ struct CopyDestination: ~Copyable {
     private let isNew: Bool
     private let lock: DirectoryLock
 
-    /// What an earlier copy that was killed leaves, and what a file system has in its root.
+    /// Names that an interrupted copy leaves, and that a file system has in its root.
     private static let harmless: Set = [
         DirectoryLock.fileName, StagingFile.folderName, "lost+found",
     ]
@@ -20,7 +19,7 @@ struct CopyDestination: ~Copyable {
     /// - Returns: whether the directory is not there yet.
     @discardableResult
     static func check(_ path: String, besides: Set<String> = []) throws(StoreError) -> Bool {
-        // What follows a NUL would be cut off, and another directory written.
+        // A path with a NUL would be cut off there and name another directory.
         guard !path.isEmpty, !path.utf8.contains(0) else { throw .impossiblePath(path) }
         guard let directory = opendir(path) else {
             if errno == ENOENT { return true }
@@ -44,14 +43,14 @@ struct CopyDestination: ~Copyable {
     init(_ path: String, besides: Set<String>) throws(StoreError) {
         let isNew = try CopyDestination.check(path, besides: besides)
         let lock = try DirectoryLock(directory: path, createsDirectory: true)
-        // Another copy may have been quicker.
+        // Another copy may have finished before the lock was taken.
         try CopyDestination.check(path, besides: besides)
         self.path = path
         self.isNew = isNew
         self.lock = lock
     }
 
-    /// Takes away what a copy that failed has left.
+    /// Removes the files of a failed copy.
     consuming func clear() {
         try? StagingFile.removeLeftover(in: path)
         guard isNew else { return }

@@ -1,8 +1,8 @@
-// How far a copy has come, for those who wait for it, and their wish to end it.
+// The progress of a copy, and its cancellation.
 
 import Synchronization
 
-/// Shared by the thread that copies and those that look.
+/// Shared by the copying thread and the threads that read the progress.
 public final class CopyProgress: Sendable {
     private let done = Atomic(0)
     private let total = Atomic(0)
@@ -12,7 +12,7 @@ public final class CopyProgress: Sendable {
 
     /// Bytes that were read, of the original and then of the copy.
     public var doneByteCount: Int { done.load(ordering: .relaxed) }
-    /// At most so many are read: twice those of the original, its free pages included.
+    /// The maximum of bytes to read: twice those of the original, free pages included.
     public var totalByteCount: Int { total.load(ordering: .relaxed) }
 
     /// Makes the copy fail at its next page.

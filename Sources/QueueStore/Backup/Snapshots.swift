@@ -1,19 +1,19 @@
-// Snapshots that other processes hold: mdb_copy, mdb_stat, a restore from a store in use. For them
-// LMDB keeps all pages that were in use when they began. So what is freed meanwhile is not used
-// again, and the file grows up to the end of the map, where nothing goes on. It knows who reads,
-// and not what.
+// Snapshots that other processes hold: mdb_copy, mdb_stat, a restore from a store in use. LMDB
+// keeps all pages that were in use when a snapshot began. Pages freed meanwhile are not reused, and
+// the file grows up to the end of the map, where every write fails.
 
 import CLMDB
 
-/// What the snapshots of others cost. The store's own reader lets go before each write.
+/// The growth of the file because of other processes' snapshots. The store's own reader ends before
+/// each write.
 struct Snapshots {
-    /// Bytes of the file when the first of them was seen; nil while nobody holds any.
+    /// Bytes of the file when the first snapshot was seen; nil without snapshots.
     private var startByteCount: Int?
 
-    /// Looks who holds a snapshot that is older than the last commit.
+    /// Checks for snapshots that are older than the last commit.
     mutating func look(at environment: borrowing Environment) throws(StoreError) {
         if environment.hasOldReader {
-            // A process that died keeps its place in the table until somebody looks.
+            // A process that died stays in the reader table until mdb_reader_check.
             try check(mdb_reader_check(environment.handle, nil), "mdb_reader_check")
         }
         if !environment.hasOldReader {
@@ -47,12 +47,12 @@ extension Environment {
     }
 }
 
-/// LMDB tells of its readers in lines of text: process, thread, and the commit that is seen or "-".
+/// LMDB lists its readers as lines of text: process, thread, and the snapshot's commit or "-".
 private struct ReaderSearch {
     let lastCommit: Int
     var isFound = false
 
-    /// Gives what LMDB wants to hear in order to go on.
+    /// Returns 0, with which LMDB continues the list.
     mutating func examine(_ line: UnsafePointer<CChar>) -> Int32 {
         let words = String(cString: line).split(whereSeparator: \.isWhitespace)
         if words.count == 3, let commit = Int(words[2]), commit < lastCommit { isFound = true }

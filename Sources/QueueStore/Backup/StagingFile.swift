@@ -27,7 +27,7 @@ struct StagingFile {
         else { throw .system(call: "rmdir", path: folder, errno: errno) }
     }
 
-    /// Where LMDB makes the file.
+    /// The directory in which LMDB creates the file.
     var folder: String { directory + "/" + StagingFile.folderName }
     var path: String { folder + "/" + Environment.dataFile }
 
@@ -41,7 +41,7 @@ struct StagingFile {
     }
 }
 
-/// Makes the names in a directory durable: a file's own sync is not enough for a new one.
+/// Syncs a directory: syncing a new file does not make its name durable.
 func syncDirectory(_ path: String) throws(StoreError) {
     let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard descriptor >= 0 else { throw .system(call: "open", path: path, errno: errno) }

@@ -1,5 +1,4 @@
-// The store's directory: private to the broker's user, and one broker at a time. It knows nothing
-// of what is in the files.
+// The lock of the store's directory: one broker at a time may use it.
 
 import Glibc
 
@@ -35,7 +34,8 @@ struct DirectoryLock: ~Copyable {
                 directory: directory, processIdentifier: DirectoryLock.holder(descriptor))
         }
         self.descriptor = descriptor
-        // For the message of a second broker only; who holds the lock is the kernel's knowledge.
+        // The process id is only for the error message of a second broker; the kernel keeps the
+        // lock.
         var text = "\(getpid())\n"
         text.withUTF8 { text in
             _ = ftruncate(descriptor, 0)

@@ -1,5 +1,4 @@
-// The LMDB environment: opening it, its named databases, and what it says about its size. It knows
-// nothing of what is stored.
+// The LMDB environment: opening it, its named databases, and its size.
 
 import CLMDB
 import Glibc
@@ -11,7 +10,7 @@ struct Environment: ~Copyable {
     static let dataFile = "data.mdb"
 
     let handle: OpaquePointer
-    /// Let go of after the environment is closed: fields outlive `deinit`.
+    /// Released after the environment is closed: fields outlive `deinit`.
     private let lock: DirectoryLock?
 
     /// Opens the environment in a directory that exists, and holds `lock` as long as it is open.

@@ -1,17 +1,17 @@
-// What is read and written when a store is opened, before the first batch: is it a store, of a
-// format we know, which one, and what did it leave unfinished.
+// Opens a store before the first batch: checks its format, upgrades it, and reads its identity, its
+// stamp and its unfinished deletions.
 
 import BrokerCore
 import CLMDB
 
-/// What an opening found, or made.
+/// The contents that an opening found or created.
 struct Opening {
     let tables: Tables
     let identity: StoreIdentity
     let stamp: MetaStamp?
     let doomedQueues: [QueueID]
     let usedByteCount: UInt64
-    /// The format that it had, where that was an older one.
+    /// The format before an upgrade; nil if it was current.
     let olderFormat: UInt32?
 
     /// Checks the store in an environment, upgrades one of an older format, and makes one where the

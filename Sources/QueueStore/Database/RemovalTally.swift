@@ -1,5 +1,4 @@
-// What leaves the store in one batch, gathered in memory that is kept from batch to batch. It knows
-// nothing of LMDB.
+// The entries that one batch removes from the store, in memory that is reused from batch to batch.
 
 import BrokerCore
 import Primitives
@@ -12,9 +11,9 @@ enum DamageCause: UInt8 {
     case unreadableBody = 2
 }
 
-/// Entries that left: the bodies they let go of, and the tallies that are reported.
+/// Removed entries: the bodies that they released, and the tallies to report.
 struct RemovalTally {
-    /// One message id per entry that left.
+    /// One message id per removed entry.
     var released: [UInt64] = []
     var expired = TallyList()
     var damaged = TallyList()
@@ -31,7 +30,7 @@ struct RemovalTally {
         }
     }
 
-    /// Forgets everything: before a batch, and when its transaction was aborted.
+    /// Resets the tally: before a batch, and after its transaction was aborted.
     mutating func removeAll() {
         released.removeAllKeepingCapacity()
         expired.removeAll()

@@ -1,10 +1,10 @@
-// Disk space that is claimed before it is needed, so that a full disk shows while there is still a
-// choice: in front of a transaction, not inside a commit. It knows how much, not what for.
+// Allocates disk space before it is needed, so that a full disk is detected before a transaction
+// and not inside a commit.
 
 import CLMDB
 import Glibc
 
-/// How much of the data file's room is certain.
+/// The allocated part of the data file.
 struct SpaceClaim {
     private let descriptor: Int32
     /// Bytes from the start of the file that have blocks on disk.

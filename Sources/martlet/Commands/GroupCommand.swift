@@ -95,7 +95,7 @@ enum GroupCommand {
     static func run(_ command: Command, _ options: ParsedOptions<GroupOption>) async throws {
         let request = try Request(command, options)
         var settings = try options.clientSettings(deviceDefault: "group-\(getpid())")
-        // It leaves nothing behind, and takes no mail that waits for the user.
+        // A transient session, which receives none of the user's waiting messages.
         settings.sessionExpirySeconds = 0
         settings.inboxWindow = 1
         let seconds = try options.seconds(.timeout) ?? timeoutSecondsDefault

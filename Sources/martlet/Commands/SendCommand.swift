@@ -37,7 +37,7 @@ enum SendCommand {
         let options = try OptionParser<SendOption>.options(arguments, positionalMaximum: 1)
         let template = try Template(options)
         var settings = try options.clientSettings(deviceDefault: "send-\(getpid())")
-        // It leaves nothing behind, and takes no mail that waits for the user.
+        // A transient session, which receives none of the user's waiting messages.
         settings.sessionExpirySeconds = 0
         settings.inboxWindow = 1
         let timeout = try options.seconds(.timeout)
@@ -92,7 +92,7 @@ enum SendCommand {
             progress, stop.failure ?? inputFailure ?? failure, untakenCount: reader.untakenCount)
     }
 
-    /// Tells what became of the lines, where not all of them were acknowledged.
+    /// Throws with the number of acknowledged lines, unless all were acknowledged.
     private static func report(
         _ progress: LineProgress, _ failure: CommandFailure?, untakenCount: Int
     ) throws {
@@ -106,7 +106,7 @@ enum SendCommand {
         try report(progress.refusals, count: progress.refusedCount)
     }
 
-    /// Tells who was refused of what others got.
+    /// Throws with the refused receivers of messages that others received.
     private static func report(_ refusals: [Receipt.Refusal], count: UInt64) throws {
         guard count > 0 || !refusals.isEmpty else { return }
         for refusal in refusals {

@@ -76,7 +76,7 @@ enum TokenMintCommand {
         }
     }
 
-    /// Takes tokens back that nobody has seen: the broker keeps no copy that could be shown again.
+    /// Revokes tokens that were not printed, because the broker keeps no copy to show again.
     private static func lost(
         _ tokens: ArraySlice<MintTokens.Token>, app: String,
         broker: borrowing AdministrationClient, after failure: CommandFailure

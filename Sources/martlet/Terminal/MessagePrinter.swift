@@ -4,13 +4,13 @@ import CommandLineOptions
 import FoundationEssentials
 import MartletClient
 
-/// Prints messages and remembers how far it is.
+/// Prints messages and stores the position in the inbox.
 struct MessagePrinter {
     let isJSON: Bool
     let stateFile: InboxStateFile?
 
-    /// Returns when the line is written and the place in the inbox is stored: then the message may
-    /// be acknowledged.
+    /// Returns after the line is written and the position in the inbox is stored. The message may
+    /// be acknowledged then.
     func print(_ message: IncomingMessage) throws(CommandFailure) {
         let line = isJSON ? json(message) : text(message)
         guard StandardStream.output.print(line) else {
@@ -67,7 +67,8 @@ struct MessagePrinter {
 
     // MARK: - Programs
 
-    /// The receiver's JSON, with what else is known behind it.
+    /// The message's own JSON members as they arrived, followed by those of the delivery. Not
+    /// encoded again, so that numbers and texts stay as the sender wrote them.
     func json(_ message: IncomingMessage) -> String {
         var members: [String] = []
         if let json = message.json {
@@ -127,7 +128,7 @@ func quoted(_ text: String) -> String {
     return String(decoding: data, as: UTF8.self)
 }
 
-/// A text of somebody else's on a terminal: nothing in it ends the line or moves the cursor.
+/// Escapes a received text for a terminal: it can end no line and move no cursor.
 func printable(_ text: String) -> String {
     var result = ""
     for scalar in text.unicodeScalars {

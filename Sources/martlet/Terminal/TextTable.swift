@@ -1,5 +1,5 @@
-// A table for people: a line of titles, then rows, columns aligned. What it shows may come from
-// strangers and moves no cursor.
+// A table for people: a line of titles, then rows, with aligned columns. Fields may come from
+// untrusted clients and are escaped.
 
 import CommandLineOptions
 
