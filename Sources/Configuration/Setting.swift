@@ -37,7 +37,7 @@ public struct Setting: Sendable {
     typealias Path<Value> = WritableKeyPath<BrokerSettings, Value> & Sendable
 
     static func integer(
-        _ key: String, _ path: Path<Int>, in range: ClosedRange<Int>, unit: String,
+        _ key: String, at path: Path<Int>, in range: ClosedRange<Int>, unit: String,
         reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
@@ -49,7 +49,7 @@ public struct Setting: Sendable {
     }
 
     static func text(
-        _ key: String, _ path: Path<String>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<String>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "path", reload: reload, reason: reason,
@@ -60,7 +60,7 @@ public struct Setting: Sendable {
     }
 
     static func optionalText(
-        _ key: String, _ path: Path<String?>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<String?>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "path or null", reload: reload, reason: reason,
@@ -71,7 +71,7 @@ public struct Setting: Sendable {
     }
 
     static func boolean(
-        _ key: String, _ path: Path<Bool>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<Bool>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "true or false", reload: reload, reason: reason,
@@ -82,7 +82,7 @@ public struct Setting: Sendable {
     }
 
     static func choice<Value: RawRepresentable<String> & CaseIterable & Sendable>(
-        _ key: String, _ path: Path<Value>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<Value>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "one of \(names(of: Value.self))", reload: reload, reason: reason,
@@ -93,7 +93,7 @@ public struct Setting: Sendable {
     }
 
     static func listeners(
-        _ key: String, _ path: Path<[ListenerSettings]>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<[ListenerSettings]>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "list of URLs", reload: reload, reason: reason,

@@ -1,10 +1,11 @@
-// The signals that ask a program to end, for every program of this package: received on a
-// separate thread, so that no code runs inside a signal handler. The first one asks the program to
-// leave in order; the next one ends it at once, because leaving may take as long as a network does.
+// Receives the signals that request a program's end, for all programs of this package. A separate
+// thread receives them, so that no code runs inside a signal handler. The first signal requests an
+// orderly end; the next one ends the program at once, because an orderly end may wait for a
+// network.
 
 import Glibc
 
-/// One signal that asks the program to end.
+/// A signal that requests the program's end.
 public struct StopSignal: Hashable, Sendable {
     /// SIGINT, SIGTERM or SIGHUP.
     public let number: Int32
@@ -84,7 +85,7 @@ public struct StopSignals: Sendable {
     /// Calls `body` on a thread of its own when the first signal comes. The next SIGINT or SIGTERM
     /// ends the process at once with ``StopSignal/exitStatus``.
     ///
-    /// - Parameter body: must return soon: the next signal is not noticed before.
+    /// - Parameter body: must return soon, because the next signal is received afterwards.
     public func whenFirstComes(_ body: @escaping @Sendable (StopSignal) -> Void) {
         let signals = signals
         let isStarted = Thread.detach(name: "signals") {
@@ -94,8 +95,8 @@ public struct StopSignals: Sendable {
         precondition(isStarted, "the system has no thread for the signals")
     }
 
-    /// From now on the next signal ends the process at once: for a program that has received the
-    /// first one by other means.
+    /// Makes the next signal end the process at once, for a program that has received the first one
+    /// by other means.
     public func endAtNext() {
         let signals = signals
         // Without a thread the program still ends by itself, only later.
@@ -106,7 +107,7 @@ public struct StopSignals: Sendable {
         while true {
             let signal = StopSignal(number: signals.next())
             // A terminal that closes sends SIGHUP once from the system and once from the shell, and
-            // systemd may send it right behind SIGTERM: it does not ask for an immediate end.
+            // systemd may send it right behind SIGTERM: it does not request an immediate end.
             if signal.number != SIGHUP { _exit(signal.exitStatus) }
         }
     }

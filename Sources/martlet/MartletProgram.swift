@@ -107,7 +107,7 @@ enum MartletProgram {
             return failure.code
         } catch {
             // Commands put everything else into one of the two.
-            preconditionFailure("an error without a sentence: \(error)")
+            preconditionFailure("unexpected error: \(error)")
         }
     }
 

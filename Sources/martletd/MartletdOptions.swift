@@ -57,7 +57,7 @@ enum MartletdOption: String, OptionRules {
           --version            print the version and exit
           -h, --help           print this page and exit
 
-        Exit codes: 0 well, 1 command line or configuration, 2 other failures, 3 address in use,
+        Exit codes: 0 success, 1 command line or configuration, 2 other failures, 3 address in use,
         4 store unusable. SIGTERM and SIGINT stop the broker and keep everything acknowledged.
         """
 }
