@@ -55,9 +55,11 @@ let package = Package(
             name: "NetTransport",
             dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory"],
             swiftSettings: hot),
-        .target(name: "Configuration", dependencies: ["CommandLineOptions"]),
+        .target(name: "Files"),
+        .target(name: "JSON5"),
+        .target(name: "CommandLineOptions", dependencies: ["Files"]),
+        .target(name: "Configuration", dependencies: ["CommandLineOptions", "Files", "JSON5"]),
         .target(name: "Administration"),
-        .target(name: "CommandLineOptions"),
 
         // Composition.
         .target(
@@ -84,29 +86,32 @@ let package = Package(
             name: "Bridge",
             dependencies: [
                 "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport",
-                "Threads", "CommandLineOptions", "Configuration",
+                "Threads", "CommandLineOptions", "Files", "JSON5",
             ]),
 
         // Programs.
         .executableTarget(
             name: "martletd",
-            dependencies: ["BrokerRuntime", "Configuration", "CommandLineOptions"]
+            dependencies: ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5"]
         ),
         .executableTarget(
             name: "martlet",
-            dependencies: ["MartletClient", "Administration", "Threads", "CommandLineOptions"]),
+            dependencies: [
+                "MartletClient", "Administration", "Threads", "CommandLineOptions", "Files",
+                "JSON5",
+            ]),
         .executableTarget(
             name: "martlet-gateway",
             dependencies: [
                 "Gateway", "Bridge", "MartletClient", "NetTransport", "Threads",
-                "CommandLineOptions",
+                "CommandLineOptions", "Files",
             ]),
         .executableTarget(
             name: "martlet-sim", dependencies: ["BrokerSimulation", "CommandLineOptions"]),
         .executableTarget(
             name: "martlet-bench",
             dependencies: [
-                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Configuration",
+                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Files", "JSON5",
                 "Threads", "CLinuxShims", "COpenSSL", "CLMDB",
             ], swiftSettings: hot),
         .executableTarget(
@@ -131,7 +136,8 @@ let package = Package(
                 "Dialects", "BrokerCore", "BrokerSimulation", "WireFormat", "Primitives",
             ]),
         .testTarget(
-            name: "ClientCoreTests", dependencies: ["ClientCore", "WireFormat", "Primitives"]),
+            name: "ClientCoreTests",
+            dependencies: ["ClientCore", "WireFormat", "Primitives", "TestSurroundings"]),
         .testTarget(
             name: "CredentialsTests", dependencies: ["Credentials", "BrokerCore", "COpenSSL"]),
         .testTarget(
@@ -142,6 +148,8 @@ let package = Package(
             ]),
         .testTarget(
             name: "NetTransportTests", dependencies: ["NetTransport", "Primitives", "COpenSSL"]),
+        .testTarget(name: "FilesTests", dependencies: ["Files"]),
+        .testTarget(name: "JSON5Tests", dependencies: ["JSON5"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
         .testTarget(name: "AdministrationTests", dependencies: ["Administration"]),
         .testTarget(
@@ -167,7 +175,7 @@ let package = Package(
             name: "BridgeTests",
             dependencies: [
                 "Bridge", "ClientCore", "MartletClient", "WireFormat", "Primitives",
-                "CommandLineOptions", "NetTransport",
+                "CommandLineOptions", "NetTransport", "TestSurroundings",
             ]),
         .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),
         .testTarget(
@@ -178,7 +186,9 @@ let package = Package(
             dependencies: [
                 "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
                 "QueueStore", "BrokerCore", "martletd", "Gateway", "martlet-gateway", "martlet",
-                "Threads", "TestSurroundings", "Bridge", "ClientCore",
+                "martlet-bench", "martlet-sim", "Threads", "TestSurroundings", "Bridge",
+                "ClientCore",
+                "CommandLineOptions",
             ],
             // What the tests compile or interpret.
             exclude: [

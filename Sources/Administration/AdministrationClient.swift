@@ -1,17 +1,17 @@
-// The command line's half: a blocking conversation over the Unix socket of a running broker.
+// The client of the administration socket, for the command line. Its calls block.
 import Glibc
 
 /// Why a request got no reply.
 public enum AdministrationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Nobody listens at this path: the broker is not running, or it has another data directory.
+    /// No broker listens at this path: it is not running, or has another data directory.
     case notRunning(path: String)
-    /// The broker is there and refuses.
+    /// The broker refused the request.
     case refused(AdministrationRefusal)
-    /// The connection ended before the reply did.
+    /// The connection closed before the end of the reply.
     case closed
     /// The broker did not answer within ``AdministrationClient/answerSecondsMaximum``.
     case timedOut
-    /// What came back is not a reply.
+    /// The received line is not a reply.
     case malformedReply(String)
     /// A system call failed with this errno: for EACCES, the socket is another user's.
     case system(call: String, path: String, code: Int32)
@@ -77,7 +77,7 @@ public struct AdministrationClient: ~Copyable {
     private func write(_ bytes: [UInt8]) throws(AdministrationError) {
         var sent = 0
         while sent < bytes.count {
-            // MSG_NOSIGNAL: a broker that went away is an error here, not the end of this program.
+            // MSG_NOSIGNAL: a closed connection is an error and must not end this program.
             let count = bytes[sent...].withUnsafeBytes {
                 Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
             }

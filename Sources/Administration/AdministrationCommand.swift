@@ -1,5 +1,5 @@
-// The broker's half of the protocol: a line becomes a command, a reply becomes a line. Carrying
-// commands out is the runtime's.
+// The broker's side of the administration protocol: decodes lines into commands and encodes
+// replies. The runtime executes the commands.
 
 /// A request as the broker receives it: one case for each kind, so that a `switch` answers them
 /// all.
@@ -16,7 +16,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case listSessions(ListSessions)
     case kickSessions(KickSessions)
     case deleteSessions(DeleteSessions)
-    case showMailbox(ShowMailbox)
+    case showOfflineQueue(ShowOfflineQueue)
     case purgeQueues(PurgeQueues)
     case createGroup(CreateGroup)
     case listGroups(ListGroups)
@@ -58,7 +58,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case ListSessions.name: self = .listSessions(try Self.body(line))
         case KickSessions.name: self = .kickSessions(try Self.body(line))
         case DeleteSessions.name: self = .deleteSessions(try Self.body(line))
-        case ShowMailbox.name: self = .showMailbox(try Self.body(line))
+        case ShowOfflineQueue.name: self = .showOfflineQueue(try Self.body(line))
         case PurgeQueues.name: self = .purgeQueues(try Self.body(line))
         case CreateGroup.name: self = .createGroup(try Self.body(line))
         case ListGroups.name: self = .listGroups(try Self.body(line))

@@ -1,5 +1,5 @@
-// The wire of administration: one JSON object per line in both directions, in order, over the Unix
-// socket in the data directory. Who may open the socket (0600) may do everything.
+// The administration protocol: one JSON object per line in both directions, in order, over the Unix
+// socket in the data directory. Every user who may open the socket (0600) may send every request.
 //
 //     {"version":1,"request":"user.add","body":{"app":"demo","user":"pump-7"}}
 //     {"version":1,"reply":{"isNew":true}}
@@ -58,15 +58,15 @@ public enum AdministrationLine {
     }
 }
 
-/// A request that was not carried out.
+/// A refused request.
 public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
     /// The broker's reason code, 0x80 or above.
     public var reason: UInt8
-    /// For the person at the terminal: what was wrong with which value.
+    /// The message for the operator: which value was wrong, and why.
     public var message: String
 
     public init(reason: UInt8, message: String) {
-        precondition(reason >= 0x80, "reason codes below 0x80 are successes")
+        precondition(reason >= 0x80, "reason code \(reason) is not a failure")
         self.reason = reason
         self.message = message
     }
@@ -78,7 +78,7 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
 }
 
 extension DecodingError {
-    /// The member at fault, for people.
+    /// The invalid member, for the message.
     fileprivate var explanation: String {
         switch self {
         case .keyNotFound(let key, _): "\(key.stringValue) is missing"

@@ -1,5 +1,4 @@
-// The requests that `martlet` can make of a running `martletd`, and the replies. Plain values: they
-// know neither sockets nor who carries them out.
+// The requests that `martlet` can send to a running `martletd`, and their replies.
 //
 // To add one: a type here that conforms, with its reply, and a case in `AdministrationCommand`.
 

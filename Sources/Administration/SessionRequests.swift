@@ -1,4 +1,4 @@
-// Requests about sessions and what waits for them.
+// Requests about sessions and their queues.
 
 /// Which sessions are meant: those that agree with every member that is not nil.
 public struct SessionSelection: Codable, Hashable, Sendable {
@@ -95,7 +95,7 @@ public struct ListSessions: AdministrationRequest {
     }
 }
 
-/// What waits for one receiver.
+/// The queue of one receiver.
 public struct Queue: Codable, Hashable, Sendable {
     public var messageCount: UInt64
     public var byteCount: UInt64
@@ -156,9 +156,8 @@ public struct SessionCount: Codable, Hashable, Sendable {
     }
 }
 
-/// Shows what waits for a user whom no session receives. What waits for sessions is listed with
-/// them.
-public struct ShowMailbox: AdministrationRequest {
+/// Shows the offline queue of a user. The queues of sessions are listed with the sessions.
+public struct ShowOfflineQueue: AdministrationRequest {
     public static let name = "queue.show"
     public var app: String
     public var user: String
@@ -171,7 +170,7 @@ public struct ShowMailbox: AdministrationRequest {
     public typealias Reply = Queue
 }
 
-/// Throws away what waits for sessions that are away, and for a user whom no session receives.
+/// Discards the queues of sessions that are away, and the offline queue of a user.
 public struct PurgeQueues: AdministrationRequest {
     public static let name = "queue.purge"
     /// Must name more than the app.

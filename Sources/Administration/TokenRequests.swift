@@ -1,4 +1,4 @@
-// Requests about tokens that were minted: which there are, and to take them back.
+// Requests to list and revoke tokens.
 
 /// Which tokens are meant: those that agree with every member that is not nil.
 public struct TokenSelection: Codable, Hashable, Sendable {
@@ -22,7 +22,8 @@ public struct TokenSelection: Codable, Hashable, Sendable {
     }
 }
 
-/// Lists tokens, in the order of their ids. No secret is in the reply: nobody knows them any more.
+/// Lists tokens, in the order of their ids. The reply contains no secrets: the broker keeps only
+/// their hashes.
 public struct ListTokens: AdministrationRequest {
     public static let name = "token.list"
     public var selection: TokenSelection
@@ -74,11 +75,10 @@ public struct ListTokens: AdministrationRequest {
     }
 }
 
-/// Takes tokens back. Nobody gets in with them any more; who is in is told 0x87 and leaves.
+/// Revokes tokens. They allow no more logins, and their connections end with 0x87.
 public struct RevokeTokens: AdministrationRequest {
     public static let name = "token.revoke"
-    /// Must name more than the app: nobody takes a whole fleet's tokens back by forgetting an
-    /// option.
+    /// Must name more than the app, so that a forgotten option does not revoke all tokens.
     public var selection: TokenSelection
 
     public init(_ selection: TokenSelection) {

@@ -17,7 +17,7 @@ public final class BridgeControl: Sendable {
     /// An answer of the system's resolver.
     struct Resolution: Sendable {
         var side: BridgeHandler.Side
-        var result: Result<[SocketAddress], TransportError>
+        var result: NameLookupResult
     }
 
     public init() throws(TransportError) { handle = try LoopHandle() }
@@ -30,23 +30,11 @@ public final class BridgeControl: Sendable {
 
     var wantsDrain: Bool { isDrainWanted.load(ordering: .acquiring) }
 
-    /// Looks a name up beside the loop: the system's resolver blocks.
     func resolve(_ server: ServerAddress, for side: BridgeHandler.Side) {
-        let isStarted = Thread.detach(name: "lookup") {
-            let result = Result { () throws(TransportError) in
-                try Resolver.resolve(host: server.host, port: server.port)
-            }
-            self.put(Resolution(side: side, result: result))
+        NameLookup.begin(server) { result in
+            self.resolved.withLock { $0.append(Resolution(side: side, result: result)) }
+            self.handle.wake()
         }
-        if !isStarted {
-            let fault = TransportError.address(server.host, detail: "no thread to look it up")
-            put(Resolution(side: side, result: .failure(fault)))
-        }
-    }
-
-    private func put(_ resolution: Resolution) {
-        resolved.withLock { $0.append(resolution) }
-        handle.wake()
     }
 
     func takeResolved() -> [Resolution] {
@@ -77,7 +65,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     private(set) var failure: BridgeProcess.Failure?
 
     init(
-        _ settings: BridgeSettings, _ file: consuming RecordFile, _ control: BridgeControl
+        _ settings: BridgeSettings, file: consuming RecordFile, control: BridgeControl
     ) {
         self.settings = settings
         self.control = control
@@ -199,7 +187,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
             try file.save(record)
             return true
         } catch {
-            // Nobody knows what the disk has: the next start reads what is there.
+            // The state of the disk is unknown: the next start reads what is there.
             stop(.record(error), &loop)
             return false
         }

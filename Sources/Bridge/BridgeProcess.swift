@@ -1,4 +1,4 @@
-// A bridge as a whole: one loop on one thread until somebody ends it.
+// A bridge as a whole: one loop on one thread until it is told to stop.
 
 import NetTransport
 
@@ -38,7 +38,7 @@ public enum BridgeProcess {
             configuration.lingerMilliseconds = 1_000
             configuration.outgoingHardMaximum = 2 * settings.packetMaximum + (8 << 20)
             var loop = try EventLoop(configuration, handle: control.handle)
-            var handler = BridgeHandler(settings, file, control)
+            var handler = BridgeHandler(settings, file: file, control: control)
             // Nothing happens by itself before the first turn.
             loop.nextWake = loop.now
             while loop.turn(&handler) {}

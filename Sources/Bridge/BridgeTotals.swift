@@ -11,7 +11,7 @@ struct BridgeTotals: Hashable {
     var retried: UInt64 = 0
     /// No rule was for it.
     var unmatched: UInt64 = 0
-    /// QoS 0 and transient, with nobody there to take it.
+    /// QoS 0 and transient, without a receiver that is connected.
     var dropped: UInt64 = 0
     /// Came a second time, and was passed on once.
     var repeated: UInt64 = 0

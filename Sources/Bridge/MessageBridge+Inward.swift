@@ -18,10 +18,11 @@ extension MessageBridge {
                 publicationArrived(message, refusal: .packetTooLarge, now)
             case .acknowledged(.pubrel, let identifier, _): released(identifier, now)
             case .acknowledged(let step, let identifier, let reason):
-                answered(step, identifier, reason, now)
+                answered(step, identifier: identifier, reason: reason, now: now)
             case .subscribed(let codes): foreignAnswered(codes, now)
             case .unsubscribed(let codes): foreignAnswered(codes, now)
-            case .disconnected(let detail, let retryAt): foreignLost(detail, retryAt, now)
+            case .disconnected(let detail, let retryAt):
+                foreignLost(detail, retryAt: retryAt, now: now)
             }
         }
     }
@@ -35,7 +36,7 @@ extension MessageBridge {
         if terms.isSessionPresent {
             inward.connectionLost()
             for identifier in outward.resume() {
-                foreign.acknowledge(.pubrel, identifier, now: now)
+                foreign.acknowledge(.pubrel, identifier: identifier, now: now)
             }
         } else {
             inward.sessionLost()
@@ -43,7 +44,7 @@ extension MessageBridge {
             base.foreignFilters = [:]
             foreignSubscriptions.sessionLost(keepsQuestions: false)
             acknowledgeCompleted(now)
-            noteChange()
+            recordChange()
         }
         staleDeadline = now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
         if martlet == nil {
@@ -53,18 +54,18 @@ extension MessageBridge {
                 startMartlet(now)
             }
         }
-        if terms.isSessionPresent { noteKeptForeign() }
+        if terms.isSessionPresent { recordKeptForeign() }
     }
 
     /// The other broker is still repeating what it sent on an earlier connection. It says each
     /// thing once on a connection, so this ends.
-    private mutating func noteRepetition(_ now: Instant) {
+    private mutating func recordRepetition(_ now: Instant) {
         let deadline = now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
         if staleDeadline != .never { staleDeadline = deadline }
         if recoveryDeadline != .never { recoveryDeadline = deadline }
     }
 
-    private mutating func foreignLost(_ detail: String, _ retryAt: Instant, _ now: Instant) {
+    private mutating func foreignLost(_ detail: String, retryAt: Instant, now: Instant) {
         if terms != nil || !isDraining {
             let milliseconds = retryAt.milliseconds(since: now)
             log("mqtt_lost", "reason=\(quoted(detail.utf8)) retry_ms=\(milliseconds)")
@@ -83,7 +84,7 @@ extension MessageBridge {
         _ message: ForeignMessage, refusal: ReasonCode? = nil, _ now: Instant
     ) {
         guard message.qos > .atMostOnce else {
-            pass(message, refusal, now)
+            pass(message, refusal: refusal, now: now)
             return
         }
         // What is not answered comes again.
@@ -92,9 +93,9 @@ extension MessageBridge {
         if let entry = inward.known(message, digest: digest) {
             totals.repeated += 1
             inward.expectAnswer(message.packetIdentifier, message.qos)
-            if entry.isStale { noteRepetition(now) }
+            if entry.isStale { recordRepetition(now) }
             inward.update(message.packetIdentifier) { $0.isStale = false }
-            if case .missing(let number) = entry.phase { find(message, number, now) }
+            if case .missing(let number) = entry.phase { find(message, number: number, now: now) }
             answerInward(now)
             return
         }
@@ -103,7 +104,7 @@ extension MessageBridge {
             foreign.closed("\(ReasonCode.receiveMaximumExceeded.name)", now: now)
             return
         }
-        if message.isDuplicate { noteRepetition(now) }
+        if message.isDuplicate { recordRepetition(now) }
         var entry = InwardEntry(
             packetIdentifier: message.packetIdentifier, qos: message.qos, digest: digest,
             topic: message.topic, payload: message.payload,
@@ -113,14 +114,14 @@ extension MessageBridge {
             entry.send = send
             inward.add(entry)
         case .unmatched:
-            noteUnmatched("mqtt", message.topic, now)
+            logUnmatched(side: "mqtt", address: message.topic, now: now)
             inward.add(entry)
             inward.change(message.packetIdentifier, to: .settled)
         case .refused(let reason):
             inward.add(entry)
-            refuseInward(message.packetIdentifier, reason, now)
+            refuseInward(message.packetIdentifier, reason: reason, now: now)
         }
-        if message.qos == .exactlyOnce { noteChange() }
+        if message.qos == .exactlyOnce { recordChange() }
         answerInward(now)
     }
 
@@ -132,10 +133,10 @@ extension MessageBridge {
     }
 
     /// A publication of QoS 0 is for who is there.
-    private mutating func pass(_ message: ForeignMessage, _ refusal: ReasonCode?, _ now: Instant) {
+    private mutating func pass(_ message: ForeignMessage, refusal: ReasonCode?, now: Instant) {
         switch refusal.map({ Route.refused($0) }) ?? route(message) {
-        case .unmatched: noteUnmatched("mqtt", message.topic, now)
-        case .refused(let reason): noteRefusedInward(message.topic, reason, isDeadLetter: false)
+        case .unmatched: logUnmatched(side: "mqtt", address: message.topic, now: now)
+        case .refused(let reason): logRefusedInward(message.topic, reason, isDeadLetter: false)
         case .forward(let send):
             guard let martlet, martlet.machine.isConnected else {
                 totals.dropped += 1
@@ -145,13 +146,13 @@ extension MessageBridge {
             case .taken: totals.toMartlet += 1
             case .full: totals.dropped += 1
             case .refused(let reason):
-                noteRefusedInward(message.topic, reason, isDeadLetter: false)
+                logRefusedInward(message.topic, reason, isDeadLetter: false)
             }
         }
     }
 
     /// A message of an earlier life has come again.
-    private mutating func find(_ message: ForeignMessage, _ number: UInt64, _ now: Instant) {
+    private mutating func find(_ message: ForeignMessage, number: UInt64, now: Instant) {
         let send: PreparedSend? =
             if case .forward(let send) = route(message) { send } else { nil }
         inward.update(message.packetIdentifier) { entry in
@@ -167,14 +168,14 @@ extension MessageBridge {
     mutating func resend(_ entry: InwardEntry, _ now: Instant) {
         let again = Instant(milliseconds: 0)
         guard let send = entry.send, let number = entry.number else {
-            // The rules have changed: there is nobody to send it to.
+            // The rules have changed: no rule sends it to a receiver.
             inward.change(entry.packetIdentifier, to: .settled)
             return
         }
         switch martlet!.send(send, .once, again: number) {
         case .taken(let number): inward.change(entry.packetIdentifier, to: .sent(number: number))
         case .full: inward.change(entry.packetIdentifier, to: .waiting(until: again))
-        case .refused(let reason): refuseInward(entry.packetIdentifier, reason, now)
+        case .refused(let reason): refuseInward(entry.packetIdentifier, reason: reason, now: now)
         }
     }
 
@@ -199,11 +200,11 @@ extension MessageBridge {
                 inward.change(identifier, to: .sent(number: number))
                 if number > base.reservedThrough {
                     base.reservedThrough = number + BridgeLimits.numberReservation
-                    noteChange()
+                    recordChange()
                 }
-                if entry.qos == .exactlyOnce { noteChange() }
+                if entry.qos == .exactlyOnce { recordChange() }
             case .full: return
-            case .refused(let reason): refuseInward(identifier, reason, now)
+            case .refused(let reason): refuseInward(identifier, reason: reason, now: now)
             }
         }
         answerInward(now)
@@ -220,7 +221,7 @@ extension MessageBridge {
             if !entry.isDeadLetter { totals.toMartlet += 1 }
             inward.change(entry.packetIdentifier, to: .settled)
         } else if result.reason.isForGood {
-            refuseInward(entry.packetIdentifier, result.reason, now)
+            refuseInward(entry.packetIdentifier, reason: result.reason, now: now)
         } else {
             if entry.attemptCount == 0 {
                 log(
@@ -234,16 +235,16 @@ extension MessageBridge {
                 entry.packetIdentifier,
                 to: .waiting(until: retryTime(after: entry.attemptCount, now)))
         }
-        if entry.qos == .exactlyOnce { noteChange() }
+        if entry.qos == .exactlyOnce { recordChange() }
         answerInward(now)
     }
 
     /// It can never be delivered: it goes to where such messages go, or nowhere.
     private mutating func refuseInward(
-        _ identifier: UInt16, _ reason: ReasonCode, _ now: Instant
+        _ identifier: UInt16, reason: ReasonCode, now: Instant
     ) {
         let entry = inward.entries[identifier]!
-        noteRefusedInward(entry.topic, reason, isDeadLetter: entry.isDeadLetter)
+        logRefusedInward(entry.topic, reason, isDeadLetter: entry.isDeadLetter)
         if !entry.isDeadLetter, reason != .packetTooLarge || !entry.payload.isEmpty,
             let send = rules.deadLetter(topic: entry.topic, payload: entry.payload)
         {
@@ -258,7 +259,7 @@ extension MessageBridge {
         }
     }
 
-    private mutating func noteRefusedInward(
+    private mutating func logRefusedInward(
         _ topic: [UInt8], _ reason: ReasonCode, isDeadLetter: Bool
     ) {
         if !isDeadLetter { totals.refusedToMartlet += 1 }
@@ -269,7 +270,7 @@ extension MessageBridge {
     }
 
     /// One line a minute: a broker that sends more than was asked for sends much.
-    mutating func noteUnmatched(_ side: String, _ address: [UInt8], _ now: Instant) {
+    mutating func logUnmatched(side: String, address: [UInt8], now: Instant) {
         totals.unmatched += 1
         guard now >= nextUnmatchedLine else { return }
         nextUnmatchedLine = now.advanced(bySeconds: 60)
@@ -283,13 +284,13 @@ extension MessageBridge {
     private mutating func answerInward(_ now: Instant) {
         guard terms != nil else { return }
         while let identifier = inward.nextAnswer(.atLeastOnce) {
-            foreign.acknowledge(.puback, identifier, now: now)
+            foreign.acknowledge(.puback, identifier: identifier, now: now)
             inward.forget(identifier)
         }
         while inward.unreleasedCount < BridgeLimits.unreleasedMaximum,
             let identifier = inward.nextAnswer(.exactlyOnce)
         {
-            foreign.acknowledge(.pubrec, identifier, now: now)
+            foreign.acknowledge(.pubrec, identifier: identifier, now: now)
         }
     }
 
@@ -297,12 +298,13 @@ extension MessageBridge {
         let entry = inward.entries[identifier]
         let isKnown = entry?.qos == .exactlyOnce
         if isKnown {
-            if entry!.isStale { noteRepetition(now) }
+            if entry!.isStale { recordRepetition(now) }
             inward.forget(identifier)
-            noteChange()
+            recordChange()
         }
         foreign.acknowledge(
-            .pubcomp, identifier, isKnown ? .success : .packetIdentifierNotFound, now: now)
+            .pubcomp, identifier: identifier,
+            reason: isKnown ? .success : .packetIdentifierNotFound, now: now)
         answerInward(now)
     }
 }

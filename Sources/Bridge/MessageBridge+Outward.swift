@@ -46,10 +46,12 @@ extension MessageBridge {
         if connected.isNewInbox {
             let released = outward.detach()
             if terms != nil {
-                for identifier in released { foreign.acknowledge(.pubrel, identifier, now: now) }
+                for identifier in released {
+                    foreign.acknowledge(.pubrel, identifier: identifier, now: now)
+                }
             }
             martletSubscriptions.sessionLost(keepsQuestions: true)
-            noteChange()
+            recordChange()
         }
     }
 
@@ -92,21 +94,21 @@ extension MessageBridge {
             return complete(deliver.number, now)
         }
         guard deliver.number != 0 else { return pass(message, now) }
-        if recognize(deliver.number, message, now) { return }
+        if recognize(deliver.number, message: message, now: now) { return }
         switch rules.route(message) {
         case .unmatched:
-            noteUnmatched("martlet", message.address, now)
+            logUnmatched(side: "martlet", address: message.address, now: now)
             complete(deliver.number, now)
         case .refused(let reason):
-            let index = add(message, nil, deliver.number)
-            refuseOutward(index, reason, now)
+            let index = add(message, publish: nil, number: deliver.number)
+            refuseOutward(index, reason: reason, now: now)
             acknowledgeCompleted(now)
-        case .forward(let publish): _ = add(message, publish, deliver.number)
+        case .forward(let publish): _ = add(message, publish: publish, number: deliver.number)
         }
     }
 
     private mutating func add(
-        _ message: ReceivedMessage, _ publish: PreparedPublish?, _ number: UInt64
+        _ message: ReceivedMessage, publish: PreparedPublish?, number: UInt64
     ) -> Int {
         outward.insert(
             OutwardEntry(
@@ -120,7 +122,7 @@ extension MessageBridge {
     /// - Parameter message: nil where it leads to nothing now.
     /// - Returns: whether it was known.
     private mutating func recognize(
-        _ number: UInt64, _ message: ReceivedMessage?, _ now: Instant
+        _ number: UInt64, message: ReceivedMessage?, now: Instant
     ) -> Bool {
         release(outward.passGhosts(below: number), now)
         guard let index = outward.index(number: number) else { return false }
@@ -145,16 +147,18 @@ extension MessageBridge {
 
     private mutating func release(_ identifiers: [UInt16], _ now: Instant) {
         guard !identifiers.isEmpty else { return }
-        noteChange()
+        recordChange()
         if terms == nil { return }
-        for identifier in identifiers { foreign.acknowledge(.pubrel, identifier, now: now) }
+        for identifier in identifiers {
+            foreign.acknowledge(.pubrel, identifier: identifier, now: now)
+        }
     }
 
     /// A transient message is for who is there.
     private mutating func pass(_ message: ReceivedMessage, _ now: Instant) {
         switch rules.route(message) {
-        case .unmatched: noteUnmatched("martlet", message.address, now)
-        case .refused(let reason): noteRefusedOutward(message, reason, isDeadLetter: false)
+        case .unmatched: logUnmatched(side: "martlet", address: message.address, now: now)
+        case .refused(let reason): logRefusedOutward(message, reason, isDeadLetter: false)
         case .forward(let publish):
             guard let terms, !isClogged, foreign.byteCount(of: publish) <= terms.packetMaximum
             else {
@@ -170,7 +174,7 @@ extension MessageBridge {
     /// A numbered delivery that leads to nothing: it is over when all before it is.
     private mutating func complete(_ number: UInt64, _ now: Instant) {
         guard number != 0 else { return }
-        if !recognize(number, nil, now) {
+        if !recognize(number, message: nil, now: now) {
             _ = outward.insert(
                 OutwardEntry(number: number, qos: .atMostOnce, phase: .completed))
         }
@@ -204,17 +208,17 @@ extension MessageBridge {
             }
             guard let publish = outward[index].publish else { continue }
             guard foreign.byteCount(of: publish) <= terms.packetMaximum else {
-                refuseOutward(index, .packetTooLarge, now)
+                refuseOutward(index, reason: .packetTooLarge, now: now)
                 continue
             }
-            self.publish(index, publish, terms, now)
+            self.publish(index, packet: publish, terms: terms, now: now)
             if outward[index].phase == .published { inFlight += 1 }
         }
         acknowledgeCompleted(now)
     }
 
     private mutating func publish(
-        _ index: Int, _ publish: PreparedPublish, _ terms: ForeignTerms, _ now: Instant
+        _ index: Int, packet publish: PreparedPublish, terms: ForeignTerms, now: Instant
     ) {
         var publish = publish
         publish.isRetained = publish.isRetained && terms.isRetainAvailable
@@ -232,29 +236,30 @@ extension MessageBridge {
         foreign.publish(
             publish, as: qos, identifier: outward[index].packetIdentifier,
             isDuplicate: isDuplicate, now: now)
-        if qos == .exactlyOnce { noteChange() }
+        if qos == .exactlyOnce { recordChange() }
     }
 
     // MARK: - Answers
 
     /// PUBACK, PUBREC or PUBCOMP.
     mutating func answered(
-        _ step: MQTT.Acknowledgement.Step, _ identifier: UInt16, _ reason: ReasonCode,
-        _ now: Instant
+        _ step: MQTT.Acknowledgement.Step, identifier: UInt16, reason: ReasonCode,
+        now: Instant
     ) {
         guard let index = outward.index(identifier: identifier) else {
             // An exchange that this side has forgotten is ended, so that the other may too.
             if step == .pubrec, !reason.isFailure {
-                foreign.acknowledge(.pubrel, identifier, .packetIdentifierNotFound, now: now)
+                foreign.acknowledge(
+                    .pubrel, identifier: identifier, reason: .packetIdentifierNotFound, now: now)
             }
             return
         }
         let isOnce = outward[index].qos == .exactlyOnce
-        if isOnce { noteChange() }
+        if isOnce { recordChange() }
         switch step {
         case .puback where !isOnce, .pubrec where isOnce && reason.isFailure:
             if reason.isFailure {
-                failed(index, reason, now)
+                failed(index, reason: reason, now: now)
             } else {
                 succeeded(index)
             }
@@ -263,7 +268,7 @@ extension MessageBridge {
             // The message is the other broker's now.
             outward[index].publish = nil
             outward[index].message = nil
-            foreign.acknowledge(.pubrel, identifier, now: now)
+            foreign.acknowledge(.pubrel, identifier: identifier, now: now)
         case .pubcomp where outward[index].phase == .released: succeeded(index)
         default: break
         }
@@ -277,9 +282,9 @@ extension MessageBridge {
         outward[index].message = nil
     }
 
-    private mutating func failed(_ index: Int, _ reason: ReasonCode, _ now: Instant) {
+    private mutating func failed(_ index: Int, reason: ReasonCode, now: Instant) {
         outward[index].packetIdentifier = 0
-        guard !reason.isForGood else { return refuseOutward(index, reason, now) }
+        guard !reason.isForGood else { return refuseOutward(index, reason: reason, now: now) }
         totals.retried += 1
         if outward[index].attemptCount == 0, let publish = outward[index].publish {
             log(
@@ -292,13 +297,13 @@ extension MessageBridge {
     }
 
     /// It can never be delivered: it goes to where such messages go, or nowhere.
-    private mutating func refuseOutward(_ index: Int, _ reason: ReasonCode, _ now: Instant) {
+    private mutating func refuseOutward(_ index: Int, reason: ReasonCode, now: Instant) {
         let entry = outward[index]
         guard let message = entry.message else {
             outward[index].phase = .completed
             return
         }
-        noteRefusedOutward(message, reason, isDeadLetter: entry.isDeadLetter)
+        logRefusedOutward(message, reason, isDeadLetter: entry.isDeadLetter)
         let qos = MQTT.QoS(rawValue: message.grade.rawValue)!
         if !entry.isDeadLetter, let publish = rules.deadLetter(message, qos: qos) {
             outward[index].publish = publish
@@ -312,7 +317,7 @@ extension MessageBridge {
         }
     }
 
-    private mutating func noteRefusedOutward(
+    private mutating func logRefusedOutward(
         _ message: ReceivedMessage, _ reason: ReasonCode, isDeadLetter: Bool
     ) {
         if !isDeadLetter { totals.refusedToMQTT += 1 }

@@ -22,12 +22,12 @@ extension MessageBridge {
     // MARK: - The other broker
 
     /// The session is the one that earlier answers were about.
-    mutating func noteKeptForeign() {
+    mutating func recordKeptForeign() {
         for (index, entry) in foreignSubscriptions.entries.enumerated() {
             guard case .filter(let filter, let qos) = entry.want,
                 base.foreignFilters[filter] == qos
             else { continue }
-            foreignSubscriptions.noteKept(index)
+            foreignSubscriptions.markKept(index)
         }
     }
 
@@ -60,16 +60,16 @@ extension MessageBridge {
             if isFull {
                 if filters.isEmpty { obsolete.removeLast() } else { filters.removeLast() }
                 guard filters.isEmpty, obsolete.isEmpty else { break }
-                let wait = foreignSubscriptions.refuse(index, .packetTooLarge, now)
-                logRefusal("mqtt", entry.want, .packetTooLarge, wait)
+                let wait = foreignSubscriptions.refuse(index, reason: .packetTooLarge, now: now)
+                logRefusal(side: "mqtt", want: entry.want, reason: .packetTooLarge, wait: wait)
                 byteCount = 0
                 continue
             }
-            foreignSubscriptions.noteAsked(index, lastForeignRequest)
+            foreignSubscriptions.markAsked(index, lastForeignRequest)
             // The session may have it from now on, whatever becomes of the answer.
             if base.foreignFilters[filter] == nil {
                 base.foreignFilters[filter] = BridgeRecord.unconfirmed
-                noteChange()
+                recordChange()
             }
         }
         if !filters.isEmpty { foreign.subscribe(filters, now: now) }
@@ -83,8 +83,8 @@ extension MessageBridge {
             let want = foreignSubscriptions.entries[index].want
             guard code < 0x80 else {
                 let reason = ReasonCode(rawValue: code) ?? .unspecifiedError
-                let wait = foreignSubscriptions.refuse(index, reason, now)
-                logRefusal("mqtt", want, reason, wait)
+                let wait = foreignSubscriptions.refuse(index, reason: reason, now: now)
+                logRefusal(side: "mqtt", want: want, reason: reason, wait: wait)
                 continue
             }
             foreignSubscriptions.confirm(index)
@@ -96,7 +96,7 @@ extension MessageBridge {
             case .group: break
             }
         }
-        noteChange()
+        recordChange()
         if foreignSubscriptions.takeReport(now) { logSubscribed("mqtt", foreignSubscriptions) }
     }
 
@@ -109,20 +109,20 @@ extension MessageBridge {
             let want = martletSubscriptions.entries[index].want
             do throws(ClientError) {
                 let identifier = try martlet.request(want)
-                martletSubscriptions.noteAsked(index, identifier)
+                martletSubscriptions.markAsked(index, identifier)
             } catch {
                 switch error {
                 case .outboxFull, .notConnected: return
                 case .refused(let reason):
-                    let wait = martletSubscriptions.refuse(index, reason, now)
-                    logRefusal("martlet", want, reason, wait)
+                    let wait = martletSubscriptions.refuse(index, reason: reason, now: now)
+                    logRefusal(side: "martlet", want: want, reason: reason, wait: wait)
                     continue
                 }
             }
             // The session may have it from now on, whatever becomes of the answer.
             if case .filter(let filter, let qos) = want, base.martletFilters[filter] != qos {
                 base.martletFilters[filter] = qos
-                noteChange()
+                recordChange()
             }
         }
     }
@@ -131,8 +131,8 @@ extension MessageBridge {
         for index in martletSubscriptions.asked(response.identifier) {
             let want = martletSubscriptions.entries[index].want
             if response.reason.isFailure {
-                let wait = martletSubscriptions.refuse(index, response.reason, now)
-                logRefusal("martlet", want, response.reason, wait)
+                let wait = martletSubscriptions.refuse(index, reason: response.reason, now: now)
+                logRefusal(side: "martlet", want: want, reason: response.reason, wait: wait)
                 continue
             }
             martletSubscriptions.confirm(index)
@@ -142,7 +142,7 @@ extension MessageBridge {
                 if granted < qos { logLowered("martlet", want, granted: granted) }
             case .obsolete(let filter):
                 base.martletFilters[filter] = nil
-                noteChange()
+                recordChange()
             case .group: break
             }
         }
@@ -158,7 +158,7 @@ extension MessageBridge {
     }
 
     private mutating func logRefusal(
-        _ side: String, _ want: SubscriptionLedger.Want, _ reason: ReasonCode, _ wait: UInt64
+        side: String, want: SubscriptionLedger.Want, reason: ReasonCode, wait: UInt64
     ) {
         log(
             "subscription_refused",
@@ -209,7 +209,7 @@ extension MartletLink {
     }
 }
 
-extension RuleBook {
+extension RuleSet {
     /// What the rules want of the other broker.
     var foreignWants: [SubscriptionLedger.Want] {
         inward.map { .filter($0.filter.text, qos: $0.qos.rawValue) }

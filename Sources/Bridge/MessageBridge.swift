@@ -27,7 +27,7 @@ package enum BridgeEffect: Equatable {
 
 package struct MessageBridge: ~Copyable {
     let settings: BridgeSettings
-    var rules: RuleBook { settings.rules }
+    var rules: RuleSet { settings.rules }
     private let jitterSeed: UInt64
     private let freshEpoch: UInt64
 
@@ -127,7 +127,7 @@ package struct MessageBridge: ~Copyable {
             makeMartlet(ClientRecord(outboxEpoch: freshEpoch))
         }
         for entry in found { resend(entry, now) }
-        noteChange()
+        recordChange()
         martlet!.machine.start(now: now)
     }
 
@@ -192,7 +192,7 @@ package struct MessageBridge: ~Copyable {
             staleDeadline =
                 foreign.isReadingPaused
                 ? now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds) : .never
-            if !foreign.isReadingPaused, inward.forgetStale() { noteChange() }
+            if !foreign.isReadingPaused, inward.forgetStale() { recordChange() }
         }
         takeForeignEvents(now)
         takeMartletEvents(now)
@@ -244,7 +244,7 @@ package struct MessageBridge: ~Copyable {
 
     // MARK: - The record and the effects
 
-    mutating func noteChange() { isDirty = true }
+    mutating func recordChange() { isDirty = true }
 
     /// What has to be on disk before anything of this turn leaves; nil where nothing has changed.
     package mutating func takeRecord() -> BridgeRecord? {
@@ -278,7 +278,7 @@ package struct MessageBridge: ~Copyable {
     }
 }
 
-/// Text of a stranger's in a line of the log.
+/// Text from outside in quotes, so that it can neither end a line of the log nor a value.
 func quoted(_ bytes: some Collection<UInt8>) -> String {
     let shown = String(decoding: bytes.prefix(BridgeLimits.loggedByteCountMaximum), as: UTF8.self)
     var text = "\""

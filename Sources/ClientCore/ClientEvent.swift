@@ -57,7 +57,7 @@ public struct ClientDisconnection: Hashable, Sendable {
 public enum ClientError: Error, Hashable, Sendable {
     /// The outbox memory is full of what has no answer yet.
     case outboxFull
-    /// A transient send without a connection has nobody to go to.
+    /// A transient send needs a connection.
     case notConnected
     /// The broker would refuse it for this reason.
     case refused(ReasonCode)

@@ -137,7 +137,7 @@ extension ClientMachine {
     }
 
     private mutating func deliverReceived(_ deliver: MRT.Deliver, _ now: Instant) -> ClientEvent? {
-        // After a goodbye nothing arrives any more; what is numbered comes again next time.
+        // After a DISCONNECT nothing is processed; numbered messages come again next time.
         if phase == .leaving { return nil }
         if deliver.number == 0 { return event(of: deliver) }
         // All of these are without an acknowledgement as the broker knows it, so they are within

@@ -173,7 +173,7 @@ extension ClientMachine {
         writesConnect = false
     }
 
-    /// Ping, acknowledgements, a new credential, the goodbye: each when it is due and there is
+    /// Ping, acknowledgements, a new credential, the DISCONNECT: each when it is due and there is
     /// room.
     private mutating func writeOwedPackets(_ writer: inout PacketWriter, _ now: Instant) {
         if writesPing, writer.remainingByteCount >= ClientLimits.controlPacketByteCountMaximum {

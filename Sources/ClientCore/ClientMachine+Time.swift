@@ -14,7 +14,7 @@ extension ClientMachine {
     }
 
     /// When a ping is due, or its answer overdue. Silence of either side counts: a client that only
-    /// sends would otherwise never learn that nobody listens.
+    /// sends would otherwise never notice a dead peer.
     private var keepAliveDeadline: Instant {
         if pingDeadline != .never { return pingDeadline }
         if accepted.keepAliveSeconds == 0 { return .never }

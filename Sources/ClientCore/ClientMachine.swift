@@ -174,7 +174,7 @@ public struct ClientMachine: ~Copyable {
                 reason: firesWill ? .disconnectWithWill : .normalDisconnection,
                 sessionExpirySeconds: sessionExpirySeconds)
             phaseDeadline = now.advanced(
-                byMilliseconds: ClientLimits.farewellMillisecondsMaximum)
+                byMilliseconds: ClientLimits.disconnectMillisecondsMaximum)
         case .opening, .joining:
             phase = .leaving
             lose(nil, now: now)

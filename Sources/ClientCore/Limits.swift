@@ -6,7 +6,7 @@ public enum ClientLimits {
     /// waiting longer cannot help.
     static let loginMillisecondsMaximum: UInt64 = 15_000
     /// Until the broker confirms a normal end; after that the transport is closed anyway.
-    static let farewellMillisecondsMaximum: UInt64 = 5_000
+    static let disconnectMillisecondsMaximum: UInt64 = 5_000
     /// The longest wait before the first reconnect, doubled with each failure
     /// (PROTOCOL.md section 8, "Reconnecting").
     static let backoffMillisecondsMinimum: UInt64 = 1_000

@@ -6,7 +6,7 @@
 public enum ParseOutcome<Rules: OptionRules>: Sendable {
     /// To run with these options.
     case run(ParsedOptions<Rules>)
-    /// `--help` was among the arguments: print the help page to standard output, exit 0.
+    /// `--help` or `-h` was among the arguments: print the help page to standard output, exit 0.
     case help
 }
 
@@ -24,6 +24,8 @@ public enum OptionParser<Rules: OptionRules> {
     ) throws(UsageError) -> ParseOutcome<Rules> {
         let words = Array(arguments)
         var parsed = ParsedOptions<Rules>()
+        // `-h` is help, except where the field knows it as a host.
+        let usesLetterH = Rules.allCases.contains { $0.letter == "h" }
         var index = 0
         while index < words.count {
             let word = words[index]
@@ -37,7 +39,7 @@ public enum OptionParser<Rules: OptionRules> {
                 parsed.positionals.append(word)
                 continue
             }
-            if word == "--help" { return .help }
+            if word == "--help" || word == "-h" && !usesLetterH { return .help }
             let (rule, spelling, inlineValue) = try lookUp(word)
             var value = inlineValue
             if rule.shape != .flag, value == nil, index < words.count,

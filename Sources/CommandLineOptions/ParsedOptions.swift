@@ -46,7 +46,7 @@ public struct ParsedOptions<Rules: OptionRules>: Sendable {
         return number
     }
 
-    /// As ``seconds(_:)``, but the unit must be there: whoever writes `--expires 10` means days
+    /// As ``seconds(_:)``, but the unit must be there: people who write `--expires 10` mean days
     /// more often than seconds. 0 needs none.
     public func duration(_ option: Rules) throws(UsageError) -> UInt64? {
         if let text = self[option], text != "0", UInt64(text) != nil {

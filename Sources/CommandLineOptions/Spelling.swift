@@ -1,4 +1,4 @@
-// Finds the name that somebody most likely meant. It serves every place where a person types a name
+// Finds the name that was most likely meant. It serves every place where a person types a name
 // out of a known set: options, subcommands, configuration keys.
 
 /// Advice on misspelled names.
@@ -7,7 +7,7 @@ public enum Spelling {
     /// near. Near means at most one error per three letters, so that unlike names are not offered,
     /// or a name that was not written to its end.
     public static func nearest(to name: String, among known: some Sequence<String>) -> String? {
-        // Nobody mistypes a page; the cost of a comparison is the product of the lengths.
+        // A long text is no misspelled name; a comparison costs the product of the lengths.
         guard name.utf8.count <= 100 else { return nil }
         let allowed = max(1, name.utf8.count / 3)
         var best: (name: String, distance: Int)?

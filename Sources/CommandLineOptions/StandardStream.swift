@@ -2,6 +2,7 @@
 // to the kernel whole, so that lines of several programs on one terminal do not mix. A program
 // whose results did not get out must not end with success: what failed is remembered until
 // ``ExitCode/afterOutput(of:)``.
+import Files
 import Glibc
 
 /// One of the two streams a program writes to.
@@ -34,31 +35,13 @@ public enum StandardStream: Int32, Sendable {
     ///   printing.
     @discardableResult
     public func print(_ text: String) -> Bool {
-        var line = text
-        line.append("\n")
-        let code = line.withUTF8 { Self.write(UnsafeRawBufferPointer($0), to: rawValue) }
-        if code != 0, self == .output, Self.firstFailure == 0 { Self.firstFailure = code }
-        return code == 0
-    }
-
-    /// Writes all bytes.
-    ///
-    /// - Returns: 0, or the number of the error.
-    public static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Int32 {
-        var rest = bytes
-        while !rest.isEmpty {
-            let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
-            if count < 0, errno == EINTR { continue }
-            if count < 0, errno == EAGAIN {
-                // Somebody else made the terminal or the pipe non-blocking.
-                var wait = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-                poll(&wait, 1, -1)
-                continue
-            }
-            guard count > 0 else { return count < 0 ? errno : EIO }
-            rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
+        do throws(SystemError) {
+            try DescriptorIO.write("\(text)\n".utf8, to: rawValue)
+            return true
+        } catch {
+            if self == .output, Self.firstFailure == 0 { Self.firstFailure = error.code }
+            return false
         }
-        return 0
     }
 
     /// Why results did not get out, for people; nil as long as they did.
@@ -66,7 +49,7 @@ public enum StandardStream: Int32, Sendable {
         switch firstFailure {
         case 0: nil
         case EPIPE: "nobody reads standard output any more"
-        case let code: "cannot write to standard output: \(String(cString: strerror(code)))"
+        case let code: "cannot write to standard output: \(SystemError(code: code))"
         }
     }
 

@@ -2,6 +2,8 @@
 //
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20}
 
+import JSON5
+
 /// An app and what is different for it.
 public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public var app: String
@@ -54,14 +56,14 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
     }
 
     func fault(beside others: [Self]) -> String? {
-        others.contains { $0.app == app } ? "names the app \(Setting.quoted(app)) once more" : nil
+        others.contains { $0.app == app } ? "names the app \(JSONText.quoted(app)) once more" : nil
     }
 
     /// The written form.
     var written: String {
-        var members = ["app: \(Setting.quoted(app))"]
+        var members = ["app: \(JSONText.quoted(app))"]
         if let refusedPublish {
-            members.append("refusedPublish: \(Setting.quoted(refusedPublish.rawValue))")
+            members.append("refusedPublish: \(JSONText.quoted(refusedPublish.rawValue))")
         }
         if let joinsGroups { members.append("joinsGroups: \(joinsGroups)") }
         if let takeoversPerMinute { members.append("takeoversPerMinute: \(takeoversPerMinute)") }

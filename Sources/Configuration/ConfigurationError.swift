@@ -1,5 +1,7 @@
 // What is wrong with a configuration: every complaint of one reading at once, each with its place.
 
+import JSON5
+
 /// Why a configuration was not taken. Nothing of it is in effect.
 public struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
     /// One complaint.

@@ -1,6 +1,8 @@
 // Renders the reference of all keys as Markdown: docs/operating/configuration.md is this text, and
 // a test keeps it so.
 
+import JSON5
+
 extension SettingTable {
     /// The page for operators.
     public static var referencePage: String {

@@ -1,6 +1,8 @@
 // Settings with the origin of each: defaults first, then the file, then the command line. The last
 // one that speaks wins.
 
+import JSON5
+
 /// A value from the command line.
 public struct SettingOverride: Hashable, Sendable {
     /// The option that carries it, for complaints and for ``LoadedConfiguration/printed``.

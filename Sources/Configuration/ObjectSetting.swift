@@ -1,5 +1,7 @@
 // Lists of objects in the configuration: keys of web tokens, what apps have otherwise.
 
+import JSON5
+
 /// What an object of a list means.
 protocol ObjectSetting: Sendable {
     /// Reads the written form.
@@ -17,7 +19,7 @@ extension ObjectSetting {
 extension Setting {
     /// A list of objects. A fault names the entry, counted from 1.
     static func objects<Element: ObjectSetting>(
-        _ key: String, _ path: Path<[Element]>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<[Element]>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "list of objects", reload: reload, reason: reason,

@@ -1,5 +1,7 @@
 // What a setting is: a key, how its value is read and written, and what a person should know of it.
 
+import JSON5
+
 /// What is wrong with a value, as a sentence without its subject: "must be from 1 to 100".
 struct SettingFault: Error, Hashable, Sendable {
     var message: String
@@ -35,7 +37,7 @@ public struct Setting: Sendable {
     typealias Path<Value> = WritableKeyPath<BrokerSettings, Value> & Sendable
 
     static func integer(
-        _ key: String, _ path: Path<Int>, in range: ClosedRange<Int>, unit: String,
+        _ key: String, at path: Path<Int>, in range: ClosedRange<Int>, unit: String,
         reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
@@ -47,29 +49,29 @@ public struct Setting: Sendable {
     }
 
     static func text(
-        _ key: String, _ path: Path<String>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<String>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "path", reload: reload, reason: reason,
-            written: { quoted($0[keyPath: path]) },
+            written: { JSONText.quoted($0[keyPath: path]) },
             assign: { node, settings throws(SettingFault) in
                 settings[keyPath: path] = try nonEmptyText(node)
             })
     }
 
     static func optionalText(
-        _ key: String, _ path: Path<String?>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<String?>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "path or null", reload: reload, reason: reason,
-            written: { $0[keyPath: path].map(quoted) ?? "null" },
+            written: { $0[keyPath: path].map(JSONText.quoted) ?? "null" },
             assign: { node, settings throws(SettingFault) in
                 settings[keyPath: path] = node.value == .null ? nil : try nonEmptyText(node)
             })
     }
 
     static func boolean(
-        _ key: String, _ path: Path<Bool>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<Bool>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "true or false", reload: reload, reason: reason,
@@ -80,23 +82,24 @@ public struct Setting: Sendable {
     }
 
     static func choice<Value: RawRepresentable<String> & CaseIterable & Sendable>(
-        _ key: String, _ path: Path<Value>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<Value>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "one of \(names(of: Value.self))", reload: reload, reason: reason,
-            written: { quoted($0[keyPath: path].rawValue) },
+            written: { JSONText.quoted($0[keyPath: path].rawValue) },
             assign: { node, settings throws(SettingFault) in
                 settings[keyPath: path] = try choice(node)
             })
     }
 
     static func listeners(
-        _ key: String, _ path: Path<[ListenerSettings]>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<[ListenerSettings]>, reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: "list of URLs", reload: reload, reason: reason,
             written: {
-                "[\($0[keyPath: path].map { quoted($0.description) }.joined(separator: ", "))]"
+                let values = $0[keyPath: path].map { JSONText.quoted($0.description) }
+                return "[\(values.joined(separator: ", "))]"
             },
             assign: { node, settings throws(SettingFault) in
                 guard case .array(let elements) = node.value else {
@@ -152,7 +155,7 @@ public struct Setting: Sendable {
     private static func names<Value: RawRepresentable<String> & CaseIterable>(
         of type: Value.Type
     ) -> String {
-        Value.allCases.map { quoted($0.rawValue) }.joined(separator: ", ")
+        Value.allCases.map { JSONText.quoted($0.rawValue) }.joined(separator: ", ")
     }
 
     /// Decimal or hexadecimal; `1e3` and `1.0` are whole too, but nobody should have to wonder.
@@ -172,22 +175,5 @@ public struct Setting: Sendable {
         // What goes to the system as a C string would end at a NUL.
         if text.utf8.contains(0) { throw SettingFault("must not contain NUL") }
         return text
-    }
-
-    /// A text as JSON writes it.
-    static func quoted(_ text: String) -> String {
-        var quoted = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"", "\\": quoted += "\\\(scalar)"
-            case "\n": quoted += "\\n"
-            case "\t": quoted += "\\t"
-            case _ where scalar.value < 0x20:
-                quoted +=
-                    "\\u00" + (scalar.value < 0x10 ? "0" : "") + String(scalar.value, radix: 16)
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return quoted + "\""
     }
 }

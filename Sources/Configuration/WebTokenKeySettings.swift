@@ -2,6 +2,8 @@
 //
 //     {app: "demo", kid: "2026-11", algorithm: "ES256", file: "/etc/martlet/demo-2026-11.pem"}
 
+import JSON5
+
 /// How tokens are signed.
 public enum WebTokenAlgorithm: String, CaseIterable, Sendable {
     case rs256 = "RS256"
@@ -60,6 +62,6 @@ public struct WebTokenKeySettings: ObjectSetting, Hashable, Sendable {
         let members = [
             ("app", app), ("kid", kid), ("algorithm", algorithm.rawValue), ("file", file),
         ]
-        return "{\(members.map { "\($0): \(Setting.quoted($1))" }.joined(separator: ", "))}"
+        return "{\(members.map { "\($0): \(JSONText.quoted($1))" }.joined(separator: ", "))}"
     }
 }

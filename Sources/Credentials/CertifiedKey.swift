@@ -1,5 +1,4 @@
-// A private key with the certificate that speaks for it: how one is made and signed, and how it is
-// judged when it is read back. It knows X.509, not files.
+// A private key with its X.509 certificate: creates, signs and checks them.
 import COpenSSL
 import Glibc
 

@@ -1,5 +1,5 @@
-// A client's certificate after TLS has verified it: the names it bears, when it ends, and what it
-// is revoked by. Which of the names is a user is decided by whoever reads them.
+// A client's certificate after TLS has verified it: its names, its expiry, and its serial number.
+// The caller decides which of the names is the user.
 import COpenSSL
 import Glibc
 

@@ -1,5 +1,5 @@
-// What can go wrong around keys and files on our own side. A credential that a peer presents and
-// that is not good is never one of these: it is a refusal, a value of the function that judged it.
+// Errors of the broker's own keys and files. An invalid credential of a peer is not an error but a
+// result of the function that verified it.
 import COpenSSL
 import Glibc
 
@@ -9,7 +9,7 @@ public enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible 
     case cryptography(call: String, reason: String)
     /// A system call on a file failed with this errno.
     case file(call: String, path: String, code: Int32)
-    /// The file is there and is not what it should be.
+    /// The file exists and has invalid contents.
     case unusable(path: String, reason: String)
 
     public var description: String {

@@ -58,17 +58,17 @@ public struct DevelopmentCertificates: Sendable {
             if let server = try serverFiles.load(unixSeconds: unixSeconds, signer: authority.key),
                 server.covers(names)
             {
-                return result(authorityFiles, serverFiles, .kept)
+                return result(authority: authorityFiles, server: serverFiles, outcome: .kept)
             }
             try makeServer(serverFiles, authority, names: names, unixSeconds: unixSeconds)
-            return result(authorityFiles, serverFiles, .renewed)
+            return result(authority: authorityFiles, server: serverFiles, outcome: .renewed)
         }
         let authority = try CertifiedKey.make(
             subject: "Martlet development authority", extensions: CertifiedKey.authorityExtensions,
             unixSeconds: unixSeconds, lifetimeSeconds: authorityLifetimeSeconds, signer: nil)
         try authorityFiles.save(authority)
         try makeServer(serverFiles, authority, names: names, unixSeconds: unixSeconds)
-        return result(authorityFiles, serverFiles, .created)
+        return result(authority: authorityFiles, server: serverFiles, outcome: .created)
     }
 
     /// Where ``ensure(directory:hostName:addresses:unixSeconds:)`` puts the server certificate of a
@@ -127,7 +127,7 @@ public struct DevelopmentCertificates: Sendable {
     }
 
     private static func result(
-        _ authority: CertificateFiles, _ server: CertificateFiles, _ outcome: Outcome
+        authority: CertificateFiles, server: CertificateFiles, outcome: Outcome
     ) -> DevelopmentCertificates {
         DevelopmentCertificates(
             authorityCertificateFile: authority.certificateFile,

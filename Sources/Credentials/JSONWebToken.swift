@@ -4,8 +4,8 @@
 //     .base64url({"iss":"demo","sub":"pump-7","iat":…,"exp":…,"nonce":"…"})
 //     .base64url(signature)
 //
-// It judges a token against keys and a time, both handed in. It must not know who is connected, and
-// nothing of a token is believed before its signature.
+// Verifies a token with the given keys and time. No claim is trusted before the signature is
+// verified, except that `iss` and `kid` select the key.
 import FoundationEssentials
 
 /// Why a JSON Web Token is refused. The texts go to the log and, shortened to a reason code, to the
@@ -36,7 +36,7 @@ public enum JSONWebTokenError: Error, Hashable, Sendable {
     case wrongAudience
 }
 
-/// A token whose signature and times were good.
+/// A token with a valid signature and times.
 public struct JSONWebToken: Hashable, Sendable {
     /// The app (`iss`). Like ``user`` and ``device`` it is a text of any length and content:
     /// whether it is a possible id is for the core to judge.
@@ -67,7 +67,7 @@ public struct JSONWebToken: Hashable, Sendable {
     /// clock that differs makes a token shorter there, and none longer than it was meant to be.
     public static let clockDifferenceSecondsMaximum: Int64 = 60
 
-    /// Judges a token.
+    /// Verifies a token.
     ///
     /// - Parameters:
     ///   - bytes: as the peer presents it.

@@ -20,7 +20,7 @@ public struct TokenID: Hashable, Comparable, Sendable, CustomStringConvertible {
     ///
     /// - Parameter raw: below 2^60.
     public init(raw: UInt64) {
-        precondition(raw >> 60 == 0, "token ids have 60 bits")
+        precondition(raw >> 60 == 0, "token id \(raw) exceeds 60 bits")
         self.raw = raw
     }
 

@@ -1,4 +1,4 @@
-// Owners of OpenSSL's objects: each is freed when the last who holds it lets go. Classes and not
+// Owners of OpenSSL's objects: each is freed with its last reference. Classes and not
 // `~Copyable` structs, because keys are shared by configuration and logins, and none of it is hot.
 import COpenSSL
 

@@ -1,6 +1,6 @@
-// Files and directories that nobody else may have a hand in: what is made for development holds
-// keys and tokens. Whoever can write in a directory decides what its names lead to, so the
-// directory is checked before anything is read or written there.
+// Files and directories that no other user may read or write: the files of `--dev` contain keys and
+// tokens. A user who can write in a directory can replace its files, so the directory is checked
+// before anything is read or written there.
 import Glibc
 
 /// A directory that belongs to this process's user, in which nobody else can write.

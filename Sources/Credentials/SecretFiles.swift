@@ -1,5 +1,5 @@
-// Files that hold secrets: pre-shared keys and the keys of session tickets. A file that others may
-// read is refused, because what is in it is not a secret any more.
+// Files of secrets: pre-shared keys and the keys of session tickets. A file that other users may
+// read is refused, because its contents may be known.
 import COpenSSL
 import Glibc
 
@@ -20,7 +20,7 @@ public enum PreSharedKeyFile {
         for (index, line) in lines.enumerated() {
             let line = line.last == UInt8(ascii: "\r") ? line.dropLast() : line
             if line.isEmpty || line.first == UInt8(ascii: "#") { continue }
-            // Which line is wrong may be told, what stands in it may not.
+            // The error names the line and not its contents, which are secret.
             func fault(_ reason: String) -> CredentialError {
                 .unusable(path: path, reason: "line \(index + 1) \(reason)")
             }
@@ -57,8 +57,8 @@ public enum PreSharedKeyFile {
     }
 }
 
-/// The keys that TLS session tickets are sealed with, kept in the data directory so that a restart
-/// of the broker does not cost the fleet a full handshake each.
+/// The keys that encrypt TLS session tickets. They are kept in the data directory, so that clients
+/// need no full handshake after a restart of the broker.
 public enum TicketKeyFile {
     /// Keys are made anew when they are this old: who steals the file must not be able to read
     /// resumed TLS 1.2 sessions of long ago. A ticket lives no longer than this either [RFC 8446,

@@ -1,17 +1,16 @@
-// Secrets come from the system's cryptographic generator by way of OpenSSL, and from nowhere else.
+// The only source of secrets: the system's cryptographic generator, through OpenSSL.
 import COpenSSL
 
 /// The source of every secret, id and cookie that must not be guessed.
 public enum SystemRandom {
     /// Unpredictable bytes.
     ///
-    /// A machine without working randomness stops here: every token made afterwards could be
-    /// guessed, which is worse than no broker.
+    /// Traps if the generator fails: tokens generated afterwards could be guessed.
     public static func bytes(count: Int) -> [UInt8] {
-        precondition((1...65_536).contains(count), "a secret of an absurd length")
+        precondition((1...65_536).contains(count), "cannot generate a secret of \(count) bytes")
         return [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
             precondition(
-                RAND_bytes(buffer.baseAddress, Int32(count)) == 1, "the system gives no randomness")
+                RAND_bytes(buffer.baseAddress, Int32(count)) == 1, "RAND_bytes failed")
             initializedCount = count
         }
     }

@@ -110,13 +110,13 @@ public struct VerificationKey: Sendable {
         case .publicKey(let key):
             // Whatever OpenSSL says of a stranger's bytes is an answer, not an error to keep.
             defer { ERR_clear_error() }
-            guard algorithm == .es256 else { return verify(bytes, signature, key) }
+            guard algorithm == .es256 else { return verify(bytes, signature: signature, key: key) }
             guard let encoded = Self.encodedECDSA(signature) else { return false }
-            return verify(bytes, encoded, key)
+            return verify(bytes, signature: encoded, key: key)
         }
     }
 
-    private func verify(_ bytes: RawSpan, _ signature: [UInt8], _ key: OwnedKey) -> Bool {
+    private func verify(_ bytes: RawSpan, signature: [UInt8], key: OwnedKey) -> Bool {
         guard let context = EVP_MD_CTX_new() else { return false }
         defer { EVP_MD_CTX_free(context) }
         // Ed25519 hashes by itself and takes no digest.

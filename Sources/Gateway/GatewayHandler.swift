@@ -1,6 +1,7 @@
 // The loop's side of a gateway: connections and what they are called, and the value that decides.
 
 import CommandLineOptions
+import MartletClient
 import NetTransport
 import Primitives
 
@@ -8,7 +9,7 @@ import Primitives
 struct GatewayHandler: LoopHandler, ~Copyable {
     private let settings: GatewaySettings
     private var machine: GatewayMachine
-    private let lookup = NameLookup()
+    private let lookups = PendingLookups()
     private var uplink: ConnectionID?
     /// The broker's name is being looked up, to connect to it then.
     private var isDialing = false
@@ -78,13 +79,13 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     ) {}
 
     mutating func woken(in loop: inout EventLoop) {
-        for (server, outcome) in lookup.takeDone() where !isStopping {
-            if server == settings.server, isDialing { connect(outcome, &loop) }
+        for (server, result) in lookups.takeDone() where !isStopping {
+            if server == settings.server, isDialing { connect(result, &loop) }
             for index in sought.sorted()
             where settings.lines[index].endpoint == .tcp(server) {
                 sought.remove(index)
-                open(index, &loop) { loop throws(TransportError) in
-                    try loop.connect(to: try outcome.get())
+                open(index, in: &loop) { loop throws(TransportError) in
+                    try loop.connect(to: try result.get()[0])
                 }
             }
         }
@@ -116,12 +117,12 @@ struct GatewayHandler: LoopHandler, ~Copyable {
             switch effect {
             case .dial:
                 isDialing = true
-                lookup.begin(settings.server, waking: loop.handle)
+                lookups.begin(settings.server, waking: loop.handle)
             case .hangUp:
                 if let uplink { loop.close(uplink, afterFlush: false) }
                 uplink = nil
                 isDialing = false
-            case .open(let index): open(index, &loop)
+            case .open(let index): open(index, in: &loop)
             case .pause(let index):
                 if let connection = connections[index] { loop.pauseReading(connection) }
             case .resume(let index):
@@ -134,30 +135,30 @@ struct GatewayHandler: LoopHandler, ~Copyable {
         }
     }
 
-    private mutating func connect(_ outcome: NameLookup.Outcome, _ loop: inout EventLoop) {
+    private mutating func connect(_ result: NameLookupResult, _ loop: inout EventLoop) {
         isDialing = false
         do throws(TransportError) {
             uplink = try loop.connect(
-                to: try outcome.get(), tls: settings.tls, serverName: settings.server.host)
+                to: try result.get()[0], tls: settings.tls, serverName: settings.server.host)
         } catch {
             machine.uplinkUnavailable("\(error)", now: loop.now)
         }
     }
 
-    private mutating func open(_ index: Int, _ loop: inout EventLoop) {
+    private mutating func open(_ index: Int, in loop: inout EventLoop) {
         switch settings.lines[index].endpoint {
         case .tcp(let server):
             sought.insert(index)
-            lookup.begin(server, waking: loop.handle)
+            lookups.begin(server, waking: loop.handle)
         case .terminal(let path, let baud):
-            open(index, &loop) { loop throws(TransportError) in
+            open(index, in: &loop) { loop throws(TransportError) in
                 try loop.adopt(socket: try Terminal.open(path, baud: baud))
             }
         }
     }
 
     private mutating func open(
-        _ index: Int, _ loop: inout EventLoop,
+        _ index: Int, in loop: inout EventLoop,
         _ body: (inout EventLoop) throws(TransportError) -> ConnectionID
     ) {
         do throws(TransportError) {

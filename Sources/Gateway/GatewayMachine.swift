@@ -106,13 +106,14 @@ package struct GatewayMachine: ~Copyable {
                 }
             case .carried(let channel):
                 // The packet is copied: it goes on while the machine reads the next one.
-                carry(Array(uplink.machine.bytes(channel.inner)), channel.channel, now)
+                carry(
+                    Array(uplink.machine.bytes(channel.inner)), channel: channel.channel, now: now)
             case .disconnected(let end): brokerLost(end, now)
             case .answered(let response) where response.reason.isFailure:
                 // The will is all that the gateway asks for.
                 write(.willRefused, "reason=\(response.reason.name)")
             case .delivered, .groupChanged, .resolved, .answered, .credentialAnswered:
-                // Mail for the gateway itself stays where it is: nobody would read it.
+                // Messages to the gateway itself stay in the broker: no device reads them.
                 break
             }
         }
@@ -144,18 +145,18 @@ package struct GatewayMachine: ~Copyable {
     }
 
     /// A packet of the broker's for a device.
-    private mutating func carry(_ packet: [UInt8], _ channel: UInt32, _ now: Instant) {
+    private mutating func carry(_ packet: [UInt8], channel: UInt32, now: Instant) {
         guard let index = channels[channel] else { return }
         guard lines[index].channel == channel else {
-            carryToFormer(packet, channel, index)
+            carryToFormer(packet, channel: channel, line: index)
             return
         }
         if isOverrun(index, by: packet) {
             guard !Self.isTransient(packet) else {
-                write(.lineOverrun, index, now, "lost=delivery")
+                write(.lineOverrun, line: index, now: now, detail: "lost=delivery")
                 return
             }
-            write(.lineOverrun, index, now, "lost=connection")
+            write(.lineOverrun, line: index, now: now, detail: "lost=connection")
             cutLink(index)
             detach(index)
             return
@@ -173,14 +174,14 @@ package struct GatewayMachine: ~Copyable {
             sendToDevice(packet, index)
             lines[index].channel = nil
             release(channel)
-        case .isSomebodyElse: refuse(.notAuthorized, index, now, isConnected: false)
+        case .isSomebodyElse: refuse(.notAuthorized, line: index, now: now, isConnected: false)
         }
         markReady(index)
     }
 
     /// A channel that no device uses any more: what the broker thinks of it is of interest, and
     /// nothing else.
-    private mutating func carryToFormer(_ packet: [UInt8], _ channel: UInt32, _ index: Int) {
+    private mutating func carryToFormer(_ packet: [UInt8], channel: UInt32, line index: Int) {
         guard let place = lines[index].formers.firstIndex(where: { $0.channel == channel })
         else { return }
         switch packet.withUnsafeBytes({ NodeConversation.answer($0) }) {
@@ -285,7 +286,7 @@ package struct GatewayMachine: ~Copyable {
                 return true
             case .refused(let reason):
                 let isConnected = lines[index].conversation.phase == .open
-                refuse(reason, index, now, isConnected: isConnected)
+                refuse(reason, line: index, now: now, isConnected: isConnected)
                 return true
             case .waiting:
                 if !lines[index].isConnectHeld { awaitingChannel.insert(index) }
@@ -298,7 +299,7 @@ package struct GatewayMachine: ~Copyable {
             hasOutgoing(index)
             return false
         }
-        handle(event, index, now)
+        handle(event, line: index, now: now)
         return true
     }
 
@@ -322,14 +323,14 @@ package struct GatewayMachine: ~Copyable {
         awaitingChannel.removeAll()
     }
 
-    private mutating func handle(_ event: SerialLink.Event, _ index: Int, _ now: Instant) {
+    private mutating func handle(_ event: SerialLink.Event, line index: Int, now: Instant) {
         switch event {
         case .asked:
             leaveGhost(index)
             if uplink.machine.isConnected { lines[index].link.accept() }
         case .received(let bytes): lines[index].conversation.append(bytes)
         case .lost:
-            write(.lineBroken, index, now)
+            write(.lineBroken, line: index, now: now)
             leaveGhost(index)
         }
         hasOutgoing(index)
@@ -347,7 +348,7 @@ package struct GatewayMachine: ~Copyable {
         if phase == .asked {
             lines[index].formers.append(Line.FormerChannel(channel: channel, state: .abandoned))
         } else {
-            // What the last one left behind nobody comes back to.
+            // The session that the last device left behind is not resumed.
             loseGhost(index)
             lines[index].formers.append(Line.FormerChannel(channel: channel, state: .ghost))
         }
@@ -372,9 +373,9 @@ package struct GatewayMachine: ~Copyable {
     ///
     /// - Parameter isConnected: the device has had its CONNACK.
     private mutating func refuse(
-        _ reason: ReasonCode, _ index: Int, _ now: Instant, isConnected: Bool
+        _ reason: ReasonCode, line index: Int, now: Instant, isConnected: Bool
     ) {
-        write(.deviceFaulty, index, now, "reason=\(reason.name)")
+        write(.deviceFaulty, line: index, now: now, detail: "reason=\(reason.name)")
         sendToDevice(Uplink.refusal(reason, isConnected: isConnected), index)
         closeLink(index)
         detach(index)
@@ -385,7 +386,7 @@ package struct GatewayMachine: ~Copyable {
     package mutating func lineOpened(_ index: Int, now: Instant) {
         lines[index].connection = .open
         lines[index].isReported = false
-        write(.lineOpen, index, now)
+        write(.lineOpen, line: index, now: now)
     }
 
     package mutating func lineReceived(
@@ -414,16 +415,16 @@ package struct GatewayMachine: ~Copyable {
     /// - Parameter detail: why it could not be opened, or ended.
     package mutating func lineClosed(_ index: Int, _ detail: String, now: Instant) {
         if lines[index].connection == .open {
-            write(.lineClosed, index, now)
+            write(.lineClosed, line: index, now: now)
         } else if !lines[index].isReported {
             // Once, until the line was open again.
-            write(.lineUnavailable, index, now, "detail=\"\(detail)\"")
+            write(.lineUnavailable, line: index, now: now, detail: "detail=\"\(detail)\"")
             lines[index].isReported = true
         }
         backlogByteCount -= lines[index].backlogNoted
         lines[index].backlogNoted = 0
         lines[index].closed(now: now)
-        // Whoever pulled the plug: the device is not there any more.
+        // The device is gone, whatever ended the line.
         detach(index)
     }
 
@@ -436,7 +437,7 @@ package struct GatewayMachine: ~Copyable {
                 lines[index].connection = .opening
                 effects.append(.open(index))
             } else {
-                write(.deviceSilent, index, now)
+                write(.deviceSilent, line: index, now: now)
                 closeLink(index)
                 detach(index)
             }
@@ -500,7 +501,7 @@ package struct GatewayMachine: ~Copyable {
     // MARK: - The log
 
     private mutating func write(
-        _ event: GatewayEvent, _ index: Int, _ now: Instant, _ detail: String = ""
+        _ event: GatewayEvent, line index: Int, now: Instant, detail: String = ""
     ) {
         guard let suppressed = lines[index].log.take(now: now) else { return }
         let settings = lines[index].settings

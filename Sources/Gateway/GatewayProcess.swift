@@ -1,4 +1,4 @@
-// The gateway as a whole: one loop on one thread until somebody stops it.
+// The gateway as a whole: one loop on one thread until it is told to stop.
 
 import NetTransport
 

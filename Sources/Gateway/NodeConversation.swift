@@ -94,7 +94,9 @@ struct NodeConversation {
                 if phase == .ended, !isConnect { continue }
                 do throws(DeviceFault) {
                     return .packet(
-                        try forwarded(frame, packet, identity, packetMaximum: packetMaximum))
+                        try forwarded(
+                            frame, packet: packet, identity: identity, packetMaximum: packetMaximum)
+                    )
                 } catch {
                     return .refused(error.reason)
                 }
@@ -106,7 +108,7 @@ struct NodeConversation {
     /// What goes to the broker in place of a device's packet. This is the list of all that a device
     /// may send through a gateway; nothing else passes.
     private mutating func forwarded(
-        _ frame: PacketFrame, _ packet: [UInt8], _ identity: LineIdentity, packetMaximum: Int
+        _ frame: PacketFrame, packet: [UInt8], identity: LineIdentity, packetMaximum: Int
     ) throws(DeviceFault) -> [UInt8] {
         let body = Array(packet[Int(frame.body.offset)...])
         let type = try DeviceFault.read(packet) { _ throws(WireError) in
@@ -115,7 +117,7 @@ struct NodeConversation {
         switch type {
         case .connect:
             guard phase != .open else { throw DeviceFault(reason: .protocolError) }
-            return try connect(body, identity, packetMaximum)
+            return try connect(body, identity: identity, packetMaximum: packetMaximum)
         case .send, .ack, .request, .pingRequest, .disconnect:
             guard phase == .open else { throw DeviceFault(reason: .protocolError) }
             return packet
@@ -143,7 +145,7 @@ struct NodeConversation {
     /// The CONNECT that the broker gets: written here, of the line's identity and of what a device
     /// may say about itself.
     private mutating func connect(
-        _ body: [UInt8], _ identity: LineIdentity, _ packetMaximum: Int
+        _ body: [UInt8], identity: LineIdentity, packetMaximum: Int
     ) throws(DeviceFault) -> [UInt8] {
         let asked = try DeviceFault.read(body) { bytes throws(WireError) in
             try MRT.Connect(body: bytes)
@@ -160,7 +162,7 @@ struct NodeConversation {
             else { throw DeviceFault(reason: .notAuthorized) }
             connect.credential = asked.credential
         case .attached:
-            // A device vouches for nobody.
+            // A device may not vouch for other devices.
             throw DeviceFault(reason: .badAuthenticationMethod)
         }
         connect.isCleanStart = asked.isCleanStart
@@ -194,7 +196,7 @@ struct NodeConversation {
         case goesOnAs([UInt8])
         /// The conversation is over with it.
         case isLast
-        /// The broker has let in somebody else than the line's user: the device's own credential is
+        /// The broker has logged in another user than the line's: the device's own credential is
         /// another user's.
         case isSomebodyElse
     }

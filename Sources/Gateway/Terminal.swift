@@ -85,7 +85,7 @@ enum Terminal {
                 if !isFull[index], isReadable[index] { isOpen = directions[index].fill() }
                 if isOpen { isOpen = directions[index].empty() }
             }
-            // Nobody is left to take what one side holds.
+            // The other side is closed and cannot take what this one holds.
             if isFull[0], isReadable[1], ends[1].revents & Int16(POLLHUP) != 0 { isOpen = false }
             if isFull[1], isReadable[0], ends[0].revents & Int16(POLLHUP) != 0 { isOpen = false }
         }
@@ -112,7 +112,7 @@ enum Terminal {
             return count > 0
         }
 
-        /// Writes what it can. False where nobody takes anything any more.
+        /// Writes what it can. False if the other end takes no more bytes.
         mutating func empty() -> Bool {
             while !bytes.isEmpty {
                 let count = bytes.withUnsafeBytes { write(target, $0.baseAddress, $0.count) }

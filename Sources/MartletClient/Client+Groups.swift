@@ -23,7 +23,7 @@ extension Client {
         let part = MRT.GroupCreate(
             key: .random(in: .min ... .max), title: bytes.append(title), meta: bytes.append(meta),
             allowList: try bytes.append(allowList: users))
-        let answer = try await request(.groupCreate, part, bytes)
+        let answer = try await request(.groupCreate, part: part, bytes: bytes)
         return String(decoding: answer.content, as: UTF8.self)
     }
 
@@ -33,7 +33,8 @@ extension Client {
     public func joinGroup(_ group: String) async throws(MartletError) {
         var bytes = ByteBuilder()
         _ = try await request(
-            .groupJoin, MRT.GroupName(group: try bytes.append(identifier: group)), bytes)
+            .groupJoin, part: MRT.GroupName(group: try bytes.append(identifier: group)),
+            bytes: bytes)
     }
 
     /// Leaves a group.
@@ -43,7 +44,8 @@ extension Client {
     public func leaveGroup(_ group: String) async throws(MartletError) -> Bool {
         var bytes = ByteBuilder()
         let part = MRT.GroupName(group: try bytes.append(identifier: group))
-        return try await request(.groupLeave, part, bytes).reason != .noSubscriptionExisted
+        return try await request(.groupLeave, part: part, bytes: bytes).reason
+            != .noSubscriptionExisted
     }
 
     /// Removes a member from a group of this user's; the user may join again where
@@ -70,7 +72,7 @@ extension Client {
         var bytes = ByteBuilder()
         let part = MRT.GroupMember(
             group: try bytes.append(identifier: group), user: try bytes.append(identifier: user))
-        return try await request(operation, part, bytes).reason == .kickedOut
+        return try await request(operation, part: part, bytes: bytes).reason == .kickedOut
     }
 
     /// All groups that the user is in, in the order of the bytes of their ids.
@@ -80,7 +82,7 @@ extension Client {
             var bytes = ByteBuilder()
             let last = listing.groups.last?.id ?? ""
             let part = MRT.GroupListQuery(after: try bytes.append(identifier: last))
-            try listing.take(try await request(.groupList, part, bytes))
+            try listing.take(try await request(.groupList, part: part, bytes: bytes))
         }
         return listing.groups
     }
@@ -97,7 +99,7 @@ extension Client {
         let part = MRT.GroupQuery(
             group: try bytes.append(identifier: group),
             after: try bytes.append(identifier: user ?? ""))
-        let answer = try await request(.groupDescribe, part, bytes)
+        let answer = try await request(.groupDescribe, part: part, bytes: bytes)
         guard let details = GroupDetails(answer.content, after: user) else {
             throw .unreadableAnswer
         }
@@ -109,7 +111,7 @@ extension Client {
         var bytes = ByteBuilder()
         let part = MRT.GroupSetMeta(
             group: try bytes.append(identifier: group), meta: bytes.append(meta))
-        _ = try await request(.groupSetMeta, part, bytes)
+        _ = try await request(.groupSetMeta, part: part, bytes: bytes)
     }
 
     /// Replaces who may join a group; nil lets everybody. Who is taken off the list stays a
@@ -121,7 +123,7 @@ extension Client {
         let part = MRT.GroupSetAllowList(
             group: try bytes.append(identifier: group),
             allowList: try bytes.append(allowList: users))
-        _ = try await request(.groupSetAllowList, part, bytes)
+        _ = try await request(.groupSetAllowList, part: part, bytes: bytes)
     }
 }
 

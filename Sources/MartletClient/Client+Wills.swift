@@ -36,6 +36,6 @@ extension ClientRequest {
         let part = MRT.Will(
             delaySeconds: delaySeconds, target: message.packet.target,
             isRaw: message.packet.isRaw, payload: message.packet.payload)
-        return ClientRequest(.setWill, part, message.bytes)
+        return ClientRequest(.setWill, part: part, source: message.bytes)
     }
 }

@@ -1,5 +1,5 @@
 // The client of an application: calls become commands to the one background thread, which owns
-// sockets and machines; events come back through a mailbox. Nothing here blocks.
+// sockets and machines; events come back through an event buffer. Nothing here blocks.
 
 import ClientCore
 import Primitives
@@ -15,7 +15,7 @@ import WireFormat
 public final class Client: Sendable {
     let identifier: UInt64
     private let loop: ClientLoop
-    private let mailbox = Mailbox()
+    private let eventBuffer = EventBuffer()
     private let acknowledgement: Acknowledgement
     private let lastTicket = Atomic<UInt64>(0)
 
@@ -29,11 +29,11 @@ public final class Client: Sendable {
         acknowledgement = settings.acknowledgement
         let blueprint = ClientBlueprint(
             identifier: identifier, settings: settings, tls: try settings.tlsContext(),
-            mailbox: mailbox)
+            eventBuffer: eventBuffer)
         loop.post(.open(blueprint))
     }
 
-    /// A client that nobody holds any more leaves as by ``close(endingSession:)``.
+    /// A client without references leaves as by ``close(endingSession:)``.
     deinit {
         loop.post(.leave(identifier, endsSession: false) {})
     }
@@ -66,7 +66,7 @@ public final class Client: Sendable {
     public func send(_ message: OutgoingMessage) async throws(MartletError) -> Receipt {
         let ticket = makeTicket()
         let result = await cancellable(ticket) { [self] completion in
-            send(message, ticket, completion)
+            send(message, ticket: ticket, completion: completion)
         }
         return try result.get()
     }
@@ -77,17 +77,19 @@ public final class Client: Sendable {
         _ message: OutgoingMessage,
         completion: @escaping @Sendable (Result<Receipt, MartletError>) -> Void
     ) {
-        send(message, makeTicket()) { [self] result in
+        send(message, ticket: makeTicket()) { [self] result in
             withExtendedLifetime(self) { completion(result) }
         }
     }
 
     private func send(
-        _ message: OutgoingMessage, _ ticket: UInt64, _ completion: @escaping Completion<Receipt>
+        _ message: OutgoingMessage, ticket: UInt64, completion: @escaping Completion<Receipt>
     ) {
         do throws(MartletError) {
             let encoded = try EncodedSend(message)
-            loop.post(.send(identifier, PendingSend(ticket, encoded, completion)))
+            loop.post(
+                .send(
+                    identifier, PendingSend(ticket: ticket, send: encoded, completion: completion)))
         } catch {
             completion(.failure(error))
         }
@@ -123,21 +125,24 @@ public final class Client: Sendable {
     public func presence(of user: String) async throws(MartletError) -> Presence {
         var bytes = ByteBuilder()
         let part = MRT.PresenceQuery(user: try bytes.append(identifier: user))
-        let answer = try await request(.presence, part, bytes)
+        let answer = try await request(.presence, part: part, bytes: bytes)
         guard let presence = Presence(answer.content) else { throw .unreadableAnswer }
         return presence
     }
 
     func request(
-        _ operation: MRT.Operation, _ part: some RequestPart, _ bytes: ByteBuilder
+        _ operation: MRT.Operation, part: some RequestPart, bytes: ByteBuilder
     ) async throws(MartletError) -> ClientAnswer {
-        try await request(ClientRequest(operation, part, bytes.bytes))
+        try await request(ClientRequest(operation, part: part, source: bytes.bytes))
     }
 
     func request(_ request: ClientRequest) async throws(MartletError) -> ClientAnswer {
         let ticket = makeTicket()
         let result = await cancellable(ticket) { [self] completion in
-            loop.post(.request(identifier, PendingRequest(ticket, request, completion)))
+            loop.post(
+                .request(
+                    identifier,
+                    PendingRequest(ticket: ticket, request: request, completion: completion)))
         }
         return try result.get()
     }
@@ -149,7 +154,7 @@ public final class Client: Sendable {
     public var events: Events { Events(client: self) }
 
     /// Why the client was stopped for good; nil as long as it was not.
-    public var stopReason: ReasonCode? { mailbox.stopReason }
+    public var stopReason: ReasonCode? { eventBuffer.stopReason }
 
     /// This message, and everything before it, is processed: the broker may forget it. Needed with
     /// ``Acknowledgement/byApplication``, and allowed always.
@@ -158,10 +163,10 @@ public final class Client: Sendable {
     }
 
     func nextEvent() async -> Event? {
-        if acknowledgement == .whenNextIsTaken, let record = mailbox.takeRecord() {
+        if acknowledgement == .whenNextIsTaken, let record = eventBuffer.takeRecord() {
             loop.post(.acknowledge(identifier, record))
         }
-        return await mailbox.next()
+        return await eventBuffer.next()
     }
 
     // MARK: - The end

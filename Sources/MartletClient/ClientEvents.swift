@@ -64,7 +64,7 @@ extension Client {
     public struct Events: AsyncSequence, Sendable {
         let client: Client
 
-        /// An iterator over the events that nobody has taken.
+        /// An iterator over the events that are not taken yet.
         public func makeAsyncIterator() -> Iterator { Iterator(client: client) }
 
         /// Takes the events one by one.

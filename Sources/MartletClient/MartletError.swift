@@ -21,7 +21,7 @@ public enum MartletError: Error, Hashable, Sendable, CustomStringConvertible {
     /// No connection could be made in as many attempts as the settings allow; the text is what the
     /// last one met.
     case unreachable(String)
-    /// A transient message has nobody to go to while there is no connection.
+    /// A transient message cannot be sent while there is no connection.
     case notConnected
     /// More sends wait than ``ClientSettings/waitingSendsMaximum``.
     case tooManySends

@@ -15,12 +15,12 @@ extension LMDBQueueStore {
         into visitor: inout some StoreVisitor & ~Copyable
     ) throws(StoreError) -> RestoredState {
         try readAll(into: &visitor)
-        departures.removeAll()
+        removalTally.removeAll()
         let beginning = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
         try removeLeaving(moment: openingStamp?.moment ?? beginning)
         return RestoredState(
             identity: identity, nextMessage: MessageID(raw: nextMessage), stamp: openingStamp,
-            damaged: departures.damaged.tallies)
+            damaged: removalTally.damaged.tallies)
     }
 
     private mutating func readAll(

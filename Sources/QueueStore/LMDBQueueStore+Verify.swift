@@ -55,17 +55,17 @@ extension LMDBQueueStore {
         return report
     }
 
-    /// Checks a draft's pages and the checksum of every row. That rows add up, which takes memory
-    /// for each message, is not checked: a copy has the rows that the original has.
+    /// Checks a staging file's pages and the checksum of every row. That rows add up, which takes
+    /// memory for each message, is not checked: a copy has the rows that the original has.
     static func verify(
-        _ draft: Draft, format: UInt32, progress: CopyProgress?,
+        _ stagingFile: StagingFile, format: UInt32, progress: CopyProgress?,
         into report: inout VerificationReport
     ) throws(StoreError) {
-        try PageCheck.run(path: draft.path, progress: progress)
+        try PageCheck.run(path: stagingFile.path, progress: progress)
         // The checks know the rows of one format.
         guard format == StoreFormats.known.current else { return }
         let environment = try Environment(
-            reading: draft, mapByteCount: StoreOptions().mapByteCount)
+            reading: stagingFile, mapByteCount: StoreOptions().mapByteCount)
         var verification = try Verification(environment: environment, addsUp: false)
         defer { verification.end() }
         try verification.run(into: &report)

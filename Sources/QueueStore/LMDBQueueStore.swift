@@ -1,7 +1,6 @@
-// The store on disk: opens a directory and carries the core's batches out, one at a time. It
-// decides what goes into a transaction and what is refused; how each change is made is
-// WriteTransaction's. It knows nothing of sessions, topics or the wire, and of no thread but the
-// one that calls it.
+// The store on disk: opens a directory and executes the core's batches, one at a time. It decides
+// which changes enter a transaction and which are refused; WriteTransaction makes the changes. It
+// interprets no sessions, topics or packets, and uses no thread but the caller's.
 
 import BrokerCore
 import Glibc
@@ -10,8 +9,8 @@ import Primitives
 /// Queues, messages and records in LMDB.
 ///
 /// Opened, used and closed by one thread. When ``carryOut(_:into:)`` returns, what the batch
-/// changed is synced to disk; when the process dies in it, all of the batch is there at the next
-/// start, or nothing of it.
+/// changed is synced to disk. If the process dies during the call, the next start finds all of the
+/// batch or none of it.
 public struct LMDBQueueStore: ~Copyable {
     let options: StoreOptions
     let environment: Environment
@@ -20,22 +19,22 @@ public struct LMDBQueueStore: ~Copyable {
     let scratch: KeyScratch
     private var claim: SpaceClaim
     private var snapshots = Snapshots()
-    /// Whether the disk had what the last write asked for.
+    /// Whether the disk had the space that the last write needed.
     private var hasDiskSpace = true
-    /// Set by the first error: no second commit may pass over a failed sync.
+    /// Set by the first error: no commit may follow a failed sync.
     private var hasFailed = false
     private let pageByteCount: Int
     private let boot: StoreIdentity
 
-    /// Which store this is.
+    /// The identity of this store.
     public let identity: StoreIdentity
-    /// Above every message id that was ever stored.
+    /// The next message id, above all stored ids.
     var nextMessage: UInt64
-    /// The format of the stores that this code leaves behind.
+    /// The format that this code writes.
     public static var format: UInt32 { StoreFormats.known.current }
-    /// The format that the opening found, where it was an older one and the store was upgraded.
+    /// The older format from which the opening upgraded the store; nil if it was current.
     public let upgradedFormat: UInt32?
-    /// The stamp found at the opening.
+    /// The stamp of the last commit before the opening.
     public let openingStamp: StoreStamp?
     /// Deleted queues that still have entries.
     var doomedQueues: [QueueID]
@@ -43,7 +42,7 @@ public struct LMDBQueueStore: ~Copyable {
     public private(set) var usedByteCount: UInt64
 
     private var sweepStart = EntryKey(queue: 0, number: 0)
-    var departures = Departures()
+    var removalTally = RemovalTally()
     var leaving: [Leaving] = []
 
     /// Opens the store in a directory, and makes both where they are missing (0700, files 0600).
@@ -97,47 +96,47 @@ public struct LMDBQueueStore: ~Copyable {
     private static func makeIfMissing(
         _ directory: String, mapByteCount: Int, formats: StoreFormats
     ) throws(StoreError) {
-        try Draft.removeLeftover(in: directory)
+        try StagingFile.removeLeftover(in: directory)
         let path = directory + "/" + Environment.dataFile
         var status = stat()
         if stat(path, &status) == 0 {
-            // No crash of ours leaves one behind, so what it held is lost, and must be missed.
+            // No crash of the broker leaves an empty file, so its contents were lost.
             guard status.st_size > 0 else {
                 throw .damagedPage(number: 0, finding: "the file is empty")
             }
             return
         }
         guard errno == ENOENT else { throw .system(call: "stat", path: path, errno: errno) }
-        let draft = try Draft(directory: directory)
+        let stagingFile = try StagingFile(directory: directory)
         do {
-            let environment = try Environment(draft: draft, mapByteCount: mapByteCount)
+            let environment = try Environment(stagingFile: stagingFile, mapByteCount: mapByteCount)
             let scratch = KeyScratch()
             _ = try Opening(
                 environment: environment, directory: directory, formats: formats,
                 scratch: scratch.bytes)
         }
-        try draft.publish()
+        try stagingFile.publish()
     }
 
     deinit {
         reader.close()
     }
 
-    /// Closes the store. Everything that was carried out is on disk already.
+    /// Closes the store. All executed batches are on disk.
     public consuming func close() {}
 
-    /// Carries a batch out, syncs it, and answers its loads and its sweep.
+    /// Executes a batch, syncs it, and returns the results of its loads and its sweep.
     ///
-    /// Where there is no room for the batch's messages and entries, all the rest is committed and
-    /// `result.refusal` is set. Anything that is thrown is fatal: the process must end.
+    /// Without space for the batch's messages and entries, the other changes are committed and
+    /// `result.refusal` is set. Every thrown error is fatal: the process must end.
     public mutating func carryOut(
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
-        precondition(!hasFailed, "a store that failed is not used again")
+        precondition(!hasFailed, "the store is used after an error")
         hasFailed = true
         result.removeAll()
         result.sequence = batch.sequence
-        departures.removeAll()
+        removalTally.removeAll()
         if batch.changesStore || !doomedQueues.isEmpty {
             try write(batch, into: &result)
         }
@@ -146,9 +145,9 @@ public struct LMDBQueueStore: ~Copyable {
             try removeLeaving(moment: batch.moment)
         }
         if batch.sweepMaximum > 0 { try sweep(batch, into: &result) }
-        result.expired.append(contentsOf: departures.expired.tallies)
-        result.damaged.append(contentsOf: departures.damaged.tallies)
-        result.damagedUncounted = departures.damagedUncounted
+        result.expired.append(contentsOf: removalTally.expired.tallies)
+        result.damaged.append(contentsOf: removalTally.damaged.tallies)
+        result.damagedUncounted = removalTally.damagedUncounted
         result.isUnfinished = !doomedQueues.isEmpty
         result.isFull = !hasRoom
         result.rowRoomByteCount = rowRoomByteCount
@@ -157,7 +156,7 @@ public struct LMDBQueueStore: ~Copyable {
         hasFailed = false
     }
 
-    /// Whether sends are admitted, as far as the last write could tell.
+    /// Whether sends are admitted, according to the last write.
     private var hasRoom: Bool {
         hasDiskSpace && usedByteCount <= options.softLimitByteCount && !isHeldUp
     }
@@ -233,7 +232,7 @@ public struct LMDBQueueStore: ~Copyable {
     private mutating func attempt(
         _ batch: StoreBatch, withSends: Bool, into result: inout StoreResult
     ) throws(StoreError) {
-        departures.removeAll()
+        removalTally.removeAll()
         result.tallies.removeAllKeepingCapacity()
         result.trimmed.removeAllKeepingCapacity()
         result.transferred.removeAllKeepingCapacity()
@@ -247,11 +246,11 @@ public struct LMDBQueueStore: ~Copyable {
         }
         try changeEntries(batch, in: &transaction, into: &result)
         let doomed = try deleteQueues(batch, in: &transaction)
-        departures.countsDamage = true
+        removalTally.countsDamage = true
         for change in batch.records where withSends || change.part != .send {
             try transaction.change(change)
         }
-        try transaction.settleReleases(&departures)
+        try transaction.settleReleases(&removalTally)
         let stamp = MetaStamp(stamp: .now(batch.moment, boot: boot), nextMessage: nextMessage)
         try transaction.putMeta(.stamp, stamp.bytes)
         let used = transaction.usedByteCount
@@ -279,35 +278,36 @@ public struct LMDBQueueStore: ~Copyable {
     private mutating func changeEntries(
         _ batch: StoreBatch, in transaction: inout WriteTransaction, into result: inout StoreResult
     ) throws(StoreError) {
-        departures.countsDamage = false
+        removalTally.countsDamage = false
         for index in batch.moves.indices
-        where !(try transaction.move(batch.moves[index], departures: &departures)) {
+        where !(try transaction.move(batch.moves[index], removalTally: &removalTally)) {
             result.missedMoves.append(index)
         }
         for removal in batch.removals {
             try transaction.remove(
-                EntryKey(queue: removal.queue.raw, number: removal.number), departures: &departures)
+                EntryKey(queue: removal.queue.raw, number: removal.number),
+                removalTally: &removalTally)
         }
         for acknowledgement in batch.acknowledgements {
-            departures.countsDamage = acknowledgement.wantsTally
+            removalTally.countsDamage = acknowledgement.wantsTally
             let removal = try transaction.remove(
                 queue: acknowledgement.queue, throughNumber: acknowledgement.throughNumber,
-                departures: &departures)
+                removalTally: &removalTally)
             if acknowledgement.wantsTally { result.tallies.append(removal.tally) }
         }
-        departures.countsDamage = true
+        removalTally.countsDamage = true
         for trim in batch.trims {
-            result.trimmed.append(try transaction.trim(trim, departures: &departures))
+            result.trimmed.append(try transaction.trim(trim, removalTally: &removalTally))
         }
-        departures.countsDamage = false
+        removalTally.countsDamage = false
         for change in batch.states {
             try transaction.setState(
                 change.state, at: EntryKey(queue: change.queue.raw, number: change.number),
-                departures: &departures)
+                removalTally: &removalTally)
         }
         for transfer in batch.transfers {
             result.transferred.append(
-                try transaction.transfer(transfer, departures: &departures))
+                try transaction.transfer(transfer, removalTally: &removalTally))
         }
     }
 
@@ -320,7 +320,7 @@ public struct LMDBQueueStore: ~Copyable {
         var budget = StoreLimits.deletedEntryMaximum
         for queue in doomedQueues + batch.deletedQueues {
             let removal = try transaction.delete(
-                queue: queue, countMaximum: budget, departures: &departures)
+                queue: queue, countMaximum: budget, removalTally: &removalTally)
             budget -= removal.examinedCount
             if !removal.isComplete { left.append(queue) }
         }
@@ -357,7 +357,7 @@ public struct LMDBQueueStore: ~Copyable {
     mutating func removeLeaving(moment: Moment) throws(StoreError) {
         guard !leaving.isEmpty else { return }
         defer { leaving.removeAllKeepingCapacity() }
-        let before = departures
+        let before = removalTally
         do throws(StoreError) {
             var transaction = try WriteTransaction(
                 environment: environment, tables: tables, scratch: scratch.bytes)
@@ -365,14 +365,14 @@ public struct LMDBQueueStore: ~Copyable {
                 guard try transaction.entries.seek(item.key) else { continue }
                 switch item.cause {
                 case .expired:
-                    if let entry = try transaction.take(item.key, departures: &departures) {
-                        departures.expired.add(item.key.queue, byteCount: UInt64(entry.byteCount))
+                    if let entry = try transaction.take(item.key, removalTally: &removalTally) {
+                        removalTally.expired.add(item.key.queue, byteCount: UInt64(entry.byteCount))
                     }
                 case .damaged(let cause):
-                    try transaction.setAside(item.key, cause, departures: &departures)
+                    try transaction.setAside(item.key, cause, removalTally: &removalTally)
                 }
             }
-            try transaction.settleReleases(&departures)
+            try transaction.settleReleases(&removalTally)
             let stamp = MetaStamp(stamp: .now(moment, boot: boot), nextMessage: nextMessage)
             try transaction.putMeta(.stamp, stamp.bytes)
             let used = transaction.usedByteCount
@@ -380,7 +380,7 @@ public struct LMDBQueueStore: ~Copyable {
             usedByteCount = used
         } catch {
             guard error.isFull else { throw error }
-            departures = before
+            removalTally = before
         }
     }
 }

@@ -21,7 +21,7 @@ public struct StoreOptions: Hashable, Sendable {
     ) {
         precondition(
             softLimitByteCount > 0 && mapByteCount / 2 >= softLimitByteCount,
-            "the map holds twice the soft limit")
+            "the map of \(mapByteCount) bytes is less than twice the limit \(softLimitByteCount)")
         self.mapByteCount = mapByteCount
         self.softLimitByteCount = softLimitByteCount
         self.checksPages = checksPages

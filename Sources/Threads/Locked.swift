@@ -4,7 +4,7 @@
 
 import Glibc
 
-/// A value that one thread at a time may touch.
+/// A value that one thread at a time may access.
 public final class Locked<Value: ~Copyable>: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private var value: Value
@@ -13,7 +13,7 @@ public final class Locked<Value: ~Copyable>: @unchecked Sendable {
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
         let code = pthread_mutex_init(mutex, nil)
-        precondition(code == 0, "no lock to be had")
+        precondition(code == 0, "pthread_mutex_init returned \(code)")
         self.value = value
     }
 
@@ -22,7 +22,7 @@ public final class Locked<Value: ~Copyable>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Runs `body` alone. It must not lock the same value again.
+    /// Runs `body` with the lock held. `body` must not lock the same value again.
     @inline(__always)
     public func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result

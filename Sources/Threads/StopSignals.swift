@@ -1,10 +1,11 @@
-// The signals that ask a program to end, for every program of this package: received on a thread of
-// their own, so that no code ever runs inside a signal handler. The first one asks the program to
-// leave in order; the next one ends it at once, because leaving may take as long as a network does.
+// Receives the signals that request a program's end, for all programs of this package. A separate
+// thread receives them, so that no code runs inside a signal handler. The first signal requests an
+// orderly end; the next one ends the program at once, because an orderly end may wait for a
+// network.
 
 import Glibc
 
-/// One signal that asks the program to end.
+/// A signal that requests the program's end.
 public struct StopSignal: Hashable, Sendable {
     /// SIGINT, SIGTERM or SIGHUP.
     public let number: Int32
@@ -26,9 +27,40 @@ public struct StopSignal: Hashable, Sendable {
     }
 }
 
+/// Signals that are blocked in every thread and received in one place, so that no code runs inside
+/// a signal handler.
+public struct BlockedSignals: Sendable {
+    private var waited = sigset_t()
+
+    /// Blocks the signals in this thread and in every thread that is started afterwards: call it
+    /// before the first one.
+    public init(_ signals: [Int32]) {
+        sigemptyset(&waited)
+        for signal in signals { sigaddset(&waited, signal) }
+        pthread_sigmask(SIG_BLOCK, &waited, nil)
+    }
+
+    /// Waits for one of them and returns its number.
+    public func next() -> Int32 {
+        var waited = waited
+        var number: Int32 = 0
+        while sigwait(&waited, &number) != 0 {}
+        return number
+    }
+
+    /// As ``next()``; nil if none comes within the time.
+    public func next(withinMilliseconds milliseconds: Int) -> Int32? {
+        var waited = waited
+        var time = timespec(
+            tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
+        let number = sigtimedwait(&waited, nil, &time)
+        return number > 0 ? number : nil
+    }
+}
+
 /// Receives the signals that ask the program to end.
 public struct StopSignals: Sendable {
-    private let waited: sigset_t
+    private let signals: BlockedSignals
 
     /// Blocks the signals in this thread and in every thread that is started afterwards: call it
     /// before the first one.
@@ -39,13 +71,8 @@ public struct StopSignals: Sendable {
     ///
     /// - Parameter signals: a program that reloads its files at SIGHUP leaves that one out.
     public init(_ signals: [Int32] = [SIGINT, SIGTERM, SIGHUP]) {
-        var waited = sigset_t()
-        sigemptyset(&waited)
-        for signal in signals where signal != SIGHUP || !Self.isIgnored(signal) {
-            sigaddset(&waited, signal)
-        }
-        pthread_sigmask(SIG_BLOCK, &waited, nil)
-        self.waited = waited
+        self.signals = BlockedSignals(
+            signals.filter { $0 != SIGHUP || !Self.isIgnored($0) })
     }
 
     private static func isIgnored(_ signal: Int32) -> Bool {
@@ -58,37 +85,30 @@ public struct StopSignals: Sendable {
     /// Calls `body` on a thread of its own when the first signal comes. The next SIGINT or SIGTERM
     /// ends the process at once with ``StopSignal/exitStatus``.
     ///
-    /// - Parameter body: must return soon: the next signal is not noticed before.
+    /// - Parameter body: must return soon, because the next signal is received afterwards.
     public func whenFirstComes(_ body: @escaping @Sendable (StopSignal) -> Void) {
-        let waited = waited
+        let signals = signals
         let isStarted = Thread.detach(name: "signals") {
-            body(Self.next(waited))
-            Self.endAtNext(waited)
+            body(StopSignal(number: signals.next()))
+            Self.endAtNext(signals)
         }
-        precondition(isStarted, "no thread to be had")
+        precondition(isStarted, "the system has no thread for the signals")
     }
 
-    /// From now on the next signal ends the process at once: for a program that has received the
-    /// first one by other means.
+    /// Makes the next signal end the process at once, for a program that has received the first one
+    /// by other means.
     public func endAtNext() {
-        let waited = waited
+        let signals = signals
         // Without a thread the program still ends by itself, only later.
-        _ = Thread.detach(name: "signals") { Self.endAtNext(waited) }
+        _ = Thread.detach(name: "signals") { Self.endAtNext(signals) }
     }
 
-    private static func endAtNext(_ waited: sigset_t) -> Never {
+    private static func endAtNext(_ signals: BlockedSignals) -> Never {
         while true {
-            let signal = next(waited)
+            let signal = StopSignal(number: signals.next())
             // A terminal that closes sends SIGHUP once from the system and once from the shell, and
-            // systemd may send it right behind SIGTERM: it tells of no impatience.
+            // systemd may send it right behind SIGTERM: it does not request an immediate end.
             if signal.number != SIGHUP { _exit(signal.exitStatus) }
         }
-    }
-
-    private static func next(_ waited: sigset_t) -> StopSignal {
-        var waited = waited
-        var number: Int32 = 0
-        while sigwait(&waited, &number) != 0 {}
-        return StopSignal(number: number)
     }
 }

@@ -1,9 +1,9 @@
-// A thread of the operating system with a name: started once, waited for.
+// A named thread of the operating system.
 
 import CLinuxShims
 import Glibc
 
-/// A running thread. Not waiting for it leaves it running.
+/// A running thread. It keeps running if it is never joined.
 public final class Thread {
     private let identifier: pthread_t
 
@@ -19,11 +19,11 @@ public final class Thread {
     /// Starts a thread. `name` is what `top -H` shows, at most 15 bytes of it.
     public init(name: String, _ body: sending @escaping () -> Void) {
         let identifier = Self.start(Start(name: name, body: body))
-        precondition(identifier != nil, "no thread to be had")
+        precondition(identifier != nil, "cannot start thread \(name)")
         self.identifier = identifier!
     }
 
-    /// Starts a thread; nil where the system has no more threads to give.
+    /// Starts a thread; nil if the system cannot create another thread.
     public static func attempt(name: String, _ body: sending @escaping () -> Void) -> Thread? {
         start(Start(name: name, body: body)).map(Thread.init(identifier:))
     }
@@ -32,9 +32,9 @@ public final class Thread {
         self.identifier = identifier
     }
 
-    /// Starts a thread that nobody waits for, and that leaves nothing behind when it ends.
+    /// Starts a detached thread, whose resources are freed when it ends.
     ///
-    /// - Returns: false where the system has no more threads to give.
+    /// - Returns: false if the system cannot create another thread.
     public static func detach(name: String, _ body: sending @escaping () -> Void) -> Bool {
         guard let identifier = start(Start(name: name, body: body)) else { return false }
         pthread_detach(identifier)
@@ -61,11 +61,11 @@ public final class Thread {
     public var cpuClock: clockid_t {
         var clock = clockid_t()
         let code = pthread_getcpuclockid(identifier, &clock)
-        precondition(code == 0, "the clock of a thread that is gone")
+        precondition(code == 0, "pthread_getcpuclockid returned \(code)")
         return clock
     }
 
-    /// Returns when the thread has ended. Called once.
+    /// Waits until the thread has ended. Must be called at most once.
     public func join() {
         pthread_join(identifier, nil)
     }

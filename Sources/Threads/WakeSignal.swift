@@ -1,10 +1,10 @@
-// How other threads get a sleeping thread's attention: one flag and one file descriptor.
+// A signal that wakes a waiting thread: a flag and a file descriptor.
 
 import CLinuxShims
 import Glibc
 import Synchronization
 
-/// A wake-up for one sleeping thread; many raises before it wakes are one.
+/// Wakes one waiting thread. Several calls of ``raise()`` before it wakes count as one.
 public final class WakeSignal: Sendable {
     private let descriptor: Int32
     private let isRaised = Atomic(false)
@@ -12,7 +12,7 @@ public final class WakeSignal: Sendable {
 
     public init() {
         descriptor = eventfd(0, Int32(EFD_CLOEXEC))
-        precondition(descriptor >= 0, "no descriptor for a signal")
+        precondition(descriptor >= 0, "eventfd: errno \(errno)")
     }
 
     deinit { close(descriptor) }
@@ -23,13 +23,13 @@ public final class WakeSignal: Sendable {
         eventfd_write(descriptor, 1)
     }
 
-    /// Wakes the thread for good: ``wait()`` returns false from now on.
+    /// Wakes the thread finally: ``wait()`` returns false from now on.
     public func stop() {
         isStopped.store(true, ordering: .releasing)
         raise()
     }
 
-    /// Sleeps until the signal is raised; false when it is for good.
+    /// Waits until the signal is raised. False after ``stop()``.
     public func wait() -> Bool {
         var count: eventfd_t = 0
         eventfd_read(descriptor, &count)

@@ -135,7 +135,8 @@ enum BenchOption: String, OptionRules {
           --json                   one JSON object instead of the report
           --html FILE              also a page with charts that needs nothing beside it
           --quiet                  no line per second, no progress
-          --help                   show this page
+          --help                   print this page and exit; also -h without a scenario
+          --version                print the version and exit; without a scenario
 
         The bytes of floor are those of MQTT 3.1.1. Exit codes: 0 all was delivered once and in
         order, 1 command line, 2 anything else, 5 no broker, 128 and the number of the signal that

@@ -15,9 +15,18 @@ struct BenchFailure: Error {
 
 enum BenchProgram {
     static func run(_ arguments: ArraySlice<String>) -> ExitCode {
-        if arguments.isEmpty || arguments.first == "--help" {
+        switch arguments.first {
+        case nil:
             StandardStream.output.print(BenchOption.helpPage)
-            return arguments.isEmpty ? .usage : .success
+            return .usage
+        // After a scenario -h is the host, as in emqtt_bench.
+        case "--help", "-h":
+            StandardStream.output.print(BenchOption.helpPage)
+            return .success
+        case "--version":
+            StandardStream.output.print("martlet-bench \(ProgramVersion.text)")
+            return .success
+        default: break
         }
         Interruption.receiveSignals()
         // As the broker has it: the floor is to show what TLS costs at its best.
@@ -64,7 +73,7 @@ enum BenchProgram {
         do {
             let report = try measure(plan)
             report.write()
-            if let file = plan.htmlFile { try SmallFile.write(report.html, to: file) }
+            if let file = plan.htmlFile { try HarnessFile.write(report.html, to: file) }
             if let code = Interruption.exitCode { return code }
             if report.failure != nil, report.tally.connected == 0 { return .notConnected }
             return report.isClean ? .success : .failure
@@ -95,7 +104,7 @@ enum BenchProgram {
         var own = plan
         own.host = "127.0.0.1"
         own.port = server.value.port
-        // Nobody else can be on the other end of a port of our own.
+        // The server behind this port is in this process.
         own.tls?.isInsecure = true
         let thread = StoppableThread(name: "floor") { server.value.run($0) }
         defer { thread.stop() }
@@ -137,7 +146,7 @@ enum BenchProgram {
         do throws(TransportError) {
             var configuration = EventLoop.Configuration()
             configuration.connectionsMaximum = LoadDriver.slotCount(for: plan)
-            // Somebody else's broker may send anything; the largest payload of ours must fit.
+            // Another broker may send anything; the largest payload of ours must fit.
             configuration.packetMaximum = plan.payloadByteCount + 65_536
             configuration.firstPacketMaximum = configuration.packetMaximum
             let handle = try LoopHandle()
@@ -167,9 +176,9 @@ private enum Pacer {
     static let periodNanoseconds = 100_000
 
     static func start(_ handle: LoopHandle) -> StoppableThread {
-        StoppableThread(name: "pacer") { stopWord in
+        StoppableThread(name: "pacer") { stopFlag in
             var period = timespec(tv_sec: 0, tv_nsec: periodNanoseconds)
-            while !stopWord.isSaid {
+            while !stopFlag.isCancelled {
                 clock_nanosleep(CLOCK_MONOTONIC, 0, &period, nil)
                 handle.wake()
             }

@@ -1,5 +1,5 @@
 // What asks the harness to end before it is done: a signal. Everything that takes long looks here
-// from time to time and leaves in order: clients say good-bye, brokers of a comparison end, and
+// from time to time and leaves in order: clients disconnect, brokers of a comparison end, and
 // nothing is left in /tmp.
 
 import CommandLineOptions
@@ -17,7 +17,7 @@ enum Interruption {
 
     static var hasCome: Bool { number.load(ordering: .acquiring) != 0 }
 
-    /// Why a run ends, in words; nil where nobody asked for it.
+    /// Why a run ends, in words; nil if no signal has come.
     static var reason: String? {
         let signal = number.load(ordering: .acquiring)
         return signal == 0 ? nil : "ended by \(StopSignal(number: signal).name)"

@@ -1,26 +1,26 @@
-// A thread with a word by which it is told to end: the floor's and the pacer's.
+// A thread that can be cancelled: the floor's and the pacer's.
 
 import Glibc
 import Synchronization
 import Threads
 
-/// Says whether a thread should end.
-final class StopWord: Sendable {
-    private let word = Atomic(false)
+/// Whether a thread should end.
+final class StopFlag: Sendable {
+    private let flag = Atomic(false)
 
-    var isSaid: Bool { word.load(ordering: .acquiring) }
+    var isCancelled: Bool { flag.load(ordering: .acquiring) }
 
-    fileprivate func say() { word.store(true, ordering: .releasing) }
+    fileprivate func cancel() { flag.store(true, ordering: .releasing) }
 }
 
-/// A running thread, whose body looks at its stop word from time to time.
+/// A running thread, whose body reads its stop flag from time to time.
 final class StoppableThread {
-    private let stopWord = StopWord()
+    private let stopFlag = StopFlag()
     private let thread: Thread
 
-    init(name: String, _ body: @escaping @Sendable (StopWord) -> Void) {
-        let stopWord = stopWord
-        thread = Thread(name: name) { body(stopWord) }
+    init(name: String, _ body: @escaping @Sendable (StopFlag) -> Void) {
+        let stopFlag = stopFlag
+        thread = Thread(name: name) { body(stopFlag) }
     }
 
     /// Counts the thread's CPU time.
@@ -28,7 +28,7 @@ final class StoppableThread {
 
     /// Tells the thread to end and waits until it has.
     func stop() {
-        stopWord.say()
+        stopFlag.cancel()
         thread.join()
     }
 }

@@ -2,6 +2,7 @@
 
 import Bridge
 import CommandLineOptions
+import Files
 import Glibc
 import NetTransport
 import Threads
@@ -24,8 +25,8 @@ enum BridgeOption: String, OptionRules {
         Usage: martlet-gateway bridge --config=FILE [--check-config]
 
           --config=FILE    the two brokers and the rules, as JSON5
-          --check-config   only says what is wrong with the file
-          --help           this page
+          --check-config   check the file and exit
+          -h, --help       print this page and exit
 
         A file to begin with:
 
@@ -58,9 +59,7 @@ enum BridgeProgram {
                 return .success
             case .run(let parsed):
                 let path = try parsed.required(.config)
-                guard let text = SmallFile.read(path) else {
-                    throw UsageError("\(path) cannot be read: \(String(cString: strerror(errno)))")
-                }
+                let text = try read(path)
                 let settings = try BridgeFile.settings(
                     text: text, path: path,
                     token: getenv("MARTLET_TOKEN").map { String(cString: $0) }
@@ -75,6 +74,14 @@ enum BridgeProgram {
             StandardStream.error.print(
                 "martlet-gateway bridge: \(error.message)\nSee martlet-gateway bridge --help")
             return .usage
+        }
+    }
+
+    private static func read(_ path: String) throws(UsageError) -> [UInt8] {
+        do throws(FileFailure) {
+            return try SmallFile.read(path)
+        } catch {
+            throw UsageError("\(path) cannot be read: \(error)")
         }
     }
 

@@ -44,8 +44,9 @@ enum GatewayOption: String, OptionRules {
                               read it
           --will-to=USER      who is told when the broker loses the gateway
           --will=TEXT         what is said then (default: gateway lost)
-          --version           the version
-          --help              this page; martlet-gateway bridge --help for the bridge
+          --version           print the version and exit
+          -h, --help          print this page and exit; martlet-gateway bridge --help for the
+                              bridge
 
         The token needs the right to attach its devices, such as attach:plant7-*, and the rights
         that they shall have. A device that has a token of its own logs in with it, as the user
@@ -98,7 +99,7 @@ enum GatewayProgram {
     private static func settings(
         _ parsed: ParsedOptions<GatewayOption>
     ) throws(UsageError) -> GatewaySettings {
-        let address = try needed(.server, "MARTLET_SERVER", parsed)
+        let address = try needed(.server, variable: "MARTLET_SERVER", in: parsed)
         let server: ServerAddress
         do throws(MartletError) {
             server = try ServerAddress(address)
@@ -137,7 +138,7 @@ enum GatewayProgram {
         _ parsed: ParsedOptions<GatewayOption>
     ) throws(UsageError) -> String {
         guard let path = parsed[.tokenFile] else {
-            return try needed(.token, "MARTLET_TOKEN", parsed)
+            return try needed(.token, variable: "MARTLET_TOKEN", in: parsed)
         }
         guard parsed[.token] == nil else {
             throw UsageError("--token and --token-file: give one of them")
@@ -146,7 +147,7 @@ enum GatewayProgram {
     }
 
     private static func needed(
-        _ option: GatewayOption, _ name: String, _ parsed: ParsedOptions<GatewayOption>
+        _ option: GatewayOption, variable name: String, in parsed: ParsedOptions<GatewayOption>
     ) throws(UsageError) -> String {
         guard let value = parsed[option] ?? variable(name) else {
             throw UsageError("--\(option.rawValue) or \(name) is required")

@@ -2,6 +2,7 @@
 // can read, nor in an environment.
 
 import CommandLineOptions
+import Files
 import Glibc
 
 enum TokenFile {
@@ -12,32 +13,26 @@ enum TokenFile {
     static func read(_ path: String) throws(UsageError) -> String {
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else {
-            throw UsageError("--token-file: \(path): \(String(cString: strerror(errno)))")
+            throw UsageError("--token-file: \(path): \(SystemError.last)")
         }
         defer { close(descriptor) }
         var information = stat()
         guard fstat(descriptor, &information) == 0, information.st_mode & S_IFMT == S_IFREG else {
-            throw UsageError("--token-file: \(path) is no file")
+            throw UsageError("--token-file: \(path) is not a regular file")
         }
         guard information.st_mode & 0o007 == 0 else {
             throw UsageError(
                 "--token-file: others may read \(path); take that away with: chmod o= \(path)")
         }
-        var content: [UInt8] = []
-        var room = [UInt8](repeating: 0, count: byteCountMaximum)
-        while content.count < byteCountMaximum {
-            let count = Glibc.read(descriptor, &room, byteCountMaximum - content.count)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else {
-                throw UsageError("--token-file: \(path): \(String(cString: strerror(errno)))")
-            }
-            if count == 0 { break }
-            content += room[..<count]
+        let content: [UInt8]
+        do throws(SystemError) {
+            content = try DescriptorIO.read(from: descriptor, byteCountMaximum: byteCountMaximum)
+        } catch {
+            throw UsageError("--token-file: \(path): \(error)")
         }
-        let line = content.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
-        guard !line.isEmpty else {
+        guard let token = SmallFile.firstLine(content) else {
             throw UsageError("--token-file: the first line of \(path) is empty")
         }
-        return String(decoding: line, as: UTF8.self)
+        return token
     }
 }

@@ -8,17 +8,17 @@ enum SimulationOption: String, OptionRules {
     case seeds
     case steps
     case without
-    case with
     case mutation
     case mutations
     case verbose
+    case version
     case help
 
     var shape: OptionShape {
         switch self {
         case .seed, .seeds, .steps, .mutation: .value
-        case .without, .with: .repeated
-        case .mutations, .verbose, .help: .flag
+        case .without: .repeated
+        case .mutations, .verbose, .version, .help: .flag
         }
     }
 
@@ -36,12 +36,11 @@ enum SimulationOption: String, OptionRules {
           --steps=N          length of each run in steps (default: 2000)
           --without=TROUBLE  leave out a kind of trouble; may be repeated:
                              \(Troubles.names.map(\.name).joined(separator: ", "))
-          --with=TROUBLE     add a kind that is not there by itself; may be repeated:
-                             \(Troubles.namesOfOthers)
           --mutation=NAME    plant a bug, which must be found
           --mutations        list the bugs that can be planted
           --verbose          print all that happens; the first seed only
-          --help             this page
+          --version          print the version and exit
+          -h, --help         print this page and exit
 
         A broken promise is printed with the line that repeats it, shortened as far as that is
         cheap, and with the history of the message. The exit code is then 2.
@@ -60,12 +59,6 @@ enum SimulationOption: String, OptionRules {
                 throw UsageError("--without knows no trouble named \"\(name)\"")
             }
             options.troubles.remove(trouble.trouble)
-        }
-        for name in parsed.all(.with) {
-            guard let trouble = Troubles.names.first(where: { $0.name == name }) else {
-                throw UsageError("--with knows no trouble named \"\(name)\"")
-            }
-            options.troubles.insert(trouble.trouble)
         }
         if let name = parsed[.mutation] {
             guard let mutation = Mutation(rawValue: name) else {

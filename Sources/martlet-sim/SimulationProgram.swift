@@ -14,6 +14,9 @@ enum SimulationProgram {
             case .help:
                 StandardStream.output.print(SimulationOption.helpPage)
                 return .success
+            case .run(let parsed) where parsed.has(.version):
+                StandardStream.output.print("martlet-sim \(ProgramVersion.text)")
+                return .success
             case .run(let parsed): return try run(parsed)
             }
         } catch {

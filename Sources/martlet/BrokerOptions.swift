@@ -17,8 +17,8 @@ extension ParsedOptions where Rules: ConnectionRules {
     /// The settings that the options and the environment ask for. The first attempt decides: a
     /// person wants to know at once that nobody is there.
     func clientSettings(deviceDefault: String) throws -> ClientSettings {
-        let server = try needed(.server, "MARTLET_SERVER", "where the broker is")
-        let token = try needed(.token, "MARTLET_TOKEN", "who you are")
+        let server = try needed(.server, variable: "MARTLET_SERVER", meaning: "where the broker is")
+        let token = try needed(.token, variable: "MARTLET_TOKEN", meaning: "who you are")
         var settings = ClientSettings(
             server: try ServerAddress(server), credential: .token(token))
         if let authority = self[.ca] ?? environment("MARTLET_CA") {
@@ -37,14 +37,14 @@ protocol AdministrationRules: OptionRules {
 
 extension ParsedOptions where Rules: AdministrationRules {
     func dataDirectory() throws -> String {
-        try needed(.data, "MARTLET_DATA", "the broker's data directory")
+        try needed(.data, variable: "MARTLET_DATA", meaning: "the broker's data directory")
     }
 }
 
 extension ParsedOptions {
     /// The value of an option or of the variable in its place.
     func needed(
-        _ option: Rules, _ variable: String, _ meaning: String
+        _ option: Rules, variable: String, meaning: String
     ) throws(UsageError) -> String {
         if let value = self[option] ?? environment(variable) { return value }
         throw UsageError("--\(option.rawValue) or \(variable) must say \(meaning)")

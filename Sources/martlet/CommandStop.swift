@@ -35,7 +35,7 @@ final class CommandStop: Sendable {
 
     /// Receives the signals of the program from now on: before the first thread is started.
     static func receiveSignals() {
-        // A reader that is gone is the number of an error, not a reason to leave without a word.
+        // Writing to a closed pipe returns EPIPE, so that the command can report it.
         signal(SIGPIPE, SIG_IGN)
         StopSignals().whenFirstComes { signal in
             guard let command = current.withLock({ $0 }) else { _exit(signal.exitStatus) }

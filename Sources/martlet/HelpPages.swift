@@ -46,10 +46,11 @@ enum HelpPages {
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
 
-        martlet help VERB says more, such as martlet help token.
+        martlet help VERB, or --help after a command, explains a verb, such as martlet help token;
+        martlet --version prints the version.
 
-        Users need to say where the broker is and who they are: --server, --ca and --token, or
-        MARTLET_SERVER, MARTLET_CA and MARTLET_TOKEN. Operators need the broker's data directory
+        Users give the broker's address and their token: --server, --ca and --token, or
+        MARTLET_SERVER, MARTLET_CA and MARTLET_TOKEN. Operators give the broker's data directory
         and an app: --data and --app, or MARTLET_DATA and MARTLET_APP.
 
         Commands print a table for people and, with --json, one JSON object on each line for
@@ -58,7 +59,7 @@ enum HelpPages {
 
         A signal (Ctrl-C, SIGTERM, SIGHUP) ends a command in order; a second one ends it at once.
 
-        Exit codes: 0 well, 1 wrong use, 2 other failures, 5 no connection, 27 the time is over,
+        Exit codes: 0 success, 1 wrong use, 2 other failures, 5 no connection, 27 timeout,
         130, 143 and 129 SIGINT, SIGTERM and SIGHUP, 128...255 the broker's reason, such as 134
         (0x86) for a wrong token. A message that some receivers of a list were refused is sent to
         the others, and ends with the first's reason.
@@ -96,12 +97,12 @@ enum HelpPages {
           --to USER[,USER...]  to all devices of one user, or of each of a list
           --group GROUP        to the members of a group that you are in
           --broadcast          to every session of the app
-          -t, --topic TOPIC    to who subscribes to this topic
+          -t, --topic TOPIC    to the subscribers of this topic
           --type N             0 text, 1 image, 2 audio, 3 video, 4 html5, 5...255 your own
           --message-id ID      your own id of the message, 1 to 64 bytes, which the receipt
                                repeats
           --grade GRADE        transient, durable (default) or once
-          --expiry TIME        the message is worth nothing after this time
+          --expiry TIME        discard the message after this time
           --bytes              send the text as plain bytes, and lines of standard input exactly as
                                they are; only to a topic
 
@@ -113,7 +114,7 @@ enum HelpPages {
         martlet listen [--topic FILTER]... [--json] [--count N]
 
         Prints what is sent to you, one line each, and acknowledges a message when its line is
-        written. What you subscribe to stays subscribed, and mail waits while nobody listens.
+        written. Subscriptions stay, and messages wait while the command does not run.
 
           -t, --topic FILTER   subscribe to this too, with + and #; may be repeated
           --grade GRADE        the most that these are delivered with: once (default)
@@ -121,7 +122,7 @@ enum HelpPages {
           --json               one JSON object per message: the receiver's, and where it came from
           --state FILE         keep the place in the inbox in a file, so that a restart goes on
                                exactly after what was printed
-          --expiry TIME        how long mail is kept while nobody listens
+          --expiry TIME        how long messages wait while the command does not run
           --transient-session  leave no session behind: only what arrives meanwhile is seen
           --will TEXT          sent for you when this command is lost, not when it ends; to whom:
           --will-to USER       one of these four
@@ -138,7 +139,7 @@ enum HelpPages {
     static let presence = """
         martlet presence USER
 
-        Says whether a user is online, since when, and with which devices.
+        Shows whether a user is online, since when, and with which devices.
 
           --json               one JSON object
 
@@ -192,9 +193,9 @@ enum HelpPages {
         martlet token revoke (--id ID | --user USER | --device NAME | --batch LABEL)
 
         A token lets its bearer in as one user. It is shown once, when it is made: the broker
-        keeps its hash. Users are known from then on, so that mail waits for them. What is revoked
-        lets nobody in any more, and ends the connections that it let in; wills that were set with
-        it are not sent.
+        keeps its hash. Minting makes users known, so that messages wait for them. A revoked token
+        allows no login any more, and its connections end; wills that were set with it are not
+        sent.
 
         mint
           --user USER          whose token; may be repeated, one line for each
@@ -235,9 +236,9 @@ enum HelpPages {
           --connected          only those with a connection
           --away               only those without
           --older-than TIME    away for at least this long, such as 90d
-          --will               kick, delete: their wills are sent, as for any lost connection; so
-                               it is if neither is given
-          --no-will            kick, delete: their wills are forgotten, and nobody is told
+          --will               kick, delete: their wills are sent, as for any lost connection; this
+                               is the default
+          --no-will            kick, delete: their wills are discarded
           --json               one JSON object per session, or for the whole
         \(administration)
         """
@@ -246,9 +247,9 @@ enum HelpPages {
         martlet queue show USER
         martlet queue purge [USER] [--device NAME] [--away] [--older-than TIME]
 
-        Shows what waits for a user: in the mailbox, until a first session receives it, and in
-        the queue of each session. A purge throws away what waits for sessions that are away, and,
-        for a user who is named without a device, what is in the mailbox.
+        Shows the messages that wait for a user: in the offline queue, until the first session
+        receives them, and in the queue of each session. A purge discards the messages of sessions
+        that are away and, without --device, those in the offline queue.
 
           --user USER          the user; the same as the word USER
           --device NAME        one device's queue
@@ -274,8 +275,8 @@ enum HelpPages {
         martlet app show NAME
         martlet app rights RIGHT...
 
-        An app is a world of its own: users, groups and messages of different apps never meet.
-        Its key, shown once, lets back ends log in as any user.
+        Apps are separate: users of different apps share no groups and exchange no messages. An
+        app's key, shown once, lets back ends log in as any user.
 
           RIGHT                what its users may do unless their token says otherwise:
                                send:PATTERN, publish:FILTER, subscribe:FILTER, presence:PATTERN,
@@ -289,9 +290,10 @@ enum HelpPages {
     static let explain = """
         martlet explain --user USER [--device NAME] ACTION [TARGET]
 
-        Says which right lets a device do something, or that none does, and where its rights come
-        from: for a connection as it is, otherwise for its next login. A TOPIC or FILTER may be an
-        address as MQTT spells it: $u/USER, $g/GROUP, $b, $share/NAME/FILTER, $presence/USER.
+        Shows which right allows an action of a device, or that none does, and the origin of its
+        rights: for its connection, or for its next login if it is not connected. A TOPIC or
+        FILTER may be an address in the form of MQTT: $u/USER, $g/GROUP, $b, $share/NAME/FILTER,
+        $presence/USER.
 
           ACTION               send USER, publish TOPIC, subscribe FILTER, presence USER,
                                broadcast or create-group
@@ -306,8 +308,8 @@ enum HelpPages {
 
         Copies the store of a running broker, as it is after the last commit, into a directory on
         its machine that is new or empty, and checks the copy. Waits until it is done; if this
-        command is interrupted, the backup goes on, and the broker's log tells how it ended.
-        Put it back with: martletd --restore DIRECTORY --data NEW
+        command is interrupted, the backup continues, and the broker's log records its result.
+        Restore it with: martletd --restore DIRECTORY --data NEW
 
           --data DIR           the data directory of a running broker         or MARTLET_DATA
           --json               one JSON object

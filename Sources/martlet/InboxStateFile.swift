@@ -6,6 +6,7 @@
 // it complete.
 
 import CommandLineOptions
+import Files
 import Glibc
 import MartletClient
 
@@ -28,14 +29,12 @@ struct InboxStateFile {
         guard information.st_mode & S_IFMT == S_IFREG else {
             throw CommandFailure("\(path) is not a regular file; name another", .failure)
         }
-        var bytes: [UInt8] = []
-        var chunk = [UInt8](repeating: 0, count: Self.byteCountMaximum)
-        while bytes.count <= Self.byteCountMaximum {
-            let count = Glibc.read(descriptor, &chunk, chunk.count)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw failure("read") }
-            if count == 0 { break }
-            bytes += chunk[..<count]
+        let bytes: [UInt8]
+        do throws(SystemError) {
+            bytes = try DescriptorIO.read(
+                from: descriptor, byteCountMaximum: Self.byteCountMaximum + 1)
+        } catch {
+            throw failure("read", error)
         }
         if isIncomplete(bytes) {
             StandardStream.error.print(
@@ -89,16 +88,15 @@ struct InboxStateFile {
         let line = "\(Self.mark)\(String(record.epoch, radix: 16)) \(record.number)\n"
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw failure("open") }
-        let code = Array(line.utf8).withUnsafeBytes {
-            StandardStream.write($0, to: descriptor)
+        var written: SystemError?
+        do throws(SystemError) {
+            try DescriptorIO.write(line.utf8, to: descriptor)
+            if fsync(descriptor) != 0 { throw .last }
+        } catch {
+            written = error
         }
-        let isSynced = code == 0 && fsync(descriptor) == 0
-        let syncCode = code != 0 ? code : isSynced ? 0 : errno
-        let closeCode = close(descriptor) == 0 ? 0 : errno
-        guard syncCode == 0, closeCode == 0 else {
-            errno = syncCode != 0 ? syncCode : closeCode
-            throw failure("write")
-        }
+        if close(descriptor) != 0, written == nil { written = .last }
+        if let written { throw failure("write", written) }
         guard rename(temporary, path) == 0 else { throw failure("rename") }
         try syncDirectory()
     }
@@ -112,7 +110,7 @@ struct InboxStateFile {
         guard fsync(descriptor) == 0 else { throw failure("sync the directory of") }
     }
 
-    private func failure(_ call: String) -> CommandFailure {
-        CommandFailure("cannot \(call) \(path): \(String(cString: strerror(errno)))", .failure)
+    private func failure(_ call: String, _ error: SystemError = .last) -> CommandFailure {
+        CommandFailure("cannot \(call) \(path): \(error)", .failure)
     }
 }

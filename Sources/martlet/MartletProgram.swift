@@ -78,7 +78,7 @@ enum MartletProgram {
     static func run(_ arguments: ArraySlice<String>) async -> ExitCode {
         do {
             switch arguments.first {
-            case "--help", "help":
+            case "--help", "-h", "help":
                 StandardStream.output.print(try help(on: arguments.dropFirst()))
                 return .success
             case "--version":
@@ -87,7 +87,9 @@ enum MartletProgram {
             default: break
             }
             // `martlet token --help`: the verb's page, though the command is unfinished.
-            if arguments.count == 2, arguments.last == "--help", let verb = arguments.first {
+            if arguments.count == 2, let last = arguments.last, ["--help", "-h"].contains(last),
+                let verb = arguments.first
+            {
                 StandardStream.output.print(try help(on: [verb]))
                 return .success
             }
@@ -105,7 +107,7 @@ enum MartletProgram {
             return failure.code
         } catch {
             // Commands put everything else into one of the two.
-            preconditionFailure("an error without a sentence: \(error)")
+            preconditionFailure("unexpected error: \(error)")
         }
     }
 
@@ -161,7 +163,7 @@ enum MartletProgram {
     }
 }
 
-/// `--help` after a command.
+/// `--help` or `-h` after a command.
 struct HelpRequest: Error {}
 
 extension CommandFailure {

@@ -4,6 +4,7 @@
 import BrokerRuntime
 import CommandLineOptions
 import Configuration
+import JSON5
 
 enum MartletdOption: String, OptionRules {
     case config
@@ -53,10 +54,10 @@ enum MartletdOption: String, OptionRules {
           --print-config       show the effective values and where each comes from, and stop
           --verify-store       check every record of the store and stop; the broker must not run
           --restore DIR        put a backup of the store into an empty data directory and stop
-          --version            show the version and stop
-          --help               show this page
+          --version            print the version and exit
+          -h, --help           print this page and exit
 
-        Exit codes: 0 well, 1 command line or configuration, 2 other failures, 3 address in use,
+        Exit codes: 0 success, 1 command line or configuration, 2 other failures, 3 address in use,
         4 store unusable. SIGTERM and SIGINT stop the broker and keep everything acknowledged.
         """
 }
@@ -71,8 +72,9 @@ extension ParsedOptions<MartletdOption> {
             let certificate = DevelopmentSetup.certificateFile(dataDirectory: directory)
             let key = DevelopmentSetup.keyFile(dataDirectory: directory)
             overrides += [
-                "dataDirectory=\(quoted(directory))",
-                "tls.certificateFile=\(quoted(certificate))", "tls.keyFile=\(quoted(key))",
+                "dataDirectory=\(JSONText.quoted(directory))",
+                "tls.certificateFile=\(JSONText.quoted(certificate))",
+                "tls.keyFile=\(JSONText.quoted(key))",
             ].map { SettingOverride(option: "--dev", assignment: $0) }
         }
         if has(.verifyStore) || has(.restore) {
@@ -85,23 +87,15 @@ extension ParsedOptions<MartletdOption> {
         overrides += all(.set).map { SettingOverride(assignment: $0) }
         if let data {
             overrides.append(
-                SettingOverride(option: "--data", assignment: "dataDirectory=\(quoted(data))"))
+                SettingOverride(
+                    option: "--data", assignment: "dataDirectory=\(JSONText.quoted(data))"))
         }
         let listeners = all(.listen)
         if !listeners.isEmpty {
-            let list = listeners.map(quoted).joined(separator: ",")
+            let list = listeners.map(JSONText.quoted).joined(separator: ",")
             overrides.append(
                 SettingOverride(option: "--listen", assignment: "listeners=[\(list)]"))
         }
         return overrides
-    }
-
-    private func quoted(_ text: String) -> String {
-        var quoted = "\""
-        for character in text {
-            if character == "\"" || character == "\\" { quoted.append("\\") }
-            quoted.append(character)
-        }
-        return quoted + "\""
     }
 }

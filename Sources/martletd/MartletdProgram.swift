@@ -95,7 +95,8 @@ enum MartletdProgram {
                 StandardStream.output.print(try development.finish(server))
             }
             server.open()
-            server.run(until: &signals, configuration) { () throws(ConfigurationError) in
+            server.run(until: &signals, configuration: configuration) {
+                () throws(ConfigurationError) in
                 try ConfigurationFile.load(path: options[.config], overrides: options.overrides)
             }
             return .success

@@ -17,8 +17,8 @@ import Testing
     }
 
     @Test func `the bar is as full as the stage is done`() {
-        #expect(ProgressLine.text(.measuring, 0, LoadTally()).hasPrefix("[      "))
-        let half = ProgressLine.text(.measuring, 0.5, LoadTally())
+        #expect(ProgressLine.text(.measuring, fraction: 0, tally: LoadTally()).hasPrefix("[      "))
+        let half = ProgressLine.text(.measuring, fraction: 0.5, tally: LoadTally())
         #expect(half.contains("=============== "))
         #expect(half.contains("50 % measuring"))
     }

@@ -4,6 +4,7 @@
 import Foundation
 import PacketMeanings
 import Primitives
+import TestSurroundings
 import WireFormat
 
 /// Listens on a port of its own until it is released.
@@ -34,20 +35,9 @@ final class StrangeBroker: @unchecked Sendable {
         self.dialect = dialect
         self.granted = granted
         self.strangeness = strangeness
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, size) == 0 && listen(listener, 64) == 0
-                    && getsockname(listener, $0, &size) == 0
-            }
-        }
-        guard isBound else { throw POSIXError(.EADDRINUSE) }
-        self.listener = listener
-        port = UInt16(bigEndian: address.sin_port)
+        let listener = try LoopbackListener()
+        self.listener = listener.descriptor
+        port = listener.port
     }
 
     /// Serves until ``stop()``.

@@ -2,6 +2,7 @@
 
 import Foundation
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 
@@ -28,11 +29,8 @@ import WireFormat
     }
 
     private func withFile(_ body: (String) throws -> Void) throws {
-        var template = Array("/tmp/martlet-record-XXXXXX".utf8CString)
-        #expect(mkdtemp(&template) != nil)
-        let folder = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
-        defer { try? FileManager.default.removeItem(atPath: folder) }
-        try body("\(folder)/state")
+        let directory = try TemporaryDirectory("record")
+        try body(directory.file("state"))
     }
 
     @Test func `a record is the same after it was written and read`() throws {

@@ -80,8 +80,8 @@ import WireFormat
     }
 }
 
-@Suite struct RuleBookTests {
-    private func rules(_ rules: String) throws -> RuleBook {
+@Suite struct RuleSetTests {
+    private func rules(_ rules: String) throws -> RuleSet {
         let text = """
             { mqtt: { server: "tcp://a:1", clientId: "c" },
               martlet: { server: "tcp://b:2", token: "t" }, stateFile: "s", \(rules) }
@@ -89,7 +89,7 @@ import WireFormat
         return try BridgeFile.settings(text: Array(text.utf8), path: "f", token: nil).rules
     }
 
-    private func inward(_ book: RuleBook, _ topic: String, _ payload: [UInt8]) -> PreparedSend? {
+    private func inward(_ book: RuleSet, _ topic: String, _ payload: [UInt8]) -> PreparedSend? {
         guard case .forward(let send) = book.route(topic: Array(topic.utf8), payload: payload)
         else { return nil }
         return send
@@ -142,7 +142,7 @@ import WireFormat
             address: Array(address.utf8), isRaw: false, payload: [0] + "hi".utf8)
     }
 
-    private func outward(_ book: RuleBook, _ message: ReceivedMessage) -> String {
+    private func outward(_ book: RuleSet, _ message: ReceivedMessage) -> String {
         guard case .forward(let publish) = book.route(message) else { return "none" }
         return String(decoding: publish.topic, as: UTF8.self)
             + " \(publish.qos.rawValue) " + String(decoding: publish.payload, as: UTF8.self)

@@ -1,6 +1,6 @@
 // What the rows of the store look like, as bytes. Brokers that are out there have written such
 // rows: whoever changes a layout finds it here, and gives the store a new format with a step from
-// this one (QueueStore/StoreFormat.swift).
+// this one (QueueStore/Records/StoreFormat.swift).
 
 import Foundation
 import Primitives

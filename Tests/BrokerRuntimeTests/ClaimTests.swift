@@ -55,7 +55,10 @@ import WireFormat
             (makeWebToken(claims(), secret: String(repeating: "x", count: 32)), "wrongSignature"),
             (makeWebToken(claims(), secret: secret, kid: "k2"), "unknownKey"),
             (makeWebToken(claims(["exp": now - 61]), secret: secret), "expired"),
-            (makeWebToken(claims(["sub": "a/b"]), secret: secret), "sub or device is no id"),
+            (
+                makeWebToken(claims(["sub": "a/b"]), secret: secret),
+                "sub or device is not a valid id"
+            ),
             (makeWebToken(claims(["rights": ["fly:*"]]), secret: secret), "is not a right"),
             ("nonsense", "malformed"),
         ]

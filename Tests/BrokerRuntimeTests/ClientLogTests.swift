@@ -62,8 +62,11 @@ import Testing
     @Test func `a stranger's name cannot spell an address that the filter believes`() throws {
         let forged = #"address=10.0.0.1:1 user="" device="" reason=not-authorized"#
         let bytes = LogLine.bytes(
-            .warning, .authenticationFailed,
-            ["address": "192.0.2.7:5", "user": .text(forged), "device": .text(forged)],
+            LogRecord(
+                .warning, .authenticationFailed,
+                fields: [
+                    "address": "192.0.2.7:5", "user": .text(forged), "device": .text(forged),
+                ]),
             format: .logfmt, unixMilliseconds: nil, priority: false)
         let match = try Regex(try failRegex()).firstMatch(
             in: String(decoding: bytes.dropLast(), as: UTF8.self))

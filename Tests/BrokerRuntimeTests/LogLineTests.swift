@@ -9,8 +9,8 @@ private func line(
     unixMilliseconds: UInt64? = nil, priority: Bool = false
 ) -> String {
     let bytes = LogLine.bytes(
-        .info, .clientConnected, fields, format: format, unixMilliseconds: unixMilliseconds,
-        priority: priority)
+        LogRecord(.info, .clientConnected, fields: fields), format: format,
+        unixMilliseconds: unixMilliseconds, priority: priority)
     return String(decoding: bytes, as: UTF8.self)
 }
 

@@ -39,14 +39,14 @@ private final class Pipe {
     @Test func `what ails the broker as a whole is told when it begins and when it ends`() {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         var conditions = ConditionLog()
-        conditions.noteStore(isFull: false, log)
-        conditions.noteLosses(dropped: 0, acceptPauses: 0, log)
+        conditions.noteStore(isFull: false, in: log)
+        conditions.noteLosses(dropped: 0, acceptPauses: 0, in: log)
         #expect(pipe.drain() == [])
-        for _ in 0..<3 { conditions.noteStore(isFull: true, log) }
-        conditions.noteStore(isFull: false, log)
-        conditions.noteLosses(dropped: 5, acceptPauses: 0, log)
-        conditions.noteLosses(dropped: 5, acceptPauses: 2, log)
-        conditions.noteLosses(dropped: 9, acceptPauses: 2, log)
+        for _ in 0..<3 { conditions.noteStore(isFull: true, in: log) }
+        conditions.noteStore(isFull: false, in: log)
+        conditions.noteLosses(dropped: 5, acceptPauses: 0, in: log)
+        conditions.noteLosses(dropped: 5, acceptPauses: 2, in: log)
+        conditions.noteLosses(dropped: 9, acceptPauses: 2, in: log)
         #expect(
             pipe.drain() == [
                 "<3>level=error event=store_full state=full",
@@ -64,7 +64,7 @@ private final class Pipe {
         #expect(pipe.drain() == ["<3>level=error event=store_failed"])
         log.change(level: .debug, format: .json)
         #expect(log.writes(.debug))
-        log.write(.debug, .listening, ["port": 1883])
+        log.write(.debug, .listening, fields: ["port": 1883])
         #expect(pipe.drain() == [#"<7>{"level":"debug","event":"listening","port":1883}"#])
     }
 
@@ -76,10 +76,10 @@ private final class Pipe {
         while write(pipe.writer, &filler, filler.count) > 0 {}
         _ = fcntl(pipe.writer, F_SETFL, flags)
 
-        log.write(.info, .listening, ["port": 1])
-        log.write(.info, .listening, ["port": 2])
+        log.write(.info, .listening, fields: ["port": 1])
+        log.write(.info, .listening, fields: ["port": 2])
         #expect(pipe.drain().isEmpty)
-        log.write(.info, .listening, ["port": 3])
+        log.write(.info, .listening, fields: ["port": 3])
         #expect(
             pipe.drain() == [
                 "<4>level=warning event=lines_dropped dropped=2",
@@ -90,9 +90,11 @@ private final class Pipe {
     @Test func `lines of many threads stay whole`() async {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         await withTaskGroup(of: Void.self) { group in
-            for event in [LogEvent.clientConnected, .clientDisconnected, .sendRefused, .listening] {
+            for event in [
+                LogEventName.clientConnected, .clientDisconnected, .sendRefused, .listening,
+            ] {
                 group.addTask {
-                    for _ in 0..<10 { log.write(.info, event, ["filler": "0123456789"]) }
+                    for _ in 0..<10 { log.write(.info, event, fields: ["filler": "0123456789"]) }
                 }
             }
         }

@@ -155,7 +155,7 @@ import Testing
             DeleteSessions(SessionSelection(app: "demo", user: "bob", device: "d1")))
         #expect(reply.sessionCount == 1)
         #expect(try sessions(SessionSelection(app: "demo", user: "bob")).isEmpty)
-        let waiting = try broker.administrator().send(ShowMailbox(app: "demo", user: "bob"))
+        let waiting = try broker.administrator().send(ShowOfflineQueue(app: "demo", user: "bob"))
         #expect(waiting.messageCount == 1)
         #expect(try login(1, device: "d2").delivery() == "hello")
     }
@@ -182,7 +182,7 @@ import Testing
         let reply = try broker.administrator().send(
             PurgeQueues(SessionSelection(app: "demo", user: "carol")))
         #expect(reply.messageCount == 1)
-        let left = try broker.administrator().send(ShowMailbox(app: "demo", user: "carol"))
+        let left = try broker.administrator().send(ShowOfflineQueue(app: "demo", user: "carol"))
         #expect(left.messageCount == 0)
     }
 

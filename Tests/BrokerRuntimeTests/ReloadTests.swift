@@ -196,6 +196,24 @@ import Testing
             overrides: (basis + assignments).map { SettingOverride(assignment: $0) })
     }
 
+    /// A broker that accepts the web tokens that ``secret`` signs.
+    private func brokerWithKey(of authority: TestAuthority) throws -> RunningBroker {
+        authority.write(secret, to: "k1")
+        let broker = try RunningBroker { settings in
+            settings.jwt.allowHS256 = true
+            settings.jwt.keys = [
+                WebTokenKeySettings(
+                    app: "demo", kid: "k1", algorithm: .hs256, file: authority.file("k1"))
+            ]
+        }
+        try broker.makeApp()
+        return broker
+    }
+
+    private var claims: [String: Any] {
+        ["iss": "demo", "sub": "alice", "exp": Int(Date().timeIntervalSince1970) + 600]
+    }
+
     @Test func `limits change for who is connected`() throws {
         let broker = try RunningBroker()
         try broker.makeApp()
@@ -242,18 +260,7 @@ import Testing
 
     @Test func `a key of an account server that is gone ends what it let in`() throws {
         let authority = TestAuthority()
-        authority.write(secret, to: "k1")
-        let broker = try RunningBroker { settings in
-            settings.jwt.allowHS256 = true
-            settings.jwt.keys = [
-                WebTokenKeySettings(
-                    app: "demo", kid: "k1", algorithm: .hs256, file: authority.file("k1"))
-            ]
-        }
-        try broker.makeApp()
-        let claims: [String: Any] = [
-            "iss": "demo", "sub": "alice", "exp": Int(Date().timeIntervalSince1970) + 600,
-        ]
+        let broker = try brokerWithKey(of: authority)
         let token = makeWebToken(claims, secret: secret)
         let (alice, bob) = (try Peer(port: broker.port), try Peer(port: broker.port))
         #expect(alice.login(token: token) == .connected)
@@ -267,18 +274,7 @@ import Testing
 
     @Test func `a key of an account server that is replaced ends what the old one let in`() throws {
         let authority = TestAuthority()
-        authority.write(secret, to: "k1")
-        let broker = try RunningBroker { settings in
-            settings.jwt.allowHS256 = true
-            settings.jwt.keys = [
-                WebTokenKeySettings(
-                    app: "demo", kid: "k1", algorithm: .hs256, file: authority.file("k1"))
-            ]
-        }
-        try broker.makeApp()
-        let claims: [String: Any] = [
-            "iss": "demo", "sub": "alice", "exp": Int(Date().timeIntervalSince1970) + 600,
-        ]
+        let broker = try brokerWithKey(of: authority)
         let token = makeWebToken(claims, secret: secret)
         let alice = try Peer(port: broker.port)
         #expect(alice.login(token: token) == .connected)

@@ -237,25 +237,6 @@ func encode(_ packet: some MRT.Packet, _ source: String = "") -> [UInt8] {
     return bytes
 }
 
-/// Numbers that look random and are the same in every run (SplitMix64).
-struct SeededRandom {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-
-    mutating func next(in range: Range<Int>) -> Int {
-        range.lowerBound + Int(next() % UInt64(range.count))
-    }
-}
-
 /// What a broker would read, packet by packet.
 func describePackets(_ bytes: [UInt8]) -> [String] {
     bytes.withUnsafeBytes { bytes in

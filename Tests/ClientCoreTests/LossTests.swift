@@ -2,6 +2,7 @@
 // were promised must hold all the same: every message once, in order, in both directions.
 
 import Primitives
+import TestSurroundings
 import Testing
 import WireFormat
 

@@ -88,6 +88,19 @@ private func parse(
 
     @Test func `help wins over everything that follows it`() throws {
         #expect(throws: UsageError("help")) { try parse("--port=1", "--help", "--nonsense") }
+        #expect(throws: UsageError("help")) { try parse("--port=1", "-h", "--nonsense") }
+    }
+
+    @Test func `-h is an option where the rules have it`() throws {
+        enum HostOption: String, OptionRules {
+            case host
+            var shape: OptionShape { .value }
+            var letter: Character? { "h" }
+        }
+        guard case .run(let parsed) = try OptionParser<HostOption>.parse(["-h", "there"]) else {
+            throw UsageError("help")
+        }
+        #expect(parsed[.host] == "there")
     }
 
     @Test func `numbers are checked against their range`() throws {

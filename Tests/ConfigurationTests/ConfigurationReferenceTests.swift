@@ -24,6 +24,15 @@ import Testing
         #expect(loaded.settings.queues.policy == .oldest)
     }
 
+    @Test func `the sample file is a good configuration, commented keys included`() throws {
+        let sample = page.deletingLastPathComponent().appending(path: "martlet.json5")
+        let text = try String(contentsOf: sample, encoding: .utf8)
+        for text in [text, text.replacing(#/(?m)^ +// ([a-zA-Z]+: .*,)$/#, with: { "\($0.1)" })] {
+            let loaded = try LoadedConfiguration(text: Array(text.utf8), path: "martlet.json5")
+            #expect(loaded.settings.queues.policy == .refuse)
+        }
+    }
+
     @Test func `every key is documented with a reason and keys are unique`() {
         #expect(SettingTable.all.allSatisfy { $0.reason.count > 15 && $0.reason.hasSuffix(".") })
         #expect(Set(SettingTable.all.map(\.key)).count == SettingTable.all.count)

@@ -21,8 +21,10 @@ private let allowedImports: [String: Set<String>] = [
         "Primitives", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory", "Glibc",
         "Synchronization",
     ],
-    "CommandLineOptions": ["Glibc"],
-    "Configuration": ["CommandLineOptions", "Glibc"],
+    "Files": ["Glibc"],
+    "JSON5": [],
+    "CommandLineOptions": ["Files", "Glibc"],
+    "Configuration": ["CommandLineOptions", "Files", "JSON5"],
     "Administration": ["FoundationEssentials", "Glibc"],
     // Composition.
     "BrokerRuntime": [
@@ -40,20 +42,20 @@ private let allowedImports: [String: Set<String>] = [
     ],
     "Bridge": [
         "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads",
-        "CommandLineOptions", "Configuration", "Glibc", "Synchronization",
+        "CommandLineOptions", "Files", "JSON5", "Glibc", "Synchronization",
     ],
     // Programs.
-    "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "Glibc"],
+    "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc"],
     "martlet": [
-        "MartletClient", "Administration", "Threads", "CommandLineOptions", "FoundationEssentials",
-        "Glibc",
+        "MartletClient", "Administration", "Threads", "CommandLineOptions", "Files", "JSON5",
+        "FoundationEssentials", "Glibc",
     ],
     "martlet-gateway": [
         "Gateway", "Bridge", "MartletClient", "NetTransport", "Threads", "CommandLineOptions",
-        "Glibc",
+        "Files", "Glibc",
     ],
     "martlet-bench": [
-        "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Configuration",
+        "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Files", "JSON5",
         "Threads", "CLinuxShims", "COpenSSL", "CLMDB", "Glibc", "Synchronization",
     ],
     "martlet-micro": ["BrokerCore", "WireFormat", "Primitives", "CLinuxShims", "Glibc"],

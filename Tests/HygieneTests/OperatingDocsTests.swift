@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test func `log.md lists every event of the log`() throws {
-        let source = try Repository.file("Sources/BrokerRuntime/LogLine.swift").lines
+        let source = try Repository.file("Sources/BrokerRuntime/Logging/LogLine.swift").lines
         let enumeration = source.drop { !$0.contains("enum LogEvent") }.prefix { $0 != "}" }
         let events =
             try found(#"^    case \w+ = "(\w+)"$"#, in: enumeration)
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test func `every event of the log is written somewhere`() throws {
-        let source = try Repository.file("Sources/BrokerRuntime/LogLine.swift").lines
+        let source = try Repository.file("Sources/BrokerRuntime/Logging/LogLine.swift").lines
         let enumeration = source.drop { !$0.contains("enum LogEvent") }.prefix { $0 != "}" }
         let code = try Repository.files(in: ["Sources/BrokerRuntime"], endings: [".swift"])
             .filter { !$0.path.hasSuffix("LogLine.swift") }.flatMap(\.lines)
@@ -56,7 +56,9 @@ import Testing
     }
 
     @Test func `statistics.md lists every number of martlet stats`() throws {
-        let source = try Repository.file("Sources/BrokerRuntime/StatisticsNames.swift").lines
+        let source = try Repository.file(
+            "Sources/BrokerRuntime/Statistics/StatisticsNames.swift"
+        ).lines
         expectSame(
             try found(#"^\| `([a-z_/ ]+)` \| (?:counter|gauge) \|"#, in: page("statistics")),
             try found(#"^ +"([a-z_/ ]+)":"#, in: source), "statistics.md")

@@ -11,7 +11,8 @@ import Testing
         "Primitives",
     ]
     private static let runtimeFiles: Set<String> = [
-        "LaneHandler", "LaneLog", "LaneLoop", "SharedBroker", "CredentialDesk", "ClientTrust",
+        "BrokerLoopHandler", "ConnectionLog", "BrokerLoop", "SharedBroker", "CredentialVerifier",
+        "ClientTrust",
         "RateLimiter", "ClientRates", "BrokerClock",
     ]
 

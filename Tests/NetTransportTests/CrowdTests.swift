@@ -1,4 +1,5 @@
-// A crowd at the door: how many may be on their way in, who waits, and who is sent away.
+// Limits on connections that have not logged in: how many are accepted, which wait, and which are
+// closed.
 import Glibc
 import Primitives
 import Testing
@@ -147,10 +148,10 @@ import Testing
         #expect(bench.loop.handshakingCount == 0)
     }
 
-    @Test func `over all loops there are no more than the census allows`() throws {
-        let census = AddressCensus(maximumPerAddress: 0, totalMaximum: 1)
-        var first = try Bench(.plain, configuration { $0.census = census })
-        var second = try Bench(.plain, configuration { $0.census = census })
+    @Test func `all loops together accept no more connections than the limiter allows`() throws {
+        let connectionLimiter = ConnectionLimiter(maximumPerAddress: 0, totalMaximum: 1)
+        var first = try Bench(.plain, configuration { $0.connectionLimiter = connectionLimiter })
+        var second = try Bench(.plain, configuration { $0.connectionLimiter = connectionLimiter })
         let one = try connectedSocket(to: first.address)
         first.turn { _, recorder in recorder.accepted.count == 1 }
         let two = try connectedSocket(to: second.address)

@@ -68,7 +68,7 @@ import Testing
         ) { _ = try LMDBQueueStore(directory: "/proc/no/such/place") }
     }
 
-    @Test func `with a draft that was never finished gets a store`() throws {
+    @Test func `with an unfinished staging file gets a store`() throws {
         let folder = directory.path + "/new"
         func leaveDraft(_ bytes: [UInt8]) {
             mkdir(folder, 0o700)
@@ -81,7 +81,7 @@ import Testing
         batch.send(1, "kept", to: [1], number: 1)
         _ = try store.carryOut(batch)
         store.close()
-        // Next to a store a draft is nobody's.
+        // A staging file beside a store is a leftover.
         leaveDraft([1, 2, 3])
         var again = try LMDBQueueStore(directory: directory.path, options: .small)
         #expect(try again.texts(of: 1) == ["kept"])

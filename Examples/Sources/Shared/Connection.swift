@@ -1,5 +1,5 @@
-// How every example connects: server, authority and token come from the environment, so that no
-// secret stands on a command line.
+// The connection of every example. Server, authority and token come from the environment, so that
+// no secret is on a command line.
 
 import Foundation
 import MartletClient
@@ -7,7 +7,7 @@ import MartletClient
 /// Connects as the environment says: `MARTLET_SERVER` (`tls://localhost:8883` by default),
 /// `MARTLET_CA` (a PEM file; the system's authorities by default), and `MARTLET_TOKEN`.
 ///
-/// - Parameter device: tells the devices of one user apart, 0 to 64 bytes.
+/// - Parameter device: distinguishes the devices of one user, 0 to 64 bytes.
 /// - Throws: `MartletError`; `.invalid` if there is no token or the address cannot be read.
 public func connect(device: String) async throws(MartletError) -> Client {
     let environment = ProcessInfo.processInfo.environment

@@ -32,7 +32,7 @@ do {
             OutgoingMessage(
                 to: .user(message.from), text: "\(name) \(isDone ? "done" : "refused")",
                 grade: .once))
-        // Asking for the next message acknowledges this one. A controller that dies before that
+        // Asking for the next message acknowledges this one. A controller that ends before that
         // receives the command again, so a command must be harmless when it is carried out twice.
         count += 1
         if count == maximum {

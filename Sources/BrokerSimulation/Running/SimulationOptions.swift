@@ -28,9 +28,7 @@ public struct SimulationOptions: Hashable, Sendable {
     public var command: String {
         var words = ["martlet-sim", "--seed", "\(seed)", "--steps", "\(stepMaximum)"]
         for trouble in Troubles.names {
-            let isUsual = Troubles.all.contains(trouble.trouble)
-            let isThere = troubles.contains(trouble.trouble)
-            if isUsual != isThere { words += [isThere ? "--with" : "--without", trouble.name] }
+            if !troubles.contains(trouble.trouble) { words += ["--without", trouble.name] }
         }
         if let mutation { words += ["--mutation", mutation.rawValue] }
         return words.joined(separator: " ")
@@ -97,9 +95,4 @@ public struct Troubles: OptionSet, Hashable, Sendable {
         ("leavers", .leavers), ("rows", .rows), ("siblings", .siblings),
         ("backups", .backups),
     ]
-
-    /// The names of those that no run has by itself.
-    public static var namesOfOthers: String {
-        names.filter { !all.contains($0.trouble) }.map(\.name).joined(separator: ", ")
-    }
 }

@@ -2,11 +2,13 @@
 // it that can be frozen.
 
 import Foundation
+import TestSurroundings
 import class Threads.Locked
 
 /// A mosquitto that can be killed and started again on the same state and port.
 final class Mosquitto {
-    let directory: String
+    private let files: TemporaryDirectory
+    var directory: String { files.path }
     let port: UInt16
     private let extra: [String]
     private(set) var process: ChildProcess
@@ -17,9 +19,7 @@ final class Mosquitto {
     init(
         port: UInt16? = nil, settings: [String]? = nil, extra more: [String]? = nil
     ) async throws {
-        var template = Array("/tmp/martlet-mosquitto-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
-        directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+        files = try TemporaryDirectory("mosquitto")
         let chosen = try port ?? freePort()
         self.port = chosen
         extra = settings ?? ["listener \(chosen) 127.0.0.1", "allow_anonymous true"]
@@ -27,19 +27,16 @@ final class Mosquitto {
         // It writes its state when it is told to, and only then: see `save`.
         let lines =
             [
-                "persistence true", "persistence_location \(directory)/",
+                "persistence true", "persistence_location \(files.path)/",
                 "autosave_interval 0", "max_queued_messages 0", "log_dest stderr", "user root",
             ] + extra
         try Data(lines.joined(separator: "\n").appending("\n").utf8)
-            .write(to: URL(filePath: "\(directory)/mosquitto.conf"))
-        process = try Self.spawn(directory)
+            .write(to: URL(filePath: files.file("mosquitto.conf")))
+        process = try Self.spawn(files.path)
         try await becomeReady()
     }
 
-    deinit {
-        process.signal(SIGKILL)
-        try? FileManager.default.removeItem(atPath: directory)
-    }
+    deinit { process.signal(SIGKILL) }
 
     private static func spawn(_ directory: String) throws -> ChildProcess {
         let path = "/usr/sbin/mosquitto"

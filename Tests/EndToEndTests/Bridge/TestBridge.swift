@@ -2,10 +2,12 @@
 
 import Foundation
 import MartletClient
+import TestSurroundings
 
 /// `martlet-gateway bridge` that can be killed and started again on the same state.
 final class TestBridge {
-    let directory: String
+    private let files: TemporaryDirectory
+    var directory: String { files.path }
     private(set) var process: ChildProcess?
 
     /// Writes its file and starts it.
@@ -19,9 +21,7 @@ final class TestBridge {
         _ broker: TestBroker, port: UInt16, martletPort: UInt16? = nil, rules: String,
         version: String = "5", server: String? = nil, foreign: String = "", rights: [String]? = nil
     ) async throws {
-        var template = Array("/tmp/martlet-bridge-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
-        directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+        files = try TemporaryDirectory("bridge")
         try Data(try broker.token("gate", rights: rights).utf8)
             .write(to: URL(filePath: "\(directory)/token"))
         let text = """
@@ -46,10 +46,7 @@ final class TestBridge {
         try await start()
     }
 
-    deinit {
-        process?.signal(SIGKILL)
-        try? FileManager.default.removeItem(atPath: directory)
-    }
+    deinit { process?.signal(SIGKILL) }
 
     /// Starts it; returns when it has both sides and what it asked of them.
     func start() async throws {

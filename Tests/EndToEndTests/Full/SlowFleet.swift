@@ -8,7 +8,7 @@ import TestSurroundings
 import WireFormat
 
 final class SlowFleet {
-    private struct Handler: LoopHandler {
+    private struct Handler: IndifferentHandler {
         enum Progress { case connecting, subscribing, ready }
 
         let subscribe: [UInt8]
@@ -76,24 +76,11 @@ final class SlowFleet {
             }
         }
 
-        mutating func deadlineReached(
-            _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
-        ) {}
-
         mutating func closed(
             _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
         ) {
             lostCount += 1
         }
-
-        // Nothing of this is looked at here.
-        mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
-        mutating func turnedAway(
-            _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
-        ) {}
-        mutating func woken(in loop: inout EventLoop) {}
-        mutating func turnEnded(in loop: inout EventLoop) {}
-        mutating func stopping(in loop: inout EventLoop) {}
     }
 
     private var loop: EventLoop

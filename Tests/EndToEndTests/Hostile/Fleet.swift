@@ -9,7 +9,7 @@ import WireFormat
 
 /// Many devices of one user, plain and over TLS.
 final class Fleet {
-    private struct Handler: LoopHandler {
+    private struct Handler: IndifferentHandler {
         var numbers: [ConnectionID: Int] = [:]
         var packets: [[UInt8]]
         var isLetIn: [Bool]
@@ -52,24 +52,11 @@ final class Fleet {
             return Consumption(consumed: buffer.count)
         }
 
-        mutating func deadlineReached(
-            _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
-        ) {}
-
         mutating func closed(
             _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
         ) {
             lostCount += 1
         }
-
-        // Nothing of this is looked at here.
-        mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
-        mutating func turnedAway(
-            _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
-        ) {}
-        mutating func woken(in loop: inout EventLoop) {}
-        mutating func turnEnded(in loop: inout EventLoop) {}
-        mutating func stopping(in loop: inout EventLoop) {}
     }
 
     private var loop: EventLoop

@@ -167,8 +167,9 @@ extension EndToEndTests {
                 _ = try client.login(token: broker.token("greedy"))
                 var packets: [UInt8] = []
                 for number in 1...3_000 {
-                    packets += Self.request(
-                        number, .subscribe, [2] + Array("\(number)/+/#".utf8))
+                    packets += requestBytes(
+                        identifier: number, .subscribe,
+                        parameters: [2] + Array("\(number)/+/#".utf8))
                 }
                 try client.send(packets)
                 var reasons: [ReasonCode: Int] = [:]
@@ -233,7 +234,8 @@ extension EndToEndTests {
                 let name = Array("bystander-bob".utf8)
                 var packets: [UInt8] = []
                 for number in 1...5_000 {
-                    packets += Self.request(number, .presence, [UInt8(name.count)] + name)
+                    packets += requestBytes(
+                        identifier: number, .presence, parameters: [UInt8(name.count)] + name)
                 }
                 try client.send(packets)
                 for _ in 1...5_000 { #expect(try client.nextReason() == .success) }
@@ -250,15 +252,6 @@ extension EndToEndTests {
                 payload: ByteRange(offset: user.utf8.count, count: 6))
             let one = packetBytes(send, source)
             return (0..<count).flatMap { _ in one }
-        }
-
-        private static func request(
-            _ number: Int, _ operation: MRT.Operation, _ parameters: [UInt8]
-        ) -> [UInt8] {
-            packetBytes(
-                MRT.Request(
-                    identifier: UInt64(number), operation: operation,
-                    parameters: ByteRange(offset: 0, count: parameters.count)), parameters)
         }
     }
 }

@@ -89,12 +89,14 @@ extension EndToEndTests {
             var create: [UInt8] = []
             for key in 1...120 {
                 let parameters = [0, 0, 0, 0, 0, 0, 0, UInt8(key)] + title + [0, 0]
-                create += Self.request(key, .groupCreate, parameters)
+                create += requestBytes(identifier: key, .groupCreate, parameters: parameters)
             }
             try await attack(
                 "group lists", clients: 10,
                 login: { try $0.connectPacket("lister-\($1)") + create },
-                (1...10_000).flatMap { Self.request(1_000 + $0, .groupList, [0]) })
+                (1...10_000).flatMap {
+                    requestBytes(identifier: 1_000 + $0, .groupList, parameters: [0])
+                })
         }
 
         @Test func `a retained message is sent as often as its client reads it`() async throws {
@@ -142,15 +144,6 @@ extension EndToEndTests {
 
         private static func subscribe(_ filters: [String]) -> [UInt8] {
             MQTTBytes.packet(0x82, [0, 1, 0] + filters.flatMap { MQTTBytes.text($0) + [0] })
-        }
-
-        private static func request(
-            _ number: Int, _ operation: MRT.Operation, _ parameters: [UInt8]
-        ) -> [UInt8] {
-            packetBytes(
-                MRT.Request(
-                    identifier: UInt64(number), operation: operation,
-                    parameters: ByteRange(offset: 0, count: parameters.count)), parameters)
         }
     }
 }

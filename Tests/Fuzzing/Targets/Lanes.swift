@@ -94,7 +94,7 @@ final class FuzzedLanes {
         var broker = broker
         broker.anonymousApp = FuzzCredentials.app
         return SharedBroker(
-            broker, laneHandles: fixtures.handles, writerSignal: fixtures.writerSignal)
+            broker, loopHandles: fixtures.handles, writerSignal: fixtures.writerSignal)
     }
 
     /// Small limits, so that few packets reach them.
@@ -137,15 +137,15 @@ final class FuzzedLanes {
         isCommitting = false
         lanes = (0..<Self.laneCount).map { lane in
             FuzzedLane(
-                LaneHandler(
-                    lane: UInt8(lane), shared: shared, clock: clock,
+                BrokerLoopHandler(
+                    loopIndex: UInt8(lane), shared: shared, clock: clock,
                     terms: [
                         ListenerTerms(allowsAnonymous: settings & 0x10 != 0), ListenerTerms(),
                     ],
                     identityProofs: IdentityProofs([false, true]), trust: trust, rates: rates,
                     packetMaximum: FuzzedLoop.packetMaximum,
-                    numbers: .counted(after: lives << 8), notes: LaneLog(Self.fixtures.log)),
-                FuzzedLoop(lane: UInt8(lane), now: now))
+                    numbers: .counted(after: lives << 8), log: ConnectionLog(Self.fixtures.log)),
+                FuzzedLoop(index: UInt8(lane), now: now))
         }
         for peer in pending.indices { pending[peer] = [] }
         check()
@@ -271,7 +271,7 @@ final class FuzzedLanes {
         isCommitting = false
         var result = StoreResult()
         store.carryOut(batch, into: &result)
-        shared.bring(result, at: clock.moment(at: now))
+        shared.finish(result, at: clock.moment(at: now))
         turnAll()
     }
 
@@ -402,10 +402,10 @@ final class FuzzedLanes {
 
 /// A real lane with a loop that has no sockets.
 final class FuzzedLane {
-    private var handler: LaneHandler
+    private var handler: BrokerLoopHandler
     var loop: FuzzedLoop
 
-    init(_ handler: consuming LaneHandler, _ loop: consuming FuzzedLoop) {
+    init(_ handler: consuming BrokerLoopHandler, _ loop: consuming FuzzedLoop) {
         self.handler = handler
         self.loop = loop
     }

@@ -38,7 +38,7 @@ struct FuzzedPeer {
     var preSharedIdentity: PreSharedIdentity?
 }
 
-struct FuzzedLoop: LaneLoop, ~Copyable {
+struct FuzzedLoop: BrokerLoop, ~Copyable {
     static let peerCount = 4
     static let burstMaximum = 4 << 10
     static let packetMaximum = 32 << 10
@@ -49,7 +49,7 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     private static let outgoingHardMaximum = 256 << 10
     private static let authenticationMilliseconds: UInt64 = 15_000
 
-    let lane: UInt8
+    let index: UInt8
     var now: Instant
     var nextWake = Instant.never
     let beginsRound = true
@@ -63,8 +63,8 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
     /// Bytes that were sent, for whoever compares runs.
     private(set) var sentByteCount = 0
 
-    init(lane: UInt8, now: Instant) {
-        self.lane = lane
+    init(index: UInt8, now: Instant) {
+        self.index = index
         self.now = now
         peers = Array(repeating: nil, count: Self.peerCount)
         generations = Array(repeating: 0, count: Self.peerCount)
@@ -88,7 +88,7 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
         _ slot: Int, certificate: [UInt8]? = nil, preSharedIdentity: PreSharedIdentity? = nil
     ) -> ConnectionID {
         generations[slot] += 1
-        let connection = ConnectionID(lane: lane, slot: slot, generation: generations[slot])
+        let connection = ConnectionID(lane: index, slot: slot, generation: generations[slot])
         peers[slot] = FuzzedPeer(
             connection: connection,
             deadlineAt: now.advanced(byMilliseconds: Self.authenticationMilliseconds),
@@ -129,7 +129,8 @@ struct FuzzedLoop: LaneLoop, ~Copyable {
 
     /// Reads one burst of a peer and shows it; false when there is nothing to show.
     mutating func read(
-        _ slot: Int, _ handler: inout LaneHandler, endTurn: (inout Self, inout LaneHandler) -> Void
+        _ slot: Int, _ handler: inout BrokerLoopHandler,
+        endTurn: (inout Self, inout BrokerLoopHandler) -> Void
     ) -> Bool {
         guard let peer = peers[slot], peer.phase == .open, !peer.isPaused,
             !(peer.unread.isEmpty && peer.kept.isEmpty)

@@ -1,0 +1,257 @@
+// The rules: which message goes where, and as what. It decides, and sends nothing.
+
+import Primitives
+import WireFormat
+
+/// Publications of the other broker to Martlet.
+struct InwardRule: Hashable, Sendable {
+    /// To whom.
+    enum Target: Hashable, Sendable {
+        case user(Template)
+        case group(Template)
+        case topic(Template)
+    }
+
+    /// How the payload becomes a message.
+    enum Form: String, CaseIterable, Sendable {
+        /// It is the text `b`; the rule gives `t`.
+        case text
+        /// It is the JSON `{"t":"…","b":"…"}`.
+        case json
+        /// It stays as it is; only to a topic.
+        case raw
+    }
+
+    var filter: TopicFilter
+    var target: Target
+    var form: Form
+    /// `t` of the form ``Form/text``.
+    var type: UInt8 = 0
+    /// The most that the subscription asks for.
+    var qos = MQTT.QoS.exactlyOnce
+}
+
+/// Messages of Martlet to the other broker.
+struct OutwardRule: Hashable, Sendable {
+    /// Of which mail.
+    enum Source: Hashable, Sendable {
+        /// Mail to the bridge's own user: of one sender, or, nil, of anybody.
+        case inbox(String?)
+        /// Mail to one group, or, nil, to any that the user is in.
+        case group(String?)
+        /// Broadcasts of one sender, or, nil, of anybody.
+        case broadcast(String?)
+        case topic(TopicFilter)
+    }
+
+    /// How the message becomes a payload.
+    enum Form: String, CaseIterable, Sendable {
+        /// `b` alone.
+        case text
+        /// The JSON that Martlet's own MQTT clients are given, with `from` and `time`.
+        case json
+    }
+
+    var source: Source
+    var topic: Template
+    var form = Form.text
+    /// The most that it is published with.
+    var qos = MQTT.QoS.exactlyOnce
+    var isRetained = false
+}
+
+/// A message for Martlet, ready to be sent.
+struct PreparedSend: Hashable, Sendable {
+    enum Target: Hashable, Sendable {
+        case user([UInt8])
+        case group([UInt8])
+        case topic([UInt8])
+    }
+
+    var target: Target
+    var isRaw: Bool
+    var payload: [UInt8]
+    var expirySeconds: UInt32 = 0
+}
+
+/// A publication for the other broker.
+struct PreparedPublish: Hashable, Sendable {
+    var topic: [UInt8]
+    var payload: [UInt8]
+    var qos: MQTT.QoS
+    var isRetained = false
+    /// User properties as they stand on the wire of 5.0.
+    var properties: [UInt8] = []
+}
+
+/// A message of Martlet's, as far as rules look at it.
+struct ReceivedMessage {
+    var kind: MRT.DeliveryKind
+    var grade: MRT.Grade
+    var from: [UInt8]
+    var time: UInt64
+    /// Topic or group.
+    var address: [UInt8]
+    var isRaw: Bool
+    var isPossibleDuplicate = false
+    var payload: [UInt8]
+}
+
+/// What the rules say of a message.
+enum Route<Prepared> {
+    case forward(Prepared)
+    /// No rule is for it.
+    case unmatched
+    /// It can never be delivered.
+    case refused(ReasonCode)
+}
+
+/// All rules of a bridge.
+struct RuleSet: Hashable, Sendable {
+    var inward: [InwardRule] = []
+    var outward: [OutwardRule] = []
+    /// Topics for what was refused for good; nil for none.
+    var inwardDeadLetter: Template?
+    var outwardDeadLetter: Template?
+
+    // MARK: - To Martlet
+
+    /// What becomes of a publication. The first rule that matches decides; no two can.
+    func route(topic: [UInt8], payload: [UInt8]) -> Route<PreparedSend> {
+        let levels = TopicLevels(topic)
+        guard let rule = inward.first(where: { $0.filter.matches(levels) }) else {
+            return .unmatched
+        }
+        let values = TemplateValues(topic: levels)
+        let target: PreparedSend.Target
+        switch rule.target {
+        case .user(let template):
+            guard let name = template.filled(values) else { return .refused(.topicNameInvalid) }
+            target = .user(name)
+        case .group(let template):
+            guard let name = template.filled(values) else { return .refused(.topicNameInvalid) }
+            target = .group(name)
+        case .topic(let template):
+            guard let name = template.filled(values) else { return .refused(.topicNameInvalid) }
+            target = .topic(name)
+        }
+        switch rule.form {
+        case .raw:
+            return .forward(PreparedSend(target: target, isRaw: true, payload: payload))
+        case .text:
+            guard payload.withUnsafeBytes({ TextRules.isUTF8($0) }) else {
+                return .refused(.payloadFormatInvalid)
+            }
+            return .forward(
+                PreparedSend(target: target, isRaw: false, payload: [rule.type] + payload))
+        case .json:
+            var binary = [UInt8](repeating: 0, count: payload.count)
+            let count = payload.withUnsafeBytes { json in
+                binary.withUnsafeMutableBytes { TextBody.readJSON(json, into: $0) }
+            }
+            guard let count else { return .refused(.payloadFormatInvalid) }
+            return .forward(
+                PreparedSend(target: target, isRaw: false, payload: Array(binary[..<count])))
+        }
+    }
+
+    /// Where a publication goes that Martlet has refused for good; nil for nowhere.
+    func deadLetter(topic: [UInt8], payload: [UInt8]) -> PreparedSend? {
+        guard let name = inwardDeadLetter?.filled(TemplateValues(topic: TopicLevels(topic))) else {
+            return nil
+        }
+        return PreparedSend(target: .topic(name), isRaw: true, payload: payload)
+    }
+
+    // MARK: - From Martlet
+
+    /// What becomes of a message.
+    func route(_ message: ReceivedMessage) -> Route<PreparedPublish> {
+        let levels = message.kind == .topic ? TopicLevels(message.address) : nil
+        guard
+            let rule = outward.first(where: { matches($0.source, message: message, levels: levels) }
+            )
+        else { return .unmatched }
+        let values = TemplateValues(
+            topic: levels, from: message.from[...],
+            group: message.kind == .group ? message.address[...] : [])
+        guard let topic = rule.topic.filled(values),
+            topic.withUnsafeBytes({ TextRules.isTopicName($0) })
+        else { return .refused(.topicNameInvalid) }
+        return .forward(
+            PreparedPublish(
+                topic: topic, payload: payload(of: message, rule.form),
+                qos: min(rule.qos, MQTT.QoS(rawValue: message.grade.rawValue)!),
+                isRetained: rule.isRetained, properties: Self.properties(of: message)))
+    }
+
+    private func matches(
+        _ source: OutwardRule.Source, message: ReceivedMessage, levels: TopicLevels?
+    ) -> Bool {
+        func isNamed(_ name: String?, _ bytes: [UInt8]) -> Bool {
+            name.map { $0.utf8.elementsEqual(bytes) } ?? true
+        }
+        switch source {
+        case .inbox(let from): return message.kind == .unicast && isNamed(from, message.from)
+        case .broadcast(let from):
+            return message.kind == .broadcast && isNamed(from, message.from)
+        case .group(let group): return message.kind == .group && isNamed(group, message.address)
+        case .topic(let filter): return levels.map { filter.matches($0) } ?? false
+        }
+    }
+
+    private func payload(of message: ReceivedMessage, _ form: OutwardRule.Form) -> [UInt8] {
+        if message.isRaw { return message.payload }
+        switch form {
+        case .text: return Array(message.payload.dropFirst())
+        case .json:
+            return message.payload.withUnsafeBytes { payload in
+                message.from.withUnsafeBytes { from in
+                    message.address.withUnsafeBytes { address in
+                        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+                        let envelope = TextEnvelope(
+                            payload: payload, from: from, time: message.time,
+                            group: message.kind == .group ? address : none)
+                        return bytes(of: envelope.byteCount) { envelope.write(to: &$0) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where a message goes that the other broker has refused for good; nil for nowhere.
+    func deadLetter(_ message: ReceivedMessage, qos: MQTT.QoS) -> PreparedPublish? {
+        guard let topic = outwardDeadLetter?.filled(TemplateValues(from: message.from[...])),
+            topic.withUnsafeBytes({ TextRules.isTopicName($0) })
+        else { return nil }
+        return PreparedPublish(
+            topic: topic, payload: payload(of: message, .json), qos: qos,
+            properties: Self.properties(of: message))
+    }
+
+    /// What Martlet's own MQTT clients are told beside the payload.
+    private static func properties(of message: ReceivedMessage) -> [UInt8] {
+        var bytes: [UInt8] = []
+        func add(_ name: StaticString, _ value: [UInt8]) {
+            bytes.append(MQTT.PropertyIdentifier.userProperty.rawValue)
+            for text in [Array(name.description.utf8), value] {
+                bytes += [UInt8(text.count >> 8), UInt8(text.count & 0xFF)]
+                bytes += text
+            }
+        }
+        add("from", message.from)
+        add("time", Array(String(message.time).utf8))
+        if message.kind == .group { add("groupid", message.address) }
+        if message.isPossibleDuplicate { add("possible-duplicate", [UInt8(ascii: "1")]) }
+        return bytes
+    }
+}
+
+/// Bytes that a writer fills.
+func bytes(of byteCount: Int, _ write: (inout PacketWriter) -> Void) -> [UInt8] {
+    [UInt8](unsafeUninitializedCapacity: byteCount) { room, count in
+        var writer = PacketWriter(UnsafeMutableRawBufferPointer(room))
+        write(&writer)
+        count = writer.byteCount
+    }
+}

@@ -1,0 +1,189 @@
+// What an operator does with apps: made, shown, their users, and what those may do.
+
+import Administration
+import BrokerCore
+import Credentials
+import Primitives
+import WireFormat
+
+extension AdministrationService {
+    func createApp(
+        _ request: CreateApp
+    ) throws(AdministrationRefusal) -> CreateApp.Reply {
+        try checkIdentifier(request.app, "app")
+        let rights = try request.rights.map(Self.rights) ?? .ordinary
+        let minted = AppKey.mint()
+        let name = Array(request.app.utf8)
+        let isNew = try growAndCommit { (state) throws(NoRoom) in
+            try state.broker.addApp(name, keyDigest: Digest(minted.key.digest), rights: rights)
+        }
+        guard isNew else {
+            throw AdministrationRefusal(
+                .quotaExceeded, "there is an app \"\(request.app)\" already")
+        }
+        log.write(
+            .info, .administration, fields: ["request": "app.create", "app": .text(request.app)])
+        return CreateApp.Reply(key: minted.text)
+    }
+
+    func listApps() -> ListApps.Reply {
+        let apps = shared.enter { $0.broker.appSummaries() }
+        return ListApps.Reply(
+            apps: apps.map {
+                ListApps.App(
+                    app: String(decoding: $0.name, as: UTF8.self), userCount: $0.userCount,
+                    tokenCount: $0.tokenCount)
+            }.sorted { $0.app < $1.app })
+    }
+
+    func addUser(_ request: AddUser) throws(AdministrationRefusal) -> AddUser.Reply {
+        try checkIdentifier(request.app, "app")
+        try checkIdentifier(request.user, "user")
+        let isNew = try growAndCommit { (state) throws(NoRoom) in
+            try state.broker.addUser(Array(request.user.utf8), app: Array(request.app.utf8))
+        }
+        guard let isNew else { throw Self.unknownApp(request.app) }
+        return AddUser.Reply(isNew: isNew)
+    }
+
+    func showApp(_ request: ShowApp) throws(AdministrationRefusal) -> ShowApp.Reply {
+        let name = Array(request.app.utf8)
+        guard let app = shared.enter({ $0.broker.appDescription(name) }) else {
+            throw Self.unknownApp(request.app)
+        }
+        return ShowApp.Reply(
+            app: request.app, hasKey: app.hasKey, rights: Self.texts(app.rights),
+            userCount: app.userCount, groupCount: app.groupCount,
+            sessionCount: app.sessionCount, connectionCount: app.connectionCount,
+            tokenCount: app.tokenCount)
+    }
+
+    // MARK: - Rights
+
+    func setRights(
+        _ request: SetAppRights
+    ) throws(AdministrationRefusal) -> SetAppRights.Reply {
+        let rights = try Self.rights(request.rights)
+        let moment = clock.moment()
+        let isKnown = try growAndCommit { (state) throws(NoRoom) in
+            try state.broker.setAppRights(
+                Array(request.app.utf8), rights: rights, at: moment, effects: &state.effects)
+        }
+        guard isKnown else { throw Self.unknownApp(request.app) }
+        log.write(
+            .info, .administration,
+            fields: [
+                "request": "app.rights", "app": .text(request.app),
+                "rights": .text(request.rights.joined(separator: " ")),
+            ])
+        return SetAppRights.Reply()
+    }
+
+    func explain(
+        _ request: ExplainRights
+    ) throws(AdministrationRefusal) -> ExplainRights.Reply {
+        let (user, device) = (Array(request.user.utf8), Array(request.device.utf8))
+        let explanation = Array(request.target.utf8).withUnsafeBytes { target in
+            shared.enter {
+                $0.broker.explain(
+                    app: Array(request.app.utf8), user: user, device: device,
+                    Self.action(request.action, target))
+            }
+        }
+        guard let explanation else { throw Self.unknownApp(request.app) }
+        let (grounds, right, reason) = Self.grounds(
+            Self.spellingRefusal(request).map { .refused($0) } ?? explanation.verdict)
+        return ExplainRights.Reply(
+            grounds: grounds, right: right, reason: reason,
+            origin: Self.text(explanation.origin, app: request.app),
+            isConnected: explanation.isConnected, rights: Self.texts(explanation.rights))
+    }
+
+    /// Rights as the core compiles them.
+    static func rights(_ texts: [String]) throws(AdministrationRefusal) -> Rights {
+        do throws(RightsError) {
+            return try Rights(texts.map { Array($0.utf8) })
+        } catch {
+            throw AdministrationRefusal(.payloadFormatInvalid, "\(error)")
+        }
+    }
+
+    static func texts(_ rights: Rights) -> [String] {
+        rights.texts.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Why no request with such a topic or filter is judged: the packet that names it is refused
+    /// before.
+    private static func spellingRefusal(_ request: ExplainRights) -> ReasonCode? {
+        let target = Array(request.target.utf8)
+        switch request.action {
+        case .publish:
+            return target.withUnsafeBytes(TextRules.isTopicName) ? nil : .topicNameInvalid
+        case .subscribe:
+            return target.withUnsafeBytes(TextRules.isTopicFilter) ? nil : .topicFilterInvalid
+        case .send, .presence, .broadcast, .createGroup: return nil
+        }
+    }
+
+    private static func action(
+        _ action: ExplainRights.Action, _ target: UnsafeRawBufferPointer
+    ) -> RightsAction {
+        switch action {
+        case .send: .send(user: target)
+        case .publish: .publish(topic: target)
+        case .subscribe: .subscribe(filter: target)
+        case .presence: .presence(user: target)
+        case .broadcast: .broadcast
+        case .createGroup: .createGroup
+        }
+    }
+
+    private static func grounds(
+        _ verdict: Verdict
+    ) -> (ExplainRights.Reply.Grounds, right: String?, reason: UInt8?) {
+        switch verdict {
+        case .right(let text): (.right, String(decoding: text, as: UTF8.self), nil)
+        case .own: (.own, nil, nil)
+        case .everybody: (.everybody, nil, nil)
+        case .member: (.member, nil, nil)
+        case .joins: (.joins, nil, nil)
+        case .refused(let reason): (.refused, nil, reason.rawValue)
+        }
+    }
+
+    private static func text(_ origin: RightsExplanation.Origin, app: String) -> String {
+        switch origin {
+        case .app: "app \(app)"
+        case .token(let identifier): "token \(String(decoding: identifier, as: UTF8.self))"
+        case .verified(let proof, let voucher):
+            "\(proof.name) \(String(decoding: voucher, as: UTF8.self))"
+        }
+    }
+}
+
+extension VerifiedIdentity.Proof {
+    /// For people.
+    var name: String {
+        switch self {
+        case .webToken: "web token signed with"
+        case .certificate: "certificate"
+        case .preSharedKey: "pre-shared key"
+        }
+    }
+}
+
+extension RightsError: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .tooLarge:
+            "at most \(Rights.countMaximum) rights of \(Rights.textByteCountMaximum) bytes"
+        case .unknownKind(let text):
+            "\"\(String(decoding: text, as: UTF8.self))\" is not a right; rights are send:PATTERN, "
+                + "publish:FILTER, subscribe:FILTER, presence:PATTERN, attach:PATTERN, "
+                + "group:create and broadcast"
+        case .malformedPattern(let text):
+            "\"\(String(decoding: text, as: UTF8.self))\": + and # are whole levels, # for the "
+                + "last; %u is the user, %d the device, %% a percent sign"
+        }
+    }
+}

@@ -1,0 +1,32 @@
+// What an operator does with the store: copied while the broker runs.
+
+import Administration
+import QueueStore
+
+extension AdministrationService {
+    func backUp(_ request: BackUpStore) throws(AdministrationRefusal) -> BackupStatus {
+        guard request.directory.hasPrefix("/") else {
+            throw AdministrationRefusal(
+                .payloadFormatInvalid,
+                "\(request.directory) is not an absolute path; the broker has a working directory "
+                    + "of its own")
+        }
+        let shared = shared
+        do throws(StoreError) {
+            let status = try backups.start(request.directory) { shared.writerSignal.raise() }
+            if let status { return status }
+        } catch {
+            throw AdministrationRefusal(.unspecifiedError, "\(error)")
+        }
+        let other = backups.status()?.directory ?? "another directory"
+        throw AdministrationRefusal(.unspecifiedError, "a backup into \(other) is under way")
+    }
+
+    func showBackup() throws(AdministrationRefusal) -> BackupStatus {
+        guard let status = backups.status() else {
+            throw AdministrationRefusal(
+                .unspecifiedError, "this broker has made no backup since it started")
+        }
+        return status
+    }
+}

@@ -1,0 +1,100 @@
+// What an operator does with tokens: minted, listed, taken back.
+
+import Administration
+import BrokerCore
+import Credentials
+
+extension AdministrationService {
+    func mint(
+        _ request: MintTokens
+    ) throws(AdministrationRefusal) -> MintTokens.Reply {
+        for user in request.users { try checkIdentifier(user, "user") }
+        if let device = request.device, !device.isEmpty { try checkIdentifier(device, "device") }
+        let rights = try request.rights.map(Self.rights)
+        // Rounded up: a token is good for at least as long as was asked for.
+        let now = (clock.moment().unixMilliseconds + 999) / 1000
+        let expires = request.expirySeconds.map { now.addingReportingOverflow($0) }
+        let minted = request.users.map { _ in OpaqueToken.mint() }
+        let tokens = zip(request.users, minted).map { user, token in
+            BrokerCore.Token(
+                identifier: Array(token.token.id.description.utf8),
+                digest: Digest(token.token.digest), app: Array(request.app.utf8),
+                user: Array(user.utf8), device: request.device.map { Array($0.utf8) },
+                expiresUnixSeconds: expires.map { $0.overflow ? .max : $0.partialValue } ?? .max,
+                batch: Array((request.batch ?? "").utf8), rights: rights)
+        }
+        let isKnown = try growAndCommit { (state) throws(NoRoom) in
+            // All of them or none: those without an answer nobody could use.
+            guard state.broker.hasRoom(for: tokens) else { throw NoRoom() }
+            for token in tokens where try !state.broker.addToken(token) { return false }
+            return true
+        }
+        guard isKnown else { throw Self.unknownApp(request.app) }
+        log.write(
+            .info, .administration,
+            fields: [
+                "request": "token.mint", "app": .text(request.app),
+                "count": .number(minted.count), "batch": .text(request.batch ?? ""),
+            ])
+        return MintTokens.Reply(
+            tokens: zip(request.users, minted).map { user, token in
+                MintTokens.Token(user: user, id: "\(token.token.id)", token: token.text)
+            })
+    }
+
+    func listTokens(_ request: ListTokens) -> ListTokens.Reply {
+        let filter = TokenFilter(request.selection)
+        let after = request.after.map { Array($0.utf8) }
+        let tokens = shared.enter {
+            $0.broker.tokens(
+                matching: filter, after: after, countMaximum: ListTokens.countMaximum)
+        }
+        return ListTokens.Reply(tokens: tokens.map(ListTokens.Token.init))
+    }
+
+    func revoke(_ request: RevokeTokens) throws(AdministrationRefusal) -> RevokeTokens.Reply {
+        let selection = request.selection
+        guard selection != TokenSelection(app: selection.app) else { throw Self.tooWide }
+        let moment = clock.moment()
+        let revocation = changeAndCommit { state in
+            state.broker.revokeTokens(
+                matching: TokenFilter(selection), at: moment, effects: &state.effects)
+        }
+        log.write(
+            .warning, .administration,
+            fields: [
+                "request": "token.revoke", "app": .text(selection.app),
+                "id": .text(selection.id ?? ""), "user": .text(selection.user ?? ""),
+                "device": .text(selection.device ?? ""), "batch": .text(selection.batch ?? ""),
+                "count": .number(revocation.tokenCount),
+                "connections": .number(revocation.connectionCount),
+            ])
+        return RevokeTokens.Reply(
+            tokenCount: revocation.tokenCount, connectionCount: revocation.connectionCount)
+    }
+
+    static let tooWide = AdministrationRefusal(
+        .notAuthorized, "the selection is everything that the app has; name a part of it")
+}
+
+extension TokenFilter {
+    fileprivate init(_ selection: TokenSelection) {
+        func bytes(_ text: String?) -> [UInt8]? { text.map { Array($0.utf8) } }
+        self.init(
+            app: Array(selection.app.utf8), identifier: bytes(selection.id),
+            user: bytes(selection.user), device: bytes(selection.device),
+            batch: bytes(selection.batch))
+    }
+}
+
+extension ListTokens.Token {
+    fileprivate init(_ token: BrokerCore.Token) {
+        func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+        self.init(
+            id: text(token.identifier), user: text(token.user),
+            device: token.device.map(text), batch: token.batch.isEmpty ? nil : text(token.batch),
+            expiresUnixSeconds: token.expiresUnixSeconds == .max ? nil : token.expiresUnixSeconds,
+            lastUsedUnixSeconds: token.lastUsedUnixSeconds == 0 ? nil : token.lastUsedUnixSeconds,
+            rights: token.rights.map(AdministrationService.texts))
+    }
+}

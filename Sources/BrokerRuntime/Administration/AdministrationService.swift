@@ -1,0 +1,148 @@
+// Executes administration requests and replies when their changes are committed. It uses the broker
+// and its store, and no sockets.
+
+import Administration
+import BrokerCore
+import Credentials
+import NetTransport
+import Primitives
+import WireFormat
+
+/// Executes one request at a time, on the thread of the administration socket.
+struct AdministrationService {
+    let shared: SharedBroker
+    let clock: BrokerClock
+    let log: LogWriter
+    let backups: BackupRunner
+    let listeners: ListenerSet
+    let trust: ClientTrust
+    let rates: ClientRates
+    let started: Moment
+    let version: String
+
+    init(
+        shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
+        listeners: ListenerSet, trust: ClientTrust, rates: ClientRates, version: String
+    ) {
+        self.rates = rates
+        self.backups = backups
+        self.listeners = listeners
+        self.trust = trust
+        self.shared = shared
+        self.clock = clock
+        self.log = log
+        self.version = version
+        started = clock.moment()
+    }
+
+    /// Executes the request in a line and returns the line with its reply.
+    func answer(_ line: [UInt8]) -> [UInt8] {
+        do throws(AdministrationRefusal) {
+            switch try AdministrationCommand(line: line) {
+            case .createApp(let request): return request.line(replying: try createApp(request))
+            case .listApps(let request): return request.line(replying: listApps())
+            case .showApp(let request): return request.line(replying: try showApp(request))
+            case .setAppRights(let request): return request.line(replying: try setRights(request))
+            case .explainRights(let request): return request.line(replying: try explain(request))
+            case .addUser(let request): return request.line(replying: try addUser(request))
+            case .mintTokens(let request): return request.line(replying: try mint(request))
+            case .listTokens(let request): return request.line(replying: listTokens(request))
+            case .revokeTokens(let request): return request.line(replying: try revoke(request))
+            case .listSessions(let request): return request.line(replying: listSessions(request))
+            case .kickSessions(let request): return request.line(replying: try kick(request))
+            case .deleteSessions(let request): return request.line(replying: try delete(request))
+            case .showOfflineQueue(let request): return request.line(replying: try show(request))
+            case .purgeQueues(let request): return request.line(replying: try purge(request))
+            case .createGroup(let request): return request.line(replying: try createGroup(request))
+            case .listGroups(let request): return request.line(replying: try listGroups(request))
+            case .showGroup(let request): return request.line(replying: try showGroup(request))
+            case .changeMember(let request): return request.line(replying: try change(request))
+            case .changeGroup(let request): return request.line(replying: try change(request))
+            case .backUpStore(let request): return request.line(replying: try backUp(request))
+            case .showBackup(let request):
+                return request.line(replying: try showBackup())
+            case .readStatistics(let request): return request.line(replying: statistics())
+            }
+        } catch {
+            return error.line
+        }
+    }
+
+    func statistics() -> ReadStatistics.Reply {
+        let (counters, gauges) = shared.enter { ($0.broker.counters, $0.broker.gauges()) }
+        let now = clock.moment()
+        let uptime = now.instant.milliseconds(since: started.instant) / 1000
+        return ReadStatistics.Reply(
+            brokerVersion: version, uptimeSeconds: uptime,
+            counters: StatisticsNames.list(
+                counters, gauges: gauges, loops: shared.loopHandles.map { $0.counters },
+                rates: rates.counts, process: ProcessUsage.now(),
+                expiry: TrustExpiry(listeners: listeners, trust: trust, at: now)))
+    }
+
+    /// Whether any session subscribes to `$SYS` topics.
+    var hasSystemSubscribers: Bool { shared.enter { $0.broker.hasSystemSubscribers } }
+
+    /// Publishes the values of `$SYS` topics.
+    func publish(_ values: [SystemValue]) {
+        let now = clock.moment()
+        shared.enter { state in
+            state.broker.publishSystem(values, at: now, effects: &state.effects)
+        }
+    }
+
+    // MARK: - Support
+
+    /// Changes the core's state and returns when the change is on disk.
+    func changeAndCommit<Result>(
+        _ body: (inout SharedBroker.State) -> Result
+    ) -> Result {
+        let (result, sequence) = shared.enter { state in
+            (body(&state), state.broker.gatheringSequence)
+        }
+        shared.waitForCommit(of: sequence)
+        return result
+    }
+
+    /// Like ``changeAndCommit(_:)``, for a change that may need space in the store.
+    func growAndCommit<Value>(
+        _ body: (inout SharedBroker.State) throws(NoRoom) -> Value
+    ) throws(AdministrationRefusal) -> Value {
+        let outcome = changeAndCommit { state in
+            Result { () throws(NoRoom) in try body(&state) }
+        }
+        do throws(NoRoom) {
+            return try outcome.get()
+        } catch {
+            throw Self.fullStore
+        }
+    }
+
+    static let fullStore = AdministrationRefusal(
+        .quotaExceeded,
+        "the store is full: it has no room for this; martlet stats shows how much is used")
+
+    func checkIdentifier(
+        _ text: String, _ what: String
+    ) throws(AdministrationRefusal) {
+        var text = text
+        let isValid = text.withUTF8 { TextRules.isIdentifier(UnsafeRawBufferPointer($0)) }
+        guard isValid else {
+            throw AdministrationRefusal(
+                .clientIdentifierNotValid,
+                "the \(what) \"\(text)\" must have 1 to 64 bytes, no / + # and control characters"
+            )
+        }
+    }
+
+    static func unknownApp(_ app: String) -> AdministrationRefusal {
+        AdministrationRefusal(
+            .notAuthorized, "there is no app \"\(app)\"; make one with: martlet app create \(app)")
+    }
+}
+
+extension AdministrationRefusal {
+    init(_ reason: ReasonCode, _ message: String) {
+        self.init(reason: reason.rawValue, message: message)
+    }
+}

@@ -1,0 +1,77 @@
+// The administration socket: a Unix socket in the data directory. `martlet` sends requests and
+// reads replies on it, one JSON object per line. It has its own event loop and thread, so that
+// operators and clients never wait for each other. The same thread publishes the statistics at
+// intervals.
+
+import Administration
+import NetTransport
+import Primitives
+
+/// Reads requests from the socket and writes the replies of the administration service.
+struct AdministrationSocket: LoopHandler, ~Copyable {
+    private let service: AdministrationService
+    private let systemIntervalMilliseconds: UInt64
+    private var systemTopics = SystemTopics()
+    private var nextSystemRound = Instant(milliseconds: 0)
+    private var hasPublished = false
+
+    /// - Parameter systemIntervalSeconds: the interval at which `$SYS` topics are published; 0 for
+    ///   never.
+    init(service: AdministrationService, systemIntervalSeconds: Int) {
+        self.service = service
+        systemIntervalMilliseconds = UInt64(systemIntervalSeconds) * 1000
+    }
+
+    mutating func opened(
+        _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
+    ) {
+        // The permissions of the socket's file decide who may connect; there is no login.
+        loop.clearDeadline(of: connection)
+        loop.setPacketMaximum(AdministrationLine.requestByteCountMaximum, for: connection)
+    }
+
+    mutating func received(
+        _ bytes: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
+    ) -> Consumption {
+        var start = Int(bytes.offset)
+        let end = bytes.endOffset
+        let arena = loop.arena
+        while let feed = arena[start..<end].firstIndex(of: UInt8(ascii: "\n")) {
+            let reply = service.answer(Array(arena[start..<feed]))
+            _ = reply.withUnsafeBytes { loop.append($0, to: connection, .required) }
+            start = feed + 1
+        }
+        return Consumption(consumed: start - Int(bytes.offset))
+    }
+
+    mutating func turnEnded(in loop: inout EventLoop) {
+        guard systemIntervalMilliseconds > 0 else { return }
+        if nextSystemRound <= loop.now {
+            // Counting a million sessions blocks the core for about ten milliseconds, so values are
+            // published only for subscribers. The first values are published as retained messages
+            // for later subscribers.
+            if !hasPublished || service.hasSystemSubscribers {
+                service.publish(systemTopics.values(service.statistics(), at: loop.now))
+                hasPublished = true
+            }
+            nextSystemRound = loop.now.advanced(byMilliseconds: systemIntervalMilliseconds)
+        }
+        loop.nextWake = nextSystemRound
+    }
+
+    mutating func deadlineReached(
+        _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
+    ) {}
+
+    mutating func closed(
+        _ connection: ConnectionID, _ cause: NetTransport.CloseCause, in loop: inout EventLoop
+    ) {}
+
+    // Every request is answered within its turn, so these events need no action.
+    mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {}
+    mutating func woken(in loop: inout EventLoop) {}
+    mutating func stopping(in loop: inout EventLoop) {}
+}

@@ -1,0 +1,206 @@
+// Writes the core's notes and the failures of an event loop's connections as log lines. Notes are
+// collected while effects are carried out and written at the end of the turn.
+
+import BrokerCore
+import Configuration
+import Dialects
+import NetTransport
+import Primitives
+
+/// Writes the log lines for the connections of one event loop.
+package struct ConnectionLog: LogSink, ~Copyable {
+    private struct Pending {
+        let kind: Note.Kind
+        let connection: ConnectionID
+        let reason: ReasonCode
+        let user: String
+        let device: String
+        let subject: String
+        /// The second of two connections that claim one session; nil if the note is about one.
+        let other: ConnectionID?
+        var limit = LimitName.none
+    }
+
+    /// A closed connection: the data that its last notes need after the loop has released it.
+    private struct ClosedConnection {
+        let address: SocketAddress
+        let cause: NetTransport.CloseCause
+        let detail: String
+    }
+
+    private let log: LogWriter
+    private var pending: [Pending] = []
+    /// Connections that closed during this turn. The core's notes about them follow at its end.
+    private var closedConnections: [ConnectionID: ClosedConnection] = [:]
+    /// The names that clients refused in this turn presented.
+    private var names: [ConnectionID: (user: String, device: String)] = [:]
+    /// Details of the refusals of this turn.
+    private var explanations: [ConnectionID: String] = [:]
+
+    package init(_ log: LogWriter) {
+        self.log = log
+    }
+
+    package mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) {
+        guard log.writes(note.kind.level) else { return }
+        func text(_ range: ByteRange) -> String {
+            String(decoding: range.bytes(in: bytes), as: UTF8.self)
+        }
+        pending.append(
+            Pending(
+                kind: note.kind, connection: note.connection, reason: note.reason,
+                user: text(note.user), device: text(note.device), subject: text(note.subject),
+                other: note.isAboutTwo ? note.other : nil, limit: note.limit))
+    }
+
+    package mutating func takeNames(
+        _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer
+    ) {
+        names[connection] = (
+            String(decoding: user, as: UTF8.self), String(decoding: device, as: UTF8.self)
+        )
+    }
+
+    package mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {
+        let known = names[connection]
+        pending.append(
+            Pending(
+                kind: .connectRefused, connection: connection, reason: reason,
+                user: known?.user ?? "", device: known?.device ?? "", subject: "", other: nil))
+    }
+
+    /// Adds a detail to the refusal of a connection that no reason code expresses.
+    mutating func explain(_ connection: ConnectionID, _ detail: String) {
+        explanations[connection] = detail
+    }
+
+    /// Writes the collected notes. Peer addresses come from the loop or were saved at close; a
+    /// channel has the address of its gateway.
+    mutating func write(
+        of loop: borrowing some BrokerLoop & ~Copyable, conversations: borrowing ConversationTable
+    ) {
+        for note in pending {
+            let transport = conversations.transportConnection(of: note.connection)
+            let other = note.other.map {
+                addressText(of: conversations.transportConnection(of: $0), loop)
+            }
+            write(
+                note, of: transport, closed: closedConnections[transport], other: other,
+                in: loop)
+        }
+        pending.removeAll(keepingCapacity: true)
+        closedConnections.removeAll(keepingCapacity: true)
+        explanations.removeAll(keepingCapacity: true)
+        names.removeAll(keepingCapacity: true)
+    }
+
+    private func write(
+        _ note: Pending, of transport: ConnectionID, closed: ClosedConnection?, other: String?,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) {
+        let address = closed?.address ?? loop.peer(of: transport)
+        var reason = note.reason.name.description
+        var detail = note.kind == .connectRefused ? explanations[note.connection] ?? "" : ""
+        // The quota reason code does not tell which limit was reached.
+        if note.limit != .none { detail = note.limit.key.description }
+        if let closed, note.kind == .disconnected, note.reason == .unspecifiedError {
+            // The protocol has no code for a lost connection, since none could be sent.
+            reason = "connection-lost"
+            detail = closed.detail.isEmpty ? "\(closed.cause)" : closed.detail
+        }
+        if let other {
+            log.write(
+                note.kind.level, note.kind.logEvent(note.reason),
+                fields: [
+                    "address": .text("\(address)"), "user": .text(note.user),
+                    "device": .text(note.device), "reason": .text(reason),
+                    "code": .number(note.reason.rawValue),
+                    "other": .text(other),
+                ])
+            return
+        }
+        log.write(
+            note.kind.level, note.kind.logEvent(note.reason),
+            fields: [
+                "address": .text("\(address)"), "user": .text(note.user),
+                "device": .text(note.device), "reason": .text(reason),
+                "code": .number(note.reason.rawValue), "subject": .text(note.subject),
+                "detail": .text(detail),
+            ])
+    }
+
+    /// The address of the second of two connections.
+    private func addressText(of other: ConnectionID, _ loop: borrowing some BrokerLoop & ~Copyable)
+        -> String
+    {
+        // Only the loop that owns a connection may read its address.
+        if other.lane != loop.index { return "loop-\(other.lane)" }
+        return "\(closedConnections[other]?.address ?? loop.peer(of: other))"
+    }
+
+    /// Logs a connection that was closed directly after it was accepted.
+    func writeTurnedAway(_ peer: SocketAddress, _ cause: RefusalCause) {
+        log.write(
+            .warning, .connectionRefused,
+            fields: ["address": .text("\(peer)"), "cause": .text("\(cause)")])
+    }
+
+    /// Records a closed connection. A failure below the protocol is logged in a line of its own:
+    /// a TLS error, a packet that was too large, a reset.
+    mutating func takeClosed(
+        _ connection: ConnectionID, cause: NetTransport.CloseCause,
+        of loop: borrowing some BrokerLoop & ~Copyable
+    ) {
+        if log.writes(.warning) {
+            closedConnections[connection] = ClosedConnection(
+                address: loop.peer(of: connection), cause: cause,
+                detail: loop.closeDetail(of: connection))
+        }
+        let level: LogLevel
+        switch cause {
+        case .closedByHandler, .peerClosed, .loopStopped: return
+        case .networkFailure, .connectTimeout: level = .debug
+        case .tlsFailure, .handshakeTimeout, .lingerTimeout, .outgoingOverflow, .packetTooLarge:
+            level = .warning
+        }
+        guard log.writes(level) else { return }
+        log.write(
+            level, .connectionFailed,
+            fields: [
+                "address": .text("\(loop.peer(of: connection))"), "cause": .text("\(cause)"),
+                "detail": .text(loop.closeDetail(of: connection)),
+            ])
+    }
+}
+
+extension Note.Kind {
+    fileprivate var level: LogLevel {
+        switch self {
+        case .connected, .disconnected, .sessionExpired: .info
+        case .connectRefused, .takenOver, .duplicateLogin, .sendRefused, .subscribeRefused,
+            .presenceRefused, .willRefused, .receiverRefused, .requestRefused:
+            .warning
+        }
+    }
+
+    fileprivate func logEvent(_ reason: ReasonCode) -> LogEventName {
+        switch self {
+        case .connected: .clientConnected
+        // Only a refusal that may be an attempt to guess a credential counts as one. A full store
+        // and a browser on the wrong port do not.
+        case .connectRefused:
+            reason == .badUserNameOrPassword || reason == .notAuthorized
+                ? .authenticationFailed : .loginRefused
+        case .disconnected: .clientDisconnected
+        case .takenOver: .sessionTakenOver
+        case .duplicateLogin: .duplicateLogin
+        case .sendRefused: .sendRefused
+        case .subscribeRefused: .subscribeRefused
+        case .presenceRefused: .presenceRefused
+        case .sessionExpired: .sessionExpired
+        case .willRefused: .willRefused
+        case .receiverRefused: .receiverRefused
+        case .requestRefused: .requestRefused
+        }
+    }
+}

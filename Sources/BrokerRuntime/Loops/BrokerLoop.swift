@@ -1,0 +1,90 @@
+// The interface that the broker's handler needs from its event loop. `EventLoop` implements it with
+// sockets; the fuzz tests implement it without them, so that they run the same handler.
+
+import BrokerCore
+import Dialects
+import NetTransport
+import Primitives
+
+/// An event loop as the broker's handler sees it: it reads, writes and closes connections.
+package protocol BrokerLoop: ConnectionHost, ~Copyable {
+    /// The loop's number, which is part of its connections' ids.
+    var index: UInt8 { get }
+    /// The time of this turn.
+    var now: Instant { get }
+    /// The time of the next turn even if no event occurs.
+    var nextWake: Instant { get set }
+    /// The bytes that were passed to `received` during this turn.
+    var arena: UnsafeRawBufferPointer { get }
+    /// The same bytes, to be rewritten where they are decoded.
+    var mutableArena: UnsafeMutableRawBufferPointer { get }
+
+    /// The number of this turn.
+    var turn: UInt64 { get }
+    /// Whether all who were ready have been read and sent to since the last turn that began a
+    /// round.
+    var beginsRound: Bool { get }
+
+    mutating func pauseReading(_ connection: ConnectionID, for reason: ReadPause)
+    mutating func resumeReading(_ connection: ConnectionID, from reason: ReadPause)
+    /// Whether bytes are unsent because the peer does not read.
+    func isSendBlocked(_ connection: ConnectionID) -> Bool
+    func outgoingByteCount(of connection: ConnectionID) -> Int
+    mutating func close(_ connection: ConnectionID, afterFlush: Bool)
+
+    func peer(of connection: ConnectionID) -> SocketAddress
+    func closeDetail(of connection: ConnectionID) -> String
+    func peerCertificate(of connection: ConnectionID) -> [UInt8]?
+    func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity?
+}
+
+extension EventLoop: BrokerLoop {
+    package var index: UInt8 { configuration.loopIndex }
+    package var turn: UInt64 { counters.turns }
+}
+
+extension EventLoop: ConnectionHost {
+    @inline(__always)
+    public mutating func reservePacket(
+        _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
+    ) -> UnsafeMutableRawPointer? {
+        reserve(byteCount, for: connection, priority == .droppable ? .droppable : .required)
+    }
+
+    @inline(__always)
+    public mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID) {
+        commit(byteCount, for: connection)
+    }
+
+    public mutating func closeConnection(_ connection: ConnectionID) {
+        close(connection, afterFlush: true)
+    }
+
+    public mutating func acceptConnection(
+        _ connection: ConnectionID, silenceMilliseconds: UInt64
+    ) {
+        setPacketMaximum(configuration.packetMaximum, for: connection)
+        if silenceMilliseconds > 0 {
+            setDeadline(.keepAlive, for: connection, afterMilliseconds: silenceMilliseconds)
+        } else {
+            clearDeadline(of: connection)
+        }
+        resumeReading(connection, from: .login)
+    }
+
+    public mutating func holdConnection(_ connection: ConnectionID) {
+        pauseReading(connection, for: .login)
+    }
+
+    public mutating func holdForAnswers(_ connection: ConnectionID) {
+        pauseReading(connection, for: .answers)
+    }
+
+    public mutating func releaseAfterAnswers(_ connection: ConnectionID) {
+        resumeReading(connection, from: .answers)
+    }
+
+    public mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
+        appendToArena(bytes)
+    }
+}

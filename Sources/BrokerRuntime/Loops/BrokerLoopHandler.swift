@@ -1,0 +1,303 @@
+// Connects one event loop with the core. The handler decodes bytes into events as they arrive. Once
+// per turn it enters the core with all events and then carries out the core's effects on the
+// connections of this loop.
+
+import BrokerCore
+import Dialects
+import NetTransport
+import Primitives
+
+/// Handles the events of one event loop for the broker.
+package struct BrokerLoopHandler: LoopHandler, ~Copyable {
+    private let loopIndex: UInt8
+    private let shared: SharedBroker
+    private let clock: BrokerClock
+    private var decoder: PacketDecoder
+    private var encoder: EffectEncoder
+    private var verifier: CredentialVerifier
+    private let identityProofs: IdentityProofs
+    private var connectionLog: ConnectionLog
+    /// The effects for this loop while they are carried out; empty otherwise.
+    private var effects = EffectLane()
+    private let packetMaximum: Int
+    private let rates: ClientRates
+    private var limiter = RateLimiter()
+    /// Connections that exceeded their rate, by the time at which reading resumes.
+    private var paused: TimerWheel
+    /// Decides which events enter the core in this turn and which wait.
+    private var schedule = EventSchedule()
+    /// Connections with more unread bytes than one turn processes.
+    private var unfinished: [ConnectionID] = []
+    /// Connections with unsent bytes for which the core waits for an `outgoingDrained` event.
+    private var slow: Set<ConnectionID> = []
+    /// Whether another thread has added effects for this loop.
+    private var isWoken = false
+    /// The broker is stopping: new bytes stay unread, so that clients receive the last results
+    /// before the connection closes.
+    private var isDrained = false
+    /// All earlier input has entered the core, and the shared broker has been notified.
+    private var hasReportedDrain = false
+    /// The loop is stopping. The core gets no event for connections that close now, so that a stop
+    /// of the broker ends no session and sends no will.
+    private var isStopping = false
+
+    /// - Parameters:
+    ///   - terms: the permissions of each listener's clients, by tag.
+    ///   - identityProofs: the listeners whose clients may authenticate by TLS.
+    package init(
+        loopIndex: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
+        identityProofs: IdentityProofs, trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
+        numbers: RandomNumbers = .system, log: consuming ConnectionLog
+    ) {
+        self.rates = rates
+        paused = TimerWheel(start: clock.moment().instant)
+        self.loopIndex = loopIndex
+        self.shared = shared
+        self.clock = clock
+        self.packetMaximum = packetMaximum
+        self.connectionLog = log
+        decoder = PacketDecoder(loop: loopIndex, terms: terms, packetMaximum: packetMaximum)
+        verifier = CredentialVerifier(trust: trust, clock: clock, numbers: numbers)
+        self.identityProofs = identityProofs
+        encoder = EffectEncoder(packetMaximum: packetMaximum)
+    }
+
+    // MARK: - Connections
+
+    package mutating func opened(
+        _ connection: ConnectionID, _ origin: ConnectionOrigin,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        guard case .listener(let tag) = origin else {
+            preconditionFailure("unexpected origin \(origin): the broker opens no connections")
+        }
+        decoder.conversations.open(connection, terms: UInt8(tag))
+        if identityProofs.mayProve(tag: tag) { verifier.opened(connection, in: loop) }
+    }
+
+    package mutating func received(
+        _ bytes: ByteRange, from connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> Consumption {
+        if isDrained {
+            loop.pauseReading(connection, for: .handler)
+            return Consumption(consumed: 0)
+        }
+        let values = rates.values
+        // Before login, the transport limits the bytes of a connection.
+        let isLimited =
+            values.areLimited && decoder.conversations[connection]?.phase == .established
+        let outcome = decoder.receive(
+            bytes, of: loop.mutableArena, from: connection,
+            workMaximum: isLimited
+                ? limiter.allowance(of: connection, rates: values, at: loop.now) : .max,
+            packetCountMaximum: schedule.packetCountMaximum,
+            host: &loop, authenticator: &verifier, log: &connectionLog)
+        if isLimited { charge(connection, for: outcome, rates: values, in: &loop) }
+        if outcome.isCut {
+            loop.pauseReading(connection, for: .budget)
+            unfinished.append(connection)
+        }
+        if decoder.events.count >= ScheduleLimits.gatheredEventsMaximum { _ = work(&loop) }
+        return Consumption(consumed: outcome.consumed, awaiting: outcome.awaited)
+    }
+
+    /// Enforces a client's rate limit.
+    private mutating func charge(
+        _ connection: ConnectionID, for outcome: PacketDecoder.Outcome,
+        rates values: ClientRates.Values, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        let amount = RateLimiter.Amount(
+            messages: outcome.work, bytes: outcome.consumed, leavesRest: outcome.leavesRest)
+        let verdict = limiter.charge(connection, amount, rates: values, at: loop.now)
+        guard decoder.conversations[connection]?.phase == .established else { return }
+        switch verdict {
+        case .withinRate:
+            break
+        case .pause(let end):
+            rates.countPause()
+            loop.pauseReading(connection, for: .rate)
+            _ = paused.insert(deadline: end, payload: connection.rawValue)
+        case .flood:
+            rates.countFlood()
+            decoder.fail(connection, .messageRateTooHigh)
+        }
+    }
+
+    /// Resumes reading from connections whose pause has ended.
+    private mutating func resumePaused(_ loop: inout some BrokerLoop & ~Copyable) {
+        while let payload = paused.popDue(at: loop.now) {
+            // The loop ignores the id of a connection that has closed.
+            loop.resumeReading(ConnectionID(rawValue: payload), from: .rate)
+        }
+        if let next = paused.nextDeadline { loop.nextWake = min(loop.nextWake, next) }
+    }
+
+    package mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        connectionLog.writeTurnedAway(peer, cause)
+    }
+
+    package mutating func deadlineReached(
+        _ deadline: ConnectionDeadline, _ connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        switch deadline {
+        case .authentication:
+            // The client has not logged in, so its dialect may be unknown.
+            connectionLog.takeRefusal(connection, .keepAliveTimeout)
+            loop.close(connection, afterFlush: false)
+        case .keepAlive:
+            decoder.events.append(.peerFaulted(connection, .keepAliveTimeout))
+        }
+    }
+
+    package mutating func closed(
+        _ connection: ConnectionID, _ cause: NetTransport.CloseCause,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        connectionLog.takeClosed(connection, cause: cause, of: loop)
+        verifier.closed(connection)
+        slow.remove(connection)
+        decoder.closed(connection, BrokerCore.CloseCause(cause), isTold: !isStopping)
+    }
+
+    // MARK: - Turns
+
+    package mutating func woken(in loop: inout some BrokerLoop & ~Copyable) {
+        isWoken = true
+    }
+
+    package mutating func outgoingDrained(
+        _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        if slow.remove(connection) != nil { decoder.events.append(.outgoingDrained(connection)) }
+    }
+
+    package mutating func turnEnded(in loop: inout some BrokerLoop & ~Copyable) {
+        let isDue = loop.nextWake <= loop.now
+        defer {
+            writeLog(loop)
+            resumePaused(&loop)
+            resumeUnfinished(&loop)
+        }
+        reportDrained(&loop)
+        guard isDue || isWoken || !decoder.events.isEmpty || !schedule.isEmpty else { return }
+        isWoken = false
+        if work(&loop) { isDrained = true }
+        if isDrained, schedule.isEmpty, !hasReportedDrain {
+            hasReportedDrain = true
+            shared.loopDrained()
+        }
+    }
+
+    /// Enters the core with the pending events, and again while effects produce more events.
+    ///
+    /// - Returns: whether the broker is stopping.
+    private mutating func work(_ loop: inout some BrokerLoop & ~Copyable) -> Bool {
+        var isDraining = false
+        repeat {
+            isDraining = enterCore(&loop)
+            carryOut(&loop)
+        } while !decoder.events.isEmpty
+        schedule.takeChanges { connection, waits in
+            if waits {
+                loop.pauseReading(connection, for: .budget)
+            } else {
+                loop.resumeReading(connection, from: .budget)
+            }
+        }
+        return isDraining
+    }
+
+    /// Resumes reading from connections that had more bytes than one turn processes.
+    private mutating func resumeUnfinished(_ loop: inout some BrokerLoop & ~Copyable) {
+        for connection in unfinished where !schedule.holds(connection) {
+            loop.resumeReading(connection, from: .budget)
+        }
+        unfinished.removeAll(keepingCapacity: true)
+    }
+
+    /// Adds an event for each connection that has sent the bytes of an earlier turn.
+    private mutating func reportDrained(_ loop: inout some BrokerLoop & ~Copyable) {
+        encoder.awaitingDrain.removeAll { connection in
+            if loop.isSendBlocked(connection) {
+                slow.insert(connection)
+            } else if loop.outgoingByteCount(of: connection) > 0 {
+                // The loop has not sent to it in this round.
+                return false
+            } else {
+                decoder.events.append(.outgoingDrained(connection))
+            }
+            return true
+        }
+        if !encoder.awaitingDrain.isEmpty { loop.nextWake = loop.now }
+    }
+
+    /// - Returns: whether the broker is stopping.
+    private mutating func enterCore(_ loop: inout some BrokerLoop & ~Copyable) -> Bool {
+        let moment = clock.moment(at: loop.now)
+        let bytes = loop.arena
+        let turn = loop.turn
+        let beginsRound = loop.beginsRound
+        var isDraining = false
+        var hasMore = false
+        let nextWake = shared.enter(from: loopIndex) { state in
+            isDraining = state.isDraining
+            hasMore = schedule.enter(
+                &decoder, turn: turn, beginsRound: beginsRound, bytes: bytes,
+                identities: verifier.identities, at: moment, broker: &state.broker,
+                effects: &state.effects
+            ) { connection in
+                // A client that does not read delays only itself, and never the stop of the broker.
+                isDraining
+                    || loop.outgoingByteCount(of: connection) < ScheduleLimits.unsentBytesMaximum
+            }
+            state.broker.advance(to: moment, effects: &state.effects)
+            state.effects.exchange(loopIndex, with: &effects)
+            return state.broker.nextDeadline ?? .never
+        }
+        verifier.endTurn()
+        loop.nextWake = hasMore ? loop.now : nextWake
+        return isDraining
+    }
+
+    private mutating func writeLog(_ loop: borrowing some BrokerLoop & ~Copyable) {
+        for (connection, refusal) in verifier.refusals {
+            connectionLog.explain(connection, refusal.detail)
+        }
+        verifier.forgetRefusals()
+        connectionLog.write(of: loop, conversations: decoder.conversations)
+    }
+
+    private mutating func carryOut(_ loop: inout some BrokerLoop & ~Copyable) {
+        guard !effects.isEmpty else { return }
+        encoder.encode(
+            effects, at: loop.now, conversations: &decoder.conversations, host: &loop,
+            log: &connectionLog, events: &decoder.events)
+        effects.removeAll()
+        if !encoder.awaitingDrain.isEmpty { loop.nextWake = loop.now }
+    }
+
+    package mutating func stopping(in loop: inout some BrokerLoop & ~Copyable) {
+        isStopping = true
+        // The last results may have arrived in this turn.
+        _ = enterCore(&loop)
+        carryOut(&loop)
+        encoder.writeShutdown(conversations: &decoder.conversations, host: &loop)
+    }
+}
+
+extension BrokerCore.CloseCause {
+    /// The core's cause for the cause that a loop reports.
+    fileprivate init(_ cause: NetTransport.CloseCause) {
+        switch cause {
+        case .outgoingOverflow, .lingerTimeout: self = .outgoingOverflow
+        case .closedByHandler, .loopStopped: self = .closedByBroker
+        case .peerClosed, .networkFailure, .tlsFailure, .handshakeTimeout, .connectTimeout,
+            .packetTooLarge:
+            self = .lost
+        }
+    }
+}

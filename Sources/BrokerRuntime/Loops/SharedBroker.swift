@@ -1,0 +1,104 @@
+// The core and its lock. The event loops enter the core once per turn, the store's writer once per
+// batch, and the administration service once per request. Data for other threads is queued while
+// the lock is held; I/O happens after it is released.
+
+import BrokerCore
+import NetTransport
+import Primitives
+import Threads
+
+/// One broker, shared by the event loops, the store's writer and the administration service.
+package final class SharedBroker: Sendable {
+    /// The state that the lock protects.
+    package struct State: ~Copyable {
+        package var broker: Broker
+        package var effects: Effects
+        /// The last batch whose result has reached the core.
+        var committedSequence: UInt64 = 0
+        /// The broker is stopping: event loops accept no more input.
+        package var isDraining = false
+        /// The number of event loops that have entered the core with their last input.
+        var drainedLoopCount = 0
+    }
+
+    private let state: Locked<State>
+    /// One for each event loop, to wake it when it has effects.
+    let loopHandles: [LoopHandle]
+    /// Wakes the writer when a batch is pending.
+    let writerSignal: WakeSignal
+    /// Wakes the thread that waits for a commit.
+    private let commitSignal = WakeSignal()
+
+    package init(_ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal) {
+        state = Locked(
+            State(broker: broker, effects: Effects(laneCount: loopHandles.count)))
+        self.loopHandles = loopHandles
+        self.writerSignal = writerSignal
+    }
+
+    /// Waits until the core has the result of a batch. Only one thread at a time may call it, and
+    /// no event loop.
+    func waitForCommit(of sequence: UInt64) {
+        // An empty batch is never committed.
+        while enter({ $0.committedSequence < sequence && !$0.broker.isIdle(sequence) }) {
+            _ = commitSignal.wait()
+        }
+    }
+
+    /// Makes the event loops accept no more input, and waits until all input is on disk and its
+    /// results have reached the loops. Must not run concurrently with ``waitForCommit(of:)``.
+    func drain() {
+        enter { $0.isDraining = true }
+        for handle in loopHandles { handle.wake() }
+        while enter({ $0.drainedLoopCount < loopHandles.count }) { _ = commitSignal.wait() }
+        // A batch may be in flight while the pending one is empty.
+        let sequence = enter { $0.broker.gatheringSequence }
+        waitForCommit(of: sequence - 1)
+        waitForCommit(of: sequence)
+        // All results have arrived.
+        let last = enter { state in
+            state.broker.prepareToStop()
+            return state.broker.gatheringSequence
+        }
+        waitForCommit(of: last)
+    }
+
+    /// Counts an event loop that has entered the core with its last input.
+    func loopDrained() {
+        enter { $0.drainedLoopCount += 1 }
+        commitSignal.raise()
+    }
+
+    /// Passes the result of a batch to the core and wakes the thread that waits for it.
+    package func finish(_ result: StoreResult, at moment: Moment) {
+        enter { state in
+            state.committedSequence = result.sequence
+            state.broker.stored(result, at: moment, effects: &state.effects)
+        }
+        commitSignal.raise()
+    }
+
+    /// Enters the core. Afterwards wakes every event loop that has effects, except `loopIndex`, and
+    /// the writer if a batch is pending.
+    package func enter<Result: ~Copyable>(
+        from loopIndex: UInt8? = nil, _ body: (inout State) -> Result
+    ) -> Result {
+        var loopsToWake: UInt64 = 0
+        var hasBatch = false
+        let result = state.withLock { state in
+            let result = body(&state)
+            for index in 0..<loopHandles.count
+            where UInt8(index) != loopIndex && !state.effects[UInt8(index)].isEmpty {
+                loopsToWake |= 1 << UInt64(index)
+            }
+            hasBatch = state.broker.hasBatch
+            return result
+        }
+        while loopsToWake != 0 {
+            loopHandles[loopsToWake.trailingZeroBitCount].wake()
+            loopsToWake &= loopsToWake - 1
+        }
+        if hasBatch { writerSignal.raise() }
+        return result
+    }
+}

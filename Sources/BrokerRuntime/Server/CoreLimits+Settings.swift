@@ -1,0 +1,65 @@
+// Converts settings to the core's limits.
+
+import BrokerCore
+import Configuration
+
+extension CoreLimits {
+    /// The settings are within their ranges, so every number fits its type.
+    init(_ settings: BrokerSettings) {
+        self.init()
+        sessionExpirySecondsDefault = UInt32(settings.limits.sessionExpirySeconds)
+        sessionExpirySecondsMaximum = UInt32(settings.limits.sessionExpiryMaximumSeconds)
+        sessionsMaximum = settings.limits.sessions
+        sessionsPerAppMaximum = settings.limits.sessionsPerApp
+        usersMaximum = settings.limits.users
+        memoryQueueBytesMaximum = settings.queues.memoryBytes
+        uncommittedBytesMaximum = settings.queues.uncommittedBytes
+        queueBytesPerAppMaximum =
+            settings.queues.bytesPerApp == 0 ? .max : UInt64(settings.queues.bytesPerApp)
+        groupsPerAppMaximum = settings.limits.groupsPerApp
+        groupsPerUserMaximum = settings.limits.groupsPerUser
+        groupBytesPerAppMaximum = settings.limits.groupBytesPerApp
+        groupBytesPerUserMaximum = settings.limits.groupBytesPerUser
+        groupMembersMaximum = settings.limits.membersPerGroup
+        sessionsPerUserMaximum = settings.limits.sessionsPerUser
+        subscriptionsMaximum = UInt32(settings.limits.subscriptionsPerSession)
+        topicLevelsMaximum = settings.limits.topicLevels
+        filterBytesMaximum = settings.limits.filterBytes
+        retainedPerAppMaximum = settings.limits.retainedPerApp
+        retainedBytesPerAppMaximum = settings.limits.retainedBytesPerApp
+        appPolicy = AppPolicy(settings, AppSettings())
+        for app in settings.apps { appPolicies[Array(app.app.utf8)] = AppPolicy(settings, app) }
+        keepAliveSecondsMaximum = UInt32(settings.limits.keepAliveMaximumSeconds)
+        inboxWindowMaximum = UInt16(settings.limits.inboxWindow)
+        inboxWindowBytesMaximum = settings.limits.inboxWindowBytes
+        sendWindowMaximum = UInt16(settings.limits.sendWindow)
+        publishWindowMaximum = UInt16(settings.mqtt.receiveMaximum)
+        enforcesPublishWindow = settings.mqtt.enforcesReceiveMaximum
+        messageMaximum = UInt32(settings.limits.messageMaximum)
+        payloadMaximum = UInt32(settings.limits.payloadMaximum)
+        queueCountMaximum = UInt32(settings.queues.messages)
+        queueBytesMaximum = UInt64(settings.queues.bytes)
+        queueAgeSecondsMaximum = UInt64(settings.queues.ageSeconds)
+        queuePolicy = QueuePolicy(settings.queues.policy)
+    }
+}
+
+extension QueuePolicy {
+    fileprivate init(_ policy: QueueFullPolicy) {
+        switch policy {
+        case .refuse: self = .refuse
+        case .oldest: self = .oldest
+        case .newest: self = .newest
+        }
+    }
+}
+
+extension AppPolicy {
+    /// The policy of an app: its own settings, and the broker's for all others.
+    fileprivate init(_ settings: BrokerSettings, _ app: AppSettings) {
+        self.init()
+        joinsGroupsBySubscribing = app.joinsGroups ?? settings.mqtt.joinsGroups
+        acknowledgesRefused = (app.refusedPublish ?? settings.mqtt.refusedPublish) == .count
+        takeoversPerMinute = app.takeoversPerMinute ?? settings.limits.takeoversPerMinute
+    }
+}

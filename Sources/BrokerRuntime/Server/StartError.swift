@@ -1,0 +1,63 @@
+// The errors that prevent a start, with messages for operators and exit codes for scripts.
+
+import BrokerCore
+import Credentials
+import Glibc
+import NetTransport
+import QueueStore
+
+/// An error that prevents a broker from starting, or ends it.
+public enum StartError: Error, CustomStringConvertible {
+    case store(StoreError)
+    case state(RestoreError)
+    case transport(TransportError)
+    case credentials(CredentialError)
+    case file(call: String, path: String, errno: Int32)
+    case missingCertificate(listener: String)
+    case fullStore
+
+    public var description: String {
+        switch self {
+        case .store(let error): "\(error)"
+        case .state(let error):
+            "the store has contents that this version cannot read (\(error)); "
+                + "use the version that wrote it, or restore a backup"
+        case .transport(.system(call: "bind", let address, EADDRINUSE)):
+            "\(address) is in use: another broker runs there; choose another with --listen"
+        case .transport(let error): "\(error)"
+        case .credentials(let error): "\(error)"
+        case .fullStore: "the store has no space for the demo app; make space, or use another store"
+        case .file(let call, let path, let code):
+            "\(call) failed on \(path): \(String(cString: strerror(code)))"
+        case .missingCertificate(let listener):
+            "\(listener) needs tls.certificateFile and tls.keyFile (or start with --dev)"
+        }
+    }
+
+    /// The kind of error, for the program's exit code (listed in docs/operating).
+    public enum Kind: Sendable {
+        case configuration
+        case addressInUse
+        case store
+        case other
+
+        /// The exit code if the error ends a running broker.
+        var exitCode: Int32 {
+            switch self {
+            case .configuration: 1
+            case .other: 2
+            case .addressInUse: 3
+            case .store: 4
+            }
+        }
+    }
+
+    public var kind: Kind {
+        switch self {
+        case .transport(.system(call: "bind", _, EADDRINUSE)): .addressInUse
+        case .store, .state, .fullStore: .store
+        case .missingCertificate: .configuration
+        case .transport, .credentials, .file: .other
+        }
+    }
+}

@@ -1,0 +1,53 @@
+// The writer, the only thread that uses the store. Whenever the core has a pending batch, the
+// writer takes it, executes it and returns the result. The core fills the next batch meanwhile. No
+// timer delays a batch.
+
+import BrokerCore
+import QueueStore
+
+/// Executes the core's batches until it is stopped.
+struct StoreWriter: ~Copyable {
+    private var store: LMDBQueueStore
+    private let shared: SharedBroker
+    private let clock: BrokerClock
+    private let backups: BackupRunner
+    private var batch = StoreBatch()
+    private var result = StoreResult()
+
+    init(
+        store: consuming LMDBQueueStore, shared: SharedBroker, clock: BrokerClock,
+        backups: BackupRunner
+    ) {
+        self.backups = backups
+        self.store = store
+        self.shared = shared
+        self.clock = clock
+    }
+
+    /// Runs on its own thread. A batch that is pending at the stop is still stored.
+    ///
+    /// - Throws: an error that makes the store unusable. The process must end, because the state of
+    ///   the last batch on disk is unknown.
+    mutating func run() throws(StoreError) {
+        var isRunning = true
+        while isRunning {
+            isRunning = shared.writerSignal.wait()
+            while takeBatch() {
+                try store.carryOut(batch, into: &result)
+                shared.finish(result, at: clock.moment())
+            }
+            backups.serve(store)
+        }
+    }
+
+    private mutating func takeBatch() -> Bool {
+        let clock = clock
+        var batch = StoreBatch()
+        swap(&batch, &self.batch)
+        let hasBatch = shared.enter { state in
+            state.broker.takeBatch(into: &batch, at: clock.moment())
+        }
+        swap(&batch, &self.batch)
+        return hasBatch
+    }
+}

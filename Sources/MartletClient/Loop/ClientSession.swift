@@ -1,0 +1,523 @@
+// One client on the background thread: its machine, its connection, and who waits for what. It is
+// the shell around ``ClientMachine``: the machine decides, this carries bytes and answers.
+
+import ClientCore
+import NetTransport
+import Primitives
+import WireFormat
+
+/// A client's life on the background thread, and only there.
+final class ClientSession {
+    /// A call that waits until the machine's outbox has room.
+    enum Call {
+        case send(PendingSend)
+        case request(PendingRequest)
+
+        func fail(_ error: MartletError) {
+            switch self {
+            case .send(let pending): pending.completion(.failure(error))
+            case .request(let pending): pending.completion(.failure(error))
+            }
+        }
+
+        var ticket: UInt64 {
+            switch self {
+            case .send(let pending): pending.ticket
+            case .request(let pending): pending.ticket
+            }
+        }
+    }
+
+    let identifier: UInt64
+    let settings: ClientSettings
+    let eventBuffer: EventBuffer
+    private let tls: ClientTLSContext?
+    private var ticket: TLSSessionTicket?
+    private let memory: ClientMemories
+    var machine: ClientMachine
+
+    // The connection.
+    private(set) var connection: ConnectionID?
+    /// A connection that this client has given up and the handler has yet to forget.
+    var formerConnection: ConnectionID?
+    private var isOpen = false
+    /// Addresses of the server that this attempt has not tried.
+    private var addresses: ArraySlice<SocketAddress> = []
+    /// A host name has to be looked up.
+    var wantsResolution = false
+    private var isResolving = false
+    /// What the attempt met last, for people.
+    private var detail = ""
+    /// What the broker granted last; nil until the first login.
+    private var terms: ConnectionTerms?
+    private var failedAttempts = 0
+
+    // Who waits.
+    private var connectWaiters: [UInt64: Completion<ConnectionTerms>] = [:]
+    private var leaveWaiters: [@Sendable () -> Void] = []
+    private var calls = FIFO<Call>()
+    private var sends: [UInt64: PendingSend] = [:]
+    private var requests: [UInt64: PendingRequest] = [:]
+    /// What is subscribed, to be subscribed again where a session is new.
+    private var subscriptions: [String: Grade] = [:]
+    /// Subscriptions that this client makes again by itself, by request id.
+    private var renewals: [UInt64: String] = [:]
+    /// The will that the application set, to be set again where it was sent.
+    private var will: ClientRequest?
+    /// The request by which this client sets the will again; 0 for none.
+    private var willRenewal: UInt64 = 0
+    /// The highest number under the present epoch that went to the application.
+    private var handedOver: UInt64 = 0
+
+    // The end.
+    /// What every further call ends with; nil as long as the client goes on.
+    private var ending: MartletError?
+    private var isLeaving = false
+    /// Nothing is left to do, and no further call can come.
+    private(set) var isOver = false
+
+    // The handler's timer.
+    var timer = TimerWheel.Token.none
+    var timerDeadline = Instant.never
+
+    init(_ blueprint: ClientBlueprint) {
+        identifier = blueprint.identifier
+        settings = blueprint.settings
+        tls = blueprint.tls
+        eventBuffer = blueprint.eventBuffer
+        memory = ClientMemories(settings)
+        // A client keeps its sends in memory, so each process begins a numbering of its own.
+        var record = ClientRecord(outboxEpoch: .random(in: 1 ... .max))
+        record.inbox = settings.inbox.map { MRT.Resume(epoch: $0.epoch, lastNumber: $0.number) }
+        handedOver = settings.inbox?.number ?? 0
+        machine = ClientMachine(
+            identity: memory.identity, memory: memory.memory, record: record,
+            options: ClientOptions(jitterSeed: .random(in: .min ... .max)))
+    }
+
+    var nextDeadline: Instant { machine.nextDeadline }
+
+    // MARK: - Calls of the application
+
+    func connect(
+        _ ticket: UInt64, _ completion: @escaping Completion<ConnectionTerms>,
+        in loop: inout some ClientTransport & ~Copyable
+    ) {
+        if let ending {
+            completion(.failure(ending))
+        } else if let terms, machine.isConnected {
+            completion(.success(terms))
+        } else {
+            connectWaiters[ticket] = completion
+            machine.start(now: loop.now)
+            service(in: &loop)
+        }
+    }
+    func take(_ call: Call, in loop: inout some ClientTransport & ~Copyable) {
+        if let ending {
+            call.fail(ending)
+        } else if calls.count >= settings.waitingSendsMaximum {
+            call.fail(.tooManySends)
+        } else {
+            calls.append(call)
+            service(in: &loop)
+        }
+    }
+
+    func cancel(_ ticket: UInt64) {
+        if let call = calls.remove(where: { $0.ticket == ticket }) {
+            call.fail(.cancelled)
+        } else if let (number, pending) = sends.first(where: { $0.value.ticket == ticket }) {
+            sends[number] = nil
+            pending.completion(.failure(.cancelled))
+        } else if let (number, pending) = requests.first(where: { $0.value.ticket == ticket }) {
+            requests[number] = nil
+            pending.completion(.failure(.cancelled))
+        } else if let completion = connectWaiters.removeValue(forKey: ticket) {
+            completion(.failure(.cancelled))
+        }
+    }
+
+    func acknowledge(_ record: InboxRecord, in loop: inout some ClientTransport & ~Copyable) {
+        // A message of an earlier session may be taken late: its number means nothing now.
+        guard machine.inboxRecord?.epoch == record.epoch, record.number <= handedOver else {
+            return
+        }
+        machine.acknowledge(through: record.number, now: loop.now)
+        service(in: &loop)
+    }
+
+    func leave(
+        _ endsSession: Bool, _ completion: @escaping @Sendable () -> Void,
+        in loop: inout some ClientTransport & ~Copyable
+    ) {
+        leaveWaiters.append(completion)
+        isLeaving = true
+        machine.leave(sessionExpirySeconds: endsSession ? 0 : nil, now: loop.now)
+        service(in: &loop)
+        // Without a connection there is nothing to wait for.
+        if connection == nil { end(.closed) }
+    }
+
+    // MARK: - The transport
+
+    func resolved(
+        _ result: NameLookupResult,
+        in loop: inout some ClientTransport & ~Copyable
+    ) {
+        guard isResolving else { return }
+        isResolving = false
+        switch result {
+        case .success(let found): addresses = found[...]
+        case .failure(let error): detail = "\(error)"
+        }
+        tryNextAddress(&loop)
+        service(in: &loop)
+    }
+
+    func opened(in loop: inout some ClientTransport & ~Copyable) {
+        isOpen = true
+        machine.opened(now: loop.now)
+        service(in: &loop)
+    }
+
+    func received(_ bytes: UnsafeRawBufferPointer, in loop: inout some ClientTransport & ~Copyable)
+    {
+        var rest = bytes
+        while !rest.isEmpty, isOpen {
+            let room = machine.receiveSpace()
+            let part = UnsafeRawBufferPointer(rebasing: rest.prefix(room.count))
+            room.copyMemory(from: part)
+            machine.received(byteCount: part.count, now: loop.now)
+            rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(part.count))
+            drainEvents(&loop)
+        }
+        service(in: &loop)
+    }
+
+    func closed(_ reason: String, in loop: inout some ClientTransport & ~Copyable) {
+        connection = nil
+        detail = reason
+        if isOpen {
+            isOpen = false
+            machine.closed(now: loop.now)
+        } else {
+            tryNextAddress(&loop)
+        }
+        service(in: &loop)
+    }
+
+    func timePassed(in loop: inout some ClientTransport & ~Copyable) {
+        machine.timePassed(now: loop.now)
+        service(in: &loop)
+    }
+
+    private func openTransport(_ loop: inout some ClientTransport & ~Copyable) {
+        let server = settings.server
+        if let address = SocketAddress(numericHost: server.host, port: server.port) {
+            addresses = [address]
+            tryNextAddress(&loop)
+        } else {
+            isResolving = true
+            wantsResolution = true
+        }
+    }
+
+    /// Connects to the next address of the server; without one the attempt has failed.
+    private func tryNextAddress(_ loop: inout some ClientTransport & ~Copyable) {
+        while let address = addresses.popFirst() {
+            do throws(TransportError) {
+                connection = try loop.dial(
+                    address, tls, serverName: settings.server.host, resuming: ticket)
+                return
+            } catch {
+                detail = "\(error)"
+            }
+        }
+        machine.closed(now: loop.now)
+    }
+
+    private func closeTransport(_ loop: inout some ClientTransport & ~Copyable) {
+        isResolving = false
+        wantsResolution = false
+        addresses = []
+        isOpen = false
+        guard let connection else { return }
+        // What is unsent belongs to a conversation that is over; without it the end is orderly.
+        loop.close(connection, afterFlush: loop.outgoingByteCount(of: connection) == 0)
+        formerConnection = connection
+        self.connection = nil
+    }
+
+    // MARK: - The machine
+
+    /// Does all that has become possible: events, bytes, calls that waited.
+    func service(in loop: inout some ClientTransport & ~Copyable) {
+        repeat {
+            drainEvents(&loop)
+            transmit(&loop)
+        } while admitCalls()
+    }
+
+    private func drainEvents(_ loop: inout some ClientTransport & ~Copyable) {
+        while let event = machine.nextEvent(now: loop.now) { handle(event, &loop) }
+    }
+
+    private func transmit(_ loop: inout some ClientTransport & ~Copyable) {
+        while let connection, isOpen,
+            loop.outgoingByteCount(of: connection) < ClientBounds.unsentByteCountMaximum
+        {
+            let count = machine.transmit(into: memory.transmit, now: loop.now)
+            guard count > 0 else { return }
+            let bytes = UnsafeRawBufferPointer(rebasing: memory.transmit[..<count])
+            // Where it is not taken the connection is closing, and `closed` follows.
+            guard loop.append(bytes, to: connection) else { return }
+        }
+    }
+
+    /// Hands waiting calls to the machine, in order, as long as it has room. True if it took any.
+    private func admitCalls() -> Bool {
+        var isAnyTaken = false
+        while let call = calls.first {
+            do throws(ClientError) {
+                switch call {
+                case .send(let pending): try admit(pending)
+                case .request(let pending): try admit(pending)
+                }
+                isAnyTaken = true
+            } catch {
+                switch error {
+                case .outboxFull: return isAnyTaken
+                case .notConnected: call.fail(.notConnected)
+                case .refused(let reason): call.fail(.refused(reason, ""))
+                }
+            }
+            _ = calls.popFirst()
+        }
+        return isAnyTaken
+    }
+
+    private func admit(_ pending: PendingSend) throws(ClientError) {
+        try checkSize(pending.send.byteCountMaximum)
+        let number = try pending.send.bytes.span.bytes.withUnsafeBytes {
+            bytes throws(ClientError) in
+            try machine.send(pending.send.packet, from: bytes)
+        }
+        if number > 0 {
+            sends[number] = pending
+        } else {
+            let identifier = pending.send.messageID
+            pending.completion(.success(Receipt(messageID: identifier)))
+        }
+    }
+
+    private func admit(_ pending: PendingRequest) throws(ClientError) {
+        try checkSize(pending.request.byteCountMaximum)
+        requests[try machine.ask(pending.request)] = pending
+    }
+
+    /// What can never fit would wait for ever.
+    private func checkSize(_ byteCount: Int) throws(ClientError) {
+        if byteCount + ClientBounds.outboxEntryOverhead > settings.outboxByteCount {
+            throw .refused(.packetTooLarge)
+        }
+    }
+
+    // MARK: - Events
+
+    private func handle(_ event: ClientEvent, _ loop: inout some ClientTransport & ~Copyable) {
+        switch event {
+        case .connectionWanted: openTransport(&loop)
+        case .connected(let connected): connectedReceived(connected, &loop)
+        case .delivered(let packet): deliveredReceived(packet, nil, now: loop.now)
+        case .groupChanged(let packet, let change):
+            deliveredReceived(packet, change, now: loop.now)
+        case .resolved(let result): resultReceived(result)
+        case .answered(let response): responseReceived(response)
+        case .disconnected(let disconnection): disconnectedReceived(disconnection, &loop)
+        case .carried, .credentialAnswered:
+            // This client has opened no channel and replaces no credential.
+            machine.refuse(.protocolError, now: loop.now)
+        }
+    }
+
+    private func connectedReceived(
+        _ connected: ClientConnected, _ loop: inout some ClientTransport & ~Copyable
+    ) {
+        let accepted = connected.accepted
+        let terms = ConnectionTerms(
+            user: String(decoding: machine.bytes(accepted.user), as: UTF8.self),
+            isSessionPresent: accepted.isSessionPresent, isNewInbox: connected.isNewInbox,
+            sessionEpoch: accepted.sessionEpoch, serverTime: accepted.serverTime,
+            keepAliveSeconds: accepted.keepAliveSeconds,
+            sessionExpirySeconds: accepted.sessionExpirySeconds,
+            inboxWindow: accepted.inboxWindow, sendWindow: accepted.sendWindow,
+            messageMaximum: accepted.messageMaximum, payloadMaximum: accepted.payloadMaximum)
+        self.terms = terms
+        if connected.isNewInbox { handedOver = 0 }
+        if let connection { ticket = loop.sessionTicket(of: connection) ?? ticket }
+        failedAttempts = 0
+        eventBuffer.put(.connected(terms))
+        for completion in connectWaiters.values { completion(.success(terms)) }
+        connectWaiters = [:]
+        if !accepted.isSessionPresent { renewSubscriptions() }
+        if !accepted.hasWill { renewWill() }
+    }
+
+    private func deliveredReceived(
+        _ packet: MRT.Deliver, _ change: MRT.GroupEvent?, now: Instant
+    ) {
+        // A broker that keeps to the window never comes here, unless the application takes nothing
+        // while sessions end: what is refused comes again on the next connection.
+        if packet.number > 0, eventBuffer.numberedCount >= numberedCountMaximum {
+            machine.refuse(.receiveMaximumExceeded, delivery: packet.number, now: now)
+            return
+        }
+        let body = machine.bytes(ByteRange(offset: 0, count: packet.payload.endOffset))
+        let epoch = machine.inboxRecord?.epoch ?? 0
+        handedOver = max(handedOver, packet.number)
+        eventBuffer.put(.message(IncomingMessage(packet, change, in: body, epoch: epoch)))
+    }
+
+    /// The window of a session that has ended, and that of the present one.
+    private var numberedCountMaximum: Int { 2 * Int(settings.inboxWindow) }
+
+    private func resultReceived(_ result: MRT.SendResult) {
+        let identifier = String(decoding: machine.bytes(result.messageIdentifier), as: UTF8.self)
+        let messageID = identifier.isEmpty ? nil : identifier
+        guard result.number > 0 else {
+            eventBuffer.put(.transientRefused(result.reason, messageID: messageID))
+            return
+        }
+        // No call waits for the result of a send that was cancelled.
+        guard let pending = sends.removeValue(forKey: result.number) else { return }
+        if result.reason.isFailure {
+            pending.completion(.failure(.refused(result.reason, "")))
+            return
+        }
+        var receipt = Receipt(messageID: messageID, refusedCount: result.refusedCount)
+        let body = machine.bytes(ByteRange(offset: 0, count: result.refusals.endOffset))
+        var list = MRT.RefusalList(result.refusals, in: body)
+        while let refusal = list.next() {
+            let index = Int(refusal.index)
+            guard index < pending.send.receivers.count else { continue }
+            receipt.refusals.append(
+                Receipt.Refusal(user: pending.send.receivers[index], reason: refusal.reason))
+        }
+        pending.completion(.success(receipt))
+    }
+
+    private func responseReceived(_ response: MRT.Response) {
+        let content = machine.bytes(response.content)
+        if let filter = renewals.removeValue(forKey: response.identifier) {
+            guard response.reason.isFailure else { return }
+            subscriptions[filter] = nil
+            eventBuffer.put(.subscriptionLost(filter: filter, response.reason))
+            return
+        }
+        if response.identifier == willRenewal {
+            willRenewal = 0
+            if response.reason.isFailure { loseWill(response.reason) }
+            return
+        }
+        guard let pending = requests.removeValue(forKey: response.identifier) else { return }
+        if response.reason.isFailure {
+            let text = String(decoding: content, as: UTF8.self)
+            pending.completion(.failure(.refused(response.reason, text)))
+            return
+        }
+        switch pending.request.lastingEffect {
+        case .subscribed(let filter, let grade): subscriptions[filter] = grade
+        case .unsubscribed(let filter): subscriptions[filter] = nil
+        case .willSet(let request): will = request
+        case .willCleared: will = nil
+        case nil: break
+        }
+        pending.completion(
+            .success(ClientAnswer(reason: response.reason, content: Array(content))))
+    }
+
+    /// The session is new: what was subscribed in the old one is asked for again.
+    private func renewSubscriptions() {
+        for (filter, grade) in subscriptions where !renewals.values.contains(filter) {
+            do throws(ClientError) {
+                renewals[try machine.ask(.subscribe(filter, grade))] = filter
+            } catch {
+                subscriptions[filter] = nil
+                eventBuffer.put(.subscriptionLost(filter: filter, .quotaExceeded))
+            }
+        }
+    }
+
+    /// The will was sent, or ended with its session: it is set again.
+    private func renewWill() {
+        guard let will, willRenewal == 0 else { return }
+        // A newer one that is under way is sent again before this, and must not be replaced by it.
+        let isNewerUnderWay = requests.values.contains {
+            $0.request.operation == .setWill || $0.request.operation == .clearWill
+        }
+        if isNewerUnderWay { return }
+        do throws(ClientError) {
+            willRenewal = try machine.ask(will)
+        } catch {
+            loseWill(.quotaExceeded)
+        }
+    }
+
+    private func loseWill(_ reason: ReasonCode) {
+        will = nil
+        eventBuffer.put(.willLost(reason))
+    }
+
+    // MARK: - The end
+
+    private func disconnectedReceived(
+        _ disconnection: ClientDisconnection, _ loop: inout some ClientTransport & ~Copyable
+    ) {
+        closeTransport(&loop)
+        defer { detail = "" }
+        if isLeaving {
+            end(.closed)
+        } else if let retryAt = disconnection.retryAt {
+            failedAttempts += 1
+            eventBuffer.put(
+                .disconnected(
+                    Disconnection(
+                        reason: disconnection.reason, detail: detail,
+                        retryMilliseconds: retryAt.milliseconds(since: loop.now))))
+            if terms == nil, failedAttempts >= settings.firstAttemptsMaximum ?? .max {
+                machine.leave(now: loop.now)
+                end(.unreachable(explanation(disconnection.reason)))
+            }
+        } else {
+            end(.stopped(disconnection.reason ?? .unspecifiedError))
+        }
+    }
+
+    private func explanation(_ reason: ReasonCode?) -> String {
+        let cause = reason.map(\.explanation) ?? (detail.isEmpty ? "no connection" : detail)
+        return "\(settings.server): \(cause)"
+    }
+
+    /// Answers everybody who still waits; the client does nothing more.
+    private func end(_ error: MartletError) {
+        isOver = isLeaving
+        if ending == nil {
+            ending = error
+            if case .stopped(let reason) = error {
+                eventBuffer.finish(reason)
+            } else {
+                eventBuffer.finish()
+            }
+        }
+        for completion in connectWaiters.values { completion(.failure(error)) }
+        connectWaiters = [:]
+        for pending in sends.values { pending.completion(.failure(error)) }
+        sends = [:]
+        for pending in requests.values { pending.completion(.failure(error)) }
+        requests = [:]
+        while let call = calls.popFirst() { call.fail(error) }
+        for completion in leaveWaiters { completion() }
+        leaveWaiters = []
+    }
+}

@@ -1,0 +1,183 @@
+// Events on their way from the background thread to the application. It knows no connection; what
+// it may hold is bounded by the inbox window and by its own bounds for what has no number.
+
+import Threads
+
+/// A queue with one reader, who may sleep.
+final class EventBuffer: Sendable {
+    typealias Waiter = CheckedContinuation<Client.Event?, Never>
+
+    fileprivate struct State {
+        var events = FIFO<Client.Event>()
+        /// Numbered messages that the application has not taken.
+        var numberedCount = 0
+        var transientCount = 0
+        var connectionEventCount = 0
+        var droppedCount = 0
+        var waiter: Waiter?
+        /// The last numbered message that the application has taken.
+        var taken: InboxRecord?
+        var stopReason: ReasonCode?
+        var isFinished = false
+    }
+
+    private let state = Locked(State())
+
+    /// Why the client is stopped for good; nil where it is not.
+    var stopReason: ReasonCode? { state.withLock { $0.stopReason } }
+
+    /// Numbered messages that wait for the application.
+    var numberedCount: Int { state.withLock { $0.numberedCount } }
+
+    // MARK: - The background thread
+
+    func put(_ event: Client.Event) {
+        let woken = state.withLock { state -> (Waiter, Client.Event)? in
+            guard !state.isFinished else { return nil }
+            if let waiter = state.waiter {
+                state.waiter = nil
+                state.noteTaken(event)
+                return (waiter, event)
+            }
+            state.enqueue(event)
+            return nil
+        }
+        if let (waiter, event) = woken { waiter.resume(returning: event) }
+    }
+
+    /// Nothing comes any more; what is there can still be taken.
+    func finish(_ reason: ReasonCode? = nil) {
+        let waiter = state.withLock { state -> Waiter? in
+            guard !state.isFinished else { return nil }
+            state.isFinished = true
+            state.stopReason = reason
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume(returning: nil)
+    }
+
+    // MARK: - The application
+
+    /// The record of the message that was taken last, once.
+    func takeRecord() -> InboxRecord? {
+        state.withLock { state in
+            defer { state.taken = nil }
+            return state.taken
+        }
+    }
+
+    /// The next event where there is one now.
+    func takeNext() -> Client.Event? { state.withLock { $0.dequeue() } }
+
+    /// The next event, as soon as there is one; nil at the end.
+    func next() async -> Client.Event? {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let outcome: Client.Event?? = state.withLock { state in
+                    if let event = state.dequeue() { return .some(event) }
+                    if state.isFinished || Task.isCancelled { return .some(nil) }
+                    precondition(state.waiter == nil, "a client's events have one reader at a time")
+                    state.waiter = continuation
+                    return nil
+                }
+                if let outcome { continuation.resume(returning: outcome) }
+            }
+        } onCancel: {
+            let waiter = state.withLock { state in
+                defer { state.waiter = nil }
+                return state.waiter
+            }
+            waiter?.resume(returning: nil)
+        }
+    }
+}
+
+extension EventBuffer.State {
+    mutating func enqueue(_ event: Client.Event) {
+        switch event {
+        case .message(let message) where message.record == nil:
+            guard transientCount < ClientBounds.transientBufferMaximum else {
+                droppedCount += 1
+                return
+            }
+            transientCount += 1
+        case .transientRefused, .transientDropped:
+            guard transientCount < ClientBounds.transientBufferMaximum else { return }
+            transientCount += 1
+        case .connected, .disconnected:
+            // The last one tells the state, so it is the oldest that is dropped.
+            if connectionEventCount == ClientBounds.connectionEventsMaximum {
+                _ = events.remove { $0.isOfConnection }
+            } else {
+                connectionEventCount += 1
+            }
+        case .message: numberedCount += 1
+        case .subscriptionLost, .willLost: break
+        }
+        events.append(event)
+    }
+
+    mutating func dequeue() -> Client.Event? {
+        guard let event = events.popFirst() else { return nil }
+        switch event {
+        case .message(let message) where message.record == nil: transientCount -= 1
+        case .transientRefused, .transientDropped: transientCount -= 1
+        case .connected, .disconnected: connectionEventCount -= 1
+        case .message: numberedCount -= 1
+        case .subscriptionLost, .willLost: break
+        }
+        if droppedCount > 0, transientCount < ClientBounds.transientBufferMaximum {
+            enqueue(.transientDropped(count: droppedCount))
+            droppedCount = 0
+        }
+        noteTaken(event)
+        return event
+    }
+
+    mutating func noteTaken(_ event: Client.Event) {
+        if case .message(let message) = event, let record = message.record { taken = record }
+    }
+}
+
+extension Client.Event {
+    fileprivate var isOfConnection: Bool {
+        switch self {
+        case .connected, .disconnected: true
+        case .message, .transientRefused, .transientDropped, .subscriptionLost, .willLost: false
+        }
+    }
+}
+
+/// First in, first out.
+struct FIFO<Element> {
+    private var elements: [Element?] = []
+    private var head = 0
+
+    var count: Int { elements.count - head }
+    var isEmpty: Bool { count == 0 }
+    var first: Element? { isEmpty ? nil : elements[head] }
+
+    mutating func append(_ element: Element) { elements.append(element) }
+
+    mutating func popFirst() -> Element? {
+        guard !isEmpty else { return nil }
+        let element = elements[head]
+        elements[head] = nil
+        head += 1
+        // What was taken out is given back when it is half of the memory.
+        if head * 2 > elements.count {
+            elements.removeFirst(head)
+            head = 0
+        }
+        return element
+    }
+
+    /// Takes out the first element for which `isWanted` holds.
+    mutating func remove(where isWanted: (Element) -> Bool) -> Element? {
+        for index in head..<elements.count where isWanted(elements[index]!) {
+            return elements.remove(at: index)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,141 @@
+// Pre-shared TLS keys by identity, for devices too small for certificates. The caller decides which
+// user an identity belongs to.
+import COpenSSL
+import Threads
+
+/// The identity and the key with which a connection was established.
+public struct PreSharedIdentity: Hashable, Sendable {
+    public let name: String
+    /// The key's mark: see ``PreSharedKeys/mark(of:)``.
+    public let keyMark: UInt64
+
+    public init(name: String, keyMark: UInt64) {
+        self.name = name
+        self.keyMark = keyMark
+    }
+}
+
+/// The pre-shared keys of a server, shared by its TLS contexts. Lives as long as the process:
+/// OpenSSL's contexts point at it.
+public final class PreSharedKeys: Sendable {
+    private struct State {
+        var keys: [String: [UInt8]] = [:]
+        /// A number for each key ever known, by which a TLS session remembers its own. Keys come
+        /// from the operator's file, so there are few.
+        var numbers: [PreSharedIdentity: Int] = [:]
+        var identities: [PreSharedIdentity] = []
+
+        /// Whether this is an identity's key now.
+        func isCurrent(_ identity: PreSharedIdentity) -> Bool {
+            keys[identity.name].map { PreSharedKeys.mark(of: $0) } == identity.keyMark
+        }
+    }
+
+    /// Shorter keys can be searched for [NIST SP 800-57: 112 bits; rounded up to AES's 128].
+    public static let keyByteCountMinimum = 16
+    /// OpenSSL's limit.
+    public static let keyByteCountMaximum = 64
+    public static let identityByteCountMaximum = 128
+
+    private let state = Locked(State())
+
+    public init() {}
+
+    /// Replaces all keys. Open connections stay open; the caller decides whether to close them.
+    public func replace(with keys: [String: [UInt8]]) {
+        state.withLock { state in
+            state.keys = keys
+            for (name, key) in keys {
+                let identity = PreSharedIdentity(name: name, keyMark: Self.mark(of: key))
+                guard state.numbers[identity] == nil else { continue }
+                state.identities.append(identity)
+                // From 1: a TLS session without one remembers 0.
+                state.numbers[identity] = state.identities.count
+            }
+        }
+    }
+
+    /// Distinguishes the keys of one identity: a part of the key's SHA-256.
+    public static func mark(of key: [UInt8]) -> UInt64 {
+        var digest = [UInt8](repeating: 0, count: 32)
+        let isDone = EVP_Digest(key, key.count, &digest, nil, EVP_sha256(), nil)
+        precondition(isDone == 1, "OpenSSL has no SHA-256")
+        return digest.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
+    }
+
+    /// Whether the identity has a key now.
+    public func contains(_ identity: String) -> Bool {
+        state.withLock { $0.keys[identity] != nil }
+    }
+
+    // MARK: - OpenSSL
+
+    /// Makes a server's context use these keys.
+    func attach(to context: OpaquePointer) {
+        SSL_CTX_set_ex_data(context, 0, Unmanaged.passUnretained(self).toOpaque())
+        SSL_CTX_set_psk_server_callback(context) { session, identity, key, keyRoom in
+            guard let session, let identity, let key,
+                let keys = PreSharedKeys.attached(to: SSL_get_SSL_CTX(session))
+            else { return 0 }
+            return keys.lend(String(cString: identity), to: session, into: key, room: Int(keyRoom))
+        }
+    }
+
+    private static func attached(to context: OpaquePointer?) -> PreSharedKeys? {
+        SSL_CTX_get_ex_data(context, 0).map {
+            Unmanaged<PreSharedKeys>.fromOpaque($0).takeUnretainedValue()
+        }
+    }
+
+    /// Writes an identity's key and returns its length; 0 without a key.
+    private func lend(
+        _ identity: String, to session: OpaquePointer, into key: UnsafeMutablePointer<UInt8>,
+        room: Int
+    ) -> UInt32 {
+        state.withLock { state in
+            guard let secret = state.keys[identity], secret.count <= room else { return 0 }
+            var mark = Self.mark(of: secret)
+            guard let number = state.numbers[PreSharedIdentity(name: identity, keyMark: mark)]
+            else { return 0 }
+            // What a ticket of TLS 1.2 says of the key; in 1.3 there is no session yet, and no
+            // ticket.
+            if let started = SSL_get_session(session),
+                SSL_SESSION_set1_ticket_appdata(started, &mark, MemoryLayout<UInt64>.size) != 1
+            {
+                return 0
+            }
+            key.update(from: secret, count: secret.count)
+            SSL_set_ex_data(session, 0, UnsafeMutableRawPointer(bitPattern: number))
+            // A TLS 1.3 ticket would not say whose it is. Nothing is lost: a handshake with a
+            // pre-shared key is as cheap as a resumption.
+            SSL_set_num_tickets(session, 0)
+            return UInt32(secret.count)
+        }
+    }
+
+    /// The identity with which a connection was established, if its key is still the same.
+    static func identity(of session: OpaquePointer) -> PreSharedIdentity? {
+        guard let keys = attached(to: SSL_get_SSL_CTX(session)) else { return nil }
+        let number = Int(bitPattern: SSL_get_ex_data(session, 0))
+        return keys.state.withLock { state in
+            if number > 0 {
+                let identity = state.identities[number - 1]
+                return state.isCurrent(identity) ? identity : nil
+            }
+            // A resumed TLS 1.2 session carries its identity along, and what its key was.
+            guard let carried = SSL_get_psk_identity(session), let mark = ticketMark(of: session)
+            else { return nil }
+            let identity = PreSharedIdentity(name: String(cString: carried), keyMark: mark)
+            return state.isCurrent(identity) ? identity : nil
+        }
+    }
+
+    private static func ticketMark(of session: OpaquePointer) -> UInt64? {
+        var data: UnsafeMutableRawPointer?
+        var count = 0
+        guard SSL_SESSION_get0_ticket_appdata(SSL_get_session(session), &data, &count) == 1,
+            let data, count == MemoryLayout<UInt64>.size
+        else { return nil }
+        return data.loadUnaligned(as: UInt64.self)
+    }
+}

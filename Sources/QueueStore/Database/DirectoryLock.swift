@@ -1,0 +1,60 @@
+// The lock of the store's directory: one broker at a time may use it.
+
+import Glibc
+
+/// Holds a directory for this process until it goes out of scope or the process dies.
+///
+/// LMDB lets several processes share a file; two brokers would still hand out the same numbers
+/// twice. flock(2) is released by the kernel, so a crash leaves nothing to clean up, and it
+/// excludes a second opening within the same process too, which LMDB forbids.
+struct DirectoryLock: ~Copyable {
+    private let descriptor: Int32
+
+    static let fileName = "martlet.lock"
+
+    /// Makes the directory (0700, where it is missing) and takes the lock.
+    init(directory: String, createsDirectory: Bool) throws(StoreError) {
+        if createsDirectory {
+            if mkdir(directory, 0o700) == 0 {
+                try syncDirectory(directory + "/..")
+            } else if errno != EEXIST {
+                throw .system(call: "mkdir", path: directory, errno: errno)
+            }
+        }
+        let path = directory + "/" + DirectoryLock.fileName
+        let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .system(call: "open", path: path, errno: errno) }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let failure = errno
+            defer { Glibc.close(descriptor) }
+            guard failure == EWOULDBLOCK else {
+                throw .system(call: "flock", path: path, errno: failure)
+            }
+            throw .inUse(
+                directory: directory, processIdentifier: DirectoryLock.holder(descriptor))
+        }
+        self.descriptor = descriptor
+        // The process id is only for the error message of a second broker; the kernel keeps the
+        // lock.
+        var text = "\(getpid())\n"
+        text.withUTF8 { text in
+            _ = ftruncate(descriptor, 0)
+            _ = pwrite(descriptor, text.baseAddress, text.count, 0)
+        }
+    }
+
+    deinit {
+        // A child that is being started holds the same open file until it runs its own program:
+        // closing alone would leave the lock with it.
+        _ = flock(descriptor, LOCK_UN)
+        Glibc.close(descriptor)
+    }
+
+    private static func holder(_ descriptor: Int32) -> Int32 {
+        withUnsafeTemporaryAllocation(byteCount: 16, alignment: 1) { text in
+            let count = pread(descriptor, text.baseAddress, text.count, 0)
+            let digits = text.prefix(max(count, 0)).prefix { $0 >= 0x30 && $0 <= 0x39 }
+            return Int32(String(decoding: digits, as: UTF8.self)) ?? 0
+        }
+    }
+}

@@ -1,0 +1,136 @@
+// The LMDB environment: opening it, its named databases, and its size.
+
+import CLMDB
+import Glibc
+
+/// An open LMDB environment, closed when it goes out of scope. Every transaction in it must have
+/// ended by then.
+struct Environment: ~Copyable {
+    /// LMDB's data file in the store's directory.
+    static let dataFile = "data.mdb"
+
+    let handle: OpaquePointer
+    /// Released after the environment is closed: fields outlive `deinit`.
+    private let lock: DirectoryLock?
+
+    /// Opens the environment in a directory that exists, and holds `lock` as long as it is open.
+    ///
+    /// Syncing stays as LMDB has it: fdatasync before and after the meta page of every commit.
+    /// MDB_NOSYNC, MDB_MAPASYNC and MDB_WRITEMAP would be faster and lose acknowledged messages.
+    init(
+        directory: String, lock: consuming DirectoryLock?, mapByteCount: Int,
+        isReadOnly: Bool = false
+    ) throws(StoreError) {
+        try self.init(
+            path: directory, lock: lock, mapByteCount: mapByteCount,
+            flags: isReadOnly ? MDB_RDONLY : 0)
+    }
+
+    /// Opens a staging file, and makes its file where there is none. Nobody else knows of it.
+    init(stagingFile: StagingFile, mapByteCount: Int) throws(StoreError) {
+        try self.init(
+            path: stagingFile.folder, lock: nil, mapByteCount: mapByteCount, flags: MDB_NOLOCK)
+    }
+
+    /// Opens a staging file that is finished, to read it.
+    init(reading stagingFile: StagingFile, mapByteCount: Int) throws(StoreError) {
+        try self.init(
+            path: stagingFile.folder, lock: nil, mapByteCount: mapByteCount,
+            flags: MDB_NOLOCK | MDB_RDONLY)
+    }
+
+    private init(
+        path: String, lock: consuming DirectoryLock?, mapByteCount: Int, flags: Int32
+    ) throws(StoreError) {
+        var created: OpaquePointer?
+        try check(mdb_env_create(&created), "mdb_env_create")
+        let handle = created!
+        do throws(StoreError) {
+            try check(mdb_env_set_mapsize(handle, mapByteCount), "mdb_env_set_mapsize")
+            try check(mdb_env_set_maxdbs(handle, UInt32(Tables.names.count)), "mdb_env_set_maxdbs")
+            // MDB_NOTLS: a read transaction belongs to its handle, not to the thread that opened
+            // it.
+            try check(
+                mdb_env_open(handle, path, UInt32(MDB_NOTLS | flags), 0o600), "mdb_env_open")
+            // A reader whose process died would pin old pages for ever, and the file would grow.
+            try check(mdb_reader_check(handle, nil), "mdb_reader_check")
+        } catch {
+            mdb_env_close(handle)
+            throw error
+        }
+        self.handle = handle
+        self.lock = lock
+    }
+
+    deinit {
+        mdb_env_close(handle)
+    }
+
+    var pageByteCount: Int {
+        var statistics = MDB_stat()
+        mdb_env_stat(handle, &statistics)
+        return Int(statistics.ms_psize)
+    }
+
+    /// Bytes of the file that LMDB has ever used: what lies beyond has never held a page.
+    var highWaterByteCount: Int {
+        var info = MDB_envinfo()
+        mdb_env_info(handle, &info)
+        return (info.me_last_pgno + 1) * pageByteCount
+    }
+
+    var fileDescriptor: Int32 {
+        var descriptor: Int32 = -1
+        mdb_env_get_fd(handle, &descriptor)
+        return descriptor
+    }
+}
+
+/// The named databases. Names are on disk.
+struct Tables {
+    static let names: Set = ["messages", "releases", "entries", "records", "doomed", "damaged"]
+
+    /// LMDB's unnamed database, which holds the roots of the others and is rewritten with every
+    /// commit anyway. The store's own few values live there, so that the stamp costs no page.
+    let meta: MDB_dbi = 1
+    let messages: MDB_dbi
+    let releases: MDB_dbi
+    let entries: MDB_dbi
+    let records: MDB_dbi
+    let doomed: MDB_dbi
+    let damaged: MDB_dbi
+
+    /// Opens the databases, and makes those that the store cannot have yet. Any other that is
+    /// missing is damage: made anew, it would hide what was lost.
+    init(transaction: OpaquePointer, making missing: Set<String> = []) throws(StoreError) {
+        func open(_ name: String) throws(StoreError) -> MDB_dbi {
+            var table: MDB_dbi = 0
+            let flags = missing.contains(name) ? UInt32(MDB_CREATE) : 0
+            guard try found(mdb_dbi_open(transaction, name, flags, &table), "mdb_dbi_open") else {
+                throw .damagedMeta(name: "table of \(name)")
+            }
+            return table
+        }
+        messages = try open("messages")
+        releases = try open("releases")
+        entries = try open("entries")
+        records = try open("records")
+        doomed = try open("doomed")
+        damaged = try open("damaged")
+    }
+
+    /// Bytes of all pages in use within a transaction, LMDB's own list of free pages included.
+    func usedByteCount(transaction: OpaquePointer) -> UInt64 {
+        let freeList: MDB_dbi = 0
+        var pages = 0
+        var pageByteCount: UInt32 = 0
+        for table in [freeList, meta, messages, releases, entries, records, doomed, damaged] {
+            var statistics = MDB_stat()
+            guard mdb_stat(transaction, table, &statistics) == MDB_SUCCESS else { continue }
+            pages +=
+                statistics.ms_branch_pages + statistics.ms_leaf_pages + statistics.ms_overflow_pages
+            pageByteCount = statistics.ms_psize
+        }
+        return UInt64(pages) * UInt64(pageByteCount)
+    }
+}

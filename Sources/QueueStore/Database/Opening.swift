@@ -1,0 +1,86 @@
+// Opens a store before the first batch: checks its format, upgrades it, and reads its identity, its
+// stamp and its unfinished deletions.
+
+import BrokerCore
+import CLMDB
+
+/// The contents that an opening found or created.
+struct Opening {
+    let tables: Tables
+    let identity: StoreIdentity
+    let stamp: MetaStamp?
+    let doomedQueues: [QueueID]
+    let usedByteCount: UInt64
+    /// The format before an upgrade; nil if it was current.
+    let olderFormat: UInt32?
+
+    /// Checks the store in an environment, upgrades one of an older format, and makes one where the
+    /// environment is empty.
+    init(
+        environment: borrowing Environment, directory: String, formats: StoreFormats,
+        scratch: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        let found = try storedFormat(environment, directory: directory)
+        if let found { try formats.check(found) }
+        let steps = found.map { formats.steps(from: $0) } ?? []
+        olderFormat = steps.isEmpty ? nil : found
+        // One transaction: a crash leaves a whole store, or none; the older format, or the current
+        // one.
+        var transaction = try WriteTransaction(
+            environment: environment,
+            making: found.map { formats.newTables(since: $0) } ?? Tables.names,
+            scratch: scratch)
+        tables = transaction.tables
+        for step in steps { try step.change(&transaction) }
+        if found != formats.current {
+            try transaction.putMeta(
+                .format, withUnsafeBytes(of: formats.current.littleEndian) { [UInt8]($0) })
+        }
+        identity = try Opening.settleIdentity(transaction)
+        stamp = try metaValue(
+            .stamp, transaction: transaction.handle, table: tables.meta, decode: MetaStamp.init)
+        doomedQueues = try Opening.readDoomedQueues(transaction)
+        usedByteCount = transaction.usedByteCount
+        try transaction.commit()
+    }
+
+    /// The store's identity: a new one in a new store, and in a backup that is opened for the first
+    /// time. What a device was told after the backup was made is not in it, so its numbers must not
+    /// pass for a continuation.
+    private static func settleIdentity(
+        _ transaction: borrowing WriteTransaction
+    ) throws(StoreError) -> StoreIdentity {
+        let meta = transaction.tables.meta
+        let isBackup = try metaValue(.backup, transaction: transaction.handle, table: meta) { _ in
+            true
+        }
+        let known = try metaValue(.identity, transaction: transaction.handle, table: meta) {
+            bytes in
+            bytes.count == 16
+                ? StoreIdentity(high: bytes.littleEndian(at: 0), low: bytes.littleEndian(at: 8))
+                : nil
+        }
+        if isBackup == nil, let known { return known }
+        let identity = StoreIdentity.random()
+        try transaction.putMeta(.identity, littleEndianBytes([identity.high, identity.low]))
+        try transaction.deleteMeta(.backup)
+        return identity
+    }
+
+    private static func readDoomedQueues(
+        _ transaction: borrowing WriteTransaction
+    ) throws(StoreError) -> [QueueID] {
+        var doomed = try Cursor(
+            transaction: transaction.handle, table: transaction.tables.doomed,
+            scratch: transaction.scratch)
+        var queues: [QueueID] = []
+        while try doomed.next() {
+            // A damaged key could name a queue that is alive.
+            guard doomed.key.count == 8,
+                SealedValue.open(doomed.value, seed: .doomedQueue, key: doomed.key) != nil
+            else { throw .damagedMeta(name: "list of deleted queues") }
+            queues.append(QueueID(raw: doomed.key.bigEndian(at: 0)))
+        }
+        return queues
+    }
+}

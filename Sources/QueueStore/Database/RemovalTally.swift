@@ -1,0 +1,60 @@
+// The entries that one batch removes from the store, in memory that is reused from batch to batch.
+
+import BrokerCore
+import Primitives
+
+/// Why an entry was set aside. On disk: never change or reuse one.
+enum DamageCause: UInt8 {
+    /// The entry failed its checksum.
+    case unreadableEntry = 1
+    /// The entry's body is missing or failed its checksum.
+    case unreadableBody = 2
+}
+
+/// Removed entries: the bodies that they released, and the tallies to report.
+struct RemovalTally {
+    /// One message id per removed entry.
+    var released: [UInt64] = []
+    var expired = TallyList()
+    var damaged = TallyList()
+    /// Whether the core still counts the entries that are being removed: those that are damaged
+    /// must be reported by queue then, otherwise they are only counted.
+    var countsDamage = true
+    private(set) var damagedUncounted: UInt64 = 0
+
+    mutating func addDamaged(_ queue: UInt64, byteCount: UInt64) {
+        if countsDamage {
+            damaged.add(queue, byteCount: byteCount)
+        } else {
+            damagedUncounted += 1
+        }
+    }
+
+    /// Resets the tally: before a batch, and after its transaction was aborted.
+    mutating func removeAll() {
+        released.removeAllKeepingCapacity()
+        expired.removeAll()
+        damaged.removeAll()
+        countsDamage = true
+        damagedUncounted = 0
+    }
+}
+
+/// Tallies per queue. Entries come queue by queue, so looking at the last one is enough to add up
+/// most; a queue may still stand in it twice.
+struct TallyList {
+    private(set) var tallies: [QueueTally] = []
+
+    mutating func add(_ queue: UInt64, byteCount: UInt64) {
+        if let last = tallies.indices.last, tallies[last].queue.raw == queue {
+            tallies[last].count += 1
+            tallies[last].byteCount += byteCount
+        } else {
+            tallies.append(QueueTally(queue: QueueID(raw: queue), count: 1, byteCount: byteCount))
+        }
+    }
+
+    mutating func removeAll() {
+        tallies.removeAllKeepingCapacity()
+    }
+}

@@ -1,0 +1,49 @@
+// Allocates disk space before it is needed, so that a full disk is detected before a transaction
+// and not inside a commit.
+
+import CLMDB
+import Glibc
+
+/// The allocated part of the data file.
+struct SpaceClaim {
+    private let descriptor: Int32
+    /// Bytes from the start of the file that have blocks on disk.
+    private(set) var byteCount = 0
+    /// False on file systems without fallocate: there LMDB finds out within a commit whether there
+    /// is room. A copy-on-write file system (btrfs) accepts the call and does not keep
+    /// the promise.
+    private(set) var isSupported = true
+
+    init(descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
+    /// Claims the first `needed` bytes of the file and as much of `wanted` more as there is room
+    /// for, in a step that saves calls where there is plenty. False where the disk or a quota has
+    /// not even what is needed. The file's length stays: LMDB alone decides that.
+    mutating func extend(to needed: Int, wanting wanted: Int) -> Bool {
+        if needed + wanted <= byteCount || !isSupported { return true }
+        var extra = wanted + StoreLimits.claimStepByteCount
+        while extra >= StoreLimits.claimStepByteCountMinimum {
+            if needed + extra <= byteCount || claim(needed + extra) { return true }
+            extra /= 4
+        }
+        return needed <= byteCount || claim(needed)
+    }
+
+    private mutating func claim(_ end: Int) -> Bool {
+        var result: Int32
+        repeat {
+            // From the claimed end on; at first from 0, which also fills holes of the file.
+            result = fallocate(
+                descriptor, FALLOC_FL_KEEP_SIZE, off_t(byteCount), off_t(end - byteCount))
+        } while result != 0 && errno == EINTR
+        if result == 0 {
+            byteCount = end
+        } else if errno == EOPNOTSUPP || errno == ENOSYS {
+            isSupported = false
+            return true
+        }
+        return result == 0
+    }
+}

@@ -1,0 +1,369 @@
+// The load: all clients of a run on one event loop, as a state machine. This file holds the state
+// and the way in from the loop; stages, connecting, publishing and the lives of clients who come
+// and go have files of their own.
+
+import Glibc
+import NetTransport
+import Primitives
+import WireFormat
+
+/// Connects clients, sends what the plan says, and accounts for every delivery.
+struct LoadDriver: LoopHandler, ~Copyable {
+    /// Where a run stands. Exits in parentheses.
+    enum Stage: String {
+        /// Clients connect and subscribe (leaving, warmingUp, enqueuing, cutting, holding,
+        /// finished).
+        case connecting
+        /// Offline: the receivers go away (connecting).
+        case leaving
+        /// Load, not measured yet (measuring).
+        case warmingUp = "warming up"
+        /// Load, measured (settling).
+        case measuring
+        /// Offline: the publisher fills the queues (returning, finished).
+        case enqueuing
+        /// Offline: the receivers come back and empty them (finished).
+        case returning
+        /// Will: the sessions are cut, their wills arrive (finished).
+        case cutting
+        /// Nothing more is sent; what is on its way may arrive (finished).
+        case settling
+        /// Idle connections are held (finished).
+        case holding
+        /// The harness was asked to end: clients leave, so that no will is sent (finished).
+        case disconnecting
+        case finished
+    }
+
+    struct Client {
+        enum Phase {
+            case absent
+            /// Absent, and due to connect.
+            case queued
+            case connecting
+            /// CONNECT is on its way.
+            case introduced
+            case subscribing
+            case ready
+            /// We have closed it; the loop has yet to say that it is gone.
+            case leaving
+        }
+
+        var connection = ConnectionID(rawValue: 0)
+        var phase = Phase.absent
+        /// When it should have begun to connect.
+        var since: UInt64 = 0
+        /// A device that is awake goes to sleep when it has all messages below this number.
+        var goal: UInt64 = 0
+    }
+
+    struct Publisher {
+        var nextSequence: UInt64 = 0
+        /// Messages that are not delivered to all, and confirmed, yet.
+        var inFlight = 0
+        var isListed = false
+        /// Sends up to this number are confirmed, and those of `confirmedBeyond` behind it: bit 0
+        /// is the next number.
+        var confirmedThrough: UInt64 = 0
+        var confirmedBeyond: UInt64 = 0
+    }
+
+    let plan: Plan
+    let target: LoadTarget
+    let mqtt: MQTTCodec?
+    /// When the run began; stamps count from here.
+    let origin = monotonicNanoseconds()
+    var stage = Stage.connecting
+    /// Why the run ended early; nil when it did not.
+    var failure: String?
+
+    /// Receivers first, then publishers, unless they are the same.
+    var clients: ContiguousArray<Client>
+    var clientBySlot: ContiguousArray<UInt32>
+    var toConnect: Range<Int>
+    /// Clients who come again, from `reconnectsBegun` on.
+    var reconnects: ContiguousArray<UInt32> = []
+    var reconnectsBegun = 0
+    var connectsUnderWay = 0
+    var connectsBegun: UInt64 = 0
+    var connectStart: UInt64
+    var readyCount = 0
+    /// So many have to be ready before the run goes on.
+    var readyGoal: Int
+    var ticket: TLSSessionTicket?
+    private(set) var tlsSummary: TLSSummary?
+    /// The group of `group`, once the broker has made it.
+    var group: [UInt8] = []
+    /// Wakings of `sleepy` that have come due.
+    var wakesDue: UInt64 = 0
+
+    var publishers: ContiguousArray<Publisher>
+    var listedPublishers: ContiguousArray<UInt32> = []
+    /// One for each pair, or one for all.
+    var sources: ContiguousArray<OutgoingSource>
+    /// Receipts that each message in a window still waits for, by publisher and sequence number.
+    var awaited: ContiguousArray<UInt32>
+    let awaitedMask: UInt64
+    /// Open loop: messages that should have been sent since `paceStart`, over all publishers.
+    var scheduledCount: UInt64 = 0
+    var paceStart: UInt64 = 0
+
+    var sequences: ReceiverSequences
+    var tally = LoadTally()
+    /// What is measured, up to the last second; `recentLatencies` go there.
+    var latencies = Histogram()
+    var recentLatencies = Histogram()
+    var intervals: [Interval] = []
+    var intervalStart: Mark?
+    var samples: [Sample] = []
+    var lastSample: Sample
+    var progress: ProgressLine
+    var stageStart: UInt64
+    var stageEnd: UInt64 = .max
+    var lastProgress: UInt64
+
+    init(_ plan: Plan, _ target: LoadTarget) {
+        self.plan = plan
+        self.target = target
+        mqtt = plan.dialect.mqtt
+        clients = ContiguousArray(repeating: Client(), count: plan.clientCount)
+        clientBySlot = ContiguousArray(repeating: 0, count: LoadDriver.slotCount(for: plan))
+        toConnect = 0..<(plan.scenario == .offline ? plan.receiverCount : plan.clientCount)
+        readyGoal = toConnect.count
+        publishers = ContiguousArray(repeating: Publisher(), count: plan.publisherCount)
+        sources = LoadDriver.makeSources(of: plan)
+        let window: Int
+        if case .window(let count) = plan.pace { window = count } else { window = 1 }
+        let capacity = 1 << (Int.bitWidth - (window - 1).leadingZeroBitCount)
+        awaitedMask = UInt64(capacity - 1)
+        awaited = ContiguousArray(repeating: 0, count: capacity * plan.publisherCount)
+        sequences = ReceiverSequences(
+            rowCount: plan.receiverCount
+                * (plan.topology == .everybody ? plan.publisherCount : 1))
+        connectStart = origin
+        lastProgress = origin
+        stageStart = origin
+        lastSample = Sample(nanoseconds: origin)
+        progress = ProgressLine(isWanted: !plan.isQuiet)
+        listedPublishers.reserveCapacity(plan.publisherCount)
+    }
+
+    deinit {
+        for source in sources { source.bytes.deallocate() }
+    }
+
+    /// Connections that the loop has to have room for: who comes again may still be leaving.
+    static func slotCount(for plan: Plan) -> Int {
+        plan.clientCount * (plan.scenario.reconnects ? 2 : 1) + 1
+    }
+
+    // MARK: - From the loop
+
+    mutating func opened(
+        _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
+    ) {
+        introduce(Int(clientBySlot[connection.slot]), in: &loop)
+    }
+
+    mutating func received(
+        _ range: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
+    ) -> Consumption {
+        let client = Int(clientBySlot[connection.slot])
+        let bytes = UnsafeRawBufferPointer(rebasing: loop.arena[..<range.endOffset])
+        let now = monotonicNanoseconds()
+        var offset = Int(range.offset)
+        var inbox: UInt64 = 0
+        while true {
+            switch PacketFrame.next(
+                in: bytes, at: offset, packetMaximum: loop.configuration.packetMaximum)
+            {
+            case .incomplete(let minimum):
+                acknowledgeBurst(of: client, inbox: inbox, in: &loop)
+                burstEnded(of: client, at: now, in: &loop)
+                return Consumption(consumed: offset - Int(range.offset), awaiting: minimum)
+            case .packet(let frame):
+                offset = frame.endOffset
+                take(frame, bytes: bytes, from: client, at: now, inbox: &inbox, in: &loop)
+            case .malformed, .tooLarge:
+                fail("the broker sent what is no packet")
+                return Consumption(consumed: Int(range.count))
+            }
+        }
+    }
+
+    mutating func closed(
+        _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+    ) {
+        let client = Int(clientBySlot[connection.slot])
+        guard clients[client].connection == connection else { return }
+        let phase = clients[client].phase
+        clients[client].phase = .absent
+        clients[client].connection = ConnectionID(rawValue: 0)
+        switch phase {
+        case .ready, .leaving: readyCount -= 1
+        case .connecting, .introduced, .subscribing: connectsUnderWay -= 1
+        case .absent, .queued: break
+        }
+        guard stage != .leaving, stage != .disconnecting, stage != .finished else { return }
+        if phase == .leaving {
+            hasLeft(client)
+            return
+        }
+        if isStalledReader(client) {
+            tally.stalledLost += 1
+            return
+        }
+        tally.connectionsLost += 1
+        if phase != .ready || stage == .enqueuing {
+            fail(explain(cause, loop.closeDetail(of: connection)))
+        }
+    }
+
+    // The driver listens nowhere, and has one thread.
+    mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {}
+    mutating func woken(in loop: inout EventLoop) {}
+    mutating func stopping(in loop: inout EventLoop) {}
+
+    mutating func deadlineReached(
+        _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
+    ) {
+        preconditionFailure("the load sets no deadlines")
+    }
+
+    mutating func turnEnded(in loop: inout EventLoop) {
+        let now = monotonicNanoseconds()
+        if stage != .disconnecting, stage != .finished, Interruption.hasCome {
+            disconnectAll(at: now, in: &loop)
+        }
+        switch stage {
+        case .connecting, .returning: connectMore(at: now, in: &loop)
+        case .warmingUp, .measuring, .settling:
+            if plan.scenario == .sleepy { wakeDevices(at: now) }
+            if plan.scenario.reconnects { connectMore(at: now, in: &loop) }
+            if stage != .settling, plan.scenario != .churn { publish(at: now, in: &loop) }
+        case .enqueuing: publish(at: now, in: &loop)
+        case .leaving, .cutting, .holding, .disconnecting, .finished: break
+        }
+        advance(at: now, in: &loop)
+        if now >= lastSample.nanoseconds + 1_000_000_000 { sample(at: now) }
+        progress.show(stage, fraction: fraction(at: now), tally: tally, at: now)
+        loop.nextWake = loop.now.advanced(byMilliseconds: 10)
+    }
+
+    // MARK: - Packets
+
+    private mutating func take(
+        _ frame: PacketFrame, bytes: UnsafeRawBufferPointer, from client: Int, at now: UInt64,
+        inbox: inout UInt64, in loop: inout EventLoop
+    ) {
+        switch mqtt?.read(frame, in: bytes) ?? MRTCodec.read(frame, in: bytes) {
+        case .delivery(let payload, let acknowledgement, let qos):
+            if acknowledgement > 0 {
+                if let mqtt {
+                    mqtt.acknowledge(
+                        acknowledgement, qos: qos, to: clients[client].connection, in: &loop)
+                } else {
+                    inbox = acknowledgement
+                }
+            }
+            takeDelivery(payload.bytes(in: bytes), of: client, at: now)
+        case .notice(let acknowledgement):
+            inbox = max(inbox, acknowledgement)
+        case .confirmed(let number):
+            confirm(number, of: plan.publisher(ofClient: client))
+        case .releaseWanted(let identifier):
+            mqtt?.release(identifier, to: clients[client].connection, in: &loop)
+        case .released(let identifier):
+            mqtt?.complete(identifier, to: clients[client].connection, in: &loop)
+        case .sendRefused(_, let code):
+            tally.sendsRefused += 1
+            fail("the broker refused a send with code \(hexadecimal(code))")
+        case .connected(let sendsMaximum):
+            if tlsSummary == nil { tlsSummary = loop.tlsSummary(of: clients[client].connection) }
+            checkWindow(against: sendsMaximum)
+            becameConnected(client, in: &loop)
+        case .granted(let content):
+            wasGranted(client, Array(content.bytes(in: bytes)), at: now, in: &loop)
+        case .refused(let code): fail("the broker refused a client with code \(hexadecimal(code))")
+        case .disconnected(let code):
+            fail("the broker sent a client away with code \(hexadecimal(code))")
+        case .malformed: fail("the broker sent a packet that makes no sense here")
+        case .ignored: break
+        }
+    }
+
+    private mutating func takeDelivery(
+        _ payload: UnsafeRawBufferPointer, of receiver: Int, at now: UInt64
+    ) {
+        // A broker may send anything to anybody, also to clients that subscribe to nothing.
+        guard plan.isReceiver(receiver), let stamp = Stamp(payload),
+            stamp.publisher < plan.publisherCount,
+            stamp.sequence < publishers[Int(stamp.publisher)].nextSequence,
+            plan.topology == .everybody || Int(stamp.publisher) == receiver
+        else {
+            tally.foreign += 1
+            return
+        }
+        let publisher = Int(stamp.publisher)
+        let verdict = sequences.take(stamp.sequence, row: sequenceRow(receiver, publisher))
+        guard verdict != .duplicate else { return }
+        lastProgress = now
+        if isStalledReader(receiver) {
+            tally.deliveredToStalled += 1
+            return
+        }
+        tally.delivered += 1
+        switch stage {
+        case .measuring where !plan.scenario.reconnects:
+            recentLatencies.record(now - min(now, origin + stamp.nanoseconds))
+        case .cutting:
+            recentLatencies.record(now - min(now, stageStart))
+        case .connecting, .leaving, .warmingUp, .measuring, .enqueuing, .returning, .settling,
+            .holding, .disconnecting, .finished:
+            break
+        }
+        if stage != .returning, stage != .cutting { receipt(publisher, stamp.sequence) }
+    }
+
+    func sequenceRow(_ receiver: Int, _ publisher: Int) -> Int {
+        plan.topology == .everybody ? receiver * plan.publisherCount + publisher : receiver
+    }
+
+    /// Receivers that do not read while they are measured are the last ones.
+    func isStalledReader(_ client: Int) -> Bool {
+        plan.isReceiver(client) && client >= plan.receiverCount - plan.stalledCount
+    }
+
+    /// What to do where the very first connection has failed: there is no load yet.
+    private func explain(_ cause: CloseCause, _ detail: String) -> String {
+        let detail = detail.isEmpty ? "" : ": \(detail)"
+        guard tally.connected == 0 else { return "a connection failed, \(cause)\(detail)" }
+        switch cause {
+        case .networkFailure, .connectTimeout:
+            return "no connection to \(plan.host), port \(plan.port)\(detail)"
+        case .peerClosed where mqtt == nil:
+            return
+                "\(plan.host), port \(plan.port), closed the connection when it was spoken to in "
+                + "mrt: to a broker of MQTT say --dialect mqtt311 or mqtt5"
+        case .peerClosed where plan.tls == nil:
+            return
+                "\(plan.host), port \(plan.port), closed the connection when it was spoken to in "
+                + "\(plan.dialect.rawValue): it may want --tls"
+        default:
+            return "no client came in at \(plan.host), port \(plan.port), \(cause)\(detail)"
+        }
+    }
+
+    /// In MQTT 5 a broker says how many unconfirmed sends it takes; more would be a fault of ours.
+    private mutating func checkWindow(against maximum: UInt16) {
+        guard plan.qos > 0, case .window(let window) = plan.pace, window > Int(maximum) else {
+            return
+        }
+        fail("the broker takes \(maximum) unconfirmed sends at a time: use --window \(maximum)")
+    }
+
+    private func hexadecimal(_ code: UInt8) -> String { "0x" + String(code, radix: 16) }
+}

@@ -1,0 +1,133 @@
+// `martlet app` and `martlet user`: apps, what their users may do, and users who are known before
+// their first login.
+
+import Administration
+import CommandLineOptions
+
+enum AppOption: String, AdministrationRules {
+    case data, app, json
+
+    var shape: OptionShape { self == .json ? .flag : .value }
+}
+
+/// `martlet app create`
+enum AppCreateCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
+        guard let app = options.positionals.first else {
+            throw UsageError("say how it is called: martlet app create NAME")
+        }
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let rights = Array(options.positionals.dropFirst())
+        let reply = try broker.send(CreateApp(app: app, rights: rights.isEmpty ? nil : rights))
+        let line =
+            options.has(.json)
+            ? jsonLine(AppKeyLine(app: app, key: reply.key)) : "\(app)\t\(reply.key)"
+        guard StandardStream.output.print(line) else {
+            // The broker keeps only a hash, and an app stays once it is made.
+            throw CommandFailure(
+                "\(CommandFailure.output.message); the app \(app) is made, and its key is lost: "
+                    + "nobody can log in with it. Its users need tokens (martlet token mint), or "
+                    + "make another app", .failure)
+        }
+        if !options.has(.json) {
+            StandardStream.error.print(
+                "martlet: that is the app's key; it is shown only this once")
+        }
+    }
+}
+
+/// `martlet app list`
+enum AppListCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<AppOption>.options(arguments)
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let apps = try broker.send(ListApps()).apps
+        if options.has(.json) {
+            for app in apps { StandardStream.output.print(jsonLine(app)) }
+            return
+        }
+        var table = TextTable("APP", "USERS", "TOKENS")
+        for app in apps { table.add([app.app, "\(app.userCount)", "\(app.tokenCount)"]) }
+        _ = table.printPage()
+    }
+}
+
+/// `martlet app show`
+enum AppShowCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: 1)
+        let app =
+            try options.positionals.first
+            ?? options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let reply = try broker.send(ShowApp(app: app))
+        StandardStream.output.print(options.has(.json) ? jsonLine(reply) : text(reply))
+    }
+
+    private static func text(_ app: ShowApp.Reply) -> String {
+        textSheet([
+            "app": app.app, "key": app.hasKey ? "lets clients in" : "none",
+            "rights": app.rights.joined(separator: " "), "users": "\(app.userCount)",
+            "groups": "\(app.groupCount)",
+            "sessions": "\(app.sessionCount), \(app.connectionCount) connected",
+            "tokens": "\(app.tokenCount)",
+        ])
+    }
+}
+
+/// `martlet app rights`
+enum AppRightsCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        let rights = options.positionals
+        guard !rights.isEmpty else {
+            throw UsageError(
+                "say which rights: martlet app rights --app NAME 'send:*' 'publish:#' ...")
+        }
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        _ = try broker.send(SetAppRights(app: app, rights: rights))
+        StandardStream.output.print(
+            options.has(.json)
+                ? jsonLine(AppRightsLine(app: app, rights: rights))
+                : "the users of \(app) may: \(rights.joined(separator: " "))")
+    }
+}
+
+/// `martlet user add`
+enum UserAddCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
+        guard !options.positionals.isEmpty else {
+            throw UsageError("say who: martlet user add USER...")
+        }
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        for user in options.positionals {
+            let reply = try broker.send(AddUser(app: app, user: user))
+            StandardStream.output.print(
+                options.has(.json)
+                    ? jsonLine(UserLine(user: user, isNew: reply.isNew))
+                    : "\(user) \(reply.isNew ? "is known now" : "was known already")")
+        }
+    }
+}
+
+/// The JSON output of `martlet app create`.
+private struct AppKeyLine: Encodable {
+    let app: String
+    let key: String
+}
+
+/// The JSON output of `martlet app rights`.
+private struct AppRightsLine: Encodable {
+    let app: String
+    let rights: [String]
+}
+
+/// The JSON output of `martlet user add`.
+private struct UserLine: Encodable {
+    let user: String
+    let isNew: Bool
+}

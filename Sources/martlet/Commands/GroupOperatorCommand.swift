@@ -1,0 +1,108 @@
+// `martlet group` as the operator, over the socket in the data directory: for any group, past the
+// policy that decides who joins, and in the name of its owner.
+
+import Administration
+import CommandLineOptions
+
+enum GroupOperatorCommand {
+    static func run(_ command: Command, _ options: ParsedOptions<GroupOption>) throws {
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        let isJSON = options.has(.json)
+        func word(_ index: Int, _ meaning: String) throws(UsageError) -> String {
+            try options.word(index, of: command, meaning: meaning)
+        }
+        func member(_ action: ChangeMember.Action) throws {
+            let request = ChangeMember(
+                app: app, groupid: try word(0, "a GROUP"), user: try word(1, "a USER"),
+                action: action)
+            let reply = try broker().send(request)
+            StandardStream.output.print(isJSON ? jsonLine(reply) : text(request, reply))
+        }
+        func change(_ change: ChangeGroup.Change) throws {
+            _ = try broker().send(
+                ChangeGroup(app: app, groupid: try word(0, "a GROUP"), change: change))
+            StandardStream.output.print(isJSON ? "{}" : "changed, and its members are told")
+        }
+        func broker() throws -> AdministrationClient {
+            try AdministrationClient(dataDirectory: options.dataDirectory())
+        }
+        switch command {
+        case .groupCreate:
+            let request = CreateGroup(
+                app: app, owner: try options.required(.owner), title: try options.required(.name),
+                allowed: options[.allow].map(options.allowedUsers), meta: options[.meta] ?? "")
+            let reply = try broker().send(request)
+            StandardStream.output.print(isJSON ? jsonLine(reply) : reply.groupid)
+        case .groupJoin: try member(.join)
+        case .groupLeave: try member(.leave)
+        case .groupKick: try member(.kick)
+        case .groupBan: try member(.ban)
+        case .groupList:
+            try list(
+                from: broker(), app: app, user: options.positionals.first, isJSON: isJSON)
+        case .groupShow:
+            try show(word(0, "a GROUP"), from: broker(), app: app, isJSON: isJSON)
+        case .groupMeta: try change(.meta(try word(1, "the meta")))
+        case .groupAllow:
+            try change(
+                options.has(.everybody)
+                    ? .everybodyAllowed
+                    : .allowed(options.allowedUsers(try word(1, "users, or --everybody"))))
+        default: preconditionFailure("\(command.rawValue) is no group command")
+        }
+    }
+
+    private static func text(_ request: ChangeMember, _ reply: ChangeMember.Reply) -> String {
+        let user = printable(request.user)
+        guard reply.isChanged else {
+            let isBan = request.action == .ban
+            return "\(user) was not in it" + (isBan ? ", and cannot join any more" : "")
+        }
+        return switch request.action {
+        case .join: "\(user) is in it"
+        case .leave: "\(user) is out of it"
+        case .kick: "\(user) is out of it, and may join again as its policy says"
+        case .ban: "\(user) is out of it, and cannot join any more"
+        }
+    }
+
+    private static func list(
+        from broker: consuming AdministrationClient, app: String, user: String?, isJSON: Bool
+    ) throws {
+        var table = TextTable("GROUP", "TITLE", "OWNER", "MEMBERS", "MAY JOIN")
+        var after: UInt32?
+        repeat {
+            let reply = try broker.send(ListGroups(app: app, user: user, after: after))
+            for group in reply.groups {
+                if isJSON {
+                    guard StandardStream.output.print(jsonLine(group)) else { return }
+                } else {
+                    table.add([
+                        group.groupid, group.title, group.owner, "\(group.memberCount)",
+                        group.isLimited ? "who is on its list" : "everybody",
+                    ])
+                }
+            }
+            guard table.printPage() else { return }
+            after = reply.next
+        } while after != nil
+    }
+
+    private static func show(
+        _ group: String, from broker: consuming AdministrationClient, app: String, isJSON: Bool
+    ) throws {
+        var reply = try broker.send(ShowGroup(app: app, groupid: group))
+        var pageCount = reply.members.count
+        while pageCount == ShowGroup.memberCountMaximum {
+            let page = try broker.send(
+                ShowGroup(app: app, groupid: group, after: reply.members.last))
+            pageCount = page.members.count
+            reply.members += page.members
+        }
+        let line = GroupLine(
+            groupid: reply.groupid, title: reply.title, owner: reply.owner,
+            memberCount: reply.memberCount, isLimited: reply.allowed != nil,
+            allowed: reply.allowed, meta: reply.meta, members: reply.members)
+        StandardStream.output.print(isJSON ? jsonLine(line) : line.text)
+    }
+}

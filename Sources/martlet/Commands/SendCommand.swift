@@ -1,0 +1,208 @@
+// `martlet send`: one message from the command line, or one for each line of standard input.
+
+import CommandLineOptions
+import Glibc
+import MartletClient
+
+enum SendOption: String, ConnectionRules {
+    case server, ca, token, device, timeout
+    case to, group, broadcast, topic, type, grade, expiry, bytes
+    case messageID = "message-id"
+
+    var shape: OptionShape {
+        switch self {
+        case .broadcast, .bytes: .flag
+        case .server, .ca, .token, .device, .timeout, .to, .group, .topic, .type, .grade, .expiry,
+            .messageID:
+            .value
+        }
+    }
+
+    var letter: Character? {
+        switch self {
+        case .timeout: "W"
+        case .topic: "t"
+        default: nil
+        }
+    }
+}
+
+enum SendCommand {
+    /// Long enough for a broker that restarts; a script is not to hang for ever.
+    private static let timeoutSecondsDefault: UInt64 = 60
+    /// Lines on their way at a time: more than any send window, less than a client queues.
+    private static let linesUnderWayMaximum: UInt64 = 1_000
+
+    static func run(_ arguments: ArraySlice<String>) async throws {
+        let options = try OptionParser<SendOption>.options(arguments, positionalMaximum: 1)
+        let template = try Template(options)
+        var settings = try options.clientSettings(deviceDefault: "send-\(getpid())")
+        // A transient session, which receives none of the user's waiting messages.
+        settings.sessionExpirySeconds = 0
+        settings.inboxWindow = 1
+        let timeout = try options.seconds(.timeout)
+        try await CommandStop.run(settings, seconds: timeout ?? timeoutSecondsDefault) {
+            client, stop in
+            try await client.connect()
+            if let text = options.positionals.first {
+                let receipt: Receipt
+                do throws(MartletError) {
+                    receipt = try await client.send(template.message(text))
+                } catch {
+                    throw template.failure(error)
+                }
+                try report(receipt.refusals, count: receipt.refusedCount)
+            } else {
+                try await sendLines(
+                    template, client: client, stop: stop, hasTimeout: timeout != nil)
+            }
+        }
+    }
+
+    /// Every line of standard input is a message; all are on their way at once. The client keeps
+    /// its connection while there is no input, and makes it again where it is lost.
+    ///
+    /// - Parameter hasTimeout: the time of the whole command was given. Otherwise only what the
+    ///   broker has to answer has a limit, and input may take for ever.
+    private static func sendLines(
+        _ template: Template, client: Client, stop: CommandStop, hasTimeout: Bool
+    ) async throws {
+        if !hasTimeout { stop.limit(seconds: nil) }
+        let reader = LineReader()
+        let progress = LineProgress(maximum: linesUnderWayMaximum) { reader.cancel() }
+        stop.whenEnded { reader.cancel() }
+        var inputFailure: CommandFailure?
+        do throws(CommandFailure) {
+            try reader.start()
+            while await progress.awaitRoom(), let bytes = try await reader.next() {
+                let message = try template.message(line: bytes, progress.sentCount + 1)
+                let line = progress.begin()
+                client.send(message) { progress.ended(line, $0) }
+            }
+        } catch {
+            inputFailure = error
+        }
+        if !hasTimeout { stop.limit(seconds: timeoutSecondsDefault) }
+        await progress.finish()
+        let failure = progress.failure.map { line, error in
+            let cause = template.failure(error)
+            return CommandFailure("line \(line): \(cause.message)", cause.code)
+        }
+        try report(
+            progress, stop.failure ?? inputFailure ?? failure, untakenCount: reader.untakenCount)
+    }
+
+    /// Throws with the number of acknowledged lines, unless all were acknowledged.
+    private static func report(
+        _ progress: LineProgress, _ failure: CommandFailure?, untakenCount: Int
+    ) throws {
+        if let failure {
+            let (sent, answered) = (progress.sentCount, progress.answeredCount)
+            var counts = "\(counted(answered, "line")) acknowledged"
+            if sent > answered { counts += ", \(sent - answered) not" }
+            if untakenCount > 0 { counts += ", \(untakenCount) read and not sent" }
+            throw CommandFailure("\(failure.message) (\(counts))", failure.code)
+        }
+        try report(progress.refusals, count: progress.refusedCount)
+    }
+
+    /// Throws with the refused receivers of messages that others received.
+    private static func report(_ refusals: [Receipt.Refusal], count: UInt64) throws {
+        guard count > 0 || !refusals.isEmpty else { return }
+        for refusal in refusals {
+            StandardStream.error.print(
+                "martlet: not sent to \(printable(refusal.user)): "
+                    + "\(refusal.reason.explanation)\(advice(refusal.reason))")
+        }
+        throw CommandFailure(
+            "sent, but \(counted(max(count, UInt64(refusals.count)), "receiver")) refused it",
+            .someRefused)
+    }
+
+    /// What a person can do about one refused receiver of a list.
+    private static func advice(_ reason: ReasonCode) -> String {
+        reason == .topicNameInvalid
+            ? "; make a user known with martlet user add" : CommandFailure.advice(reason)
+    }
+
+    /// What all messages of one command have in common.
+    private struct Template {
+        private let destination: Destination
+        private let type: UInt8
+        private let isBytes: Bool
+        private let grade: Grade
+        private let messageID: String?
+        private let expirySeconds: UInt32?
+
+        init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
+            let choices = [
+                options.has(.to), options.has(.group), options.has(.broadcast),
+                options.has(.topic),
+            ].count { $0 }
+            guard choices == 1 else {
+                throw UsageError(
+                    "say who receives it: one of --to, --group, --broadcast and --topic")
+            }
+            if let users = options[.to] {
+                let list = users.split(separator: ",").map(String.init)
+                guard !list.isEmpty else { throw UsageError("--to names nobody") }
+                destination = list.count == 1 ? .user(list[0]) : .users(list)
+            } else if let group = options[.group] {
+                destination = .group(group)
+            } else if let topic = options[.topic] {
+                destination = .topic(topic)
+            } else {
+                destination = .everybody
+            }
+            isBytes = options.has(.bytes)
+            if isBytes, !options.has(.topic) { throw UsageError("--bytes needs --topic") }
+            type = UInt8(try options.integer(.type, in: 0...255) ?? 0)
+            grade =
+                try options[.grade].map { word throws(UsageError) in try Grade(word: word) }
+                ?? .durable
+            messageID = options[.messageID]
+            if messageID != nil, options.positionals.isEmpty {
+                throw UsageError("--message-id is for one message: give its TEXT")
+            }
+            expirySeconds = try options.expirySeconds(.expiry)
+        }
+
+        /// An error of a send, with what a person can do about a name that the broker refuses.
+        func failure(_ error: MartletError) -> CommandFailure {
+            guard case .refused(.topicNameInvalid, _) = error else { return CommandFailure(error) }
+            let advice =
+                switch destination {
+                case .user, .users: "; make a user known with martlet user add"
+                case .group: "; there is no such group: see martlet group list"
+                case .topic: "; a topic has neither + nor #, and does not begin with $"
+                case .everybody: ""
+                }
+            return CommandFailure(
+                "\(error)\(advice)", .refused(reason: ReasonCode.topicNameInvalid.rawValue))
+        }
+
+        func message(_ text: String) -> OutgoingMessage {
+            message(isBytes ? .bytes(Array(text.utf8)) : .text(text, type: type))
+        }
+
+        /// One line of input, exactly as it is with `--bytes`; otherwise text, without the carriage
+        /// return of files from elsewhere.
+        func message(line: [UInt8], _ number: UInt64) throws(CommandFailure) -> OutgoingMessage {
+            if isBytes { return message(.bytes(line)) }
+            let characters = line.last == UInt8(ascii: "\r") ? line.dropLast() : line[...]
+            guard let text = String(validating: characters, as: UTF8.self) else {
+                throw CommandFailure(
+                    "line \(number) is not UTF-8; --bytes with --topic sends bytes as they are",
+                    .failure)
+            }
+            return message(.text(text, type: type))
+        }
+
+        private func message(_ content: MessageContent) -> OutgoingMessage {
+            var message = OutgoingMessage(to: destination, content, grade: grade)
+            message.messageID = messageID
+            message.expirySeconds = expirySeconds
+            return message
+        }
+    }
+}

@@ -1,0 +1,209 @@
+// `martlet session` and `martlet queue`: who is there, who was, what waits, and to end it.
+
+import Administration
+import CommandLineOptions
+
+enum SessionOption: String, AdministrationRules {
+    case data, app, user, device, connected, away
+    case olderThan = "older-than"
+    case will
+    case noWill = "no-will"
+    case json
+
+    var shape: OptionShape {
+        switch self {
+        case .connected, .away, .will, .noWill, .json: .flag
+        case .data, .app, .user, .device, .olderThan: .value
+        }
+    }
+}
+
+extension ParsedOptions<SessionOption> {
+    /// What the options mean; a word without dashes is the user.
+    fileprivate func selection() throws -> SessionSelection {
+        if has(.connected) && has(.away) {
+            throw UsageError("--connected and --away together are nobody")
+        }
+        return SessionSelection(
+            app: try needed(.app, variable: "MARTLET_APP", meaning: "which app"),
+            user: self[.user] ?? positionals.first, device: self[.device],
+            isConnected: has(.connected) ? true : has(.away) ? false : nil,
+            awaySeconds: try duration(.olderThan))
+    }
+
+    /// The same for what cannot be undone: it must name more than the app.
+    fileprivate func narrowSelection() throws -> SessionSelection {
+        let selection = try selection()
+        guard selection.namesMoreThanApp else {
+            throw UsageError(
+                "say which: a user, --device, --connected, --away or --older-than TIME")
+        }
+        return selection
+    }
+
+    /// What becomes of the wills of those who are ended; nil for the default.
+    fileprivate func sendsWills() throws(UsageError) -> Bool? {
+        if has(.will) && has(.noWill) {
+            throw UsageError("--will and --no-will contradict each other")
+        }
+        return has(.will) ? true : has(.noWill) ? false : nil
+    }
+
+    /// - Parameter endsSessions: the command ends sessions, so that it decides on wills.
+    fileprivate static func parse(
+        _ arguments: ArraySlice<String>, endsSessions: Bool = false
+    ) throws -> Self {
+        let options = try OptionParser<SessionOption>.options(arguments, positionalMaximum: 1)
+        if !endsSessions, options.has(.will) || options.has(.noWill) {
+            throw UsageError("--will and --no-will belong to session kick and session delete")
+        }
+        return options
+    }
+}
+
+enum SessionListCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try ParsedOptions<SessionOption>.parse(arguments)
+        let selection = try options.selection()
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        var table = TextTable(
+            "USER", "DEVICE", "DIALECT", "STATE", "FOR", "WAITING", "BYTES", "FILTERS", "GROUPS")
+        var after: UInt32?
+        repeat {
+            let reply = try broker.send(ListSessions(selection, after: after))
+            if options.has(.json) {
+                for session in reply.sessions {
+                    guard StandardStream.output.print(jsonLine(session)) else { return }
+                }
+            } else {
+                for session in reply.sessions { table.add(fields(session)) }
+                guard table.printPage() else { return }
+            }
+            after = reply.next
+        } while after != nil
+    }
+
+    private static func fields(_ session: ListSessions.Session) -> [String] {
+        let seconds =
+            session.connectedUnixMilliseconds.map { secondsSince(unixMilliseconds: $0) }
+            ?? session.awaySeconds ?? 0
+        return [
+            session.user, session.device, session.dialect,
+            session.connectedUnixMilliseconds == nil ? "away" : "connected",
+            duration(seconds: seconds), "\(session.queue.messageCount)",
+            "\(session.queue.byteCount)", "\(session.filters.count)", "\(session.groupCount)",
+        ]
+    }
+}
+
+enum SessionShowCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try ParsedOptions<SessionOption>.parse(arguments)
+        let selection = try options.narrowSelection()
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let sessions = try broker.send(ListSessions(selection)).sessions
+        guard !sessions.isEmpty else {
+            throw CommandFailure(
+                "no session agrees with that; see martlet session list", .failure)
+        }
+        for (index, session) in sessions.enumerated() {
+            if options.has(.json) {
+                StandardStream.output.print(jsonLine(session))
+            } else {
+                StandardStream.output.print((index > 0 ? "\n" : "") + text(session))
+            }
+        }
+    }
+
+    private static func text(_ session: ListSessions.Session) -> String {
+        let expiry = session.expirySeconds.map { "\(duration(seconds: UInt64($0))) after it left" }
+        return textSheet([
+            "user": session.user, "device": session.device, "dialect": session.dialect,
+            "connected": session.connectedUnixMilliseconds.map {
+                "since \(dateText(unixSeconds: $0 / 1000))"
+            } ?? "no, away for \(duration(seconds: session.awaySeconds ?? 0))",
+            "expires": session.isPersistent ? expiry ?? "never" : "with its connection",
+            "keep-alive": "\(session.keepAliveSeconds) s",
+            "waiting": "\(counted(session.queue.messageCount, "message")), "
+                + counted(session.queue.byteCount, "byte"),
+            "under way": "\(session.underWayCount)",
+            "dropped": "\(session.queue.droppedCount)",
+            "next number": "\(session.queue.nextNumber)",
+            "subscriptions": session.filters.joined(separator: " "),
+            "groups": "\(session.groupCount)", "will": session.hasWill ? "set" : "none",
+        ])
+    }
+}
+
+enum SessionKickCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try ParsedOptions<SessionOption>.parse(arguments, endsSessions: true)
+        let selection = try options.narrowSelection()
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let reply = try broker.send(
+            KickSessions(selection, sendsWills: try options.sendsWills()))
+        StandardStream.output.print(
+            options.has(.json)
+                ? jsonLine(reply) : "\(counted(reply.sessionCount, "connection")) ended")
+    }
+}
+
+enum SessionDeleteCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try ParsedOptions<SessionOption>.parse(arguments, endsSessions: true)
+        let selection = try options.narrowSelection()
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let reply = try broker.send(
+            DeleteSessions(selection, sendsWills: try options.sendsWills()))
+        StandardStream.output.print(
+            options.has(.json)
+                ? jsonLine(reply) : "\(counted(reply.sessionCount, "session")) deleted")
+    }
+}
+
+/// What waits for each of a user's sessions, and, without a device, for the user before any
+/// session receives it.
+enum QueueShowCommand {
+    private struct Line: Encodable {
+        /// Nil for what waits for no session.
+        var device: String?
+        var queue: Queue
+    }
+
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try ParsedOptions<SessionOption>.parse(arguments)
+        let selection = try options.selection()
+        guard let user = selection.user else { throw UsageError("say whose: queue show USER") }
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let offlineQueue = try broker.send(ShowOfflineQueue(app: selection.app, user: user))
+        var lines = selection.device == nil ? [Line(device: nil, queue: offlineQueue)] : []
+        lines += try broker.send(ListSessions(selection)).sessions.map {
+            Line(device: $0.device, queue: $0.queue)
+        }
+        if options.has(.json) {
+            for line in lines { StandardStream.output.print(jsonLine(line)) }
+            return
+        }
+        var table = TextTable("QUEUE", "WAITING", "BYTES", "DROPPED", "NEXT NUMBER")
+        for line in lines {
+            let name = line.device.map { $0.isEmpty ? "device without name" : "device \($0)" }
+            table.add([
+                name ?? "offline", "\(line.queue.messageCount)", "\(line.queue.byteCount)",
+                "\(line.queue.droppedCount)", "\(line.queue.nextNumber)",
+            ])
+        }
+        _ = table.printPage()
+    }
+}
+
+enum QueuePurgeCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try ParsedOptions<SessionOption>.parse(arguments)
+        let selection = try options.narrowSelection()
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let reply = try broker.send(PurgeQueues(selection))
+        StandardStream.output.print(
+            options.has(.json)
+                ? jsonLine(reply) : "\(counted(reply.messageCount, "message")) thrown away")
+    }
+}

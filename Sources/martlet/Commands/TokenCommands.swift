@@ -1,0 +1,73 @@
+// `martlet token list` and `martlet token revoke`: which tokens there are, and to take them back.
+
+import Administration
+import CommandLineOptions
+
+enum TokenOption: String, AdministrationRules {
+    case data, app, id, user, device, batch, json
+
+    var shape: OptionShape { self == .json ? .flag : .value }
+}
+
+extension ParsedOptions<TokenOption> {
+    fileprivate func selection() throws -> TokenSelection {
+        TokenSelection(
+            app: try needed(.app, variable: "MARTLET_APP", meaning: "which app"), id: self[.id],
+            user: self[.user],
+            device: self[.device], batch: self[.batch])
+    }
+}
+
+enum TokenListCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<TokenOption>.options(arguments)
+        let selection = try options.selection()
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        var table = TextTable("ID", "USER", "DEVICE", "BATCH", "EXPIRES", "LAST USE", "RIGHTS")
+        var after: String?
+        while true {
+            let tokens = try broker.send(ListTokens(selection, after: after)).tokens
+            if options.has(.json) {
+                for token in tokens {
+                    guard StandardStream.output.print(jsonLine(token)) else { return }
+                }
+            } else {
+                for token in tokens { table.add(fields(token)) }
+                guard table.printPage() else { return }
+            }
+            guard tokens.count == ListTokens.countMaximum else { return }
+            after = tokens.last?.id
+        }
+    }
+
+    private static func fields(_ token: ListTokens.Token) -> [String] {
+        [
+            token.id, token.user, token.device ?? "any", token.batch ?? "",
+            token.expiresUnixSeconds.map(dateText(unixSeconds:)) ?? "never",
+            token.lastUsedUnixSeconds.map(dateText(unixSeconds:)) ?? "never",
+            token.rights.map { $0.joined(separator: " ") } ?? "the app's",
+        ]
+    }
+}
+
+enum TokenRevokeCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<TokenOption>.options(arguments)
+        let selection = try options.selection()
+        guard selection != TokenSelection(app: selection.app) else {
+            throw UsageError("say which tokens: --id, --user, --device or --batch")
+        }
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let reply = try broker.send(RevokeTokens(selection))
+        guard reply.tokenCount > 0 || options.has(.json) else {
+            throw CommandFailure("no token agrees with that; see martlet token list", .failure)
+        }
+        StandardStream.output.print(
+            options.has(.json)
+                ? jsonLine(reply)
+                : "\(counted(reply.tokenCount, "token")) revoked, "
+                    + "\(counted(reply.connectionCount, "connection")) ended")
+        // The object is printed in any case, for programs that read it.
+        if reply.tokenCount == 0 { throw CommandFailure("no token agrees with that", .failure) }
+    }
+}

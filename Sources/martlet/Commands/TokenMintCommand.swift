@@ -1,0 +1,227 @@
+// `martlet token mint`: tokens for one user, for a list of users, or for thousands of devices that
+// are numbered through, into a file that whoever writes them into firmware can read.
+
+import Administration
+import CommandLineOptions
+import Files
+import Glibc
+import JSON5
+
+enum TokenMintOption: String, AdministrationRules {
+    case data, app, user, users, count, prefix, first, device, expires, expiry, batch, right
+    case output, json
+
+    var shape: OptionShape {
+        switch self {
+        case .user, .right: .repeated
+        case .json: .flag
+        case .data, .app, .users, .count, .prefix, .first, .device, .expires, .expiry, .batch,
+            .output:
+            .value
+        }
+    }
+}
+
+/// One token for each user: alone on its line for one, with the user before it for more.
+enum TokenMintCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<TokenMintOption>.options(arguments)
+        let users = try Self.users(options)
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        guard !(options.has(.expires) && options.has(.expiry)) else {
+            throw UsageError("--expiry is another word for --expires: give one of them")
+        }
+        let expiry = try options.duration(options.has(.expires) ? .expires : .expiry)
+        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        // Before any token is made: one that cannot be written down is lost.
+        let file = try options[.output].map { try TokenFile(path: $0) }
+        var rest = users[...]
+        while !rest.isEmpty {
+            let part = rest.prefix(MintTokens.userCountMaximum)
+            rest = rest.dropFirst(part.count)
+            let reply = try broker.send(
+                MintTokens(
+                    app: app, users: Array(part), device: options[.device], expirySeconds: expiry,
+                    batch: options[.batch],
+                    rights: options.has(.right) ? options.all(.right) : nil))
+            if let file {
+                do throws(CommandFailure) {
+                    try file.append(reply.tokens, app: app, device: options[.device])
+                } catch {
+                    throw lost(reply.tokens[...], app: app, broker: broker, after: error)
+                }
+            } else {
+                try print(reply.tokens, options, isOne: users.count == 1) { lostTokens in
+                    lost(lostTokens, app: app, broker: broker, after: .output)
+                }
+            }
+        }
+        guard let file else { return }
+        try file.finish()
+        StandardStream.output.print(
+            options.has(.json)
+                ? #"{"tokenCount":\#(users.count),"file":\#(JSONText.quoted(file.path))}"#
+                : "\(counted(users.count, "token")) in \(file.path), shown nowhere else: "
+                    + "keep it as you keep keys")
+    }
+
+    /// One line each. A token whose line did not get out whole is lost, as are those behind it.
+    private static func print(
+        _ tokens: [MintTokens.Token], _ options: ParsedOptions<TokenMintOption>, isOne: Bool,
+        lost: (ArraySlice<MintTokens.Token>) -> CommandFailure
+    ) throws(CommandFailure) {
+        for (index, token) in tokens.enumerated() {
+            let line =
+                options.has(.json)
+                ? jsonLine(token) : isOne ? token.token : "\(token.user)\t\(token.token)"
+            guard StandardStream.output.print(line) else { throw lost(tokens[index...]) }
+        }
+    }
+
+    /// Revokes tokens that were not printed, because the broker keeps no copy to show again.
+    private static func lost(
+        _ tokens: ArraySlice<MintTokens.Token>, app: String,
+        broker: borrowing AdministrationClient, after failure: CommandFailure
+    ) -> CommandFailure {
+        var left: [String] = []
+        for token in tokens {
+            do throws(AdministrationError) {
+                _ = try broker.send(RevokeTokens(TokenSelection(app: app, id: token.id)))
+            } catch {
+                left.append(token.id)
+            }
+        }
+        var text = "\(failure.message); \(counted(tokens.count, "token")) that nobody has seen "
+        if left.isEmpty {
+            text += tokens.count == 1 ? "is revoked again" : "are revoked again"
+        } else {
+            text += "could not be revoked: do it with martlet token revoke --id, for "
+            text += left.prefix(namedMaximum).joined(separator: ", ")
+            if left.count > namedMaximum { text += " and \(left.count - namedMaximum) more" }
+        }
+        return CommandFailure(text, failure.code)
+    }
+
+    /// Ids that a message names.
+    private static let namedMaximum = 20
+
+    /// Whose tokens: named one by one, listed in a file, or numbered.
+    private static func users(
+        _ options: ParsedOptions<TokenMintOption>
+    ) throws -> [String] {
+        let ways = [options.has(.user), options.has(.users), options.has(.count)].count { $0 }
+        guard ways == 1 else {
+            throw UsageError(
+                "say whose tokens, in one way: --user USER, --users FILE, or --count N "
+                    + "--prefix TEXT")
+        }
+        if options.has(.user) { return options.all(.user) }
+        if let path = options[.users] { return try listedUsers(path) }
+        guard let count = try options.integer(.count, in: 1...10_000_000) else { return [] }
+        let prefix = try options.required(.prefix)
+        let first = try options.integer(.first, in: 0...Int(UInt32.max)) ?? 1
+        return (first..<first + count).map { "\(prefix)\($0)" }
+    }
+
+    /// One id on each line; empty lines mean nothing.
+    private static func listedUsers(_ path: String) throws -> [String] {
+        let stream = fopen(path == "-" ? "/dev/stdin" : path, "re")
+        guard let stream else {
+            throw CommandFailure(
+                "cannot read \(path): \(String(cString: strerror(errno)))", .failure)
+        }
+        defer { fclose(stream) }
+        var users: [String] = []
+        var line: UnsafeMutablePointer<CChar>?
+        var capacity = 0
+        defer { free(line) }
+        while getline(&line, &capacity, stream) >= 0, let bytes = line {
+            let text = String(cString: bytes).trimmingLineEnd
+            if !text.isEmpty { users.append(text) }
+        }
+        guard !users.isEmpty else { throw UsageError("\(path) names nobody") }
+        return users
+    }
+}
+
+extension String {
+    /// Without the line feed, and the carriage return of files from elsewhere.
+    fileprivate var trimmingLineEnd: String {
+        var text = self[...]
+        while text.unicodeScalars.last == "\n" || text.unicodeScalars.last == "\r" {
+            text.unicodeScalars.removeLast()
+        }
+        return String(text)
+    }
+}
+
+/// A file of tokens as comma-separated values, quoted as in RFC 4180 but with the line ends of
+/// Unix, for shells; readable by its owner only.
+final class TokenFile {
+    let path: String
+    private let descriptor: Int32
+    private var isFinished = false
+
+    /// Makes the file with its line of titles.
+    ///
+    /// - Throws: where there is a file already: its tokens may stand nowhere else.
+    init(path: String) throws(CommandFailure) {
+        self.path = path
+        descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw CommandFailure(
+                errno == EEXIST
+                    ? "\(path) is there already, and may hold the only copy of its tokens: "
+                        + "choose another file"
+                    : "cannot write \(path): \(String(cString: strerror(errno)))", .failure)
+        }
+        try write("app,user,device,id,token\n")
+    }
+
+    deinit { if !isFinished { close(descriptor) } }
+
+    func append(
+        _ tokens: [MintTokens.Token], app: String, device: String?
+    ) throws(CommandFailure) {
+        var text = ""
+        for token in tokens {
+            let fields = [app, token.user, device ?? "", token.id, token.token]
+            text += fields.map(Self.field).joined(separator: ",") + "\n"
+        }
+        try write(text)
+    }
+
+    /// Returns when it is on disk, and closed: some file systems tell only then that it is not.
+    func finish() throws(CommandFailure) {
+        var fault: SystemError?
+        if fsync(descriptor) != 0 { fault = .last }
+        isFinished = true
+        if close(descriptor) != 0, fault == nil { fault = .last }
+        if let fault { throw failure(fault, isFinal: true) }
+    }
+
+    /// A field that could end itself stands in quotes.
+    private static func field(_ text: String) -> String {
+        guard text.contains(where: { $0 == "," || $0 == "\"" }) else { return text }
+        let parts = text.split(separator: "\"", omittingEmptySubsequences: false)
+        return "\"\(parts.joined(separator: "\"\""))\""
+    }
+
+    private func write(_ text: String) throws(CommandFailure) {
+        do throws(SystemError) {
+            try DescriptorIO.write(text.utf8, to: descriptor)
+        } catch {
+            throw failure(error, isFinal: false)
+        }
+    }
+
+    /// - Parameter isFinal: the file is written, and may lack any of its tokens.
+    private func failure(_ error: SystemError, isFinal: Bool) -> CommandFailure {
+        CommandFailure(
+            "cannot write \(path): \(error)"
+                + (isFinal
+                    ? "; tokens that are not in it are lost: revoke them with martlet token revoke"
+                    : ""),
+            .failure)
+    }
+}

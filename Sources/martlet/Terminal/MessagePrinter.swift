@@ -1,0 +1,134 @@
+// A received message as one line: for people, or as JSON for programs.
+
+import CommandLineOptions
+import FoundationEssentials
+import JSON5
+import MartletClient
+
+/// Prints messages and stores the position in the inbox.
+struct MessagePrinter {
+    let isJSON: Bool
+    let stateFile: InboxStateFile?
+
+    /// Returns after the line is written and the position in the inbox is stored. The message may
+    /// be acknowledged then.
+    func print(_ message: IncomingMessage) throws(CommandFailure) {
+        let line = isJSON ? json(message) : text(message)
+        guard StandardStream.output.print(line) else {
+            throw CommandFailure.output
+        }
+        if let record = message.record { try stateFile?.write(record) }
+    }
+
+    // MARK: - People
+
+    /// `alice (unicast): hello`
+    func text(_ message: IncomingMessage) -> String {
+        var notes: [String]
+        switch message.kind {
+        case .unicast: notes = ["unicast"]
+        case .broadcast: notes = ["broadcast"]
+        case .group(let group): notes = ["group \(printable(group))"]
+        case .topic(let topic): notes = ["topic \(printable(topic))"]
+        case .kickedOut(let group): notes = ["kicked out of group \(printable(group))"]
+        case .groupEvent(let group, let change):
+            return "\(printable(message.from)) (group \(printable(group))): \(text(change))"
+        case .presence(let event): notes = ["presence \(event)"]
+        }
+        let body: String
+        switch message.content {
+        case .text(let text, let type):
+            body = printable(text)
+            let names = ["", "image", "audio", "video", "html5"]
+            if type > 0 { notes.append(type < names.count ? names[Int(type)] : "type \(type)") }
+        case .bytes(let bytes):
+            if let text = String(validating: bytes, as: UTF8.self) {
+                body = printable(text)
+            } else {
+                body = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+                notes.append("hexadecimal")
+            }
+        }
+        if message.isPossibleDuplicate { notes.append("possible duplicate") }
+        return "\(printable(message.from)) (\(notes.joined(separator: ", "))): \(body)"
+    }
+
+    private func text(_ change: GroupChange) -> String {
+        switch change {
+        case .joined(let user): "\(printable(user)) joined"
+        case .left(let user): "\(printable(user)) left"
+        case .kicked(let user): "\(printable(user)) was kicked out"
+        case .allowListUpdated(nil): "everybody may join"
+        case .allowListUpdated(let users?):
+            "may join: " + users.map(printable).joined(separator: ", ")
+        case .metaUpdated(let meta): "meta \(printable(meta))"
+        case .other(let event): "event \(event)"
+        }
+    }
+
+    // MARK: - Programs
+
+    /// The message's own JSON members as they arrived, followed by those of the delivery. Not
+    /// encoded again, so that numbers and texts stay as the sender wrote them.
+    func json(_ message: IncomingMessage) -> String {
+        var members: [String] = []
+        if let json = message.json {
+            members.append(String(json.dropFirst().dropLast()))
+        } else if case .bytes(let bytes) = message.content {
+            if case .topic = message.kind {
+                members.append(#""bytes":"\#(Data(bytes).base64EncodedString())""#)
+            }
+            members.append(#""from":\#(JSONText.quoted(message.from)),"time":"\#(message.time)""#)
+        }
+        switch message.kind {
+        case .unicast: members.append(#""kind":"unicast""#)
+        case .broadcast: members.append(#""kind":"broadcast""#)
+        case .group: members.append(#""kind":"group""#)
+        case .topic(let topic):
+            members.append(#""kind":"topic","topic":\#(JSONText.quoted(topic))"#)
+        case .kickedOut(let group):
+            members.append(#""kind":"kicked-out","groupid":\#(JSONText.quoted(group))"#)
+        case .groupEvent(let group, let change):
+            members.append(
+                #""kind":"group-event",\#(json(change)),"groupid":\#(JSONText.quoted(group))"#)
+        case .presence(let event): members.append(#""kind":"presence","event":\#(event)"#)
+        }
+        members.append(#""grade":"\#(message.grade.word)""#)
+        if let record = message.record {
+            let epoch = String(record.epoch, radix: 16)
+            members.append(#""epoch":"\#(epoch)","number":\#(record.number)"#)
+        }
+        if message.isPossibleDuplicate { members.append(#""possibleDuplicate":true"#) }
+        return "{\(members.joined(separator: ","))}"
+    }
+}
+
+extension MessagePrinter {
+    /// The system messages under their event names (docs/SDK.md, "Groups and wills").
+    private func json(_ change: GroupChange) -> String {
+        switch change {
+        case .joined(let user): #""event":"user.joined","userId":\#(JSONText.quoted(user))"#
+        case .left(let user): #""event":"user.left","userId":\#(JSONText.quoted(user))"#
+        case .kicked(let user): #""event":"user.kicked","userId":\#(JSONText.quoted(user))"#
+        case .allowListUpdated(nil): #""event":"whiteList.updated","whiteList":null"#
+        case .allowListUpdated(let users?):
+            #""event":"whiteList.updated","whiteList":"#
+                + "[\(users.map(JSONText.quoted).joined(separator: ","))]"
+        case .metaUpdated(let meta): #""event":"meta.updated","meta":\#(JSONText.quoted(meta))"#
+        case .other(let event): #""event":\#(event)"#
+        }
+    }
+}
+
+/// Escapes a received text for a terminal: it can end no line and move no cursor.
+func printable(_ text: String) -> String {
+    var result = ""
+    for scalar in text.unicodeScalars {
+        switch scalar.value {
+        case 0...0x1F, 0x7F...0x9F, 0x2028...0x202E, 0x2066...0x2069:
+            result += "\\u{\(String(scalar.value, radix: 16))}"
+        default: result.unicodeScalars.append(scalar)
+        }
+    }
+    return result
+}
