@@ -97,65 +97,65 @@ import Testing
 
     @Test func `lets who asks for little go before newcomers whose one message is for many`() {
         // One packet is more than a share, and nobody has sent one yet.
-        let lane = makeLane(subscribers: 100)
-        let flooders = (0..<50).map { lane.client("f\($0)", .mqtt5) }
-        let bystander = lane.client("bystander", .mqtt5)
-        let before = lane.broker.counters.sendsAccepted
+        let loop = makeLoop(subscribers: 100)
+        let flooders = (0..<50).map { loop.client("f\($0)", .mqtt5) }
+        let bystander = loop.client("bystander", .mqtt5)
+        let before = loop.broker.counters.sendsAccepted
         for (number, flooder) in flooders.enumerated() {
-            lane.read(flood(1), flooder) { lane.enter($0, isNewTurn: number == 0) }
+            loop.read(flood(1), flooder) { loop.enter($0, isNewTurn: number == 0) }
         }
-        lane.read(Packets.publish("nobody"), bystander) { lane.enter($0, isNewTurn: false) }
-        lane.enter()
-        #expect(!lane.holds(bystander))
-        #expect(!lane.isIdle)
-        while lane.enter() {}
-        #expect(lane.broker.counters.sendsAccepted == before + 51)
+        loop.read(Packets.publish("nobody"), bystander) { loop.enter($0, isNewTurn: false) }
+        loop.enter()
+        #expect(!loop.holds(bystander))
+        #expect(!loop.isIdle)
+        while loop.enter() {}
+        #expect(loop.broker.counters.sendsAccepted == before + 51)
     }
 
     @Test func `puts off a will for many as it puts off a message`() {
-        let lane = makeLane(subscribers: 100)
-        let flooder = lane.client("flooder", .mqtt5)
-        let lost = lane.open()
-        lane.exchange(Packets.connect("lost", .mqtt5, will: "t"), lost)
-        lane.read(flood(1), flooder) { _ = lane.enter($0) }
-        lane.desk.closed(lost, .lost)
-        lane.enter(beginsRound: false)
-        #expect(lane.holds(lost))
-        lane.enter()
-        #expect(!lane.holds(lost))
-        #expect(lane.broker.counters.willsSent == 1)
+        let loop = makeLoop(subscribers: 100)
+        let flooder = loop.client("flooder", .mqtt5)
+        let lost = loop.open()
+        loop.exchange(Packets.connect("lost", .mqtt5, will: "t"), lost)
+        loop.read(flood(1), flooder) { _ = loop.enter($0) }
+        loop.decoder.closed(lost, .lost)
+        loop.enter(beginsRound: false)
+        #expect(loop.holds(lost))
+        loop.enter()
+        #expect(!loop.holds(lost))
+        #expect(loop.broker.counters.willsSent == 1)
     }
 
     @Test func `serves who waits for more once in a round, and others in each turn`() {
-        let lane = makeLane(subscribers: 20)
-        let flooder = lane.client("flooder", .mqtt5)
-        lane.read(flood(200), flooder) { _ = lane.enter($0) }
-        let client = lane.client("client", .mqtt5)
-        let before = lane.broker.counters.sendsAccepted
+        let loop = makeLoop(subscribers: 20)
+        let flooder = loop.client("flooder", .mqtt5)
+        loop.read(flood(200), flooder) { _ = loop.enter($0) }
+        let client = loop.client("client", .mqtt5)
+        let before = loop.broker.counters.sendsAccepted
         for _ in 0..<10 {
-            lane.read(Packets.publish("nobody"), client) {
-                #expect(lane.enter($0, beginsRound: false))
+            loop.read(Packets.publish("nobody"), client) {
+                #expect(loop.enter($0, beginsRound: false))
             }
         }
-        #expect(lane.broker.counters.sendsAccepted == before + 10)
-        lane.enter()
-        #expect(lane.broker.counters.sendsAccepted > before + 10)
+        #expect(loop.broker.counters.sendsAccepted == before + 10)
+        loop.enter()
+        #expect(loop.broker.counters.sendsAccepted > before + 10)
     }
 
     @Test func `charges a turn with what the result of a commit has cost`() {
-        let lane = CoreLane(limits: Self.limits())
+        let loop = CoreLoop(limits: Self.limits())
         for number in 0..<300 {
-            lane.exchange(Packets.subscribe(["t"], qos: 2), lane.client("s\(number)", .mqtt5))
+            loop.exchange(Packets.subscribe(["t"], qos: 2), loop.client("s\(number)", .mqtt5))
         }
-        let flooder = lane.client("flooder", .mqtt5)
-        let sender = lane.client("sender", .mqtt5)
-        lane.exchange(Packets.subscribe(["q"]), sender)
-        lane.read(Packets.publish("t", qos: 2), sender) { _ = lane.enter($0) }
-        lane.commit()
-        let before = lane.broker.counters.deliveries
-        lane.read((0..<400).flatMap { _ in Packets.publish("q") }, flooder) { _ = lane.enter($0) }
+        let flooder = loop.client("flooder", .mqtt5)
+        let sender = loop.client("sender", .mqtt5)
+        loop.exchange(Packets.subscribe(["q"]), sender)
+        loop.read(Packets.publish("t", qos: 2), sender) { _ = loop.enter($0) }
+        loop.commit()
+        let before = loop.broker.counters.deliveries
+        loop.read((0..<400).flatMap { _ in Packets.publish("q") }, flooder) { _ = loop.enter($0) }
         // Of 400 it has what is left, and what waits has a quarter of a turn in any case.
-        #expect(lane.broker.counters.deliveries < before + 150)
+        #expect(loop.broker.counters.deliveries < before + 150)
     }
 
     @Test func `keeps the order of a connection, whatever is read meanwhile`() {
