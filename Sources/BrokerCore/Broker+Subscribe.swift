@@ -174,7 +174,9 @@ extension Broker {
     /// Answers a packet once what it changed is committed. A session without durable state, unless
     /// it subscribes to a group, and a request of MRT that was refused, is answered at once. That
     /// there is no subscription is no refusal: its end may not be committed yet.
-    private mutating func give(_ answer: FilterAnswers, to session: Index<Session>, in step: inout Step) {
+    private mutating func give(
+        _ answer: FilterAnswers, to session: Index<Session>, in step: inout Step
+    ) {
         let connection = attachments[attachmentIndex(of: session)].connection
         let isStored = sessions[session].isPersistent || answer.waitsForCommit
         if sessions[session].dialect.isMQTT {
