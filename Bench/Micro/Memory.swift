@@ -116,7 +116,7 @@ func measureTokens(count: Int) {
     let before = residentBytes()
     for number in 0..<count {
         let token = Token(
-            identifier: name("token0", number), digest: Digest(1, 2, 3, UInt64(number)),
+            identifier: name("token0", number), digest: Digest(words: (1, 2, 3, UInt64(number))),
             app: Sleepers.app, user: name("sensor", 0), device: name("device", number),
             expiresUnixSeconds: .max)
         _ = try! sleepers.broker.addToken(token)

@@ -284,7 +284,7 @@ extension Broker {
                         isUnsubscribe: request == .unsubscribe))
                 guard session(of: connection) != nil else { continue }
                 step.effects[connection.lane].answerFilters(
-                    connection, request, identifier, codes: codes)
+                    to: connection, request: request, identifier: identifier, codes: codes)
             case .answerPacket(let answer):
                 guard let session = session(of: answer.connection) else { continue }
                 if answer.step == .release { noteReleased(answer.packetIdentifier, session) }

@@ -158,7 +158,8 @@ extension Broker {
                 step.effects[connection.lane].effects.append(
                     .answerPacket(
                         PacketAnswer(
-                            connection, PacketIdentifier.derived(from: entry.number), .release)))
+                            to: connection, packet: PacketIdentifier.derived(from: entry.number),
+                            step: .release)))
                 continue
             }
             var state = listingIdentifiers(

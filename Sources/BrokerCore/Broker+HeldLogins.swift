@@ -16,8 +16,8 @@ struct HeldLogin {
     fileprivate(set) var token = TimerWheel.Token.none
 
     init(
-        _ connection: ConnectionID, _ request: ConnectRequest, _ source: UnsafeRawBufferPointer,
-        _ identity: VerifiedIdentity?
+        connection: ConnectionID, request: ConnectRequest,
+        bytes source: UnsafeRawBufferPointer, identity: VerifiedIdentity?
     ) {
         self.connection = connection
         self.identity = identity
@@ -88,7 +88,9 @@ extension Broker {
         counters.connectsHeld += 1
         var identity: VerifiedIdentity?
         if case .verified(let verified) = access.source { identity = verified }
-        let index = heldLogins.insert(HeldLogin(connection, request, bytes, identity)).index
+        let index = heldLogins.insert(
+            HeldLogin(connection: connection, request: request, bytes: bytes, identity: identity)
+        ).index
         heldLogins[index].token = deadlines.insert(
             deadline: turn, payload: DeadlinePayload.login(index).raw)
     }

@@ -22,7 +22,9 @@ extension Broker {
             if exchange == .received && !reason.isFailure {
                 step.effects[connection.lane].effects.append(
                     .answerPacket(
-                        PacketAnswer(connection, identifier, .release, .packetIdentifierNotFound)))
+                        PacketAnswer(
+                            to: connection, packet: identifier, step: .release,
+                            reason: .packetIdentifierNotFound)))
             }
             return
         }
@@ -92,7 +94,7 @@ extension Broker {
         let attachment = attachmentIndex(of: session)
         let number = attachments[attachment].window[position].number
         let answer = PacketAnswer(
-            connection, PacketIdentifier.derived(from: number), .release)
+            to: connection, packet: PacketIdentifier.derived(from: number), step: .release)
         let isRepeated = attachments[attachment].window[position].state.options.contains(
             .received)
         attachments[attachment].window[position].state.options.insert(.received)

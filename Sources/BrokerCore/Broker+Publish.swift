@@ -253,8 +253,8 @@ extension Broker {
         // Outboxes are shared with MRT, whose word for success is another one.
         let reason = entry.reason == .sent ? ReasonCode.success : entry.reason
         var answer = PacketAnswer(
-            connection, entry.packetIdentifier, entry.grade == .once ? .received : .accepted,
-            reason)
+            to: connection, packet: entry.packetIdentifier,
+            step: entry.grade == .once ? .received : .accepted, reason: reason)
         answer.result = entry.reason
         answer.refusedCount = entry.refusedCount
         if sessions[sender].book.exists,
@@ -284,7 +284,10 @@ extension Broker {
         switch isKnown ? sessions[sender].book.value.identifiers[identifier] : nil {
         case nil:
             confirmRelease(
-                sender, PacketAnswer(connection, identifier, .complete, .packetIdentifierNotFound),
+                sender,
+                PacketAnswer(
+                    to: connection, packet: identifier, step: .complete,
+                    reason: .packetIdentifierNotFound),
                 in: &step)
             return
         case .underWay?:
@@ -300,7 +303,8 @@ extension Broker {
             gathering.remove(
                 .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier))
         }
-        confirmRelease(sender, PacketAnswer(connection, identifier, .complete), in: &step)
+        confirmRelease(
+            sender, PacketAnswer(to: connection, packet: identifier, step: .complete), in: &step)
     }
 
     private mutating func confirmRelease(

@@ -24,7 +24,7 @@ extension Broker {
 
     /// Answers a SUBSCRIBE or an UNSUBSCRIBE of MQTT with the batch that is gathering.
     mutating func answerFiltersAtCommit(
-        _ connection: ConnectionID, _ request: FilterAnswer.Request, _ identifier: UInt64,
+        to connection: ConnectionID, request: FilterAnswer.Request, identifier: UInt64,
         codes: [UInt8]
     ) {
         openRequests.insert(

@@ -54,7 +54,9 @@ extension Broker {
         while let wanted = walk.next() {
             guard let session = session(of: connection) else { return }
             let filter = wanted.filter.bytes(in: step.bytes)
-            let added = add(wanted, filter, of: session, for: request, connection, in: &step)
+            let added = add(
+                wanted, filter: filter, of: session, for: request, connection: connection, in: &step
+            )
             switch added {
             case .success:
                 answer.append(.success, body: [wanted.grade.rawValue])
@@ -63,7 +65,7 @@ extension Broker {
             case .failure(let refusal): answer.append(refusal.reason)
             }
             if walk.remainingCount == 0 {
-                refuseOmitted(request.omittedCount, session, filter, in: &step)
+                refuseOmitted(request.omittedCount, of: session, filter: filter, in: &step)
                 answer.append(.quotaExceeded, count: request.omittedCount)
                 give(answer, to: session, in: &step)
             }
@@ -78,8 +80,8 @@ extension Broker {
 
     /// Adds the subscription to one filter of a packet, or changes the one there is.
     private mutating func add(
-        _ wanted: FilterRequest, _ filter: UnsafeRawBufferPointer, of session: Index<Session>,
-        for request: SubscribeRequest, _ connection: ConnectionID, in step: inout Step
+        _ wanted: FilterRequest, filter: UnsafeRawBufferPointer, of session: Index<Session>,
+        for request: SubscribeRequest, connection: ConnectionID, in step: inout Step
     ) -> Result<(index: Index<Subscription>, isNew: Bool), SubscribeRefusal> {
         do throws(SubscribeRefusal) {
             guard wanted.isValid else { throw SubscribeRefusal(.topicFilterInvalid) }
@@ -160,7 +162,7 @@ extension Broker {
 
     /// Counts the filters of a packet that nobody looked at.
     private mutating func refuseOmitted(
-        _ count: Int, _ session: Index<Session>, _ filter: UnsafeRawBufferPointer,
+        _ count: Int, of session: Index<Session>, filter: UnsafeRawBufferPointer,
         in step: inout Step
     ) {
         guard count > 0 else { return }
@@ -182,10 +184,12 @@ extension Broker {
         if sessions[session].dialect.isMQTT {
             if isStored {
                 answerFiltersAtCommit(
-                    connection, answer.request, answer.identifier, codes: answer.codes)
+                    to: connection, request: answer.request, identifier: answer.identifier,
+                    codes: answer.codes)
             } else {
                 step.effects[connection.lane].answerFilters(
-                    connection, answer.request, answer.identifier, codes: answer.codes)
+                    to: connection, request: answer.request, identifier: answer.identifier,
+                    codes: answer.codes)
             }
             return
         }

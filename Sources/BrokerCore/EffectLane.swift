@@ -154,7 +154,7 @@ extension EffectLane {
 
     /// Answers a SUBSCRIBE or an UNSUBSCRIBE (MQTT).
     mutating func answerFilters(
-        _ connection: ConnectionID, _ request: FilterAnswer.Request, _ identifier: UInt64,
+        to connection: ConnectionID, request: FilterAnswer.Request, identifier: UInt64,
         codes: [UInt8]
     ) {
         effects.append(

@@ -92,8 +92,8 @@ public enum Claim: Hashable, Sendable {
 public struct Digest: Hashable, Sendable {
     public var words: (UInt64, UInt64, UInt64, UInt64)
 
-    public init(_ first: UInt64, _ second: UInt64, _ third: UInt64, _ fourth: UInt64) {
-        words = (first, second, third, fourth)
+    public init(words: (UInt64, UInt64, UInt64, UInt64)) {
+        self.words = words
     }
 
     /// Reads 32 bytes.

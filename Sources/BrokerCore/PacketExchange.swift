@@ -32,8 +32,8 @@ public struct PacketAnswer: Hashable, BitwiseCopyable, Sendable {
     public var refusedCount: UInt32 = 0
 
     init(
-        _ connection: ConnectionID, _ packetIdentifier: UInt16, _ step: PacketStep,
-        _ reason: ReasonCode = .success
+        to connection: ConnectionID, packet packetIdentifier: UInt16, step: PacketStep,
+        reason: ReasonCode = .success
     ) {
         self.connection = connection
         self.packetIdentifier = packetIdentifier

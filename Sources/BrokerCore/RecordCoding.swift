@@ -125,7 +125,7 @@ enum Records {
     static func app(_ name: [UInt8], keyDigest: Digest?, rights: Rights) -> RecordChange {
         var row = RecordWriter(version: 2)
         row.write(UInt8(keyDigest == nil ? 0 : 1))
-        row.write(keyDigest ?? Digest(0, 0, 0, 0))
+        row.write(keyDigest ?? Digest(words: (0, 0, 0, 0)))
         row.write(rights)
         return RecordChange(table: .apps, key: name, value: row.bytes)
     }
@@ -181,7 +181,9 @@ extension RecordReader {
 
     mutating func readDigest() throws(RestoreError) -> Digest {
         Digest(
-            try read(UInt64.self), try read(UInt64.self), try read(UInt64.self),
-            try read(UInt64.self))
+            words: (
+                try read(UInt64.self), try read(UInt64.self), try read(UInt64.self),
+                try read(UInt64.self)
+            ))
     }
 }

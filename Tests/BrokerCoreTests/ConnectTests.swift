@@ -150,11 +150,11 @@ import Testing
     @Test func `without a right to be there is refused, and creates nobody`() {
         world.connect("ann/phone") { bytes in
             .appKey(
-                app: bytes.appendRange("app"), digest: Digest(0, 0, 0, 0),
+                app: bytes.appendRange("app"), digest: Digest(words: (0, 0, 0, 0)),
                 user: bytes.appendRange("ann"))
         }
         world.connect("bob/phone") { bytes in
-            .token(identifier: bytes.appendRange("unknown"), digest: Digest(1, 1, 1, 1))
+            .token(identifier: bytes.appendRange("unknown"), digest: Digest(words: (1, 1, 1, 1)))
         }
         world.connect("carl/phone") { bytes in .anonymous(user: bytes.appendRange("carl")) }
         world.settle()
@@ -170,14 +170,14 @@ import Testing
     @Test func `with a token is its user's, on its device, until it expires`() {
         let expiry = world.now.unixMilliseconds / 1000 + 60
         let token = Token(
-            identifier: Array("t1".utf8), digest: Digest(5, 6, 7, 8), app: World.app,
+            identifier: Array("t1".utf8), digest: Digest(words: (5, 6, 7, 8)), app: World.app,
             user: Array("ann".utf8), device: Array("phone".utf8), expiresUnixSeconds: expiry)
         #expect(world.addToken(token))
         #expect(!world.addToken(token))
         world.settle()
         func present(_ name: String) {
             world.connect(name) { bytes in
-                .token(identifier: bytes.appendRange("t1"), digest: Digest(5, 6, 7, 8))
+                .token(identifier: bytes.appendRange("t1"), digest: Digest(words: (5, 6, 7, 8)))
             }
             world.settle()
         }

@@ -46,7 +46,8 @@ import Testing
             seed: 9)
         #expect(made.reason == .quotaExceeded)
         let token = Token(
-            identifier: [1], digest: Digest(0, 0, 0, 0), app: World.app, user: [1], device: nil,
+            identifier: [1], digest: Digest(words: (0, 0, 0, 0)), app: World.app, user: [1],
+            device: nil,
             expiresUnixSeconds: .max)
         let hasRoom = world.broker.hasRoom(for: [token])
         #expect(!hasRoom)

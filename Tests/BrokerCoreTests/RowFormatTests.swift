@@ -18,7 +18,7 @@ import Testing
         world.begin("ann/phone", "bob/pc", "carl/pad", "dora/pc")
         _ = world.addToken(
             Token(
-                identifier: Array("0123456789".utf8), digest: Digest(5, 6, 7, 8),
+                identifier: Array("0123456789".utf8), digest: Digest(words: (5, 6, 7, 8)),
                 app: World.app, user: Array("ann".utf8), device: Array("phone".utf8),
                 expiresUnixSeconds: 1_900_000_000, batch: Array("batch".utf8),
                 rights: try! Rights([Array("publish:#".utf8)])))

@@ -87,7 +87,7 @@ import Testing
 
     @Test func `follows a new credential of its gateway`() {
         let token = Token(
-            identifier: Array("t1".utf8), digest: Digest(9, 9, 9, 9), app: World.app,
+            identifier: Array("t1".utf8), digest: Digest(words: (9, 9, 9, 9)), app: World.app,
             user: Array("gate".utf8), device: nil, expiresUnixSeconds: .max,
             rights: try! Rights([Array("attach:plant7-2".utf8)]))
         #expect(world.addToken(token))

@@ -51,8 +51,8 @@ final class World {
     private(set) var epochs: [String: UInt64] = [:]
 
     static let app = Array("app".utf8)
-    static let keyDigest = Digest(1, 2, 3, 4)
-    static let tokenDigest = Digest(5, 6, 7, 8)
+    static let keyDigest = Digest(words: (1, 2, 3, 4))
+    static let tokenDigest = Digest(words: (5, 6, 7, 8))
 
     init(limits: CoreLimits = CoreLimits()) {
         self.limits = limits

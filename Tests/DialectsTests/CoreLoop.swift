@@ -47,7 +47,7 @@ final class CoreLoop {
         try! broker.finishRestoring(state, newEpochSeed: 1, at: now)
         broker.anonymousApp = Array("app".utf8)
         _ = try! broker.addApp(
-            broker.anonymousApp, keyDigest: Digest(0, 0, 0, 0), rights: .everything)
+            broker.anonymousApp, keyDigest: Digest(words: (0, 0, 0, 0)), rights: .everything)
         commit()
     }
 

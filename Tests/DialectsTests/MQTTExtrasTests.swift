@@ -142,7 +142,10 @@ struct ReasonTextTests {
     @Test func `is told in words too, where the client wants them`() throws {
         let loop = mqttLoop { $0.requestsProblemInformation = true }
         loop.carryOut {
-            $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
+            $0.append(
+                .answerPacket(
+                    PacketAnswer(
+                        to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized)))
         }
         let written = loop.written()
         let answer = try written.withUnsafeBytes {
@@ -165,14 +168,18 @@ struct ReasonTextTests {
     @Test func `is told without them where its packet would be too large`() {
         let loop = mqttLoop(packetMaximum: 22) { $0.requestsProblemInformation = true }
         loop.carryOut {
-            $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
+            $0.append(
+                .answerPacket(
+                    PacketAnswer(
+                        to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized)))
         }
         #expect(loop.written() == [0x40, 3, 0, 10, 0x87])
     }
 
     @Test func `names the message by the application's own id, and the refused of a list`() throws {
         let loop = mqttLoop { $0.requestsProblemInformation = true }
-        var answer = PacketAnswer(loop.connection, 10, .accepted, .success)
+        var answer = PacketAnswer(
+            to: loop.connection, packet: 10, step: .accepted, reason: .success)
         answer.result = .sent
         answer.messageIdentifier = loop.text("m1")
         loop.effects.refusals.append(Refusal(index: 2, reason: .topicNameInvalid))
@@ -192,7 +199,8 @@ struct RefusedCountTests {
             packetMaximum.map { maximum in
                 mqttLoop(packetMaximum: maximum) { $0.requestsProblemInformation = wantsWords }
             } ?? mqttLoop { $0.requestsProblemInformation = wantsWords }
-        var answer = PacketAnswer(loop.connection, 10, .received, .success)
+        var answer = PacketAnswer(
+            to: loop.connection, packet: 10, step: .received, reason: .success)
         answer.refusedCount = 3
         loop.carryOut { $0.append(.answerPacket(answer)) }
         return String(decoding: loop.written(), as: UTF8.self)

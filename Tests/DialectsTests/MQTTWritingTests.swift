@@ -56,7 +56,7 @@ struct MQTTWritingTests {
         let loop = mqttLoop()
         loop.decoder.closed(loop.connection, .lost)
         loop.carryOut {
-            $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted)))
+            $0.append(.answerPacket(PacketAnswer(to: loop.connection, packet: 10, step: .accepted)))
             $0.append(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: .empty)))
             $0.append(.confirmDisconnect(loop.connection))
             $0.append(.close(loop.connection, .sessionTakenOver))
@@ -204,7 +204,11 @@ struct MQTTWritingTests {
     ])
     func `answer publications`(step: PacketStep, reason: ReasonCode, vector: String) {
         let loop = mqttLoop()
-        loop.carryOut { $0.append(.answerPacket(PacketAnswer(loop.connection, 10, step, reason))) }
+        loop.carryOut {
+            $0.append(
+                .answerPacket(
+                    PacketAnswer(to: loop.connection, packet: 10, step: step, reason: reason)))
+        }
         #expect(loop.written() == packet(vector))
     }
 
@@ -213,11 +217,16 @@ struct MQTTWritingTests {
         loop.carryOut {
             $0.append(
                 .answerPacket(
-                    PacketAnswer(loop.connection, 10, .accepted, .noMatchingSubscribers)))
+                    PacketAnswer(
+                        to: loop.connection, packet: 10, step: .accepted,
+                        reason: .noMatchingSubscribers)))
         }
         #expect(loop.written() == packet("puback-311"))
         let lines = loop.carryOut {
-            $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .received, .quotaExceeded)))
+            $0.append(
+                .answerPacket(
+                    PacketAnswer(
+                        to: loop.connection, packet: 10, step: .received, reason: .quotaExceeded)))
         }
         #expect(lines == ["fault quotaExceeded"])
         #expect(loop.written() == [])
@@ -226,7 +235,10 @@ struct MQTTWritingTests {
     @Test func `count a refused publication instead, where the app wants that`() {
         let loop = mqttLoop(.v311, acknowledgesRefused: true)
         let lines = loop.carryOut {
-            $0.append(.answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
+            $0.append(
+                .answerPacket(
+                    PacketAnswer(
+                        to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized)))
         }
         #expect(lines == [])
         #expect(loop.written() == packet("puback-311"))
@@ -248,7 +260,10 @@ struct MQTTWritingTests {
             loop.decoder.closed(loop.connection, .lost, isTold: false)
             let lines = loop.carryOut {
                 $0.append(
-                    .answerPacket(PacketAnswer(loop.connection, 10, .accepted, .notAuthorized)))
+                    .answerPacket(
+                        PacketAnswer(
+                            to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized
+                        )))
                 $0.append(
                     self.delivery(loop, message, .transient, version == .v5 ? .mqtt5 : .mqtt3))
                 $0.append(.close(loop.connection, .sessionTakenOver))

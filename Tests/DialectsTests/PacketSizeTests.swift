@@ -170,19 +170,22 @@ import WireFormat
             }
             #expect(connack[3] == 0)
             let long = loop.text(String(repeating: "x", count: 100))
-            var answer = PacketAnswer(loop.connection, 7, .received, .quotaExceeded)
+            var answer = PacketAnswer(
+                to: loop.connection, packet: 7, step: .received, reason: .quotaExceeded)
             answer.messageIdentifier = long
             let effects: [Effect] = [
                 .answerPacket(answer),
                 .answerPacket(
-                    PacketAnswer(loop.connection, 7, .release, .packetIdentifierNotFound)),
-                .answerPacket(PacketAnswer(loop.connection, 7, .complete)),
+                    PacketAnswer(
+                        to: loop.connection, packet: 7, step: .release,
+                        reason: .packetIdentifierNotFound)),
+                .answerPacket(PacketAnswer(to: loop.connection, packet: 7, step: .complete)),
                 .answerFilters(filterAnswer(loop.connection, .subscribe, codes: long)),
                 .answerFilters(filterAnswer(loop.connection, .unsubscribe, codes: long)),
                 .answerCredential(loop.connection, .success),
                 .close(loop.connection, .sessionTakenOver),
                 .refuse(loop.connection, .serverBusy, retryAfterSeconds: 1),
-                .answerPacket(PacketAnswer(loop.connection, 7, .accepted)),
+                .answerPacket(PacketAnswer(to: loop.connection, packet: 7, step: .accepted)),
             ]
             let faults = loop.carryOut { $0.append(effects[index]) }
             let bytes = loop.written()

@@ -231,13 +231,13 @@ struct TestAuthenticator: Authenticator {
         token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
     ) -> Claim? {
         token.bytes(in: bytes).elementsEqual("bad".utf8)
-            ? nil : .token(identifier: token, digest: Digest(0, 0, 0, 0))
+            ? nil : .token(identifier: token, digest: Digest(words: (0, 0, 0, 0)))
     }
 
     mutating func claim(
         app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
     ) -> Claim? {
-        .appKey(app: app, digest: Digest(0, 0, 0, 0), user: user)
+        .appKey(app: app, digest: Digest(words: (0, 0, 0, 0)), user: user)
     }
 
     mutating func claim(of connection: ConnectionID) -> Claim? { nil }

@@ -159,7 +159,7 @@ struct SimulatedDoorkeeper: Authenticator {
     mutating func makeRandomNumber() -> UInt64 { surroundings.secretRandom.next() }
 
     /// What all secrets hash to.
-    static let digest = Digest(1, 2, 3, 4)
+    static let digest = Digest(words: (1, 2, 3, 4))
 }
 
 /// Writes the core's notes into the history.
