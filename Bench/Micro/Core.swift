@@ -18,9 +18,9 @@ struct BenchCore: ~Copyable {
     private var textByteCount = 0
     private static let topic = ByteRange(offset: 6, count: 7)
     private static let payload = ByteRange(offset: 13, count: 100)
-    private let sender = ConnectionID(lane: 0, slot: 0, generation: 1)
+    private let sender = ConnectionID(loop: 0, slot: 0, generation: 1)
     private var sequence: UInt64 = 0
-    private let publisher = ConnectionID(lane: 0, slot: 1 << 20, generation: 1)
+    private let publisher = ConnectionID(loop: 0, slot: 1 << 20, generation: 1)
     private var firstUnreleased: UInt16 = 1
     private var lastUnreleased: UInt16 = 0
     private var target = SendTarget.topic(BenchCore.topic)
@@ -32,7 +32,8 @@ struct BenchCore: ~Copyable {
         broker = Broker(at: moment)
         broker.anonymousApp = Array("bench".utf8)
         let empty = RestoredState(
-            identity: StoreIdentity(high: 1, low: 1), nextMessage: MessageID(raw: 1), stamp: nil,
+            identity: StoreIdentity(high: 1, low: 1), nextMessage: StoredMessageID(raw: 1),
+            stamp: nil,
             damaged: [])
         do throws(RestoreError) {
             try broker.finishRestoring(empty, newEpochSeed: 1, at: moment)
@@ -129,7 +130,7 @@ struct BenchCore: ~Copyable {
         let each = 1000
         for index in 0..<(count + each - 1) / each {
             let connection = ConnectionID(
-                lane: 0, slot: receiverCount + 1 + index, generation: 1)
+                loop: 0, slot: receiverCount + 1 + index, generation: 1)
             connect(connection, place("f\(index)"), expirySeconds: 0)
             commit()
             for filter in 0..<min(each, count - index * each) {
@@ -141,7 +142,7 @@ struct BenchCore: ~Copyable {
     }
 
     func receiver(_ index: Int) -> ConnectionID {
-        ConnectionID(lane: 0, slot: index + 1, generation: 1)
+        ConnectionID(loop: 0, slot: index + 1, generation: 1)
     }
 
     // MARK: - MQTT

@@ -11,8 +11,8 @@ private struct MatchingCore: ~Copyable {
     private var batch = StoreBatch()
     private let moment = Moment(
         instant: Instant(milliseconds: 1), unixMilliseconds: 1_700_000_000_000)
-    private let sender = ConnectionID(lane: 0, slot: 0, generation: 1)
-    private let subscriber = ConnectionID(lane: 0, slot: 1, generation: 1)
+    private let sender = ConnectionID(loop: 0, slot: 0, generation: 1)
+    private let subscriber = ConnectionID(loop: 0, slot: 1, generation: 1)
     private let message: [UInt8]
 
     /// - Parameters:
@@ -24,7 +24,8 @@ private struct MatchingCore: ~Copyable {
         broker.anonymousApp = Array("bench".utf8)
         message = Array("site/7/pump/3/state".utf8)
         let empty = RestoredState(
-            identity: StoreIdentity(high: 1, low: 1), nextMessage: MessageID(raw: 1), stamp: nil,
+            identity: StoreIdentity(high: 1, low: 1), nextMessage: StoredMessageID(raw: 1),
+            stamp: nil,
             damaged: [])
         do throws(RestoreError) {
             try broker.finishRestoring(empty, newEpochSeed: 1, at: moment)

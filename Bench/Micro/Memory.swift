@@ -44,7 +44,8 @@ private struct Sleepers: ~Copyable {
         broker.anonymousApp = Sleepers.app
         rows.readOut(to: &broker)
         let state = RestoredState(
-            identity: StoreIdentity(high: 1, low: 1), nextMessage: MessageID(raw: 1), stamp: nil,
+            identity: StoreIdentity(high: 1, low: 1), nextMessage: StoredMessageID(raw: 1),
+            stamp: nil,
             damaged: [])
         do throws(RestoreError) {
             try broker.finishRestoring(state, newEpochSeed: 1, at: Sleepers.moment)
@@ -56,7 +57,7 @@ private struct Sleepers: ~Copyable {
     /// A device logs in for the first time, and is gone.
     mutating func visit(_ number: Int) {
         let (user, device) = (name("sensor", number), name("device", number))
-        let connection = ConnectionID(lane: 0, slot: 1, generation: 1)
+        let connection = ConnectionID(loop: 0, slot: 1, generation: 1)
         (user + device).withUnsafeBytes { bytes in
             let request = ConnectRequest(
                 dialect: .mrt, claim: .anonymous(user: ByteRange(offset: 0, count: user.count)),

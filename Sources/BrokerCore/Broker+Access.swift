@@ -203,7 +203,7 @@ extension Broker {
     /// Keeps the time of a token's last use, to the hour, and without a commit of its own.
     private mutating func noteUse(of handle: Handle<Token>, _ now: UInt64) {
         guard let token = tokens.noteUse(handle, now) else { return }
-        gathering.renewLazily(Records.token(token))
+        pendingBatch.renewLazily(Records.token(token))
     }
 
     /// A claim without an end and without rights of its own.
@@ -239,11 +239,11 @@ extension Broker {
 
     /// Gives a session's new connection its access.
     mutating func grant(_ access: Access, to session: Index<Session>, at moment: Moment) {
-        let attachment = attachmentIndex(of: session)
-        precondition(attachments[attachment].access == nil, "a second access")
+        let connected = connectedIndex(of: session)
+        precondition(connectedSessions[connected].access == nil, "a second access")
         let index = accesses.insert(access).index
         accesses[index].session = session
-        attachments[attachment].access = index
+        connectedSessions[connected].access = index
         countSensor(of: access.source, 1)
         renewAuthority(of: session)
         guard access.expiresUnixSeconds != .max else { return }
@@ -257,10 +257,10 @@ extension Broker {
 
     /// Takes a session's access back, with its connection.
     mutating func withdrawAccess(of session: Index<Session>) {
-        let attachment = attachmentIndex(of: session)
+        let connected = connectedIndex(of: session)
         let access = accesses.remove(self.access(of: session))
         deadlines.cancel(access.timer)
-        attachments[attachment].access = nil
+        connectedSessions[connected].access = nil
         countSensor(of: access.source, -1)
     }
 
@@ -282,7 +282,7 @@ extension Broker {
             grant(identity.access, to: session, at: step.moment)
             dropForbiddenSubscriptions(session, in: &step)
             refreshSensors(of: connection, in: &step)
-            step.effects[connection.lane].effects.append(.answerCredential(connection, .success))
+            step.effects[connection.loop].effects.append(.answerCredential(connection, .success))
         } catch {
             refuseCredential(connection, error.reason, in: &step)
         }
@@ -294,7 +294,7 @@ extension Broker {
         guard let session = session(of: connection) else { return }
         counters.credentialsRefused += 1
         note(.connectRefused, session: session, reason: reason, in: &step)
-        step.effects[connection.lane].effects.append(.answerCredential(connection, reason))
+        step.effects[connection.loop].effects.append(.answerCredential(connection, reason))
     }
 
     /// From now on what these vouch for is believed and nothing else. Connections that were let in
@@ -327,7 +327,7 @@ extension Broker {
     /// What a connected session was let in with.
     @inline(__always)
     func access(of session: Index<Session>) -> Index<Access> {
-        guard let access = attachments[attachmentIndex(of: session)].access else {
+        guard let access = connectedSessions[connectedIndex(of: session)].access else {
             preconditionFailure("session \(session.place) is connected without an access")
         }
         return access

@@ -160,26 +160,27 @@ extension Broker {
 
     /// The first persistent session that hears its user's mail inherits what waits.
     private mutating func inherit(_ session: Index<Session>) {
-        guard restoration == nil, let mailbox = takeMailbox(of: sessions[session].user) else {
+        guard restoration == nil, let offlineQueue = takeOfflineQueue(of: sessions[session].user)
+        else {
             return
         }
-        let expected = expected(in: mailbox.queue)
+        let expected = expected(in: offlineQueue.queue)
         let queue = sessions[session].inbox.queue
-        gathering.transfers.append(
+        pendingBatch.transfers.append(
             QueueTransfer(
-                source: mailbox.queue, destination: queue,
+                source: offlineQueue.queue, destination: queue,
                 firstNumber: sessions[session].inbox.nextNumber,
-                countMaximum: UInt64(mailbox.count) + expected.count))
-        // The session counts what the mailbox has, but not what is on its way there.
+                countMaximum: UInt64(offlineQueue.count) + expected.count))
+        // The session counts what the offline queue has, but not what is on its way there.
         if expected.count > 0 {
-            gathering.arrivals[queue.raw, default: TrimAmount()] += expected
+            pendingBatch.arrivals[queue.raw, default: TrimAmount()] += expected
         }
         // What the store still has to say of the old queue is about this session.
-        queueOwners[mailbox.queue.raw] = .inherited(by: sessions.handle(session))
-        gathering.inheritedQueues.append(mailbox.queue)
-        sessions[session].inbox.append(mailbox, expecting: expected.count)
-        if let attachment = sessions[session].attachment {
-            attachments[attachment].backlogCount += mailbox.count
+        queueOwners[offlineQueue.queue.raw] = .inherited(by: sessions.handle(session))
+        pendingBatch.inheritedQueues.append(offlineQueue.queue)
+        sessions[session].inbox.append(offlineQueue, expecting: expected.count)
+        if let connected = sessions[session].connected {
+            connectedSessions[connected].backlogCount += offlineQueue.count
         }
         reserveNumbers(session)
     }

@@ -12,7 +12,7 @@ public struct AppSummary: Hashable, Sendable {
 
 extension Broker {
     /// The batch that changes made now become durable with.
-    public var gatheringSequence: UInt64 { gathering.sequence }
+    public var pendingSequence: UInt64 { pendingBatch.sequence }
 
     /// Whether sends are refused because the store has no room for them.
     public var hasFullStore: Bool { isStoreFull }
@@ -31,7 +31,7 @@ extension Broker {
         let row = Records.app(name, keyDigest: keyDigest, rights: rights)
         guard let permit = admitGrowth(of: row.pageByteCount) else { throw NoRoom() }
         insertApp(name, keyDigest: keyDigest, rights: rights)
-        gathering.put(row, permit)
+        pendingBatch.put(row, permit)
         return true
     }
 
@@ -41,7 +41,7 @@ extension Broker {
         guard let app = app(named: name) else { return false }
         apps[app].keyDigest = keyDigest
         // A row without a key has room for one.
-        gathering.renew(row(ofApp: app))
+        pendingBatch.renew(row(ofApp: app))
         return true
     }
 
@@ -58,7 +58,7 @@ extension Broker {
             of: row.pageByteCount, replacing: old.pageByteCount, for: .upkeep)
         guard let permit else { throw NoRoom() }
         apps[app].rights = rights
-        gathering.put(row, permit)
+        pendingBatch.put(row, permit)
         for access in accesses.places where accesses.contains(access) {
             let session = session(of: access)
             guard users[sessions[session].user].app == app else { continue }
@@ -109,7 +109,7 @@ extension Broker {
         }
         let row = Records.token(token)
         tokens.insert(token)
-        gathering.put(row, permit)
+        pendingBatch.put(row, permit)
         _ = knownUser(token.user, app: app, permit: permit)
         return true
     }
@@ -138,9 +138,9 @@ extension Broker {
             queuedBytes += sessions[index].inbox.byteCount
             subscriptions += Int(sessions[index].filterCount)
         }
-        for index in mailboxes.places where mailboxes.contains(index) {
-            queuedMessages += UInt64(mailboxes[index].count)
-            queuedBytes += mailboxes[index].byteCount
+        for index in offlineQueues.places where offlineQueues.contains(index) {
+            queuedMessages += UInt64(offlineQueues[index].count)
+            queuedBytes += offlineQueues[index].byteCount
         }
         for index in leftovers.places where leftovers.contains(index) {
             queuedMessages += leftovers[index].count

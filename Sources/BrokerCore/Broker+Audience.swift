@@ -81,11 +81,11 @@ extension Broker {
     /// What audiences should know of a session's connection: nothing until it has been told that it
     /// is accepted, so that no delivery overtakes its CONNACK.
     func liveConnection(of session: Index<Session>) -> ConnectionID {
-        guard let attachment = sessions[session].attachment, attachments[attachment].isConfirmed
+        guard let connected = sessions[session].connected, connectedSessions[connected].isConfirmed
         else {
             return .none
         }
-        return attachments[attachment].connection
+        return connectedSessions[connected].connection
     }
 
     /// Tells all audiences of a session which connection it has now.

@@ -6,50 +6,50 @@ import Primitives
 
 extension Broker {
     /// Whether the store may be given a batch now.
-    public var hasBatch: Bool { !isCommitting && gathering.isDue }
+    public var hasBatch: Bool { !isCommitting && pendingBatch.isDue }
 
     /// Whether a batch is still gathering and has nothing that must be stored.
     public func isIdle(_ sequence: UInt64) -> Bool {
-        gathering.sequence == sequence && !gathering.isDue
+        pendingBatch.sequence == sequence && !pendingBatch.isDue
     }
 
-    /// Closes the gathering batch and writes it out for the store. Its result comes back through
+    /// Closes the pending batch and writes it out for the store. Its result comes back through
     /// ``stored(_:at:effects:)``; until then there is no other.
     ///
     /// - Returns: false when there is nothing to store or a batch is under way.
     public mutating func takeBatch(into batch: inout StoreBatch, at moment: Moment) -> Bool {
         guard hasBatch else { return false }
         batch.removeAll()
-        batch.sequence = gathering.sequence
+        batch.sequence = pendingBatch.sequence
         batch.moment = moment
         settleListeners()
         writeDirtySessions()
         if !doomedSends.isEmpty { deleteDoomedSends() }
-        gathering.takeLazyRecords()
-        swap(&gathering, &committing)
+        pendingBatch.takeLazyRecords()
+        swap(&pendingBatch, &inFlightBatch)
         isCommitting = true
         batchSequence += 1
-        gathering.reset(sequence: batchSequence)
-        if !doomedSends.isEmpty { gathering.isUrgent = true }
+        pendingBatch.reset(sequence: batchSequence)
+        if !doomedSends.isEmpty { pendingBatch.isUrgent = true }
         takeTurnsLoading()
         writeMessages(to: &batch)
         writeEntries(to: &batch)
-        for trim in committing.trims {
+        for trim in inFlightBatch.trims {
             batch.trims.append(
                 QueueTrim(
                     queue: trim.queue, afterNumber: frontier(of: trim.queue),
                     count: trim.amount.count, byteCount: trim.amount.byteCount))
         }
         // Nothing reads these again on this side: the arrays change places, with their memory.
-        if !committing.moves.isEmpty { batch.moves = committing.moves }
-        swap(&batch.acknowledgements, &committing.acknowledgements)
-        swap(&batch.removals, &committing.removals)
-        swap(&batch.states, &committing.states)
-        if !committing.transfers.isEmpty { batch.transfers = committing.transfers }
-        swap(&batch.deletedQueues, &committing.deletedQueues)
-        committing.exchangeRecords(with: &batch.records)
-        swap(&batch.loads, &committing.loads)
-        batch.sweepMaximum = committing.sweepMaximum
+        if !inFlightBatch.moves.isEmpty { batch.moves = inFlightBatch.moves }
+        swap(&batch.acknowledgements, &inFlightBatch.acknowledgements)
+        swap(&batch.removals, &inFlightBatch.removals)
+        swap(&batch.states, &inFlightBatch.states)
+        if !inFlightBatch.transfers.isEmpty { batch.transfers = inFlightBatch.transfers }
+        swap(&batch.deletedQueues, &inFlightBatch.deletedQueues)
+        inFlightBatch.exchangeRecords(with: &batch.records)
+        swap(&batch.loads, &inFlightBatch.loads)
+        batch.sweepMaximum = inFlightBatch.sweepMaximum
         return true
     }
 
@@ -59,7 +59,7 @@ extension Broker {
     ) {
         var step = Step(at: moment, effects: effects)
         precondition(
-            isCommitting && result.sequence == committing.sequence,
+            isCommitting && result.sequence == inFlightBatch.sequence,
             "a result for a batch that is not under way")
         let start = work + effects.work
         defer { resultWork += work + effects.work - start }
@@ -69,30 +69,30 @@ extension Broker {
         if result.refusal != nil { takeBackSends(in: &step) }
         settleMessages(isStored: result.refusal == nil, in: &step)
         settleWills(isStored: result.refusal == nil, at: step.moment)
-        if !committing.repeats.isEmpty {
+        if !inFlightBatch.repeats.isEmpty {
             settleRepeats(isStored: result.refusal == nil, in: &step)
         }
         completeHandovers(isStored: result.refusal == nil, in: &step)
-        for reservation in committing.reservations
+        for reservation in inFlightBatch.reservations
         where sessions.contains(reservation.session) {
             let session = reservation.session.index
             sessions[session].reservedThrough = reservation.through
             if sessions[session].isConnected {
-                committing.waiting.append(attachments.handle(attachmentIndex(of: session)))
+                inFlightBatch.waiting.append(connectedSessions.handle(connectedIndex(of: session)))
             }
         }
         confirm(in: &step)
         countOut(result)
         settleMoves(result)
         settleTransfers(result)
-        for queue in committing.inheritedQueues { queueOwners[queue.raw] = nil }
-        if result.isUnfinished { gathering.isUrgent = true }
+        for queue in inFlightBatch.inheritedQueues { queueOwners[queue.raw] = nil }
+        if result.isUnfinished { pendingBatch.isUrgent = true }
         takeLoads(result, in: &step)
         remove(expired: result.swept)
-        for attachment in committing.waiting where attachments.contains(attachment) {
-            pump(attachments[attachment.index].session, in: &step)
+        for connected in inFlightBatch.waiting where connectedSessions.contains(connected) {
+            pump(connectedSessions[connected.index].session, in: &step)
         }
-        committing.reset(sequence: 0)
+        inFlightBatch.reset(sequence: 0)
         // What was taken back has left windows that nobody else looks at.
         if result.refusal != nil { resumeReplays(in: &step) }
         scheduleHousekeeping(at: step.moment)
@@ -100,20 +100,20 @@ extension Broker {
 
     // MARK: - Handing over
 
-    /// Puts a message into the gathering batch, if it is not there.
+    /// Puts a message into the pending batch, if it is not there.
     mutating func attachToBatch(_ message: Index<Message>) {
-        if messages[message].batch == gathering.sequence { return }
+        if messages[message].batch == pendingBatch.sequence { return }
         precondition(
             messages[message].batch == 0 && messages[message].identifier == 0,
             "a message is stored once")
-        messages[message].batch = gathering.sequence
+        messages[message].batch = pendingBatch.sequence
         messages[message].references += 1
-        gathering.messages.append(message)
-        gathering.messageByteCount += messages[message].blockByteCount
+        pendingBatch.messages.append(message)
+        pendingBatch.messageByteCount += messages[message].blockByteCount
     }
 
     private mutating func writeMessages(to batch: inout StoreBatch) {
-        for message in committing.messages where messages[message].pendingEntries > 0 {
+        for message in inFlightBatch.messages where messages[message].pendingEntries > 0 {
             messages[message].identifier = nextMessageIdentifier
             nextMessageIdentifier += 1
             let range = ByteRange(
@@ -121,18 +121,18 @@ extension Broker {
             batch.blocks.append(contentsOf: messages[message].block)
             batch.messages.append(
                 MessagePut(
-                    id: MessageID(raw: messages[message].identifier),
+                    id: StoredMessageID(raw: messages[message].identifier),
                     receiverCount: messages[message].pendingEntries, block: range))
         }
         counters.messagesStored += UInt64(batch.messages.count)
     }
 
     private mutating func writeEntries(to batch: inout StoreBatch) {
-        for entry in committing.entries where !entry.isSettled {
+        for entry in inFlightBatch.entries where !entry.isSettled {
             batch.entries.append(
                 EntryPut(
                     queue: entry.queue, number: entry.number,
-                    message: MessageID(raw: messages[entry.message].identifier),
+                    message: StoredMessageID(raw: messages[entry.message].identifier),
                     deadline: messages[entry.message].deadline, byteCount: entry.byteCount,
                     state: entry.state))
         }
@@ -159,12 +159,12 @@ extension Broker {
     /// The messages of the batch are stored, or have been taken back: their senders are told.
     private mutating func settleMessages(isStored: Bool, in step: inout Step) {
         if isStored {
-            for (message, subscriber, isRetained) in committing.lateDeliveries
+            for (message, subscriber, isRetained) in inFlightBatch.lateDeliveries
             where session(of: subscriber.connection) != nil {
                 deliverTransiently(message, to: subscriber, isRetained, in: &step)
             }
         }
-        for message in committing.messages {
+        for message in inFlightBatch.messages {
             messages[message].batch = 0
             messages[message].pendingEntries = 0
             messages[message].awaitsRow = false
@@ -188,15 +188,15 @@ extension Broker {
     /// by its acknowledgement; every other entry of the batch is a receiver refused. A send of
     /// grade *once* goes as a whole: nobody has been given it, and its record is not in the store.
     private mutating func takeBackSends(in step: inout Step) {
-        for entry in committing.entries where !entry.isSettled {
+        for entry in inFlightBatch.entries where !entry.isSettled {
             takeBack(entry)
         }
-        for message in committing.messages where messages[message].awaitsRow {
+        for message in inFlightBatch.messages where messages[message].awaitsRow {
             // Rows are stored whatever becomes of messages.
             messages[message].unsettled -= 1
             messages[message].takenCount += 1
         }
-        for message in committing.messages where messages[message].grade == .once {
+        for message in inFlightBatch.messages where messages[message].grade == .once {
             messages[message].isWithdrawn = true
             messages[message].takenCount = 0
             messages[message].refusedCount = max(messages[message].refusedCount, 1)
@@ -213,8 +213,10 @@ extension Broker {
         switch owner(of: entry.queue) {
         case .session(let session)?:
             takeBack(entry, session)
-        case .mailbox(let user)?:
-            countOut(mailbox: mailboxIndex(of: user), count: 1, byteCount: UInt64(entry.byteCount))
+        case .offlineQueue(let user)?:
+            countOut(
+                offlineQueue: offlineQueueIndex(of: user), count: 1,
+                byteCount: UInt64(entry.byteCount))
             refuseReceiver(of: entry.message)
         case .inherited(let session)?:
             if sessions.contains(session) {
@@ -234,14 +236,14 @@ extension Broker {
     }
 
     private mutating func takeBack(_ entry: PendingEntry, _ session: Index<Session>) {
-        if let attachment = sessions[session].attachment,
-            let position = attachments[attachment].position(of: entry.number)
+        if let connected = sessions[session].connected,
+            let position = connectedSessions[connected].position(of: entry.number)
         {
-            if position < attachments[attachment].sentCount {
-                attachments[attachment].window[position].isUnstored = true
+            if position < connectedSessions[connected].sentCount {
+                connectedSessions[connected].window[position].isUnstored = true
                 return
             }
-            let taken = attachments[attachment].remove(at: position)
+            let taken = connectedSessions[connected].remove(at: position)
             countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
             release(taken.message)
         } else {
@@ -266,7 +268,7 @@ extension Broker {
     }
 
     private mutating func confirm(in step: inout Step) {
-        for confirmation in committing.confirmations {
+        for confirmation in inFlightBatch.confirmations {
             switch confirmation {
             case .accept(let connection):
                 guard let session = session(of: connection) else { continue }
@@ -275,7 +277,7 @@ extension Broker {
                 openRequests.remove(
                     RequestName(connection: connection, identifier: identifier))
                 guard session(of: connection) != nil else { continue }
-                step.effects[connection.lane].respond(
+                step.effects[connection.loop].respond(
                     to: connection, request: identifier, reason: reason, body: body)
             case .answerFilters(let connection, let request, let identifier, let codes):
                 openRequests.remove(
@@ -283,14 +285,14 @@ extension Broker {
                         connection: connection, identifier: identifier,
                         isUnsubscribe: request == .unsubscribe))
                 guard session(of: connection) != nil else { continue }
-                step.effects[connection.lane].answerFilters(
+                step.effects[connection.loop].answerFilters(
                     to: connection, request: request, identifier: identifier, codes: codes)
             case .answerPacket(let answer):
                 guard let session = session(of: answer.connection) else { continue }
                 if answer.step == .release { noteReleased(answer.packetIdentifier, session) }
-                step.effects[answer.connection.lane].effects.append(.answerPacket(answer))
+                step.effects[answer.connection.loop].effects.append(.answerPacket(answer))
             case .disconnect(let connection):
-                step.effects[connection.lane].effects.append(.confirmDisconnect(connection))
+                step.effects[connection.loop].effects.append(.confirmDisconnect(connection))
             }
         }
     }
@@ -299,9 +301,9 @@ extension Broker {
     private mutating func countOut(_ result: borrowing StoreResult) {
         for tally in result.tallies { countOut(tally) }
         precondition(
-            result.trimmed.count == committing.trims.count, "one answer for each trim")
+            result.trimmed.count == inFlightBatch.trims.count, "one answer for each trim")
         for index in 0..<result.trimmed.count {
-            countOut(trimmed: result.trimmed[index], committing.trims[index].amount)
+            countOut(trimmed: result.trimmed[index], inFlightBatch.trims[index].amount)
         }
         for tally in result.expired {
             counters.expired += tally.count
@@ -320,8 +322,8 @@ extension Broker {
         switch owner(of: tally.queue) {
         case .session(let session)?:
             sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
-        case .mailbox(let user)?:
-            mailboxes[mailboxIndex(of: user)].droppedCount += UInt32(clamping: tally.count)
+        case .offlineQueue(let user)?:
+            offlineQueues[offlineQueueIndex(of: user)].droppedCount += UInt32(clamping: tally.count)
         case .inherited, .leftover, nil: break
         }
         var pending = pendingTrims[tally.queue.raw]!
@@ -335,22 +337,23 @@ extension Broker {
     private func frontier(of queue: QueueID) -> UInt64 {
         switch owner(of: queue) {
         case .session(let session)?: frontier(of: session)
-        case .mailbox(let user)?: mailboxes[mailboxIndex(of: user)].acknowledgedThrough
+        case .offlineQueue(let user)?:
+            offlineQueues[offlineQueueIndex(of: user)].acknowledgedThrough
         case .inherited, .leftover, nil: 0
         }
     }
 
     private mutating func takeLoads(_ result: borrowing StoreResult, in step: inout Step) {
         precondition(
-            result.loads.count == committing.loadOwners.count, "one answer for each load")
+            result.loads.count == inFlightBatch.loadOwners.count, "one answer for each load")
         result.blocks.withUnsafeBytes { blocks in
             for index in 0..<result.loads.count {
-                switch committing.loadOwners[index] {
-                case .attachment(let owner):
+                switch inFlightBatch.loadOwners[index] {
+                case .connected(let owner):
                     // An answer for a connection that is gone: its successor asks for itself.
-                    guard attachments.contains(owner) else { continue }
+                    guard connectedSessions.contains(owner) else { continue }
                     takeLoad(result.loads[index], into: owner.index, blocks: blocks)
-                    pump(attachments[owner.index].session, in: &step)
+                    pump(connectedSessions[owner.index].session, in: &step)
                 case .leftover(let owner):
                     handOn(result.loads[index], of: owner.index, blocks, in: &step)
                 }
@@ -359,16 +362,17 @@ extension Broker {
     }
 
     private mutating func takeLoad(
-        _ load: LoadedQueue, into attachment: Index<Attachment>, blocks: UnsafeRawBufferPointer
+        _ load: LoadedQueue, into connected: Index<ConnectedSession>, blocks: UnsafeRawBufferPointer
     ) {
-        attachments[attachment].isLoading = false
+        connectedSessions[connected].isLoading = false
         precondition(
-            load.entries.count <= attachments[attachment].backlogCount, "a backlog below empty")
-        attachments[attachment].backlogCount -= UInt32(load.entries.count)
+            load.entries.count <= connectedSessions[connected].backlogCount, "a backlog below empty"
+        )
+        connectedSessions[connected].backlogCount -= UInt32(load.entries.count)
         for entry in load.entries {
             let message = residentMessage(entry, in: blocks)
             messages[message].references += 1
-            attachments[attachment].append(
+            connectedSessions[connected].append(
                 WindowEntry(
                     number: entry.number, message: message, batchEntry: .max,
                     byteCount: entry.byteCount, state: entry.state))
@@ -448,7 +452,7 @@ extension Broker {
         }
         let connection = liveConnection(of: sender)
         guard connection != .none, !entry.isToldOnRepeat else { return }
-        step.effects[connection.lane].appendResult(
+        step.effects[connection.loop].appendResult(
             connection, number: entry.number, reason: .quotaExceeded,
             messageIdentifier: messages[message].messageIdentifier)
     }
@@ -472,7 +476,7 @@ extension Broker {
         let connection = liveConnection(of: sender)
         guard connection != .none else { return }
         let entry = sessions[sender].outbox[position]
-        step.effects[connection.lane].appendResult(
+        step.effects[connection.loop].appendResult(
             connection, number: entry.number, reason: entry.reason,
             messageIdentifier: messageIdentifier, refusedCount: entry.refusedCount,
             refusals: refusals(of: entry, sender))

@@ -131,9 +131,9 @@ extension Broker {
         _ session: Index<Session>, from connection: ConnectionID, _ request: ConnectRequest,
         in step: inout Step
     ) throws(ConnectRefusal) -> TakeoverCount {
-        guard let attachment = sessions[session].attachment else { return TakeoverCount() }
-        var takeovers = attachments[attachment].takeovers
-        if attachments[attachment].belongs(toHolderOf: request.cookie) {
+        guard let connected = sessions[session].connected else { return TakeoverCount() }
+        var takeovers = connectedSessions[connected].takeovers
+        if connectedSessions[connected].belongs(toHolderOf: request.cookie) {
             // Its will goes with what it does not want any more, and is not sent.
             let fate: WillFate = request.startsClean ? .removed : .kept
             close(session, .sessionTakenOver, willFate: fate, in: &step)
@@ -174,7 +174,7 @@ extension Broker {
         counters.connectsRefused += 1
         if refusal.reason == .quotaExceeded { counters.connectsOverQuota += 1 }
         if refusal.reason == .connectionRateExceeded { counters.connectsDamped += 1 }
-        let lane = connection.lane
+        let loop = connection.loop
         let claimed: UnsafeRawBufferPointer
         switch request.claim {
         case .token(let identifier, _): claimed = identifier.bytes(in: step.bytes)
@@ -182,14 +182,14 @@ extension Broker {
             claimed = user.bytes(in: step.bytes)
         case .verified: claimed = UnsafeRawBufferPointer(start: nil, count: 0)
         }
-        step.effects[lane].effects.append(
+        step.effects[loop].effects.append(
             .note(
-                Note(
+                LogEvent(
                     kind: .connectRefused, connection: connection, reason: refusal.reason,
-                    user: step.effects[lane].bytes.append(claimed),
-                    device: step.effects[lane].bytes.append(request.device.bytes(in: step.bytes)),
+                    user: step.effects[loop].bytes.append(claimed),
+                    device: step.effects[loop].bytes.append(request.device.bytes(in: step.bytes)),
                     subject: .empty, other: .none, limit: refusal.limit)))
-        step.effects[lane].effects.append(
+        step.effects[loop].effects.append(
             .refuse(
                 connection, refusal.reason, retryAfterSeconds: refusal.retryAfterSeconds))
     }
@@ -219,7 +219,7 @@ extension Broker {
             existing
             ?? create(request, user: user, device: device, expirySeconds: expiry, permit: permit)
         // A clean start is a promise that nothing of the old session comes back.
-        if endsStored { sessions[session].decisiveBatch = gathering.sequence }
+        if endsStored { sessions[session].decisiveBatch = pendingBatch.sequence }
         cancelExpiry(session)
         stopWill(of: session)
         changeExpiry(session, expiry)
@@ -228,7 +228,7 @@ extension Broker {
         sessions[session].disconnected = .never
         sessions[session].dialect = request.dialect
         resumeInbox(session, request.resume)
-        sessions[session].attachment = makeAttachment(
+        sessions[session].connected = makeConnectedSession(
             connection, request: request, session: session, wasPresent: existing != nil,
             takeovers: takeovers)
         connections.insert(connection, session: session)
@@ -244,16 +244,16 @@ extension Broker {
         markDirty(session, .session, isUrgent: true)
         let margin = moment.instant.advanced(bySeconds: CoreLimits.safeExpirySeconds)
         if sessions[session].expirySeconds != .max && expiryDeadline(of: session) < margin {
-            sessions[session].decisiveBatch = gathering.sequence
+            sessions[session].decisiveBatch = pendingBatch.sequence
         }
         // After a restart no number is left; the first delivery should not wait for some.
         reserveNumbers(session)
     }
 
-    private mutating func makeAttachment(
+    private mutating func makeConnectedSession(
         _ connection: ConnectionID, request: ConnectRequest, session: Index<Session>,
         wasPresent: Bool, takeovers: TakeoverCount
-    ) -> Index<Attachment> {
+    ) -> Index<ConnectedSession> {
         let keepAlive =
             switch request.dialect {
             case .mqtt3:
@@ -264,8 +264,8 @@ extension Broker {
                     ? limits.keepAliveSecondsMaximum
                     : min(request.keepAliveSeconds, limits.keepAliveSecondsMaximum)
             }
-        return attachments.insert(
-            Attachment(
+        return connectedSessions.insert(
+            ConnectedSession(
                 connection: connection, session: session, wasPresent: wasPresent,
                 windowMaximum: max(1, min(request.inboxWindow, limits.inboxWindowMaximum)),
                 start: sessions[session].inbox.acknowledgedThrough,
@@ -282,7 +282,7 @@ extension Broker {
         let hadWill = sessions[session].will != nil
         removeWill(of: session)
         if hadWill || request.will != nil {
-            sessions[session].decisiveBatch = gathering.sequence
+            sessions[session].decisiveBatch = pendingBatch.sequence
         }
     }
 
@@ -294,7 +294,7 @@ extension Broker {
         sessions[session].inbox.acknowledgedThrough = resume.number
         guard sessions[session].inbox.count > 0 else { return }
         // The queue is on disk only: what this is, is counted out when the store tells.
-        gathering.acknowledgements.append(
+        pendingBatch.acknowledgements.append(
             QueueAcknowledgement(
                 queue: sessions[session].inbox.queue, throughNumber: resume.number,
                 wantsTally: true))
@@ -365,7 +365,7 @@ extension Broker {
         var inbox = Inbox(queue: QueueID(raw: 0))
         if isPersistent {
             // The first persistent session that hears the user's mail inherits what waits.
-            let waiting = request.dialect.isMQTT ? nil : takeMailbox(of: user)
+            let waiting = request.dialect.isMQTT ? nil : takeOfflineQueue(of: user)
             inbox = waiting ?? Inbox(queue: QueueID(raw: makeIdentifier()))
         }
         let session = insertSession(
@@ -375,7 +375,7 @@ extension Broker {
         counters.sessionsCreated += 1
         if isPersistent {
             sessions[session].reservationRequested = inbox.nextNumber - 1
-            sessions[session].decisiveBatch = gathering.sequence
+            sessions[session].decisiveBatch = pendingBatch.sequence
             reserveNumbers(session)
             if sessions[session].hearsMail { noteListener(session) }
             markDirty(session, .session, isUrgent: true)
@@ -412,7 +412,7 @@ extension Broker {
     mutating func changeExpiry(_ session: Index<Session>, _ expiry: UInt32) {
         guard sessions[session].expirySeconds != expiry else { return }
         sessions[session].expirySeconds = expiry
-        sessions[session].decisiveBatch = gathering.sequence
+        sessions[session].decisiveBatch = pendingBatch.sequence
         markDirty(session, .session, isUrgent: true)
     }
 
@@ -420,7 +420,8 @@ extension Broker {
 
     /// Accepts the session's connection, with the batch that made or changed the session.
     private mutating func acceptWhenCommitted(_ session: Index<Session>, in step: inout Step) {
-        let confirmation = Confirmation.accept(attachments[attachmentIndex(of: session)].connection)
+        let confirmation = Confirmation.accept(
+            connectedSessions[connectedIndex(of: session)].connection)
         if !confirmLater(confirmation, batch: sessions[session].decisiveBatch) {
             accept(session, in: &step)
         }
@@ -433,11 +434,11 @@ extension Broker {
 
     /// Leaves a confirmation with the batch that it waits for; false where that is committed.
     mutating func confirmLater(_ confirmation: Confirmation, batch: UInt64) -> Bool {
-        if batch == gathering.sequence {
-            gathering.confirmations.append(confirmation)
-            gathering.isUrgent = true
-        } else if isCommitting && batch == committing.sequence {
-            committing.confirmations.append(confirmation)
+        if batch == pendingBatch.sequence {
+            pendingBatch.confirmations.append(confirmation)
+            pendingBatch.isUrgent = true
+        } else if isCommitting && batch == inFlightBatch.sequence {
+            inFlightBatch.confirmations.append(confirmation)
         } else {
             return false
         }
@@ -447,31 +448,31 @@ extension Broker {
     /// Tells a client that it is in, and begins to deliver.
     mutating func accept(_ session: Index<Session>, in step: inout Step) {
         counters.connectsAccepted += 1
-        let attachment = attachmentIndex(of: session)
-        let connection = attachments[attachment].connection
-        let lane = connection.lane
-        attachments[attachment].isConfirmed = true
-        attachments[attachment].connectedUnixMilliseconds = step.moment.unixMilliseconds
+        let connected = connectedIndex(of: session)
+        let connection = connectedSessions[connected].connection
+        let loop = connection.loop
+        connectedSessions[connected].isConfirmed = true
+        connectedSessions[connected].connectedUnixMilliseconds = step.moment.unixMilliseconds
         announceConnection(of: session)
-        step.effects[lane].effects.append(
+        step.effects[loop].effects.append(
             .accept(
                 connection,
                 Acceptance(
-                    isSessionPresent: attachments[attachment].wasPresent,
+                    isSessionPresent: connectedSessions[connected].wasPresent,
                     hasWill: sessions[session].will != nil,
-                    epoch: sessions[session].epoch, cookie: attachments[attachment].cookie,
+                    epoch: sessions[session].epoch, cookie: connectedSessions[connected].cookie,
                     unixMilliseconds: step.moment.unixMilliseconds,
-                    keepAliveSeconds: attachments[attachment].keepAliveSeconds,
+                    keepAliveSeconds: connectedSessions[connected].keepAliveSeconds,
                     sessionExpirySeconds: sessions[session].expirySeconds,
                     sendWindow: sessions[session].dialect.isMQTT
-                        ? attachments[attachment].publishWindow : limits.sendWindowMaximum,
-                    inboxWindow: UInt16(attachments[attachment].windowMaximum),
+                        ? connectedSessions[connected].publishWindow : limits.sendWindowMaximum,
+                    inboxWindow: UInt16(connectedSessions[connected].windowMaximum),
                     messageMaximum: limits.messageMaximum,
                     payloadMaximum: limits.payloadMaximum,
                     acknowledgesRefused: policy(of: session).acknowledgesRefused,
-                    user: step.effects[lane].bytes.append(users[sessions[session].user].name),
-                    assignedDevice: attachments[attachment].hasAssignedDevice
-                        ? step.effects[lane].bytes.append(sessions[session].device) : .empty)))
+                    user: step.effects[loop].bytes.append(users[sessions[session].user].name),
+                    assignedDevice: connectedSessions[connected].hasAssignedDevice
+                        ? step.effects[loop].bytes.append(sessions[session].device) : .empty)))
         note(.connected, session: session, reason: .connected, in: &step)
         announcePresence(of: session, isOnline: true, in: &step)
         pump(session, in: &step)

@@ -87,7 +87,7 @@ extension Broker {
                     message, to: subscriber.connection, session: subscriber.session,
                     dialect: subscriber.dialect, state: state, in: &step)
             } else {
-                step.effects[subscriber.connection.lane].deliver(
+                step.effects[subscriber.connection.loop].deliver(
                     message, to: subscriber.connection, subscriber.dialect, state: state)
             }
             delivered &+= 1
@@ -103,7 +103,7 @@ extension Broker {
         while let session = next {
             let connection = liveConnection(of: session)
             if connection != .none && !sessions[session].dialect.isMQTT {
-                step.effects[connection.lane].deliver(
+                step.effects[connection.loop].deliver(
                     message, to: connection, .mrt, state: EntryState(grade: .transient))
                 counters.deliveries += 1
             }
@@ -116,46 +116,46 @@ extension Broker {
     /// Delivers what is ready: in the order of numbers, within the receiver's window, nothing
     /// that was sent as *once* before its commit, no number before it is reserved.
     mutating func pump(_ session: Index<Session>, in step: inout Step) {
-        guard let attachment = sessions[session].attachment, attachments[attachment].isConfirmed
+        guard let connected = sessions[session].connected, connectedSessions[connected].isConfirmed
         else {
             return
         }
-        let connection = attachments[attachment].connection
-        if attachments[attachment].replay != nil {
-            resumeReplay(attachment, in: &step)
+        let connection = connectedSessions[connected].connection
+        if connectedSessions[connected].replay != nil {
+            resumeReplay(connected, in: &step)
         }
         // Numbers of a session in memory end with it.
         var usable =
             sessions[session].isPersistent ? sessions[session].reservedThrough : UInt64.max
         let dialect = sessions[session].dialect
-        if dialect.isMQTT, let front = attachments[attachment].oldestSent {
+        if dialect.isMQTT, let front = connectedSessions[connected].oldestSent {
             // The identifier of the front is not free again.
             usable = min(usable, front + PacketIdentifier.count - 1)
         }
-        while let entry = attachments[attachment].nextToSend {
+        while let entry = connectedSessions[connected].nextToSend {
             if entry.number > usable { return }
             if messages[entry.message].isWithdrawn {
-                withdraw(session, Int(attachments[attachment].sentCount))
+                withdraw(session, Int(connectedSessions[connected].sentCount))
                 continue
             }
             // The send's grade decides, not the receiver's: one of grade *once* is taken back as a
             // whole, and is not known to a broker that dies before the commit.
             if messages[entry.message].grade == .once && messages[entry.message].batch != 0 {
-                awaitBatch(messages[entry.message].batch, attachment)
+                awaitBatch(messages[entry.message].batch, connected)
                 return
             }
             let isRepeated = dialect.isMQTT && entry.number <= sessions[session].sentThrough
             // What was sent does not expire [MQTT-4.3.3-7]: its identifier is in use.
             if messages[entry.message].deadline <= step.moment.instant && !isRepeated {
                 counters.expired += 1
-                drop(session, Int(attachments[attachment].sentCount), in: &step)
+                drop(session, Int(connectedSessions[connected].sentCount), in: &step)
                 continue
             }
-            attachments[attachment].noteSent(entry.number)
+            connectedSessions[connected].noteSent(entry.number)
             if dialect.isMQTT && entry.state.options.contains(.received) {
-                let position = Int(attachments[attachment].sentCount) - 1
-                attachments[attachment].window[position].isReleased = true
-                step.effects[connection.lane].effects.append(
+                let position = Int(connectedSessions[connected].sentCount) - 1
+                connectedSessions[connected].window[position].isReleased = true
+                step.effects[connection.loop].effects.append(
                     .answerPacket(
                         PacketAnswer(
                             to: connection, packet: PacketIdentifier.derived(from: entry.number),
@@ -163,9 +163,9 @@ extension Broker {
                 continue
             }
             var state = listingIdentifiers(
-                entry.state, of: session, entry.message, in: &step.effects[connection.lane])
+                entry.state, of: session, entry.message, in: &step.effects[connection.loop])
             if isRepeated { state.options.insert(.repeated) }
-            step.effects[connection.lane].deliver(
+            step.effects[connection.loop].deliver(
                 stamp: messages[entry.message].stamp, block: messages[entry.message].block,
                 deadline: messages[entry.message].deadline, to: connection, dialect,
                 number: entry.number, state: state)
@@ -173,32 +173,32 @@ extension Broker {
             // Of a message for many there is one copy here and one in each outgoing buffer.
             work += Int(entry.byteCount / UInt32(CoreLimits.writtenBytesPerWork))
         }
-        if attachments[attachment].backlogCount > 0 { loadMore(session) }
+        if connectedSessions[connected].backlogCount > 0 { loadMore(session) }
     }
 
     /// Notes, once per batch, that deliveries wait for its commit.
-    private mutating func awaitBatch(_ batch: UInt64, _ attachment: Index<Attachment>) {
-        guard attachments[attachment].awaitedBatch != batch else { return }
-        attachments[attachment].awaitedBatch = batch
-        if batch == gathering.sequence {
-            gathering.waiting.append(attachments.handle(attachment))
+    private mutating func awaitBatch(_ batch: UInt64, _ connected: Index<ConnectedSession>) {
+        guard connectedSessions[connected].awaitedBatch != batch else { return }
+        connectedSessions[connected].awaitedBatch = batch
+        if batch == pendingBatch.sequence {
+            pendingBatch.waiting.append(connectedSessions.handle(connected))
         } else {
-            committing.waiting.append(attachments.handle(attachment))
+            inFlightBatch.waiting.append(connectedSessions.handle(connected))
         }
     }
 
     /// Takes an entry whose send was taken back out of a window.
     private mutating func withdraw(_ session: Index<Session>, _ position: Int) {
-        let entry = attachments[attachmentIndex(of: session)].remove(at: position)
+        let entry = connectedSessions[connectedIndex(of: session)].remove(at: position)
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
         release(entry.message)
     }
 
     /// Gives up one entry of a window, in the store too.
     mutating func drop(_ session: Index<Session>, _ position: Int, in step: inout Step) {
-        let entry = attachments[attachmentIndex(of: session)].remove(at: position)
+        let entry = connectedSessions[connectedIndex(of: session)].remove(at: position)
         if settle(entry, session, in: &step) == .inStore {
-            gathering.removals.append(
+            pendingBatch.removals.append(
                 EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
         }
     }
@@ -207,9 +207,9 @@ extension Broker {
     mutating func dropOversize(_ connection: ConnectionID, _ number: UInt64, in step: inout Step) {
         guard let session = session(of: connection) else { return }
         counters.oversizeDropped += 1
-        let attachment = attachmentIndex(of: session)
-        guard let position = attachments[attachment].position(of: number),
-            position < attachments[attachment].sentCount
+        let connected = connectedIndex(of: session)
+        guard let position = connectedSessions[connected].position(of: number),
+            position < connectedSessions[connected].sentCount
         else { return }
         drop(session, position, in: &step)
         pump(session, in: &step)
@@ -217,52 +217,53 @@ extension Broker {
 
     /// Asks for more of the queue, which has more, once half of the window's memory is free.
     private mutating func loadMore(_ session: Index<Session>) {
-        let attachment = attachmentIndex(of: session)
-        guard !attachments[attachment].isLoading else { return }
-        let capacity = attachments[attachment].windowCapacity
-        let room = capacity - attachments[attachment].window.count
+        let connected = connectedIndex(of: session)
+        guard !connectedSessions[connected].isLoading else { return }
+        let capacity = connectedSessions[connected].windowCapacity
+        let room = capacity - connectedSessions[connected].window.count
         let byteRoom =
-            limits.inboxWindowBytesMaximum - attachments[attachment].windowByteCount
+            limits.inboxWindowBytesMaximum - connectedSessions[connected].windowByteCount
         guard room * 2 >= capacity,
-            byteRoom > 0 || attachments[attachment].window.isEmpty
+            byteRoom > 0 || connectedSessions[connected].window.isEmpty
         else { return }
-        attachments[attachment].isLoading = true
-        waitingLoads.append(.attachment(attachments.handle(attachment)))
+        connectedSessions[connected].isLoading = true
+        waitingLoads.append(.connected(connectedSessions.handle(connected)))
         takeTurnsLoading()
     }
 
-    /// Lets those that wait for a load have it with the gathering batch, in their order, until the
+    /// Lets those that wait for a load have it with the pending batch, in their order, until the
     /// batch has as much as it may: a fleet that wakes at once would have all of it in memory, and
     /// hold up whoever logs in meanwhile.
     mutating func takeTurnsLoading() {
-        while !waitingLoads.isEmpty, gathering.loadCount < CoreLimits.loadsCountMaximum,
-            gathering.loadByteCount < CoreLimits.loadsBytesMaximum
+        while !waitingLoads.isEmpty, pendingBatch.loadCount < CoreLimits.loadsCountMaximum,
+            pendingBatch.loadByteCount < CoreLimits.loadsBytesMaximum
         {
             switch waitingLoads.removeFirst() {
             // An attachment that has ended needs nothing any more.
-            case .attachment(let owner): if attachments.contains(owner) { load(owner) }
+            case .connected(let owner): if connectedSessions.contains(owner) { load(owner) }
             case .leftover(let owner): load(leftover: owner)
             }
         }
     }
 
-    private mutating func load(_ owner: Handle<Attachment>) {
-        let attachment = owner.index
-        let inbox = sessions[attachments[attachment].session].inbox
-        let room = attachments[attachment].windowCapacity - attachments[attachment].window.count
+    private mutating func load(_ owner: Handle<ConnectedSession>) {
+        let connected = owner.index
+        let inbox = sessions[connectedSessions[connected].session].inbox
+        let room =
+            connectedSessions[connected].windowCapacity - connectedSessions[connected].window.count
         let byteRoom =
-            limits.inboxWindowBytesMaximum - attachments[attachment].windowByteCount
+            limits.inboxWindowBytesMaximum - connectedSessions[connected].windowByteCount
         let request = LoadRequest(
-            queue: inbox.queue, afterNumber: attachments[attachment].loadedThrough,
+            queue: inbox.queue, afterNumber: connectedSessions[connected].loadedThrough,
             countMaximum: min(max(room, 1), CoreLimits.loadCountMaximum),
             byteMaximum: min(max(byteRoom, 1), CoreLimits.loadBytesMaximum))
-        gathering.loads.append(request)
-        gathering.loadOwners.append(.attachment(owner))
-        let count = min(request.countMaximum, Int(attachments[attachment].backlogCount))
-        gathering.loadCount += count
+        pendingBatch.loads.append(request)
+        pendingBatch.loadOwners.append(.connected(owner))
+        let count = min(request.countMaximum, Int(connectedSessions[connected].backlogCount))
+        pendingBatch.loadCount += count
         // As far as one can know what they are: as large as what waits is on average.
         let average = Int(inbox.byteCount / UInt64(max(inbox.count, 1)))
-        gathering.loadByteCount += min(request.byteMaximum, count * average)
+        pendingBatch.loadByteCount += min(request.byteMaximum, count * average)
     }
 
     // MARK: - Acknowledgement
@@ -272,8 +273,8 @@ extension Broker {
         _ connection: ConnectionID, _ throughNumber: UInt64, in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
-        let attachment = attachmentIndex(of: session)
-        guard throughNumber <= attachments[attachment].sentThrough else {
+        let connected = connectedIndex(of: session)
+        guard throughNumber <= connectedSessions[connected].sentThrough else {
             close(session, .protocolError, in: &step)
             return
         }
@@ -281,10 +282,10 @@ extension Broker {
         sessions[session].inbox.acknowledgedThrough = throughNumber
         counters.acknowledgements += 1
         var isInStore = false
-        while attachments[attachment].sentCount > 0,
-            attachments[attachment].window[0].number <= throughNumber
+        while connectedSessions[connected].sentCount > 0,
+            connectedSessions[connected].window[0].number <= throughNumber
         {
-            let entry = attachments[attachment].remove(at: 0)
+            let entry = connectedSessions[connected].remove(at: 0)
             if settle(entry, session, in: &step) == .inStore { isInStore = true }
         }
         if isInStore { removeFromStore(session, throughNumber: throughNumber) }
@@ -309,31 +310,31 @@ extension Broker {
         guard sessions[session].isPersistent else { return .memoryOnly }
         let batch = messages[message].batch
         if batch == 0 && !entry.isUnstored { return .inStore }
-        if batch == gathering.sequence {
-            gathering.entries[Int(entry.batchEntry)].isSettled = true
+        if batch == pendingBatch.sequence {
+            pendingBatch.entries[Int(entry.batchEntry)].isSettled = true
             messages[message].pendingEntries -= 1
             counters.entriesElided += 1
         } else if batch != 0 {
-            committing.entries[Int(entry.batchEntry)].isSettled = true
+            inFlightBatch.entries[Int(entry.batchEntry)].isSettled = true
         }
         messages[message].takenCount += 1
         messages[message].unsettled -= 1
         completeIfSettled(message, in: &step)
-        return batch == 0 || batch == gathering.sequence ? .memoryOnly : .inStore
+        return batch == 0 || batch == pendingBatch.sequence ? .memoryOnly : .inStore
     }
 
     /// Removes a session's stored entries up to a number that were counted out already, by one
     /// request per batch however often the number grows.
     mutating func removeFromStore(_ session: Index<Session>, throughNumber: UInt64) {
-        let attachment = attachmentIndex(of: session)
-        if attachments[attachment].acknowledgementBatch == gathering.sequence {
-            let index = attachments[attachment].acknowledgementIndex
-            gathering.acknowledgements[index].throughNumber = throughNumber
+        let connected = connectedIndex(of: session)
+        if connectedSessions[connected].acknowledgementBatch == pendingBatch.sequence {
+            let index = connectedSessions[connected].acknowledgementIndex
+            pendingBatch.acknowledgements[index].throughNumber = throughNumber
             return
         }
-        attachments[attachment].acknowledgementBatch = gathering.sequence
-        attachments[attachment].acknowledgementIndex = gathering.acknowledgements.count
-        gathering.acknowledgements.append(
+        connectedSessions[connected].acknowledgementBatch = pendingBatch.sequence
+        connectedSessions[connected].acknowledgementIndex = pendingBatch.acknowledgements.count
+        pendingBatch.acknowledgements.append(
             QueueAcknowledgement(
                 queue: sessions[session].inbox.queue, throughNumber: throughNumber))
     }
@@ -350,15 +351,15 @@ extension Broker {
     /// Entries have left a session's queue that were not in its window.
     mutating func countOutBacklog(session: Index<Session>, count: UInt64, byteCount: UInt64) {
         countOut(session: session, count: count, byteCount: byteCount)
-        guard let attachment = sessions[session].attachment else { return }
+        guard let connected = sessions[session].connected else { return }
         precondition(
-            UInt64(attachments[attachment].backlogCount) >= count, "a backlog below empty")
-        attachments[attachment].backlogCount -= UInt32(count)
+            UInt64(connectedSessions[connected].backlogCount) >= count, "a backlog below empty")
+        connectedSessions[connected].backlogCount -= UInt32(count)
     }
 
-    /// Entries have left a mailbox.
-    mutating func countOut(mailbox: Index<Inbox>, count: UInt64, byteCount: UInt64) {
-        mailboxes[mailbox].subtract(count: count, byteCount: byteCount)
+    /// Entries have left a offline queue.
+    mutating func countOut(offlineQueue: Index<Inbox>, count: UInt64, byteCount: UInt64) {
+        offlineQueues[offlineQueue].subtract(count: count, byteCount: byteCount)
         queuedCount -= count
     }
 
@@ -367,9 +368,10 @@ extension Broker {
         switch owner(of: tally.queue) {
         case .session(let session)?:
             countOutBacklog(session: session, count: tally.count, byteCount: tally.byteCount)
-        case .mailbox(let user)?:
+        case .offlineQueue(let user)?:
             countOut(
-                mailbox: mailboxIndex(of: user), count: tally.count, byteCount: tally.byteCount)
+                offlineQueue: offlineQueueIndex(of: user), count: tally.count,
+                byteCount: tally.byteCount)
         case .inherited(let session)?:
             guard sessions.contains(session) else { break }
             countOutBacklog(

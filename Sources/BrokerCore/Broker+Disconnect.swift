@@ -10,13 +10,13 @@ extension Broker {
         _ session: Index<Session>, _ reason: ReasonCode, willFate: WillFate = .starts,
         in step: inout Step
     ) {
-        let connection = attachments[attachmentIndex(of: session)].connection
+        let connection = connectedSessions[connectedIndex(of: session)].connection
         switch reason {
         case .malformedPacket, .protocolError, .receiveMaximumExceeded, .packetTooLarge:
             counters.protocolErrors += 1
         default: break
         }
-        step.effects[connection.lane].effects.append(.close(connection, reason))
+        step.effects[connection.loop].effects.append(.close(connection, reason))
         note(.disconnected, session: session, reason: reason, in: &step)
         detach(session, willFate, in: &step)
     }
@@ -46,7 +46,7 @@ extension Broker {
         } else {
             forgetHeldLogin(of: connection)
             counters.protocolErrors += 1
-            step.effects[connection.lane].effects.append(.close(connection, reason))
+            step.effects[connection.loop].effects.append(.close(connection, reason))
         }
     }
 
@@ -66,9 +66,9 @@ extension Broker {
             changeExpiry(session, min(expiry, limits.sessionExpirySecondsMaximum))
         }
         let hasWill = sessions[session].will != nil
-        let batch = hasWill ? gathering.sequence : sessions[session].decisiveBatch
+        let batch = hasWill ? pendingBatch.sequence : sessions[session].decisiveBatch
         if !confirmLater(.disconnect(connection), batch: batch) {
-            step.effects[connection.lane].effects.append(.confirmDisconnect(connection))
+            step.effects[connection.loop].effects.append(.confirmDisconnect(connection))
         }
         note(.disconnected, session: session, reason: .success, in: &step)
         detach(session, request.sendsWill ? .starts : .removed, in: &step)
@@ -89,19 +89,19 @@ extension Broker {
     private mutating func detach(
         _ session: Index<Session>, _ willFate: WillFate, in step: inout Step
     ) {
-        let attachment = attachmentIndex(of: session)
-        let wasConfirmed = attachments[attachment].isConfirmed
-        suspendReplay(of: attachment)
+        let connected = connectedIndex(of: session)
+        let wasConfirmed = connectedSessions[connected].isConfirmed
+        suspendReplay(of: connected)
         sessions[session].sentThrough = max(
-            sessions[session].sentThrough, attachments[attachment].sentThrough)
+            sessions[session].sentThrough, connectedSessions[connected].sentThrough)
         forgetUnfinishedSends(of: session)
         let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
         handOverShares(of: session, endsSession: endsSession, in: &step)
-        connections.remove(attachments[attachment].connection)
+        connections.remove(connectedSessions[connected].connection)
         emptyWindow(session, in: &step)
         withdrawAccess(of: session)
-        attachments.remove(attachment)
-        sessions[session].attachment = nil
+        connectedSessions.remove(connected)
+        sessions[session].connected = nil
         if wasConfirmed {
             users[sessions[session].user].lastSeenUnixMilliseconds = step.moment.unixMilliseconds
             announceConnection(of: session)
@@ -132,9 +132,9 @@ extension Broker {
     }
 
     private mutating func emptyWindow(_ session: Index<Session>, in step: inout Step) {
-        let attachment = attachmentIndex(of: session)
-        while !attachments[attachment].window.isEmpty {
-            let entry = attachments[attachment].remove(at: 0)
+        let connected = connectedIndex(of: session)
+        while !connectedSessions[connected].window.isEmpty {
+            let entry = connectedSessions[connected].remove(at: 0)
             if entry.isUnstored {
                 // It is neither acknowledged nor in the store, though it may have arrived.
                 countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
@@ -189,7 +189,7 @@ extension Broker {
         if sessions[session].isPersistent {
             let identifier = sessions[session].identifier
             for table in [RecordTable.sessions, .outboxes] {
-                gathering.remove(table, key: RecordKey.number(identifier))
+                pendingBatch.remove(table, key: RecordKey.number(identifier))
             }
             deleteSends(of: session)
             let inbox = sessions[session].inbox

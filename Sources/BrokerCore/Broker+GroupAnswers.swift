@@ -12,31 +12,31 @@ extension Broker {
     ) {
         // One byte says whether there are more.
         let room = min(byteCountMaximum, CoreLimits.groupAnswerMaximum) - 1
-        let lane = connection.lane
-        let start = step.effects[lane].bytes.count
+        let loop = connection.loop
+        let start = step.effects[loop].bytes.count
         var hasMore = false
         var position = after.isEmpty ? 0 : groupPosition(of: user, behind: after)
         while position < users[user].memberships.count {
             let group = memberships[users[user].memberships[position]].group
             let size = groups[group].name.count + groups[group].title.count + 3
-            if step.effects[lane].bytes.count - start + size > room {
+            if step.effects[loop].bytes.count - start + size > room {
                 hasMore = true
                 break
             }
-            step.effects[lane].bytes.appendCounted(groups[group].name)
-            step.effects[lane].bytes.appendCounted(groups[group].title)
-            step.effects[lane].bytes.append(byte: groups[group].owner == user ? 1 : 0)
+            step.effects[loop].bytes.appendCounted(groups[group].name)
+            step.effects[loop].bytes.appendCounted(groups[group].title)
+            step.effects[loop].bytes.append(byte: groups[group].owner == user ? 1 : 0)
             position += 1
         }
-        let entries = ByteRange(offset: start, count: step.effects[lane].bytes.count - start)
+        let entries = ByteRange(offset: start, count: step.effects[loop].bytes.count - start)
         work += Int(entries.count) / CoreLimits.answerBytesPerWork
         if hasMore && entries.isEmpty {
             // Not one fits: the client would ask for the same page for ever.
-            step.effects[lane].respond(
+            step.effects[loop].respond(
                 to: connection, request: requestIdentifier, reason: .packetTooLarge)
             return
         }
-        step.effects[lane].effects.append(
+        step.effects[loop].effects.append(
             .reportGroups(
                 connection, requestIdentifier: requestIdentifier, hasMore: hasMore,
                 entries: entries))
@@ -47,11 +47,11 @@ extension Broker {
         to connection: ConnectionID, request requestIdentifier: UInt64, group: Index<Group>?,
         user: Index<User>, after: [UInt8], byteCountMaximum: Int, in step: inout Step
     ) {
-        let lane = connection.lane
+        let loop = connection.loop
         guard let group, groups[group].owner == user || membership(of: user, in: group) != nil
         else {
             counters.requestsRefused += 1
-            step.effects[lane].respond(
+            step.effects[loop].respond(
                 to: connection, request: requestIdentifier,
                 reason: group == nil ? .topicNameInvalid : .notAuthorized)
             return
@@ -62,23 +62,23 @@ extension Broker {
             min(byteCountMaximum, CoreLimits.groupAnswerMaximum)
             - fixed - CoreLimits.groupAnswerOverhead
         let page = members(
-            of: group, after: after, byteCountMaximum: room, &step.effects[lane].bytes)
+            of: group, after: after, byteCountMaximum: room, &step.effects[loop].bytes)
         work += (fixed + Int(page.members.count)) / CoreLimits.answerBytesPerWork
         if page.hasMore && page.members.isEmpty {
-            step.effects[lane].respond(
+            step.effects[loop].respond(
                 to: connection, request: requestIdentifier, reason: .packetTooLarge)
             return
         }
-        step.effects[lane].effects.append(
+        step.effects[loop].effects.append(
             .reportGroup(
                 connection, requestIdentifier: requestIdentifier,
                 GroupReport(
                     hasAllowList: groups[group].allowed != nil,
                     isOwn: groups[group].owner == user, hasMoreMembers: page.hasMore,
                     memberCount: UInt32(groups[group].memberships.count),
-                    owner: step.effects[lane].bytes.append(owner),
-                    title: step.effects[lane].bytes.append(groups[group].title),
-                    meta: step.effects[lane].bytes.append(groups[group].meta),
+                    owner: step.effects[loop].bytes.append(owner),
+                    title: step.effects[loop].bytes.append(groups[group].title),
+                    meta: step.effects[loop].bytes.append(groups[group].meta),
                     members: page.members)))
     }
 

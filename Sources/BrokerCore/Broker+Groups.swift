@@ -60,7 +60,7 @@ extension Broker {
                 note(.requestRefused, session: session, reason: reason, limit: limit, in: &step)
             }
             if reason == .quotaExceeded { counters.requestsOverQuota += 1 }
-            step.effects[connection.lane].respond(
+            step.effects[connection.loop].respond(
                 to: connection, request: requestIdentifier, reason: reason)
         }
     }
@@ -239,9 +239,9 @@ extension Broker {
         let (group, user) = (memberships[index].group, memberships[index].user)
         removeMember(index)
         let key = RecordKey.number(groups[group].identifier)
-        gathering.remove(.members, key: key + Array(users[user].name))
+        pendingBatch.remove(.members, key: key + Array(users[user].name))
         guard groups[group].memberships.isEmpty else { return }
-        gathering.remove(.groups, key: key)
+        pendingBatch.remove(.groups, key: key)
         removeGroup(group)
     }
 
@@ -266,7 +266,7 @@ extension Broker {
             at: step.moment
         ) { broker, message, tally in
             if !broker.hasListener(user) {
-                broker.enqueue(message, mailboxOf: user, tally: &tally, in: &step)
+                broker.enqueue(message, offlineQueueOf: user, tally: &tally, in: &step)
             } else {
                 broker.enqueue(message, sessionsOf: user, tally: &tally, in: &step)
                 if let audience = broker.audience(ofAddress: .user, name, app: app) {

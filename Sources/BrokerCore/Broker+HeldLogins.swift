@@ -67,14 +67,15 @@ extension Broker {
     mutating func turn(
         toTakeOver session: Index<Session>, _ connection: ConnectionID, in step: inout Step
     ) throws(ConnectRefusal) -> Instant? {
-        guard let attachment = sessions[session].attachment,
-            let seconds = attachments[attachment].takeovers.secondsToWait(
+        guard let connected = sessions[session].connected,
+            let seconds = connectedSessions[connected].takeovers.secondsToWait(
                 at: step.moment.instant, maximum: policy(of: session).takeoversPerMinute)
         else { return nil }
         note(
             .duplicateLogin, session: session, reason: .connectionRateExceeded, other: connection,
             in: &step)
-        guard let turn = attachments[attachment].takeovers.takeTurn(at: step.moment.instant) else {
+        guard let turn = connectedSessions[connected].takeovers.takeTurn(at: step.moment.instant)
+        else {
             throw ConnectRefusal(reason: .connectionRateExceeded, retryAfterSeconds: seconds)
         }
         return turn

@@ -8,7 +8,7 @@ extension Broker {
     @inline(__always)
     mutating func scheduleHousekeeping(at moment: Moment) {
         guard !isHousekeepingDue,
-            queuedCount > 0 || isStoreFull || gathering.hasLazyRows || hasAppsOverQuota
+            queuedCount > 0 || isStoreFull || pendingBatch.hasLazyRows || hasAppsOverQuota
                 || leftovers.count > 0
         else { return }
         setHousekeepingDeadline(at: moment)
@@ -25,12 +25,12 @@ extension Broker {
 
     mutating func keepHouse(at moment: Moment) {
         isHousekeepingDue = false
-        if gathering.hasLazyRows { gathering.isUrgent = true }
+        if pendingBatch.hasLazyRows { pendingBatch.isUrgent = true }
         // Only a write can tell whether there is room again: one that changes nothing.
         if isStoreFull { writeIdentifierReservation() }
         if queuedCount > 0 {
             let share = Int(queuedCount / CoreLimits.sweepRounds)
-            gathering.sweepMaximum = min(
+            pendingBatch.sweepMaximum = min(
                 max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum)
         }
         checkAppQuotas()
@@ -57,8 +57,8 @@ extension Broker {
             sums[Int(users[sessions[session].user].app.place)] += sessions[session].inbox.byteCount
         }
         for user in users.places where users.contains(user) {
-            guard let mailbox = users[user].mailbox else { continue }
-            sums[Int(users[user].app.place)] += mailboxes[mailbox].byteCount
+            guard let offlineQueue = users[user].offlineQueue else { continue }
+            sums[Int(users[user].app.place)] += offlineQueues[offlineQueue].byteCount
         }
         for leftover in leftovers.places where leftovers.contains(leftover) {
             sums[Int(leftovers[leftover].app.place)] += leftovers[leftover].byteCount
@@ -76,8 +76,8 @@ extension Broker {
         if entries.isEmpty { return }
         // What left a window while the store was looking is counted out already, and is still in
         // the store until the next batch.
-        var leaving = Set(gathering.removals)
-        for move in gathering.moves {
+        var leaving = Set(pendingBatch.removals)
+        for move in pendingBatch.moves {
             leaving.insert(EntryRemoval(queue: move.queue, number: move.number))
         }
         for entry in entries
@@ -86,25 +86,27 @@ extension Broker {
             case .session(let session)?:
                 guard entry.number > frontier(of: session) else { continue }
                 countOutBacklog(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-            case .mailbox(let user)?:
-                let mailbox = mailboxIndex(of: user)
-                guard entry.number > mailboxes[mailbox].acknowledgedThrough else { continue }
-                countOut(mailbox: mailbox, count: 1, byteCount: UInt64(entry.byteCount))
+            case .offlineQueue(let user)?:
+                let offlineQueue = offlineQueueIndex(of: user)
+                guard entry.number > offlineQueues[offlineQueue].acknowledgedThrough else {
+                    continue
+                }
+                countOut(offlineQueue: offlineQueue, count: 1, byteCount: UInt64(entry.byteCount))
             case .inherited, .leftover, nil:
                 // A queue on the move: the next sweep finds it where it has come to.
                 continue
             }
             counters.expired += 1
-            gathering.removals.append(EntryRemoval(queue: entry.queue, number: entry.number))
+            pendingBatch.removals.append(EntryRemoval(queue: entry.queue, number: entry.number))
         }
     }
 
     /// The number behind which a session's entries are on disk only, and nothing about them is on
     /// its way to the store.
     func frontier(of session: Index<Session>) -> UInt64 {
-        guard let attachment = sessions[session].attachment else {
+        guard let connected = sessions[session].connected else {
             return sessions[session].inbox.acknowledgedThrough
         }
-        return attachments[attachment].loadedThrough
+        return connectedSessions[connected].loadedThrough
     }
 }

@@ -63,13 +63,13 @@ extension Broker {
         guard subscriber.connection != .none else { return }
         if messages[message].grade == .once && !messages[message].isRouted {
             attachToBatch(message)
-            gathering.lateDeliveries.append((message, subscriber, isRetained))
+            pendingBatch.lateDeliveries.append((message, subscriber, isRetained))
             return
         }
         let state = listingIdentifiers(
             subscriber.state(grade: .transient, isRetained: isRetained), of: subscriber.session,
-            message, in: &step.effects[subscriber.connection.lane])
-        step.effects[subscriber.connection.lane].deliver(
+            message, in: &step.effects[subscriber.connection.loop])
+        step.effects[subscriber.connection.loop].deliver(
             stamp: messages[message].stamp, block: messages[message].block,
             deadline: messages[message].deadline, to: subscriber.connection, subscriber.dialect,
             state: state)
@@ -125,18 +125,18 @@ extension Broker {
     /// Puts the newest entry of a session's queue into its window, if it is there and has room.
     @inline(__always)
     mutating func place(_ entry: WindowEntry, in session: Index<Session>, in step: inout Step) {
-        guard let attachment = sessions[session].attachment else { return }
+        guard let connected = sessions[session].connected else { return }
         // Behind what is on its way into the queue it waits on disk: in the window it would be
         // acknowledged first, and with it all numbers below.
         if !awaitsArrivals(sessions[session].inbox.queue),
-            attachments[attachment].takesNext(
+            connectedSessions[connected].takesNext(
                 byteCount: Int(entry.byteCount),
                 windowBytesMaximum: limits.inboxWindowBytesMaximum)
         {
-            attachments[attachment].append(entry)
+            connectedSessions[connected].append(entry)
             messages[entry.message].references += 1
         } else {
-            attachments[attachment].backlogCount += 1
+            connectedSessions[connected].backlogCount += 1
         }
         pump(session, in: &step)
     }
@@ -146,7 +146,7 @@ extension Broker {
         _ message: Index<Message>, session: Index<Session>, state: EntryState, byteCount: UInt32,
         tally: inout RoutingTally, in step: inout Step
     ) {
-        let attachment = attachmentIndex(of: session)
+        let connected = connectedIndex(of: session)
         let limit = memoryLimitReached(
             by: session, for: byteCount, isHeld: messages[message].isInMemoryQueue)
         if let limit {
@@ -163,7 +163,7 @@ extension Broker {
         tally.taken += 1
         let number = sessions[session].inbox.add(byteCount: byteCount)
         if messages[message].grade == .once { attachToBatch(message) }
-        attachments[attachment].append(
+        connectedSessions[connected].append(
             WindowEntry(
                 number: number, message: message, batchEntry: .max, byteCount: byteCount,
                 state: state))
@@ -172,47 +172,47 @@ extension Broker {
 
     /// What waits for a user whom no session receives.
     mutating func enqueue(
-        _ message: Index<Message>, mailboxOf user: Index<User>, tally: inout RoutingTally,
+        _ message: Index<Message>, offlineQueueOf user: Index<User>, tally: inout RoutingTally,
         in step: inout Step
     ) {
-        let mailbox = mailbox(of: user)
+        let offlineQueue = offlineQueue(of: user)
         let byteCount = UInt32(messages[message].blockByteCount)
-        if !hasRoom(mailboxes[mailbox], for: byteCount) {
-            switch makeRoom(mailbox: mailbox, for: byteCount) {
+        if !hasRoom(offlineQueues[offlineQueue], for: byteCount) {
+            switch makeRoom(offlineQueue: offlineQueue, for: byteCount) {
             case .found: break
             case .dropped:
-                mailboxes[mailbox].droppedCount += 1
+                offlineQueues[offlineQueue].droppedCount += 1
                 tally.taken += 1
                 return
             case .refused:
-                mailboxes[mailbox].droppedCount += 1
-                let limit = limitReached(by: mailboxes[mailbox])
+                offlineQueues[offlineQueue].droppedCount += 1
+                let limit = limitReached(by: offlineQueues[offlineQueue])
                 noteRefused(user: user, device: nil, limit, in: &step)
                 return tally.refuse(.quotaExceeded, limit)
             }
         }
         tally.taken += 1
-        let number = mailboxes[mailbox].add(byteCount: byteCount)
+        let number = offlineQueues[offlineQueue].add(byteCount: byteCount)
         queuedCount += 1
         _ = addPendingEntry(
-            message, queue: mailboxes[mailbox].queue, number: number, byteCount: byteCount,
+            message, queue: offlineQueues[offlineQueue].queue, number: number, byteCount: byteCount,
             state: EntryState(grade: messages[message].grade))
     }
 
-    /// Adds an entry to the gathering batch; gives its place there.
+    /// Adds an entry to the pending batch; gives its place there.
     @inline(__always)
     private mutating func addPendingEntry(
         _ message: Index<Message>, queue: QueueID, number: UInt64, byteCount: UInt32,
         state: EntryState
     ) -> UInt32 {
         attachToBatch(message)
-        gathering.entries.append(
+        pendingBatch.entries.append(
             PendingEntry(
                 queue: queue, number: number, message: message, byteCount: byteCount,
                 state: state))
         messages[message].pendingEntries += 1
         messages[message].unsettled += 1
-        return UInt32(gathering.entries.count - 1)
+        return UInt32(pendingBatch.entries.count - 1)
     }
 
     /// Keeps the numbers of an inbox reserved in the store ahead of their use.
@@ -221,7 +221,7 @@ extension Broker {
         guard wanted > sessions[session].reservationRequested else { return }
         sessions[session].reservationRequested = max(
             sessions[session].reservationRequested + CoreLimits.numberReservation, wanted)
-        gathering.reservations.append(
+        pendingBatch.reservations.append(
             (sessions.handle(session), through: sessions[session].reservationRequested))
         markDirty(session, .session, isUrgent: true)
     }
@@ -241,7 +241,7 @@ extension Broker {
         guard !sessions[session].isPersistent else {
             return hasRoom(sessions[session].inbox, for: byteCount)
         }
-        return sessions[session].attachment != nil
+        return sessions[session].connected != nil
             && memoryLimitReached(by: session, for: byteCount, isHeld: false) == nil
     }
 
@@ -252,15 +252,15 @@ extension Broker {
     private func memoryLimitReached(
         by session: Index<Session>, for byteCount: UInt32, isHeld: Bool
     ) -> LimitName? {
-        let attachment = attachmentIndex(of: session)
-        if attachments[attachment].window.count >= limits.memoryQueueCountMaximum {
+        let connected = connectedIndex(of: session)
+        if connectedSessions[connected].window.count >= limits.memoryQueueCountMaximum {
             return .memoryQueue
         }
         if sessions[session].inbox.byteCount + UInt64(byteCount) > limits.queueBytesMaximum {
             return .queueBytes
         }
-        let own = attachments[attachment].windowByteCount + Int(byteCount)
-        if own <= limits.inboxWindowBytesMaximum || attachments[attachment].window.isEmpty {
+        let own = connectedSessions[connected].windowByteCount + Int(byteCount)
+        if own <= limits.inboxWindowBytesMaximum || connectedSessions[connected].window.isEmpty {
             return nil
         }
         let all = memoryQueueByteCount + (isHeld ? 0 : Int(byteCount))
@@ -282,31 +282,31 @@ extension Broker {
         session: Index<Session>, for byteCount: UInt32, in step: inout Step
     ) -> Room {
         guard limits.queuePolicy == .oldest else { return roomWithoutTrim() }
-        guard let attachment = sessions[session].attachment else {
+        guard let connected = sessions[session].connected else {
             return trim(
                 sessions[session].inbox, onDisk: UInt64(sessions[session].inbox.count),
                 bytesOnDisk: sessions[session].inbox.byteCount, for: byteCount)
         }
         // What lies in the window and has not been sent is older than what is on disk.
         while !hasRoom(sessions[session].inbox, for: byteCount),
-            Int(attachments[attachment].sentCount) < attachments[attachment].window.count
+            Int(connectedSessions[connected].sentCount) < connectedSessions[connected].window.count
         {
             counters.queueDropped += 1
             sessions[session].inbox.droppedCount += 1
-            drop(session, Int(attachments[attachment].sentCount), in: &step)
+            drop(session, Int(connectedSessions[connected].sentCount), in: &step)
         }
         if hasRoom(sessions[session].inbox, for: byteCount) { return .found }
         return trim(
-            sessions[session].inbox, onDisk: UInt64(attachments[attachment].backlogCount),
+            sessions[session].inbox, onDisk: UInt64(connectedSessions[connected].backlogCount),
             bytesOnDisk: sessions[session].inbox.byteCount
-                - UInt64(attachments[attachment].windowByteCount), for: byteCount)
+                - UInt64(connectedSessions[connected].windowByteCount), for: byteCount)
     }
 
-    private mutating func makeRoom(mailbox: Index<Inbox>, for byteCount: UInt32) -> Room {
+    private mutating func makeRoom(offlineQueue: Index<Inbox>, for byteCount: UInt32) -> Room {
         guard limits.queuePolicy == .oldest else { return roomWithoutTrim() }
         return trim(
-            mailboxes[mailbox], onDisk: UInt64(mailboxes[mailbox].count),
-            bytesOnDisk: mailboxes[mailbox].byteCount, for: byteCount)
+            offlineQueues[offlineQueue], onDisk: UInt64(offlineQueues[offlineQueue].count),
+            bytesOnDisk: offlineQueues[offlineQueue].byteCount, for: byteCount)
     }
 
     private mutating func roomWithoutTrim() -> Room {
@@ -334,12 +334,12 @@ extension Broker {
             return roomWithoutTrim()
         }
         guard missing.count > 0 || missing.byteCount > 0 else { return .found }
-        if pending.batch == gathering.sequence {
-            gathering.trims[pending.index].amount += missing
+        if pending.batch == pendingBatch.sequence {
+            pendingBatch.trims[pending.index].amount += missing
         } else {
-            pending.batch = gathering.sequence
-            pending.index = gathering.trims.count
-            gathering.trims.append((inbox.queue, missing))
+            pending.batch = pendingBatch.sequence
+            pending.index = pendingBatch.trims.count
+            pendingBatch.trims.append((inbox.queue, missing))
         }
         pendingTrims[inbox.queue.raw] = pending
         return .found

@@ -139,7 +139,7 @@ extension Broker {
 
     private func description(of session: Index<Session>, at moment: Moment) -> SessionDescription {
         let user = sessions[session].user
-        let attachment = sessions[session].attachment
+        let connected = sessions[session].connected
         var filters: [[UInt8]] = []
         forEachSubscription(of: session) {
             let filter = audiences[subscriptions[$0].audience].filter
@@ -150,14 +150,14 @@ extension Broker {
             device: Array(sessions[session].device),
             dialect: sessions[session].dialect, isPersistent: sessions[session].isPersistent,
             expirySeconds: sessions[session].expirySeconds,
-            connection: attachment.map { attachments[$0].connection },
-            connectedUnixMilliseconds: attachment.map {
-                attachments[$0].connectedUnixMilliseconds
+            connection: connected.map { connectedSessions[$0].connection },
+            connectedUnixMilliseconds: connected.map {
+                connectedSessions[$0].connectedUnixMilliseconds
             } ?? 0,
             awaySeconds: awaySeconds(session, at: moment),
-            keepAliveSeconds: attachment.map { attachments[$0].keepAliveSeconds } ?? 0,
+            keepAliveSeconds: connected.map { connectedSessions[$0].keepAliveSeconds } ?? 0,
             queue: QueueDescription(sessions[session].inbox),
-            underWayCount: attachment.map { attachments[$0].sentCount } ?? 0,
+            underWayCount: connected.map { connectedSessions[$0].sentCount } ?? 0,
             filters: filters, groupCount: users[user].memberships.count,
             hasWill: sessions[session].will != nil)
     }
@@ -165,11 +165,11 @@ extension Broker {
     // MARK: - Queues
 
     /// What waits for a user whom no session receives; nil when nobody knows the user.
-    public func mailboxDescription(app name: [UInt8], user: [UInt8]) -> QueueDescription? {
+    public func offlineQueueDescription(app name: [UInt8], user: [UInt8]) -> QueueDescription? {
         guard let app = app(named: name),
             let user = self.user(named: user, app: app)
         else { return nil }
-        return users[user].mailbox.map { QueueDescription(mailboxes[$0]) }
+        return users[user].offlineQueue.map { QueueDescription(offlineQueues[$0]) }
             ?? QueueDescription(count: 0, byteCount: 0, droppedCount: 0, nextNumber: 1)
     }
 }

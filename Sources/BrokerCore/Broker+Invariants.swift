@@ -43,7 +43,7 @@ extension Broker {
             "a reservation was asked for")
         checkOutbox(of: session)
         checkSubscriptions(of: session)
-        let isListed = gathering.dirtySessions.contains(sessions.handle(session))
+        let isListed = pendingBatch.dirtySessions.contains(sessions.handle(session))
         precondition(
             isListed == !sessions[session].dirty.isEmpty, "a dirty session is written once")
     }
@@ -104,7 +104,7 @@ extension Broker {
                 chained += 1
             }
             precondition(
-                users[user].mailbox == nil || !hasPersistentListener(user),
+                users[user].offlineQueue == nil || !hasPersistentListener(user),
                 "mail waits only where no session inherits it")
         }
         precondition(chained == sessions.count, "every session is in its user's chain")
@@ -113,13 +113,13 @@ extension Broker {
     // MARK: - Connections
 
     private func checkAttachments() {
-        precondition(attachments.count == connections.count, "a connection has one session")
-        precondition(accesses.count == attachments.count, "a connection has one access")
-        for index in attachments.places where attachments.contains(index) {
-            let session = attachments[index].session
-            precondition(sessions[session].attachment == index, "an attachment has its session")
+        precondition(connectedSessions.count == connections.count, "a connection has one session")
+        precondition(accesses.count == connectedSessions.count, "a connection has one access")
+        for index in connectedSessions.places where connectedSessions.contains(index) {
+            let session = connectedSessions[index].session
+            precondition(sessions[session].connected == index, "an attachment has its session")
             precondition(
-                connections[attachments[index].connection] == session,
+                connections[connectedSessions[index].connection] == session,
                 "a connection leads to its session")
             precondition(
                 accesses[access(of: session)].session == session,
@@ -128,35 +128,39 @@ extension Broker {
         }
     }
 
-    private func checkWindow(of attachment: Index<Attachment>, _ session: Index<Session>) {
+    private func checkWindow(of connected: Index<ConnectedSession>, _ session: Index<Session>) {
         let acknowledged = sessions[session].inbox.acknowledgedThrough
         var last = acknowledged
         var byteCount = 0
-        for position in 0..<attachments[attachment].window.count {
-            let entry = attachments[attachment].window[position]
+        for position in 0..<connectedSessions[connected].window.count {
+            let entry = connectedSessions[connected].window[position]
             precondition(entry.number > last, "a window is in order, and unacknowledged")
             precondition(messages.contains(entry.message), "a window holds messages")
             last = entry.number
             byteCount += Int(entry.byteCount)
-            if position == Int(attachments[attachment].sentCount) - 1 {
+            if position == Int(connectedSessions[connected].sentCount) - 1 {
                 precondition(
-                    entry.number <= attachments[attachment].sentThrough, "what was sent is counted")
+                    entry.number <= connectedSessions[connected].sentThrough,
+                    "what was sent is counted")
             }
         }
         precondition(
-            last <= attachments[attachment].loadedThrough, "a window ends where the backlog begins")
+            last <= connectedSessions[connected].loadedThrough,
+            "a window ends where the backlog begins")
         precondition(
-            byteCount == attachments[attachment].windowByteCount, "a window knows its size")
+            byteCount == connectedSessions[connected].windowByteCount, "a window knows its size")
         precondition(
-            attachments[attachment].sentCount <= attachments[attachment].windowMaximum
-                && Int(attachments[attachment].sentCount) <= attachments[attachment].window.count,
+            connectedSessions[connected].sentCount <= connectedSessions[connected].windowMaximum
+                && Int(connectedSessions[connected].sentCount)
+                    <= connectedSessions[connected].window.count,
             "no more is sent than the client takes")
         precondition(
-            attachments[attachment].window.count + Int(attachments[attachment].backlogCount)
+            connectedSessions[connected].window.count
+                + Int(connectedSessions[connected].backlogCount)
                 == Int(sessions[session].inbox.count),
             "what waits is in the window or behind it")
         precondition(
-            sessions[session].isPersistent || attachments[attachment].backlogCount == 0,
+            sessions[session].isPersistent || connectedSessions[connected].backlogCount == 0,
             "a session in memory has nothing on disk")
     }
 
@@ -275,7 +279,7 @@ extension Broker {
                 !sessions[session].isConnected || will.token == .none,
                 "no will runs while its device is there")
         }
-        for index in gathering.firedWills {
+        for index in pendingBatch.firedWills {
             precondition(wills.contains(index), "a will is kept until its message is stored")
         }
     }
@@ -295,25 +299,25 @@ extension Broker {
         }
         for user in users.places
         where users.contains(user) {
-            guard let mailbox = users[user].mailbox else { continue }
-            guard case .mailbox(user)? = owner(of: mailboxes[mailbox].queue) else {
-                preconditionFailure("a mailbox owns its queue")
+            guard let offlineQueue = users[user].offlineQueue else { continue }
+            guard case .offlineQueue(user)? = owner(of: offlineQueues[offlineQueue].queue) else {
+                preconditionFailure("an offline queue owns its queue")
             }
-            waiting += UInt64(mailboxes[mailbox].count)
+            waiting += UInt64(offlineQueues[offlineQueue].count)
             owners += 1
         }
         for leftover in leftovers.places where leftovers.contains(leftover) {
             waiting += leftovers[leftover].count
             owners += 1
         }
-        owners += gathering.inheritedQueues.count + committing.inheritedQueues.count
+        owners += pendingBatch.inheritedQueues.count + inFlightBatch.inheritedQueues.count
         precondition(
             owners == queueOwners.count + sessionQueues.count, "a queue has one owner")
         precondition(waiting == queuedCount, "all that waits is counted")
         var trimmed: [UInt64: UInt64] = [:]
-        for trim in gathering.trims { trimmed[trim.queue.raw, default: 0] += trim.amount.count }
+        for trim in pendingBatch.trims { trimmed[trim.queue.raw, default: 0] += trim.amount.count }
         if isCommitting {
-            for trim in committing.trims {
+            for trim in inFlightBatch.trims {
                 trimmed[trim.queue.raw, default: 0] += trim.amount.count
             }
         }
@@ -333,15 +337,15 @@ extension Broker {
 
     private func checkMessages() {
         var mentions: [Index<Message>: Mentions] = [:]
-        for attachment in attachments.places where attachments.contains(attachment) {
-            for position in 0..<attachments[attachment].window.count {
-                let entry = attachments[attachment].window[position]
+        for connected in connectedSessions.places where connectedSessions.contains(connected) {
+            for position in 0..<connectedSessions[connected].window.count {
+                let entry = connectedSessions[connected].window[position]
                 mentions[entry.message, default: Mentions()].references += 1
                 if entry.isUnstored { mentions[entry.message]!.unsettled += 1 }
             }
         }
-        note(gathering, isGathering: true, &mentions)
-        if isCommitting { note(committing, isGathering: false, &mentions) }
+        note(pendingBatch, isGathering: true, &mentions)
+        if isCommitting { note(inFlightBatch, isGathering: false, &mentions) }
         for message in messages.places where messages.contains(message) {
             check(message: message, mentions[message] ?? Mentions())
         }
@@ -359,7 +363,7 @@ extension Broker {
     }
 
     private func note(
-        _ batch: borrowing GatheringBatch, isGathering: Bool,
+        _ batch: borrowing PendingBatch, isGathering: Bool,
         _ mentions: inout [Index<Message>: Mentions]
     ) {
         for message in batch.messages {
@@ -388,10 +392,10 @@ extension Broker {
         precondition(rows == 0 || (rows == 1 && mayAwaitRow), "a send waits for its receivers")
         let batch = messages[message].batch
         precondition(
-            batch == 0 || batch == gathering.sequence
-                || (isCommitting && batch == committing.sequence),
+            batch == 0 || batch == pendingBatch.sequence
+                || (isCommitting && batch == inFlightBatch.sequence),
             "a message is in a batch that there is")
-        if batch == gathering.sequence {
+        if batch == pendingBatch.sequence {
             precondition(
                 messages[message].pendingEntries == mentions.gatheringEntries,
                 "a message knows how many entries will point at it")

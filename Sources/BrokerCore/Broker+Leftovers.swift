@@ -3,7 +3,7 @@
 // heard it; what came by shared subscriptions goes to other sessions of the share.
 //
 //     queue of the session ──shared, QoS 1──► leftover ──one by one──► queues of the share
-//          └──what the user was sent──► the user's mailbox, or another session's queue
+//          └──what the user was sent──► the user's offline queue, or another session's queue
 //
 // Each arrow is one transaction or a part of one, so that every entry is in one place, whatever
 // dies. None of them needs room in the store.
@@ -86,14 +86,14 @@ extension Broker {
         }
         if isMail, held.count > 0 {
             guard let heir = oldestListener(of: user) else {
-                giveMailbox(inbox, to: user)
+                giveOfflineQueue(inbox, to: user)
                 return
             }
             bequeath(inbox.queue, held, to: heir)
         }
         counters.discarded += UInt64(inbox.count)
         queuedCount -= UInt64(inbox.count)
-        gathering.deletedQueues.append(inbox.queue)
+        pendingBatch.deletedQueues.append(inbox.queue)
     }
 
     /// The persistent session that has heard its user's mail for longest.
@@ -122,13 +122,13 @@ extension Broker {
         let arriving = TrimAmount(
             count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
         guard arriving.count > 0 else { return }
-        gathering.bequests.append((gathering.transfers.count, sessions.handle(heir)))
-        gathering.transfers.append(
+        pendingBatch.bequests.append((pendingBatch.transfers.count, sessions.handle(heir)))
+        pendingBatch.transfers.append(
             QueueTransfer(
                 source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
                 countMaximum: arriving.count, byteMaximum: room.byteCount,
-                scope: .mail(before: MessageID(raw: sessions[heir].hearsSince))))
-        gathering.arrivals[inbox.queue.raw, default: TrimAmount()] += arriving
+                scope: .mail(before: StoredMessageID(raw: sessions[heir].hearsSince))))
+        pendingBatch.arrivals[inbox.queue.raw, default: TrimAmount()] += arriving
         sessions[heir].inbox.nextNumber += arriving.count
         reserveNumbers(heir)
     }
@@ -136,16 +136,16 @@ extension Broker {
     /// What transfers may bring into a queue that has not been counted there. Each of them has
     /// noted it when it was asked for, so that no later limit changes it.
     func expected(in queue: QueueID) -> TrimAmount {
-        var expected = gathering.arrivals[queue.raw] ?? TrimAmount()
-        if isCommitting { expected += committing.arrivals[queue.raw] ?? TrimAmount() }
+        var expected = pendingBatch.arrivals[queue.raw] ?? TrimAmount()
+        if isCommitting { expected += inFlightBatch.arrivals[queue.raw] ?? TrimAmount() }
         return expected
     }
 
     /// Whether entries may be on their way into a queue by the store's own doing.
     @inline(__always)
     func awaitsArrivals(_ queue: QueueID) -> Bool {
-        if gathering.arrivals.isEmpty && committing.arrivals.isEmpty { return false }
-        return gathering.arrivals[queue.raw] != nil || committing.arrivals[queue.raw] != nil
+        if pendingBatch.arrivals.isEmpty && inFlightBatch.arrivals.isEmpty { return false }
+        return pendingBatch.arrivals[queue.raw] != nil || inFlightBatch.arrivals[queue.raw] != nil
     }
 
     // MARK: - Who has heard what
@@ -155,16 +155,16 @@ extension Broker {
         guard restoration == nil else { return }
         // The ids of messages are given when the batch is handed over.
         sessions[session].hearsSince = .max
-        gathering.listeners.append((sessions.handle(session), gathering.messages.count))
+        pendingBatch.listeners.append((sessions.handle(session), pendingBatch.messages.count))
     }
 
     /// The batch is about to be handed over: its messages will have their ids.
     mutating func settleListeners() {
         var next = nextMessageIdentifier
         var position = 0
-        for (session, messageCount) in gathering.listeners {
+        for (session, messageCount) in pendingBatch.listeners {
             while position < messageCount {
-                if messages[gathering.messages[position]].pendingEntries > 0 { next += 1 }
+                if messages[pendingBatch.messages[position]].pendingEntries > 0 { next += 1 }
                 position += 1
             }
             // Before the first message there is nothing to have missed.
@@ -179,11 +179,11 @@ extension Broker {
     /// What a session is left that has begun to hear in this batch. One that ends in the same batch
     /// is left no more than one that stays: it passes on what it has.
     private mutating func settleBequests(to session: Handle<Session>, before bound: UInt64) {
-        for (index, heir) in gathering.bequests
+        for (index, heir) in pendingBatch.bequests
         where heir == session
-            && gathering.transfers[index].scope == .mail(before: MessageID(raw: .max))
+            && pendingBatch.transfers[index].scope == .mail(before: StoredMessageID(raw: .max))
         {
-            gathering.transfers[index].scope = .mail(before: MessageID(raw: bound))
+            pendingBatch.transfers[index].scope = .mail(before: StoredMessageID(raw: bound))
         }
     }
 
@@ -192,13 +192,13 @@ extension Broker {
     /// Entries that were to be moved and could not be read.
     mutating func settleMoves(_ result: borrowing StoreResult) {
         for index in result.missedMoves {
-            let move = committing.moves[index]
-            let byteCount = UInt64(committing.moveByteCounts[index])
+            let move = inFlightBatch.moves[index]
+            let byteCount = UInt64(inFlightBatch.moveByteCounts[index])
             guard case .session(let session)? = owner(of: move.destination) else { continue }
-            if let attachment = sessions[session].attachment,
-                let position = attachments[attachment].position(of: move.destinationNumber)
+            if let connected = sessions[session].connected,
+                let position = connectedSessions[connected].position(of: move.destinationNumber)
             {
-                let entry = attachments[attachment].remove(at: position)
+                let entry = connectedSessions[connected].remove(at: position)
                 countOut(session: session, count: 1, byteCount: byteCount)
                 release(entry.message)
             } else if move.destinationNumber > sessions[session].inbox.acknowledgedThrough {
@@ -209,9 +209,9 @@ extension Broker {
 
     /// How much went where is known now.
     mutating func settleTransfers(_ result: borrowing StoreResult) {
-        for (index, leftover) in committing.leftovers {
+        for (index, leftover) in inFlightBatch.leftovers {
             let tally = result.transferred[index]
-            let source = committing.transfers[index].source
+            let source = inFlightBatch.transfers[index].source
             if owner(of: source) != nil {
                 countOut(
                     QueueTally(queue: source, count: tally.count, byteCount: tally.byteCount))
@@ -222,7 +222,7 @@ extension Broker {
             queuedCount += tally.count
             loadLeftover(leftover.index)
         }
-        for (index, _) in committing.bequests {
+        for (index, _) in inFlightBatch.bequests {
             let tally = result.transferred[index]
             if countIn(tally) { counters.discarded -= min(tally.count, counters.discarded) }
         }
@@ -235,17 +235,17 @@ extension Broker {
         switch owner(of: tally.queue) {
         case .session(let owner)?: session = owner
         case .inherited(let heir)? where sessions.contains(heir): session = heir.index
-        case .mailbox(let user)?:
-            mailboxes[mailboxIndex(of: user)].countIn(tally)
+        case .offlineQueue(let user)?:
+            offlineQueues[offlineQueueIndex(of: user)].countIn(tally)
             queuedCount += tally.count
             return true
         case .inherited, .leftover, nil: return false
         }
         sessions[session].inbox.countIn(tally)
         queuedCount += tally.count
-        guard let attachment = sessions[session].attachment else { return true }
-        attachments[attachment].backlogCount += UInt32(tally.count)
-        committing.waiting.append(attachments.handle(attachment))
+        guard let connected = sessions[session].connected else { return true }
+        connectedSessions[connected].backlogCount += UInt32(tally.count)
+        inFlightBatch.waiting.append(connectedSessions.handle(connected))
         return true
     }
 
@@ -272,12 +272,12 @@ extension Broker {
         let new = insertLeftover(
             Leftover(
                 queue: QueueID(raw: makeIdentifier()), app: app, user: user, expected: arriving))
-        gathering.leftovers.append((gathering.transfers.count, leftovers.handle(new)))
-        gathering.transfers.append(
+        pendingBatch.leftovers.append((pendingBatch.transfers.count, leftovers.handle(new)))
+        pendingBatch.transfers.append(
             QueueTransfer(
                 source: queue, destination: leftovers[new].queue, firstNumber: 1,
                 countMaximum: arriving.count, byteMaximum: room.byteCount, scope: .shared))
-        gathering.renew(
+        pendingBatch.renew(
             Records.leftover(
                 leftovers[new].queue, app: apps[app].name, user: Array(users[user].name)))
     }
@@ -299,15 +299,15 @@ extension Broker {
 
     /// It is a leftover's turn.
     mutating func load(leftover owner: Handle<Leftover>) {
-        gathering.loads.append(
+        pendingBatch.loads.append(
             LoadRequest(
                 queue: leftovers[owner.index].queue,
                 afterNumber: leftovers[owner.index].lookedThrough,
                 countMaximum: CoreLimits.loadCountMaximum,
                 byteMaximum: CoreLimits.loadBytesMaximum))
-        gathering.loadOwners.append(.leftover(owner))
-        gathering.loadCount += CoreLimits.loadCountMaximum
-        gathering.loadByteCount += CoreLimits.loadBytesMaximum
+        pendingBatch.loadOwners.append(.leftover(owner))
+        pendingBatch.loadCount += CoreLimits.loadCountMaximum
+        pendingBatch.loadByteCount += CoreLimits.loadBytesMaximum
     }
 
     /// Gives each of the loaded entries to a session of its share.
@@ -348,7 +348,7 @@ extension Broker {
             guard copy(entry, to: other, in: &step) else { return }
         }
         if isOver {
-            gathering.removals.append(
+            pendingBatch.removals.append(
                 EntryRemoval(queue: leftover.queue, number: entry.number))
         }
         leftovers[index].subtract(count: 1, byteCount: UInt64(entry.byteCount))
@@ -360,7 +360,7 @@ extension Broker {
         leftoversOfUsers[leftover.user]!.removeAll { $0 == index }
         if leftoversOfUsers[leftover.user]!.isEmpty { leftoversOfUsers[leftover.user] = nil }
         queueOwners[leftover.queue.raw] = nil
-        gathering.remove(.leftovers, key: RecordKey.number(leftover.queue.raw))
+        pendingBatch.remove(.leftovers, key: RecordKey.number(leftover.queue.raw))
     }
 
     mutating func restoreLeftover(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {

@@ -182,7 +182,7 @@ extension Broker {
 
     // MARK: - Mail
 
-    /// Into the inboxes of a group's members, and the mailboxes of those whom no session receives.
+    /// Into the inboxes of a group's members, and the offline queues of those whom no session receives.
     mutating func enqueue(
         _ message: Index<Message>, group: Index<Group>, excluding excluded: Index<Session>?,
         tally: inout RoutingTally, in step: inout Step
@@ -192,11 +192,11 @@ extension Broker {
         )
         for position in 0..<groups[group].waiting.count {
             let membership = groups[group].waiting[position]
-            enqueue(message, mailboxOf: memberships[membership].user, tally: &tally, in: &step)
+            enqueue(message, offlineQueueOf: memberships[membership].user, tally: &tally, in: &step)
         }
     }
 
-    /// Whether what is sent to a group waits in a member's mailbox, since no session receives it:
+    /// Whether what is sent to a group waits in a member's offline queue, since no session receives it:
     /// neither the user's mail at all, nor, in MQTT, just what the group is sent.
     func isWaiting(_ membership: Index<Membership>) -> Bool {
         memberships[membership].hearerCount == 0 && !hasListener(memberships[membership].user)
@@ -282,7 +282,7 @@ extension Broker {
         let row = Records.group(
             groups[group], app: apps[groups[group].app].name,
             owner: Array(users[groups[group].owner].name))
-        gathering.put(row, permit)
+        pendingBatch.put(row, permit)
     }
 
     /// What a group's row has to be admitted for if its list and its text are these.
@@ -308,7 +308,7 @@ extension Broker {
     mutating func writeMember(
         _ user: Index<User>, of group: Index<Group>, permit: borrowing GrowthPermit
     ) {
-        gathering.put(
+        pendingBatch.put(
             Records.member(group: groups[group].identifier, user: Array(users[user].name)),
             permit)
     }

@@ -3,22 +3,22 @@
 import Primitives
 
 extension Broker {
-    /// Leaves a note on the lane of the session's connection; on the first where it has none.
+    /// Leaves a note on the event loop of the session's connection; on the first where it has none.
     func note(
-        _ kind: Note.Kind, session: Index<Session>, reason: ReasonCode,
+        _ kind: LogEvent.Kind, session: Index<Session>, reason: ReasonCode,
         subject: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         other: ConnectionID = .none, limit: LimitName = .none, in step: inout Step
     ) {
-        let attachment = sessions[session].attachment
-        let connection = attachment.map { attachments[$0].connection } ?? .none
-        let lane = connection.lane
-        step.effects[lane].effects.append(
+        let connected = sessions[session].connected
+        let connection = connected.map { connectedSessions[$0].connection } ?? .none
+        let loop = connection.loop
+        step.effects[loop].effects.append(
             .note(
-                Note(
+                LogEvent(
                     kind: kind, connection: connection, reason: reason,
-                    user: step.effects[lane].bytes.append(users[sessions[session].user].name),
-                    device: step.effects[lane].bytes.append(sessions[session].device),
-                    subject: step.effects[lane].bytes.append(subject), other: other, limit: limit)))
+                    user: step.effects[loop].bytes.append(users[sessions[session].user].name),
+                    device: step.effects[loop].bytes.append(sessions[session].device),
+                    subject: step.effects[loop].bytes.append(subject), other: other, limit: limit)))
     }
 
     /// Tells the log of a receiver whose queue takes no more, by its user and device; of many, a
@@ -30,7 +30,7 @@ extension Broker {
         guard receiverNotes.takes(at: step.moment) else { return }
         step.effects[0].effects.append(
             .note(
-                Note(
+                LogEvent(
                     kind: .receiverRefused, connection: .none, reason: .quotaExceeded,
                     user: step.effects[0].bytes.append(users[user].name),
                     device: device.map { step.effects[0].bytes.append($0) } ?? .empty,

@@ -20,7 +20,7 @@ extension Broker {
         guard let position = windowPosition(ofPacket: identifier, session) else {
             // It is settled already, or was dropped; only a PUBREC wants an answer.
             if exchange == .received && !reason.isFailure {
-                step.effects[connection.lane].effects.append(
+                step.effects[connection.loop].effects.append(
                     .answerPacket(
                         PacketAnswer(
                             to: connection, packet: identifier, step: .release,
@@ -28,7 +28,7 @@ extension Broker {
             }
             return
         }
-        let entry = attachments[attachmentIndex(of: session)].window[position]
+        let entry = connectedSessions[connectedIndex(of: session)].window[position]
         let isReceived = entry.state.options.contains(.received)
         switch (exchange, entry.state.grade) {
         case (.accepted, .durable):
@@ -51,13 +51,13 @@ extension Broker {
     /// Where the delivery with an identifier stands in the window. What is under way lies within
     /// one round of the identifiers, so that the front's tells the number of any other.
     private func windowPosition(ofPacket identifier: UInt16, _ session: Index<Session>) -> Int? {
-        let attachment = attachmentIndex(of: session)
-        guard let front = attachments[attachment].oldestSent else { return nil }
+        let connected = connectedIndex(of: session)
+        guard let front = connectedSessions[connected].oldestSent else { return nil }
         let frontIdentifier = UInt64(PacketIdentifier.derived(from: front))
         let distance =
             (UInt64(identifier) + PacketIdentifier.count - frontIdentifier) % PacketIdentifier.count
-        guard let position = attachments[attachment].position(of: front + distance),
-            position < attachments[attachment].sentCount
+        guard let position = connectedSessions[connected].position(of: front + distance),
+            position < connectedSessions[connected].sentCount
         else { return nil }
         return position
     }
@@ -65,7 +65,7 @@ extension Broker {
     /// A PUBREL leaves: from here on its PUBCOMP may come.
     mutating func noteReleased(_ identifier: UInt16, _ session: Index<Session>) {
         guard let position = windowPosition(ofPacket: identifier, session) else { return }
-        attachments[attachmentIndex(of: session)].window[position].isReleased = true
+        connectedSessions[connectedIndex(of: session)].window[position].isReleased = true
     }
 
     /// The receiver is done with one delivery.
@@ -73,7 +73,7 @@ extension Broker {
         _ session: Index<Session>, _ position: Int, in step: inout Step
     ) {
         counters.acknowledgements += 1
-        let entry = attachments[attachmentIndex(of: session)].remove(at: position)
+        let entry = connectedSessions[connectedIndex(of: session)].remove(at: position)
         let isFront = position == 0
         // What is behind the front is left out of a reload by its own removal.
         if isFront { sessions[session].inbox.acknowledgedThrough = entry.number }
@@ -81,7 +81,7 @@ extension Broker {
         if isFront {
             removeFromStore(session, throughNumber: entry.number)
         } else {
-            gathering.removals.append(
+            pendingBatch.removals.append(
                 EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
         }
     }
@@ -91,24 +91,24 @@ extension Broker {
         of session: Index<Session>, at position: Int, to connection: ConnectionID,
         in step: inout Step
     ) {
-        let attachment = attachmentIndex(of: session)
-        let number = attachments[attachment].window[position].number
+        let connected = connectedIndex(of: session)
+        let number = connectedSessions[connected].window[position].number
         let answer = PacketAnswer(
             to: connection, packet: PacketIdentifier.derived(from: number), step: .release)
-        let isRepeated = attachments[attachment].window[position].state.options.contains(
+        let isRepeated = connectedSessions[connected].window[position].state.options.contains(
             .received)
-        attachments[attachment].window[position].state.options.insert(.received)
+        connectedSessions[connected].window[position].state.options.insert(.received)
         guard sessions[session].isPersistent else {
-            attachments[attachment].window[position].isReleased = true
-            step.effects[connection.lane].effects.append(.answerPacket(answer))
+            connectedSessions[connected].window[position].isReleased = true
+            step.effects[connection.loop].effects.append(.answerPacket(answer))
             return
         }
         if !isRepeated {
-            gathering.states.append(
+            pendingBatch.states.append(
                 EntryStateChange(
                     queue: sessions[session].inbox.queue, number: number,
-                    state: attachments[attachment].window[position].state))
+                    state: connectedSessions[connected].window[position].state))
         }
-        gathering.confirmations.append(.answerPacket(answer))
+        pendingBatch.confirmations.append(.answerPacket(answer))
     }
 }

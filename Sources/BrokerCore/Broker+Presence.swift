@@ -18,13 +18,13 @@ extension Broker {
         guard allows(.presence(user: name), asking) else {
             note(
                 .presenceRefused, session: asking, reason: .notAuthorized, subject: name, in: &step)
-            step.effects[connection.lane].respond(
+            step.effects[connection.loop].respond(
                 to: connection, request: requestIdentifier, reason: .notAuthorized)
             return
         }
         let app = users[sessions[asking].user].app
         guard let user = self.user(named: name, app: app) else {
-            step.effects[connection.lane].respond(
+            step.effects[connection.loop].respond(
                 to: connection, request: requestIdentifier, reason: .topicNameInvalid)
             return
         }
@@ -33,17 +33,17 @@ extension Broker {
         var since = users[user].lastSeenUnixMilliseconds
         forEachSession(of: user) { session in
             guard liveConnection(of: session) != .none else { return }
-            let connected = attachments[attachmentIndex(of: session)].connectedUnixMilliseconds
+            let connected = connectedSessions[connectedIndex(of: session)].connectedUnixMilliseconds
             since = count == 0 ? connected : min(since, connected)
             count += 1
             devices.append(UInt8(sessions[session].device.count))
             devices += sessions[session].device
         }
-        let lane = connection.lane
-        step.effects[lane].effects.append(
+        let loop = connection.loop
+        step.effects[loop].effects.append(
             .reportPresence(
                 connection, requestIdentifier: requestIdentifier, isOnline: count > 0,
-                sinceUnixMilliseconds: since, devices: step.effects[lane].bytes.append(devices),
+                sinceUnixMilliseconds: since, devices: step.effects[loop].bytes.append(devices),
                 count: count))
     }
 

@@ -89,7 +89,7 @@ extension Broker {
         guard sessions[sender].dialect == .mqtt5 && limits.enforcesPublishWindow else {
             return limits.unreleasedMaximum
         }
-        return Int(attachments[attachmentIndex(of: sender)].publishWindow)
+        return Int(connectedSessions[connectedIndex(of: sender)].publishWindow)
     }
 
     /// One more publication has to be answered. A client with too many is not read from until half
@@ -99,26 +99,29 @@ extension Broker {
     /// is no deadlock: only publications without an answer count, and an answer waits for the store
     /// and for nothing that the client sends.
     private mutating func countUnanswered(_ sender: Index<Session>, in step: inout Step) {
-        let attachment = attachmentIndex(of: sender)
-        attachments[attachment].unansweredCount += 1
-        guard attachments[attachment].unansweredCount > attachments[attachment].publishWindow,
-            !attachments[attachment].isHeld
+        let connected = connectedIndex(of: sender)
+        connectedSessions[connected].unansweredCount += 1
+        guard
+            connectedSessions[connected].unansweredCount
+                > connectedSessions[connected].publishWindow,
+            !connectedSessions[connected].isHeld
         else { return }
-        attachments[attachment].isHeld = true
+        connectedSessions[connected].isHeld = true
         counters.sendersHeld += 1
-        let connection = attachments[attachment].connection
-        step.effects[connection.lane].effects.append(.holdReading(connection))
+        let connection = connectedSessions[connected].connection
+        step.effects[connection.loop].effects.append(.holdReading(connection))
     }
 
     private mutating func countAnswered(_ sender: Index<Session>, in step: inout Step) {
-        let attachment = attachmentIndex(of: sender)
-        attachments[attachment].unansweredCount -= 1
-        guard attachments[attachment].isHeld,
-            attachments[attachment].unansweredCount <= attachments[attachment].publishWindow / 2
+        let connected = connectedIndex(of: sender)
+        connectedSessions[connected].unansweredCount -= 1
+        guard connectedSessions[connected].isHeld,
+            connectedSessions[connected].unansweredCount <= connectedSessions[connected]
+                .publishWindow / 2
         else { return }
-        attachments[attachment].isHeld = false
-        let connection = attachments[attachment].connection
-        step.effects[connection.lane].effects.append(.resumeReading(connection))
+        connectedSessions[connected].isHeld = false
+        let connection = connectedSessions[connected].connection
+        step.effects[connection.loop].effects.append(.resumeReading(connection))
     }
 
     // MARK: - Unanswered publications
@@ -262,14 +265,14 @@ extension Broker {
                 where: { $0.number == entry.number })
         {
             let identifier = sessions[sender].book.value.sendTags.remove(at: tag).identifier
-            answer.messageIdentifier = step.effects[connection.lane].bytes.append(identifier)
+            answer.messageIdentifier = step.effects[connection.loop].bytes.append(identifier)
         }
         if !refusals.isEmpty {
-            answer.firstRefusal = UInt32(step.effects[connection.lane].refusals.count)
+            answer.firstRefusal = UInt32(step.effects[connection.loop].refusals.count)
             answer.namedRefusalCount = UInt32(refusals.count)
-            step.effects[connection.lane].refusals.append(contentsOf: refusals)
+            step.effects[connection.loop].refusals.append(contentsOf: refusals)
         }
-        step.effects[connection.lane].effects.append(.answerPacket(answer))
+        step.effects[connection.loop].effects.append(.answerPacket(answer))
         countAnswered(sender, in: &step)
     }
 
@@ -300,7 +303,7 @@ extension Broker {
         if sessions[sender].isPersistent {
             // Not among the rows that a full store leaves out: the identifier will mean another
             // message.
-            gathering.remove(
+            pendingBatch.remove(
                 .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier))
         }
         confirmRelease(
@@ -311,9 +314,9 @@ extension Broker {
         _ sender: Index<Session>, _ answer: PacketAnswer, in step: inout Step
     ) {
         if sessions[sender].isPersistent {
-            gathering.confirmations.append(.answerPacket(answer))
+            pendingBatch.confirmations.append(.answerPacket(answer))
         } else {
-            step.effects[answer.connection.lane].effects.append(.answerPacket(answer))
+            step.effects[answer.connection.loop].effects.append(.answerPacket(answer))
         }
     }
 
@@ -360,7 +363,7 @@ extension Broker {
 
     /// Stores that a QoS 2 publication was accepted, together with its message.
     mutating func writeSend(_ entry: OutboxEntry, of sender: Index<Session>) {
-        gathering.putWithSends(sendRow(entry, of: sender))
+        pendingBatch.putWithSends(sendRow(entry, of: sender))
     }
 
     func sendRow(_ entry: OutboxEntry, of sender: Index<Session>) -> RecordChange {
@@ -413,10 +416,10 @@ extension Broker {
         let identifiers = sessions[session].book.value.identifiers
         guard identifiers.count > 0 else { return }
         doomedSends.append((sessions[session].identifier, identifiers))
-        gathering.isUrgent = true
+        pendingBatch.isUrgent = true
     }
 
-    /// Adds as many of those deletions to the gathering batch as it may have.
+    /// Adds as many of those deletions to the pending batch as it may have.
     mutating func deleteDoomedSends() {
         var room = CoreLimits.doomedSendsMaximum
         while room > 0, let last = doomedSends.indices.last {
@@ -424,7 +427,7 @@ extension Broker {
             let identifiers = doomedSends[last].identifiers.removeLastPage()
             if doomedSends[last].identifiers.count == 0 { doomedSends.removeLast() }
             for identifier in identifiers {
-                gathering.remove(.outboxes, key: RecordKey.packet(session, identifier))
+                pendingBatch.remove(.outboxes, key: RecordKey.packet(session, identifier))
             }
             room -= identifiers.count
         }

@@ -74,8 +74,8 @@ extension Broker {
         if request.grade == .once && sessions[sender].isPersistent {
             // Its identifier names nothing else until it is released, after a crash too.
             entry.awaitsRow = true
-            gathering.putWithSends(sendRow(entry, of: sender))
-            gathering.repeats.append((sessions.handle(sender), request.number))
+            pendingBatch.putWithSends(sendRow(entry, of: sender))
+            pendingBatch.repeats.append((sessions.handle(sender), request.number))
         }
         entry.isComplete = known.isComplete && !entry.awaitsRow
         addPublication(entry, of: sender)
@@ -85,7 +85,7 @@ extension Broker {
     /// The batch with the rows of repeats is committed, or the store had no room for them: then
     /// nothing of them is stored, and they are refused.
     mutating func settleRepeats(isStored: Bool, in step: inout Step) {
-        for (session, number) in committing.repeats where sessions.contains(session) {
+        for (session, number) in inFlightBatch.repeats where sessions.contains(session) {
             let sender = session.index
             guard var entry = publication(number, of: sender) else { continue }
             entry.awaitsRow = false
@@ -156,7 +156,7 @@ extension Broker {
     /// Takes the row of a repeat that is refused out of the store: its identifier is free again.
     private mutating func deleteSendRow(of entry: OutboxEntry, _ sender: Index<Session>) {
         guard entry.grade == .once && sessions[sender].isPersistent else { return }
-        gathering.remove(
+        pendingBatch.remove(
             .outboxes, key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier))
     }
 }

@@ -9,24 +9,24 @@ extension Broker {
     mutating func markDirty(_ session: Index<Session>, _ rows: DirtyRecords, isUrgent: Bool) {
         guard sessions[session].isPersistent else { return }
         if sessions[session].dirty.isEmpty {
-            gathering.dirtySessions.append(sessions.handle(session))
+            pendingBatch.dirtySessions.append(sessions.handle(session))
         }
         sessions[session].dirty.formUnion(rows)
-        if isUrgent { gathering.isUrgent = true }
+        if isUrgent { pendingBatch.isUrgent = true }
     }
 
-    /// Turns dirty sessions into rows of the gathering batch.
+    /// Turns dirty sessions into rows of the pending batch.
     mutating func writeDirtySessions() {
-        for handle in gathering.dirtySessions where sessions.contains(handle) {
+        for handle in pendingBatch.dirtySessions where sessions.contains(handle) {
             let rows = sessions[handle.index].dirty
             sessions[handle.index].dirty = []
             if rows.contains(.session) {
-                gathering.renew(sessionRow(handle.index))
+                pendingBatch.renew(sessionRow(handle.index))
             }
             if rows.contains(.send) {
-                gathering.putWithSends(outboxRow(handle.index))
+                pendingBatch.putWithSends(outboxRow(handle.index))
             } else if rows.contains(.outbox) {
-                gathering.renew(outboxRow(handle.index))
+                pendingBatch.renew(outboxRow(handle.index))
             }
         }
     }

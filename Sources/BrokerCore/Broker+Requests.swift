@@ -18,7 +18,7 @@ extension Broker {
         to connection: ConnectionID, request identifier: UInt64, reason: ReasonCode, body: [UInt8]
     ) {
         openRequests.insert(RequestName(connection: connection, identifier: identifier))
-        gathering.confirmations.append(
+        pendingBatch.confirmations.append(
             .respond(connection, requestIdentifier: identifier, reason, body: body))
     }
 
@@ -31,7 +31,7 @@ extension Broker {
             RequestName(
                 connection: connection, identifier: identifier,
                 isUnsubscribe: request == .unsubscribe))
-        gathering.confirmations.append(
+        pendingBatch.confirmations.append(
             .answerFilters(connection, request, requestIdentifier: identifier, codes: codes))
     }
 

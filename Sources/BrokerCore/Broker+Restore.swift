@@ -37,14 +37,14 @@ extension Broker: StoreVisitor {
         switch owner(of: queue) {
         case .session(let session)?:
             sessions[session].inbox.restore(outline.tally, lastNumber: outline.lastNumber)
-        case .mailbox(let user)?:
-            mailboxes[mailboxIndex(of: user)].restore(
+        case .offlineQueue(let user)?:
+            offlineQueues[offlineQueueIndex(of: user)].restore(
                 outline.tally, lastNumber: outline.lastNumber)
         case .leftover(let leftover)?:
             leftovers[leftover].restore(outline.tally)
         case .inherited, nil:
             // A queue without an owner: its deletion was under way. Finish it.
-            gathering.deletedQueues.append(queue)
+            pendingBatch.deletedQueues.append(queue)
             return
         }
         queuedCount += outline.tally.count
@@ -69,7 +69,7 @@ extension Broker: StoreVisitor {
         rowRoomByteCount = state.rowRoomByteCount
         for tally in state.damaged { counters.damagedEntries += tally.count }
         if restored.identity != state.identity {
-            gathering.renew(Records.identity(state.identity))
+            pendingBatch.renew(Records.identity(state.identity))
         }
         let isBackup = restored.identity != nil && restored.identity != state.identity
         for session in sessions.places where sessions.contains(session) {
@@ -163,9 +163,11 @@ extension Broker: StoreVisitor {
         else { throw .danglingRecord(.users, key: key) }
         let name = Array(key[(1 + Int(appCount))...])
         var row = try RecordReader(value, version: 1, table: .users, key: key)
-        let mailbox = try row.read(UInt64.self)
+        let offlineQueue = try row.read(UInt64.self)
         let user = insertUser(name, app: app)
-        if mailbox != 0 { insertMailbox(Inbox(queue: QueueID(raw: mailbox)), of: user) }
+        if offlineQueue != 0 {
+            insertOfflineQueue(Inbox(queue: QueueID(raw: offlineQueue)), of: user)
+        }
     }
 
     private mutating func restoreSession(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
@@ -262,7 +264,7 @@ extension Broker: StoreVisitor {
     /// Removes a row that promises nothing to anybody, and that an earlier version left behind.
     private mutating func repair(_ table: RecordTable, _ key: [UInt8]) {
         counters.rowsRepaired += 1
-        gathering.remove(table, key: key)
+        pendingBatch.remove(table, key: key)
     }
 
     private func reason(

@@ -41,7 +41,7 @@ extension Broker {
         // The limit was asked for, and with it ``hasRoom(toRetain:)``.
         let row = Records.retained(new, app: apps[app].name)
         let permit = admitJudgedGrowth(of: row.pageByteCount)
-        gathering.put(row, permit)
+        pendingBatch.put(row, permit)
         insertRetained(new)
         return .none
     }
@@ -79,7 +79,7 @@ extension Broker {
         let old = retained.remove(index)
         apps[old.app].retainedByteCount -= old.block.count
         deadlines.cancel(old.token)
-        gathering.remove(.retained, key: RecordKey.number(old.identifier))
+        pendingBatch.remove(.retained, key: RecordKey.number(old.identifier))
     }
 
     mutating func expire(retained index: Index<Retained>) {
@@ -155,7 +155,7 @@ extension Broker {
             guard grade != .transient else {
                 let connection = liveConnection(of: session)
                 guard connection != .none else { return }
-                step.effects[connection.lane].deliver(
+                step.effects[connection.loop].deliver(
                     stamp: makeStamp(), block: block, deadline: deadline, to: connection,
                     sessions[session].dialect, state: state)
                 counters.deliveries += 1

@@ -55,43 +55,43 @@ extension Broker {
         else { return }
         let isSystem = ReservedTopic(filter) == .system
         guard isSystem || apps[users[sessions[session].user].app].retained.count > 0 else { return }
-        let attachment = attachmentIndex(of: session)
-        if let replay = attachments[attachment].replay {
+        let connected = connectedIndex(of: session)
+        if let replay = connectedSessions[connected].replay {
             enqueueReplay(subscription, in: replay)
             return
         }
-        attachments[attachment].replay =
+        connectedSessions[connected].replay =
             replays.insert(makeReplay(session, subscription, isSystem: isSystem)).index
-        advanceReplay(attachment, in: &step)
+        advanceReplay(connected, in: &step)
     }
 
     /// The client has taken all that was written.
     mutating func outgoingDrained(_ connection: ConnectionID, in step: inout Step) {
         guard let session = session(of: connection) else { return }
-        let attachment = attachmentIndex(of: session)
-        guard attachments[attachment].replay != nil else { return }
-        advanceReplay(attachment, in: &step)
+        let connected = connectedIndex(of: session)
+        guard connectedSessions[connected].replay != nil else { return }
+        advanceReplay(connected, in: &step)
         pump(session, in: &step)
     }
 
     /// Goes on with a replay that waited for room in the window, where there is some.
-    mutating func resumeReplay(_ attachment: Index<Attachment>, in step: inout Step) {
-        guard let replay = attachments[attachment].replay, replays[replay].awaitsWindow,
-            hasRoomInWindow(attachments[attachment].session)
+    mutating func resumeReplay(_ connected: Index<ConnectedSession>, in step: inout Step) {
+        guard let replay = connectedSessions[connected].replay, replays[replay].awaitsWindow,
+            hasRoomInWindow(connectedSessions[connected].session)
         else { return }
         replays[replay].awaitsWindow = false
-        let connection = attachments[attachment].connection
-        step.effects[connection.lane].effects.append(.awaitDrain(connection))
+        let connection = connectedSessions[connected].connection
+        step.effects[connection.loop].effects.append(.awaitDrain(connection))
     }
 
     /// As above, for all.
     mutating func resumeReplays(in step: inout Step) {
         guard replays.count > 0 else { return }
-        for attachment in attachments.places
-        where attachments.contains(attachment)
-            && attachments[attachment].replay != nil
+        for connected in connectedSessions.places
+        where connectedSessions.contains(connected)
+            && connectedSessions[connected].replay != nil
         {
-            resumeReplay(attachment, in: &step)
+            resumeReplay(connected, in: &step)
         }
     }
 
@@ -102,7 +102,7 @@ extension Broker {
     mutating func noteReplay(of subscription: Index<Subscription>) -> Bool {
         let place = subscriptions[subscription]
         guard sessions[place.session].isPersistent else { return false }
-        guard let replay = attachments[attachmentIndex(of: place.session)].replay else {
+        guard let replay = connectedSessions[connectedIndex(of: place.session)].replay else {
             return false
         }
         let position = Int(place.position)
@@ -150,19 +150,19 @@ extension Broker {
 
     /// A connection ends. A session that lasts gets the rest on its next connection: it does not
     /// subscribe again then [MQTT-3.8.4-4].
-    mutating func suspendReplay(of attachment: Index<Attachment>) {
-        guard let index = attachments[attachment].replay else { return }
-        attachments[attachment].replay = nil
+    mutating func suspendReplay(of connected: Index<ConnectedSession>) {
+        guard let index = connectedSessions[connected].replay else { return }
+        connectedSessions[connected].replay = nil
         // It goes on when the window of the next connection is served.
         replays[index].awaitsWindow = true
-        suspendedReplays[attachments[attachment].session] = index
+        suspendedReplays[connectedSessions[connected].session] = index
     }
 
     /// A session has a connection again.
     mutating func takeUpReplay(of session: Index<Session>) {
         guard !suspendedReplays.isEmpty, let index = suspendedReplays.removeValue(forKey: session)
         else { return }
-        attachments[attachmentIndex(of: session)].replay = index
+        connectedSessions[connectedIndex(of: session)].replay = index
     }
 
     /// A session without a connection ends, and what it was being sent.
@@ -178,10 +178,10 @@ extension Broker {
 
     // MARK: - Pieces
 
-    private mutating func advanceReplay(_ attachment: Index<Attachment>, in step: inout Step) {
-        let session = attachments[attachment].session
-        let connection = attachments[attachment].connection
-        guard let index = attachments[attachment].replay else { return }
+    private mutating func advanceReplay(_ connected: Index<ConnectedSession>, in step: inout Step) {
+        let session = connectedSessions[connected].session
+        let connection = connectedSessions[connected].connection
+        guard let index = connectedSessions[connected].replay else { return }
         let app = users[sessions[session].user].app
         var byteCount = 0
         var stepCount = 0
@@ -196,7 +196,7 @@ extension Broker {
                 if byteCount >= CoreLimits.replayBytesMaximum
                     || stepCount >= limits.replayStepsMaximum
                 {
-                    step.effects[connection.lane].effects.append(.awaitDrain(connection))
+                    step.effects[connection.loop].effects.append(.awaitDrain(connection))
                     return
                 }
                 stepCount += 1
@@ -206,7 +206,7 @@ extension Broker {
             }
             completeReplay(replays[index].subscription)
         } while beginNext(index, session)
-        attachments[attachment].replay = nil
+        connectedSessions[connected].replay = nil
         endWalk(replays.remove(index), session)
     }
 
@@ -327,11 +327,12 @@ extension Broker {
     }
 
     func hasRoomInWindow(_ session: Index<Session>) -> Bool {
-        let attachment = attachmentIndex(of: session)
-        return attachments[attachment].backlogCount == 0
-            && attachments[attachment].window.count < attachments[attachment].windowMaximum
+        let connected = connectedIndex(of: session)
+        return connectedSessions[connected].backlogCount == 0
+            && connectedSessions[connected].window.count
+                < connectedSessions[connected].windowMaximum
             // What has no room in memory would be refused, and not wait on disk.
-            && (sessions[session].isPersistent || attachments[attachment].window.isEmpty
+            && (sessions[session].isPersistent || connectedSessions[connected].window.isEmpty
                 || hasRoom(session, for: limits.payloadMaximum))
     }
 }

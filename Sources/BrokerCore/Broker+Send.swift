@@ -32,11 +32,11 @@ struct RoutingTally {
 }
 
 /// Where a message goes: to those who receive an address or a topic, to a user's sessions, or into
-/// the mailbox of a known user who has none.
+/// the offline queue of a known user who has none.
 enum Destination {
     case audience(Index<Audience>)
     case sessions(ofUser: Index<User>)
-    case mailbox(ofUser: Index<User>)
+    case offlineQueue(ofUser: Index<User>)
     case group(Index<Group>)
 }
 
@@ -152,7 +152,7 @@ extension Broker {
         }
         // What waits for the disk is in memory until then, whoever it is for.
         if request.grade != .transient
-            && gathering.memoryByteCount >= limits.uncommittedBytesMaximum
+            && pendingBatch.memoryByteCount >= limits.uncommittedBytesMaximum
         {
             counters.sendsOverUncommitted += 1
             return .refused(.quotaExceeded, .uncommittedBytes)
@@ -175,9 +175,9 @@ extension Broker {
             rememberRefusal(request, reason, from: sender, in: &step)
             return
         }
-        let connection = attachments[attachmentIndex(of: sender)].connection
+        let connection = connectedSessions[connectedIndex(of: sender)].connection
         let identifier = request.messageIdentifier.bytes(in: step.bytes)
-        step.effects[connection.lane].appendResult(
+        step.effects[connection.loop].appendResult(
             connection, number: request.number, reason: reason, messageIdentifier: identifier)
         note(
             .sendRefused, session: sender, reason: reason,
@@ -270,7 +270,7 @@ extension Broker {
                 broker.deliver(message, toSessionsOf: user, in: &step)
             case .group(let group):
                 broker.deliver(message, to: broker.groups[group].audience, in: &step)
-            case .mailbox:
+            case .offlineQueue:
                 break
             }
         }
@@ -335,8 +335,8 @@ extension Broker {
                     message, audience: audience, excluding: excluded, tally: &tally, in: &step)
             case .sessions(let user):
                 broker.enqueue(message, sessionsOf: user, tally: &tally, in: &step)
-            case .mailbox(let user):
-                broker.enqueue(message, mailboxOf: user, tally: &tally, in: &step)
+            case .offlineQueue(let user):
+                broker.enqueue(message, offlineQueueOf: user, tally: &tally, in: &step)
             case .group(let group):
                 broker.enqueue(message, group: group, excluding: excluded, tally: &tally, in: &step)
             }
@@ -421,16 +421,16 @@ extension Broker {
     private mutating func receiver(
         named name: UnsafeRawBufferPointer, _ app: Index<App>, from sender: Index<Session>?
     ) -> Index<User>? {
-        guard let sender, let attachment = sessions[sender].attachment else {
+        guard let sender, let connected = sessions[sender].connected else {
             return user(named: name, app: app)
         }
-        if let last = attachments[attachment].lastReceiver, users[last].app == app,
+        if let last = connectedSessions[connected].lastReceiver, users[last].app == app,
             users[last].name == name
         {
             return last
         }
         let user = user(named: name, app: app)
-        attachments[attachment].lastReceiver = user
+        connectedSessions[connected].lastReceiver = user
         return user
     }
 
@@ -447,7 +447,7 @@ extension Broker {
         if users[user].routedStamp == tally.stamp { return }
         users[user].routedStamp = tally.stamp
         guard hasListener(user) else {
-            body(&self, .mailbox(ofUser: user), &tally)
+            body(&self, .offlineQueue(ofUser: user), &tally)
             return
         }
         body(&self, .sessions(ofUser: user), &tally)

@@ -24,7 +24,7 @@ extension Broker {
     mutating func countSensor(of source: Access.Source, _ step: Int) {
         guard case .gateway(let gateway) = source, let carrier = session(of: gateway)
         else { return }
-        attachments[attachmentIndex(of: carrier)].sensorCount += step
+        connectedSessions[connectedIndex(of: carrier)].sensorCount += step
     }
 
     /// The rights of a gateway have changed, or those of any of them: its sensors bear the new
@@ -32,7 +32,7 @@ extension Broker {
     mutating func refreshSensors(of changed: ConnectionID?, in step: inout Step) {
         if let changed {
             guard let carrier = session(of: changed),
-                attachments[attachmentIndex(of: carrier)].sensorCount > 0
+                connectedSessions[connectedIndex(of: carrier)].sensorCount > 0
             else { return }
         }
         for access in accesses.places where accesses.contains(access) {

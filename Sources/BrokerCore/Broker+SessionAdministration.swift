@@ -65,22 +65,24 @@ extension Broker {
     }
 
     /// Throws away what waits for a user whom no session receives; nil when nobody knows the user.
-    public mutating func purgeMailbox(app name: [UInt8], user: [UInt8]) -> UInt64? {
+    public mutating func purgeOfflineQueue(app name: [UInt8], user: [UInt8]) -> UInt64? {
         guard let app = app(named: name),
             let user = self.user(named: user, app: app)
         else { return nil }
-        guard let mailbox = users[user].mailbox, mailboxes[mailbox].hasUnacknowledged else {
+        guard let offlineQueue = users[user].offlineQueue,
+            offlineQueues[offlineQueue].hasUnacknowledged
+        else {
             return 0
         }
-        mailboxes[mailbox].acknowledgedThrough = mailboxes[mailbox].nextNumber - 1
-        discard(mailboxes[mailbox])
-        return UInt64(mailboxes[mailbox].count)
+        offlineQueues[offlineQueue].acknowledgedThrough = offlineQueues[offlineQueue].nextNumber - 1
+        discard(offlineQueues[offlineQueue])
+        return UInt64(offlineQueues[offlineQueue].count)
     }
 
     /// Removes everything that stands in a queue now; it is counted out when the store tells.
     private mutating func discard(_ inbox: Inbox) {
         counters.discarded += UInt64(inbox.count)
-        gathering.acknowledgements.append(
+        pendingBatch.acknowledgements.append(
             QueueAcknowledgement(
                 queue: inbox.queue, throughNumber: inbox.nextNumber - 1, wantsTally: true))
     }

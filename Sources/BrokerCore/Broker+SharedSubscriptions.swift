@@ -183,10 +183,10 @@ extension Broker {
             apps[users[sessions[session].user].app].shareCount > 0,
             !(endsSession && sessions[session].isPersistent)
         else { return }
-        let attachment = attachmentIndex(of: session)
+        let connected = connectedIndex(of: session)
         var position = 0
-        while position < attachments[attachment].window.count {
-            let entry = attachments[attachment].window[position]
+        while position < connectedSessions[connected].window.count {
+            let entry = connectedSessions[connected].window[position]
             guard entry.state.grade == .durable, entry.state.options.contains(.shared),
                 !entry.isUnstored, !messages[entry.message].isWithdrawn,
                 handOver(entry, of: session, in: &step)
@@ -194,7 +194,7 @@ extension Broker {
                 position += 1
                 continue
             }
-            _ = attachments[attachment].remove(at: position)
+            _ = connectedSessions[connected].remove(at: position)
             countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
             release(entry.message)
         }
@@ -208,10 +208,10 @@ extension Broker {
             return copy(entry, of: session, in: &step)
         }
         let batch = messages[entry.message].batch
-        if batch != 0 && batch != gathering.sequence {
+        if batch != 0 && batch != pendingBatch.sequence {
             // It is just being stored.
             messages[entry.message].references += 1
-            committing.handovers.append((session: sessions.handle(session), entry: entry))
+            inFlightBatch.handovers.append((session: sessions.handle(session), entry: entry))
             return false
         }
         guard
@@ -230,7 +230,7 @@ extension Broker {
 
     /// The batch is committed with which entries of leavers were stored.
     mutating func completeHandovers(isStored: Bool, in step: inout Step) {
-        for (session, entry) in committing.handovers {
+        for (session, entry) in inFlightBatch.handovers {
             // One that is back keeps what is its own.
             if isStored, sessions.contains(session), !sessions[session.index].isConnected,
                 case .found(let other) = successor(
@@ -329,12 +329,12 @@ extension Broker {
         let number = sessions[session].inbox.add(byteCount: entry.byteCount)
         queuedCount += 1
         reserveNumbers(session)
-        gathering.moves.append(
+        pendingBatch.moves.append(
             EntryMove(
                 queue: queue, number: entry.number,
                 destination: sessions[session].inbox.queue, destinationNumber: number,
                 state: state))
-        gathering.moveByteCounts.append(entry.byteCount)
+        pendingBatch.moveByteCounts.append(entry.byteCount)
         place(
             WindowEntry(
                 number: number, message: entry.message, batchEntry: .max,
@@ -351,9 +351,9 @@ extension Broker {
         queuedCount += 1
         reserveNumbers(session)
         let place = Int(entry.batchEntry)
-        gathering.entries[place].queue = sessions[session].inbox.queue
-        gathering.entries[place].number = number
-        gathering.entries[place].state = state
+        pendingBatch.entries[place].queue = sessions[session].inbox.queue
+        pendingBatch.entries[place].number = number
+        pendingBatch.entries[place].state = state
         // The one that left may have had it.
         messages[entry.message].mayHaveArrived = true
         self.place(

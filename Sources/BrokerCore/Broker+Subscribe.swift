@@ -131,7 +131,7 @@ extension Broker {
             of: session, filter: judged, grade: wanted.grade,
             identifier: isStored ? makeIdentifier() : 0, options: wanted.options,
             subscriptionIdentifier: identifier)
-        if isStored { gathering.put(row(of: index), permit) }
+        if isStored { pendingBatch.put(row(of: index), permit) }
         return index
     }
 
@@ -179,7 +179,7 @@ extension Broker {
     private mutating func give(
         _ answer: FilterAnswers, to session: Index<Session>, in step: inout Step
     ) {
-        let connection = attachments[attachmentIndex(of: session)].connection
+        let connection = connectedSessions[connectedIndex(of: session)].connection
         let isStored = sessions[session].isPersistent || answer.waitsForCommit
         if sessions[session].dialect.isMQTT {
             if isStored {
@@ -187,7 +187,7 @@ extension Broker {
                     to: connection, request: answer.request, identifier: answer.identifier,
                     codes: answer.codes)
             } else {
-                step.effects[connection.lane].answerFilters(
+                step.effects[connection.loop].answerFilters(
                     to: connection, request: answer.request, identifier: answer.identifier,
                     codes: answer.codes)
             }
@@ -198,7 +198,7 @@ extension Broker {
                 to: connection, request: answer.identifier, reason: answer.reason, body: answer.body
             )
         } else {
-            step.effects[connection.lane].respond(
+            step.effects[connection.loop].respond(
                 to: connection, request: answer.identifier, reason: answer.reason, body: answer.body
             )
         }
@@ -318,7 +318,7 @@ extension Broker {
     /// Writes the row of a stored subscription again, which is as long as before.
     mutating func writeSubscription(_ index: Index<Subscription>) {
         if sessions[subscriptions[index].session].isPersistent {
-            gathering.renew(row(of: index))
+            pendingBatch.renew(row(of: index))
         }
     }
 
@@ -346,7 +346,7 @@ extension Broker {
         guard !filter.isEmpty else { return }
         sessions[session].filterCount -= 1
         if sessions[session].isPersistent {
-            gathering.remove(
+            pendingBatch.remove(
                 .subscriptions,
                 key: RecordKey.numbers(sessions[session].identifier, subscription.identifier))
         }

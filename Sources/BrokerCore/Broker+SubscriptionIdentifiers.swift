@@ -13,39 +13,39 @@ extension Broker {
         _ message: TransientMessage, to connection: ConnectionID, session: Index<Session>,
         dialect: SessionDialect, state: EntryState, in step: inout Step
     ) {
-        let state = listMarked(state, of: session, in: &step.effects[connection.lane])
-        step.effects[connection.lane].deliver(message, to: connection, dialect, state: state)
+        let state = listMarked(state, of: session, in: &step.effects[connection.loop])
+        step.effects[connection.loop].deliver(message, to: connection, dialect, state: state)
     }
 
-    /// A state as a lane is to hear of it: where there are several identifiers, their list is put
-    /// into the lane.
+    /// A state as a event loop is to hear of it: where there are several identifiers, their list is put
+    /// into the event loop.
     @inline(__always)
     mutating func listingIdentifiers(
         _ state: EntryState, of session: Index<Session>, _ message: Index<Message>,
-        in lane: inout EffectLane
+        in loop: inout LoopEffects
     ) -> EntryState {
         guard state.subscriptionIdentifier == EntryState.severalIdentifiers else { return state }
-        return listSeveral(state, of: session, message, in: &lane)
+        return listSeveral(state, of: session, message, in: &loop)
     }
 
     @inline(never)
     private mutating func listSeveral(
         _ state: EntryState, of session: Index<Session>, _ message: Index<Message>,
-        in lane: inout EffectLane
+        in loop: inout LoopEffects
     ) -> EntryState {
         markAudiences(
             of: MessageBlock(messages[message].block).address,
             users[sessions[session].user].app)
-        let listed = listMarked(state, of: session, in: &lane)
+        let listed = listMarked(state, of: session, in: &loop)
         work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
         if listed.subscriptionIdentifier >= EntryState.severalIdentifiers {
-            work += lane.identifierLists.last!.count / CoreLimits.identifiersPerWork
+            work += loop.identifierLists.last!.count / CoreLimits.identifiersPerWork
         }
         return listed
     }
 
     private func listMarked(
-        _ state: EntryState, of session: Index<Session>, in lane: inout EffectLane
+        _ state: EntryState, of session: Index<Session>, in loop: inout LoopEffects
     ) -> EntryState {
         var identifiers: [UInt32] = []
         forEachSubscription(of: session) { index in
@@ -68,8 +68,8 @@ extension Broker {
         state.subscriptionIdentifier = identifiers.first ?? 0
         guard identifiers.count > 1 else { return state }
         state.subscriptionIdentifier =
-            EntryState.severalIdentifiers + UInt32(lane.identifierLists.count)
-        lane.identifierLists.append(identifiers)
+            EntryState.severalIdentifiers + UInt32(loop.identifierLists.count)
+        loop.identifierLists.append(identifiers)
         return state
     }
 

@@ -91,7 +91,7 @@ extension Broker {
             grade: .transient, options: .retain, subscriptionIdentifier: subscriptionIdentifier)
         let stamp = makeStamp()
         systemTopics.blocks[index].bytes.withUnsafeBytes {
-            step.effects[connection.lane].deliver(
+            step.effects[connection.loop].deliver(
                 stamp: stamp, block: $0, deadline: .never, to: connection,
                 sessions[session].dialect, state: state)
         }

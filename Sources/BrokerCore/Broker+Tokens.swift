@@ -78,7 +78,7 @@ extension Broker {
         }
         for handle in revoked {
             let token = tokens.remove(handle)
-            gathering.remove(.tokens, key: token.identifier)
+            pendingBatch.remove(.tokens, key: token.identifier)
         }
         return Revocation(tokenCount: revoked.count, connectionCount: connectionCount)
     }

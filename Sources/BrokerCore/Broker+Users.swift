@@ -41,13 +41,13 @@ extension Broker {
         -> Index<User>
     {
         let user = insertUser(name, app: app)
-        gathering.put(row(ofUser: user), permit)
+        pendingBatch.put(row(ofUser: user), permit)
         return user
     }
 
     /// What ``makeUser(_:app:_:)`` has to be admitted for.
     func growth(ofUser name: [UInt8], app: Index<App>) -> Int {
-        Records.user(app: apps[app].name, name, mailbox: nil).pageByteCount
+        Records.user(app: apps[app].name, name, offlineQueue: nil).pageByteCount
     }
 
     mutating func insertUser(_ name: [UInt8], app: Index<App>) -> Index<User> {
@@ -60,11 +60,11 @@ extension Broker {
     private func row(ofUser user: Index<User>) -> RecordChange {
         Records.user(
             app: apps[users[user].app].name, Array(users[user].name),
-            mailbox: users[user].mailbox.map { mailboxes[$0].queue })
+            offlineQueue: users[user].offlineQueue.map { offlineQueues[$0].queue })
     }
 
     /// Writes which queue waits for a user: the row has room for that.
-    private mutating func renewUser(_ user: Index<User>) { gathering.renew(row(ofUser: user)) }
+    private mutating func renewUser(_ user: Index<User>) { pendingBatch.renew(row(ofUser: user)) }
 
     // MARK: - Sessions of a user
 
@@ -110,41 +110,41 @@ extension Broker {
 
     // MARK: - Mailboxes
 
-    /// The mailbox of a user, made if there is none.
-    mutating func mailbox(of user: Index<User>) -> Index<Inbox> {
-        if users[user].mailbox == nil {
-            giveMailbox(Inbox(queue: QueueID(raw: makeIdentifier())), to: user)
+    /// The offline queue of a user, made if there is none.
+    mutating func offlineQueue(of user: Index<User>) -> Index<Inbox> {
+        if users[user].offlineQueue == nil {
+            giveOfflineQueue(Inbox(queue: QueueID(raw: makeIdentifier())), to: user)
         }
-        return mailboxIndex(of: user)
+        return offlineQueueIndex(of: user)
     }
 
-    /// The mailbox of a user that has one.
-    func mailboxIndex(of user: Index<User>) -> Index<Inbox> {
-        guard let mailbox = users[user].mailbox else {
-            preconditionFailure("user \(user.place) has no mailbox")
+    /// The offline queue of a user that has one.
+    func offlineQueueIndex(of user: Index<User>) -> Index<Inbox> {
+        guard let offlineQueue = users[user].offlineQueue else {
+            preconditionFailure("user \(user.place) has no offline queue")
         }
-        return mailbox
+        return offlineQueue
     }
 
     /// Lets a queue wait for a user.
-    mutating func giveMailbox(_ inbox: Inbox, to user: Index<User>) {
-        insertMailbox(inbox, of: user)
+    mutating func giveOfflineQueue(_ inbox: Inbox, to user: Index<User>) {
+        insertOfflineQueue(inbox, of: user)
         renewUser(user)
     }
 
-    mutating func insertMailbox(_ inbox: Inbox, of user: Index<User>) {
-        precondition(users[user].mailbox == nil, "a user has one mailbox")
-        users[user].mailbox = mailboxes.insert(inbox).index
-        queueOwners[inbox.queue.raw] = .mailbox(user: user)
+    mutating func insertOfflineQueue(_ inbox: Inbox, of user: Index<User>) {
+        precondition(users[user].offlineQueue == nil, "a user has one offline queue")
+        users[user].offlineQueue = offlineQueues.insert(inbox).index
+        queueOwners[inbox.queue.raw] = .offlineQueue(user: user)
     }
 
     /// Takes away what waits for a user, if anything does. The caller makes the queue somebody
     /// else's.
-    mutating func takeMailbox(of user: Index<User>) -> Inbox? {
-        guard let mailbox = users[user].mailbox else { return nil }
-        users[user].mailbox = nil
+    mutating func takeOfflineQueue(of user: Index<User>) -> Inbox? {
+        guard let offlineQueue = users[user].offlineQueue else { return nil }
+        users[user].offlineQueue = nil
         renewUser(user)
-        queueOwners[mailboxes[mailbox].queue.raw] = nil
-        return mailboxes.remove(mailbox)
+        queueOwners[offlineQueues[offlineQueue].queue.raw] = nil
+        return offlineQueues.remove(offlineQueue)
     }
 }

@@ -29,7 +29,7 @@ extension Broker {
         let owner = WillOwner(user: sessions[session].user, device: sessions[session].device)
         let will = Will(
             identifier: makeIdentifier(), owner: owner,
-            keepAliveSeconds: attachments[attachmentIndex(of: session)].keepAliveSeconds,
+            keepAliveSeconds: connectedSessions[connectedIndex(of: session)].keepAliveSeconds,
             authority: authority(of: session), request, step.bytes)
         let row = row(of: will)
         let old = sessions[session].will
@@ -46,8 +46,8 @@ extension Broker {
         // What the old row took of the reserve is the new one's: see what was admitted.
         removeWill(of: session, isReplaced: true)
         sessions[session].will = wills.insert(will).index
-        sessions[session].decisiveBatch = gathering.sequence
-        gathering.put(row, permit)
+        sessions[session].decisiveBatch = pendingBatch.sequence
+        pendingBatch.put(row, permit)
         if isPartOfLogin { return }
         respondAtCommit(to: connection, request: requestIdentifier, reason: .success, body: [])
     }
@@ -66,7 +66,7 @@ extension Broker {
             return
         }
         let connection = liveConnection(of: session)
-        step.effects[connection.lane].respond(
+        step.effects[connection.loop].respond(
             to: connection, request: requestIdentifier, reason: reason)
     }
 
@@ -134,7 +134,7 @@ extension Broker {
         guard let permit = admitGrowth(of: row.pageByteCount, replacing: old, for: .upkeep) else {
             return
         }
-        gathering.put(row, permit)
+        pendingBatch.put(row, permit)
     }
 
     /// Who sends a will that is due; nil where the credential that it was set with has been
@@ -198,7 +198,7 @@ extension Broker {
     ) {
         step.effects[0].effects.append(
             .note(
-                Note(
+                LogEvent(
                     kind: .willRefused, connection: .none, reason: reason,
                     user: step.effects[0].bytes.append(users[wills[index].user].name),
                     device: step.effects[0].bytes.append(wills[index].device),
@@ -209,7 +209,7 @@ extension Broker {
     mutating func removeWill(of session: Index<Session>, isReplaced: Bool = false) {
         guard let will = sessions[session].will else { return }
         sessions[session].will = nil
-        sessions[session].decisiveBatch = gathering.sequence
+        sessions[session].decisiveBatch = pendingBatch.sequence
         forgetWill(will, isReplaced: isReplaced)
     }
 
@@ -217,7 +217,7 @@ extension Broker {
         let will = wills.remove(index)
         deadlines.cancel(will.token)
         if !isReplaced { returnGrowth(of: row(of: will).pageByteCount) }
-        gathering.remove(.wills, key: will.key)
+        pendingBatch.remove(.wills, key: will.key)
     }
 
     // MARK: - Loss and return
@@ -341,9 +341,9 @@ extension Broker {
                 message, to: target, grade: will.grade, fromUser: will.user,
                 excluding: broker.excludedSession(request, session), tally: &tally, in: &step)
         }
-        gathering.firedWills.append(index)
-        gathering.isUrgent = true
-        gathering.putWithSends(Records.deletion(.wills, key: will.key))
+        pendingBatch.firedWills.append(index)
+        pendingBatch.isUrgent = true
+        pendingBatch.putWithSends(Records.deletion(.wills, key: will.key))
     }
 
     /// Sends a will that is for those who are online (MQTT). It is gone with that.
@@ -372,7 +372,7 @@ extension Broker {
 
     /// The batch that wills were sent with is committed, or the store had no room for it.
     mutating func settleWills(isStored: Bool, at moment: Moment) {
-        for will in committing.firedWills {
+        for will in inFlightBatch.firedWills {
             if isStored {
                 counters.willsSent += 1
                 wills.remove(will)

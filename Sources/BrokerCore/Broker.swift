@@ -27,9 +27,9 @@ public struct Broker: ~Copyable, Sendable {
     var users = Slab<User>()
     var sessions = Slab<Session>(minimumCapacity: 64)
     /// Of sessions that are connected.
-    var attachments = Slab<Attachment>(minimumCapacity: 64)
+    var connectedSessions = Slab<ConnectedSession>(minimumCapacity: 64)
     /// What waits for users without a persistent session.
-    var mailboxes = Slab<Inbox>()
+    var offlineQueues = Slab<Inbox>()
     /// What sessions that ended had of shared subscriptions.
     var leftovers = Slab<Leftover>()
     /// Those of each user's sessions.
@@ -74,8 +74,8 @@ public struct Broker: ~Copyable, Sendable {
     /// Messages in memory that are in the store, by where they are stored: a body that wakes a
     /// thousand sessions is loaded for all of them once.
     var residentMessages: [UInt64: Index<Message>] = [:]
-    var gathering = GatheringBatch()
-    var committing = GatheringBatch()
+    var pendingBatch = PendingBatch()
+    var inFlightBatch = PendingBatch()
     var isCommitting = false
     var batchSequence: UInt64 = 0
     /// Set while the store has no room for sends.
@@ -122,13 +122,13 @@ public struct Broker: ~Copyable, Sendable {
     /// Identifiers of QoS 2 of sessions that have ended, whose rows are not deleted.
     var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
     /// Bounds what the log is told of refused receivers.
-    var receiverNotes = NoteAllowance()
+    var receiverNotes = LogAllowance()
     /// What events have cost so far beside the effects they had, in the unit of
     /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
     public internal(set) var work = 0
     /// What results of commits have cost, effects included, and no turn has been charged for.
     var resultWork = 0
-    /// Attachments that wait for more of their queues, in order.
+    /// Connected sessions that wait for more of their queues, in order.
     var waitingLoads = Ring<LoadOwner>()
     /// What connected sessions are sent of retained messages.
     var replays = Slab<RetainedReplay>()
@@ -143,16 +143,16 @@ public struct Broker: ~Copyable, Sendable {
     ///   - trust: what vouches for identities that the edge verifies, until the first
     ///     ``replaceTrust(_:at:effects:)``.
     public init(
-        limits: CoreLimits = CoreLimits(), laneCount: Int = 1, trust: VoucherTrust = .nothing,
+        limits: CoreLimits = CoreLimits(), loopCount: Int = 1, trust: VoucherTrust = .nothing,
         at moment: Moment
     ) {
         self.limits = limits
         self.trust = trust
-        connections = ConnectionTable(laneCount: laneCount)
+        connections = ConnectionTable(loopCount: loopCount)
         deadlines = TimerWheel(start: moment.instant)
         mergedAudience = audiences.insert(Audience()).index
         chosenAudience = audiences.insert(Audience()).index
-        gathering.sequence = 1
+        pendingBatch.sequence = 1
         batchSequence = 1
     }
 
@@ -209,7 +209,7 @@ public struct Broker: ~Copyable, Sendable {
                 session(of: connection) != nil
             else { return }
             counters.requestsRefused += 1
-            step.effects[connection.lane].respond(
+            step.effects[connection.loop].respond(
                 to: connection, request: identifier, reason: reason)
         case .credentialPresented(let connection, let claim):
             exchangeCredential(connection, claim, in: &step)
@@ -262,11 +262,11 @@ public struct Broker: ~Copyable, Sendable {
 
     /// The connected half of a session that has a connection.
     @inline(__always)
-    func attachmentIndex(of session: Index<Session>) -> Index<Attachment> {
-        guard let attachment = sessions[session].attachment else {
+    func connectedIndex(of session: Index<Session>) -> Index<ConnectedSession> {
+        guard let connected = sessions[session].connected else {
             preconditionFailure("session \(session.place) has no connection")
         }
-        return attachment
+        return connected
     }
 
     /// Whose messages a queue holds; nil once its deletion is under way.
@@ -289,7 +289,7 @@ public struct Broker: ~Copyable, Sendable {
     }
 
     mutating func writeIdentifierReservation() {
-        gathering.renew(Records.counter(.identifiers, value: identifiersReservedThrough))
+        pendingBatch.renew(Records.counter(.identifiers, value: identifiersReservedThrough))
     }
 
     mutating func makeStamp() -> UInt64 {
@@ -301,7 +301,7 @@ public struct Broker: ~Copyable, Sendable {
 /// Whose messages a queue holds: a session's, by its index, or a user's.
 enum QueueOwner {
     case session(Index<Session>)
-    case mailbox(user: Index<User>)
+    case offlineQueue(user: Index<User>)
     /// It is on its way into a session's inbox.
     case inherited(by: Handle<Session>)
     /// The shares' that brought it to a session which has ended.

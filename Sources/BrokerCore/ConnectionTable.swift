@@ -1,27 +1,27 @@
-// Which session a connection belongs to, found without hashing: lane and slot are the address.
+// Which session a connection belongs to, found without hashing: event loop and slot are the address.
 
 import Primitives
 
-/// The sessions of all live connections, by lane and slot.
+/// The sessions of all live connections, by event loop and slot.
 struct ConnectionTable: ~Copyable {
     private struct Entry {
         var generation: UInt32
         @Packed var session: Index<Session>?
     }
 
-    /// Two tables for each lane: of its sockets, and of the channels that these carry.
+    /// Two tables for each event loop: of its sockets, and of the channels that these carry.
     private var tables: [ContiguousArray<Entry>]
     /// Connections whose slot is another's by now. Their end has not been told yet: it waits behind
     /// what they asked for.
     private var stragglers: [ConnectionID: Index<Session>] = [:]
     private(set) var count = 0
 
-    init(laneCount: Int) {
-        tables = Array(repeating: [], count: 2 * laneCount)
+    init(loopCount: Int) {
+        tables = Array(repeating: [], count: 2 * loopCount)
     }
 
     private static func table(of connection: ConnectionID) -> Int {
-        Int(connection.lane) << 1 | (connection.isChannel ? 1 : 0)
+        Int(connection.loop) << 1 | (connection.isChannel ? 1 : 0)
     }
 
     /// The session of a connection; nil where the connection has none or its slot belongs to
@@ -43,7 +43,7 @@ struct ConnectionTable: ~Copyable {
         if let lost = last.session {
             precondition(last.generation != connection.generation, "\(connection) logs in twice")
             let name = ConnectionID(
-                lane: connection.lane, slot: connection.slot, generation: last.generation)
+                loop: connection.loop, slot: connection.slot, generation: last.generation)
             stragglers[name] = lost
         }
         tables[table][connection.place] = Entry(

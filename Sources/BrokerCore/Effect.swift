@@ -1,6 +1,6 @@
-// What the broker wants done, in the imperative and as plain data. Effects are gathered per lane
-// (one lane is one event loop) in the order in which they must be carried out; bytes and message
-// blocks they refer to lie in the lane's own arena, so that an effect outlives whatever it was made
+// What the broker wants done, in the imperative and as plain data. Effects are gathered per event loop
+// (one event loop is one event loop) in the order in which they must be carried out; bytes and message
+// blocks they refer to lie in the event loop's own arena, so that an effect outlives whatever it was made
 // from.
 
 import Primitives
@@ -41,7 +41,7 @@ public enum Effect: BitwiseCopyable, Sendable {
     case awaitDrain(ConnectionID)
     /// Tell the reason, then close.
     case close(ConnectionID, ReasonCode)
-    case note(Note)
+    case note(LogEvent)
 }
 
 /// What a client is told when it is let in.
@@ -59,14 +59,14 @@ public struct Acceptance: Hashable, BitwiseCopyable, Sendable {
     public var payloadMaximum: UInt32
     /// What becomes of a refused publication: see ``AppPolicy/acknowledgesRefused``.
     public var acknowledgesRefused = false
-    /// The authenticated user, in the lane's bytes.
+    /// The authenticated user, in the event loop's bytes.
     public var user: ByteRange
-    /// The device that the broker thought of, in the lane's bytes; empty where the client named
+    /// The device that the broker thought of, in the event loop's bytes; empty where the client named
     /// one.
     public var assignedDevice = ByteRange.empty
 }
 
-/// What a group is, and a page of its members. Ranges are in the lane's bytes.
+/// What a group is, and a page of its members. Ranges are in the event loop's bytes.
 public struct GroupReport: Hashable, BitwiseCopyable, Sendable {
     public var hasAllowList: Bool
     /// Whether the asking user owns it.
@@ -86,7 +86,7 @@ public struct Delivery: Hashable, BitwiseCopyable, Sendable {
     public var connection: ConnectionID
     /// The inbox number; 0 for a transient delivery.
     public var number: UInt64
-    /// Index into the lane's publications.
+    /// Index into the event loop's publications.
     public var publication: UInt32
     public var grade: Grade
     public var options: EntryOptions
@@ -94,7 +94,7 @@ public struct Delivery: Hashable, BitwiseCopyable, Sendable {
     public var dialect: SessionDialect
     /// In MQTT; 0 for a transient delivery.
     public var packetIdentifier: UInt16
-    /// 0 for none; from ``EntryState/severalIdentifiers`` on, that and an index into the lane's
+    /// 0 for none; from ``EntryState/severalIdentifiers`` on, that and an index into the event loop's
     /// `identifierLists`.
     public var subscriptionIdentifier: UInt32
 
@@ -122,9 +122,9 @@ public struct Delivery: Hashable, BitwiseCopyable, Sendable {
     }
 }
 
-/// A message that deliveries of the same lane refer to.
+/// A message that deliveries of the same event loop refer to.
 public struct Publication: Hashable, BitwiseCopyable, Sendable {
-    /// The message block, in the lane's bytes.
+    /// The message block, in the event loop's bytes.
     public var block: ByteRange
     public var deadline: Instant
 }
@@ -135,11 +135,11 @@ public struct SendResult: Hashable, BitwiseCopyable, Sendable {
     /// The outbox number; 0 for a transient send that was refused.
     public var number: UInt64
     public var reason: ReasonCode
-    /// The application's id, in the lane's bytes; empty where none was given.
+    /// The application's id, in the event loop's bytes; empty where none was given.
     public var messageIdentifier: ByteRange
     /// Receivers that were refused, named or only counted.
     public var refusedCount: UInt32
-    /// ``Refusal`` values in the lane's `refusals`.
+    /// ``Refusal`` values in the event loop's `refusals`.
     public var firstRefusal: UInt32
     public var namedRefusalCount: UInt32
 }
@@ -155,7 +155,7 @@ public struct FilterAnswer: Hashable, BitwiseCopyable, Sendable {
     public var connection: ConnectionID
     public var request: Request
     public var requestIdentifier: UInt64
-    /// A code for each filter, in the lane's bytes.
+    /// A code for each filter, in the event loop's bytes.
     public var codes: ByteRange
 
     public init(
@@ -176,7 +176,7 @@ public struct Refusal: Hashable, BitwiseCopyable, Sendable {
 }
 
 /// Something an operator wants to read in the log.
-public struct Note: Hashable, BitwiseCopyable, Sendable {
+public struct LogEvent: Hashable, BitwiseCopyable, Sendable {
     public enum Kind: UInt8, Hashable, BitwiseCopyable, Sendable {
         case connected
         case connectRefused
@@ -199,10 +199,10 @@ public struct Note: Hashable, BitwiseCopyable, Sendable {
     public var kind: Kind
     public var connection: ConnectionID
     public var reason: ReasonCode
-    /// User and device, in the lane's bytes.
+    /// User and device, in the event loop's bytes.
     public var user: ByteRange
     public var device: ByteRange
-    /// Whom or what it was about, in the lane's bytes.
+    /// Whom or what it was about, in the event loop's bytes.
     public var subject: ByteRange
     /// Another connection it was about: the second of two that want one session.
     public var other: ConnectionID

@@ -24,7 +24,7 @@ struct Group: ~Copyable {
     /// Memberships by index, in the order of the bytes of the members' ids. An insertion moves what
     /// stands behind it, four bytes for each member.
     var memberships: ContiguousArray<Index<Membership>> = []
-    /// Memberships of users whom no session receives: their mail waits in their mailboxes.
+    /// Memberships of users whom no session receives: their mail waits in their offline queues.
     var waiting: ContiguousArray<Index<Membership>> = []
 
     init(

@@ -33,7 +33,7 @@ extension Broker {
         guard byteCount <= old || purpose == .upkeep else { return false }
         // Also a shorter row takes pages before it gives the old ones back.
         let replaced =
-            gathering.replacedByteCount + (isCommitting ? committing.replacedByteCount : 0)
+            pendingBatch.replacedByteCount + (isCommitting ? inFlightBatch.replacedByteCount : 0)
         return growthWhileFull + replaced + byteCount <= upkeepBytesMaximum
     }
 
@@ -51,17 +51,17 @@ extension Broker {
             return nil
         }
         if fitsRoom(byteCount) {
-            gathering.growthByteCount += byteCount
+            pendingBatch.growthByteCount += byteCount
         } else {
             growthWhileFull += max(0, byteCount - old)
-            gathering.replacedByteCount += min(byteCount, old)
+            pendingBatch.replacedByteCount += min(byteCount, old)
         }
         return GrowthPermit()
     }
 
     /// Admits rows that ``hasRoom(for:replacing:_:)`` was asked about within the same event.
     mutating func admitJudgedGrowth(of byteCount: Int) -> GrowthPermit {
-        gathering.growthByteCount += byteCount
+        pendingBatch.growthByteCount += byteCount
         return GrowthPermit()
     }
 
@@ -84,13 +84,13 @@ extension Broker {
     private func fitsRoom(_ byteCount: Int) -> Bool {
         // What was admitted and is not yet in what the store told last.
         let underWay =
-            gathering.growthByteCount + (isCommitting ? committing.growthByteCount : 0)
+            pendingBatch.growthByteCount + (isCommitting ? inFlightBatch.growthByteCount : 0)
         return !isStoreFull && underWay + byteCount <= rowRoomByteCount
     }
 
     /// Only a commit can tell whether there is more room by now. Housekeeping asks a full store.
     private mutating func askForRoom() {
-        guard !isStoreFull, !gathering.isDue else { return }
+        guard !isStoreFull, !pendingBatch.isDue else { return }
         writeIdentifierReservation()
     }
 }

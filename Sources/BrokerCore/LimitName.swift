@@ -67,7 +67,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
 
 /// Lets through a few of many, each second: what is refused for ten thousand receivers of a group
 /// is one story.
-struct NoteAllowance {
+struct LogAllowance {
     private var second: UInt64 = 0
     private var count = 0
 

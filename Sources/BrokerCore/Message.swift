@@ -10,7 +10,7 @@ struct Message: ~Copyable, @unchecked Sendable {
     /// The message block, and behind it the application's id for the result. Owned.
     let memory: UnsafeMutableRawBufferPointer
     let blockByteCount: Int
-    /// Tells messages apart when they are copied into a lane; never 0.
+    /// Tells messages apart when they are copied into a event loop; never 0.
     let stamp: UInt64
     let deadline: Instant
     let grade: Grade
@@ -41,7 +41,7 @@ struct Message: ~Copyable, @unchecked Sendable {
     var isWithdrawn = false
     /// The batch that stores it; 0 when it is committed or is never stored.
     var batch: UInt64 = 0
-    /// Entries of the gathering batch that point here and have not been elided.
+    /// Entries of the pending batch that point here and have not been elided.
     var pendingEntries: UInt32 = 0
 
     /// Whom to tell, under which outbox number; generation 0 for nobody.
@@ -68,7 +68,8 @@ struct Message: ~Copyable, @unchecked Sendable {
 
     /// A message that came back from the store.
     init(
-        identifier: MessageID, block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant,
+        identifier: StoredMessageID, block: UnsafeRawBufferPointer, stamp: UInt64,
+        deadline: Instant,
         in blocks: inout BlockPool
     ) {
         self.init(copying: block, stamp: stamp, deadline: deadline, in: &blocks)

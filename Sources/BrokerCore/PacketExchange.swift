@@ -21,11 +21,11 @@ public struct PacketAnswer: Hashable, BitwiseCopyable, Sendable {
     public var packetIdentifier: UInt16
     public var step: PacketStep
     public var reason: ReasonCode
-    /// The application's own id of what is answered, in the lane's bytes; empty where it gave none.
+    /// The application's own id of what is answered, in the event loop's bytes; empty where it gave none.
     public var messageIdentifier = ByteRange.empty
     /// The reason as MRT would tell it.
     public var result = ReasonCode.success
-    /// ``Refusal`` values in the lane's `refusals`.
+    /// ``Refusal`` values in the event loop's `refusals`.
     public var firstRefusal: UInt32 = 0
     public var namedRefusalCount: UInt32 = 0
     /// Receivers that were refused, named or only counted.

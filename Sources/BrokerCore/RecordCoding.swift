@@ -130,9 +130,9 @@ enum Records {
         return RecordChange(table: .apps, key: name, value: row.bytes)
     }
 
-    static func user(app: [UInt8], _ name: [UInt8], mailbox: QueueID?) -> RecordChange {
+    static func user(app: [UInt8], _ name: [UInt8], offlineQueue: QueueID?) -> RecordChange {
         var row = RecordWriter(version: 1)
-        row.write(mailbox?.raw ?? 0)
+        row.write(offlineQueue?.raw ?? 0)
         return RecordChange(
             table: .users, key: RecordKey.name(app: app, name), value: row.bytes)
     }

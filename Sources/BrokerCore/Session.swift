@@ -73,9 +73,9 @@ struct Session: ~Copyable {
     /// Numbers up to here have been asked to be reserved.
     var reservationRequested: UInt64 = 0
     /// Index of the half that exists while the session is connected; `Slab.none` without.
-    @Packed var attachment: Index<Attachment>? = nil
+    @Packed var connected: Index<ConnectedSession>? = nil
     let user: Index<User>
-    /// Which table rows must be written with the gathering batch.
+    /// Which table rows must be written with the pending batch.
     var dirty: DirtyRecords = []
     var dialect: SessionDialect
     /// What is known of its sender.
@@ -156,7 +156,7 @@ struct Session: ~Copyable {
     @inline(__always)
     var isPersistent: Bool { identifier != 0 }
 
-    var isConnected: Bool { attachment != nil }
+    var isConnected: Bool { connected != nil }
 }
 
 /// What is known of a session's sender.
@@ -187,7 +187,7 @@ struct User: ~Copyable {
     @Packed var firstSession: Index<Session>? = nil
     /// Index of what waits while the user has no persistent session; `Slab.none` where nothing
     /// does.
-    @Packed var mailbox: Index<Inbox>? = nil
+    @Packed var offlineQueue: Index<Inbox>? = nil
     /// The groups it is in, as memberships by index.
     var memberships: [Index<Membership>] = []
     /// When the last connection went away, in Unix milliseconds; 0 when that is not known.

@@ -18,14 +18,16 @@ public struct QueueID: Hashable, Comparable, Sendable {
 
 /// A stored message body. Ids rise in the order of acceptance and are never used again, so that
 /// bodies are appended to the store (design: body once, entries point at it).
-public struct MessageID: Hashable, Comparable, Sendable {
+public struct StoredMessageID: Hashable, Comparable, Sendable {
     public var raw: UInt64
 
     @inlinable
     public init(raw: UInt64) { self.raw = raw }
 
     @inlinable
-    public static func < (left: MessageID, right: MessageID) -> Bool { left.raw < right.raw }
+    public static func < (left: StoredMessageID, right: StoredMessageID) -> Bool {
+        left.raw < right.raw
+    }
 }
 
 /// Everything that becomes durable together: either all of it is in the store after the commit, or
@@ -111,12 +113,12 @@ public struct StoreBatch: Sendable {
 /// Stores a body. `receiverCount` entries of this or earlier parts of the batch point at it; it is
 /// removed with the last of them.
 public struct MessagePut: Hashable, Sendable {
-    public var id: MessageID
+    public var id: StoredMessageID
     public var receiverCount: UInt32
     /// The message as ``MessageBlock`` lays it out, within `StoreBatch.blocks`.
     public var block: ByteRange
 
-    public init(id: MessageID, receiverCount: UInt32, block: ByteRange) {
+    public init(id: StoredMessageID, receiverCount: UInt32, block: ByteRange) {
         self.id = id
         self.receiverCount = receiverCount
         self.block = block
@@ -128,7 +130,7 @@ public struct EntryPut: Hashable, Sendable {
     public var queue: QueueID
     /// The inbox number. Rises within a queue; gaps mean nothing.
     public var number: UInt64
-    public var message: MessageID
+    public var message: StoredMessageID
     /// The entry is gone, and counted as expired, from this instant on.
     public var deadline: Instant
     /// Bytes this entry counts for in its queue's limit: the whole block.
@@ -136,7 +138,8 @@ public struct EntryPut: Hashable, Sendable {
     public var state: EntryState
 
     public init(
-        queue: QueueID, number: UInt64, message: MessageID, deadline: Instant, byteCount: UInt32,
+        queue: QueueID, number: UInt64, message: StoredMessageID, deadline: Instant,
+        byteCount: UInt32,
         state: EntryState
     ) {
         self.queue = queue
@@ -297,11 +300,11 @@ public enum TransferScope: Hashable, Sendable {
     /// What came by shared subscriptions and may go to another of their sessions.
     case shared
     /// What its user was sent, up to this message, and has not received.
-    case mail(before: MessageID)
+    case mail(before: StoredMessageID)
 
     /// Whether an entry is moved.
     @inlinable
-    public func contains(_ message: MessageID, _ state: EntryState) -> Bool {
+    public func contains(_ message: StoredMessageID, _ state: EntryState) -> Bool {
         switch self {
         case .all: true
         case .shared: state.options.contains(.shared) && state.grade == .durable
@@ -453,7 +456,7 @@ public struct LoadedQueue: Sendable {
 /// One stored entry with its body.
 public struct LoadedEntry: Hashable, Sendable {
     public var number: UInt64
-    public var message: MessageID
+    public var message: StoredMessageID
     public var deadline: Instant
     public var byteCount: UInt32
     public var state: EntryState
@@ -461,7 +464,7 @@ public struct LoadedEntry: Hashable, Sendable {
     public var block: ByteRange
 
     public init(
-        number: UInt64, message: MessageID, deadline: Instant, byteCount: UInt32,
+        number: UInt64, message: StoredMessageID, deadline: Instant, byteCount: UInt32,
         state: EntryState, block: ByteRange
     ) {
         self.number = number

@@ -63,7 +63,7 @@ public struct RestoredState: Hashable, Sendable {
     /// where the two differ, numbers may have gone back, and every epoch must be renewed.
     public var identity: StoreIdentity
     /// Lower than every message id that may be used from now on is this one; it may be used itself.
-    public var nextMessage: MessageID
+    public var nextMessage: StoredMessageID
     /// The last commit's; nil in a new store.
     public var stamp: StoreStamp?
     /// Entries that failed their checksum and were set aside; they are in no outline.
@@ -73,7 +73,8 @@ public struct RestoredState: Hashable, Sendable {
     public var rowRoomByteCount = Int.max
 
     public init(
-        identity: StoreIdentity, nextMessage: MessageID, stamp: StoreStamp?, damaged: [QueueTally]
+        identity: StoreIdentity, nextMessage: StoredMessageID, stamp: StoreStamp?,
+        damaged: [QueueTally]
     ) {
         self.identity = identity
         self.nextMessage = nextMessage

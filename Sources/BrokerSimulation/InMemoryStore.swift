@@ -31,11 +31,11 @@ public struct InMemoryStore: Sendable {
         }
     }
 
-    private var bodies: [MessageID: Body] = [:]
+    private var bodies: [StoredMessageID: Body] = [:]
     /// Each queue's entries in the order of their numbers; no queue is empty.
     private var queues: [QueueID: [EntryPut]] = [:]
     private var records: [RecordKey: [UInt8]] = [:]
-    private var nextMessage = MessageID(raw: 1)
+    private var nextMessage = StoredMessageID(raw: 1)
     private var stamp: StoreStamp?
     /// The entry the next sweep starts with, or the first one after it.
     private var sweepStart = (queue: QueueID(raw: 0), number: UInt64(0))
@@ -62,8 +62,8 @@ public struct InMemoryStore: Sendable {
 
     /// The process dies. The batch under way is there at the next start, or nothing of it; its
     /// result is lost either way.
-    public mutating func crash(committing: Bool) {
-        if let batch = underWay, committing {
+    public mutating func crash(inFlightBatch: Bool) {
+        if let batch = underWay, inFlightBatch {
             var lost = StoreResult()
             apply(batch, into: &lost)
         }
@@ -101,7 +101,7 @@ public struct InMemoryStore: Sendable {
     }
 
     /// The ids of the bodies that are held, in order: for tests.
-    public var heldMessages: [MessageID] { bodies.keys.sorted() }
+    public var heldMessages: [StoredMessageID] { bodies.keys.sorted() }
 
     /// Whether a queue has an entry of this number.
     func holds(_ number: UInt64, in queue: QueueID) -> Bool {
@@ -173,7 +173,7 @@ public struct InMemoryStore: Sendable {
             let range = Int(message.block.offset)..<message.block.endOffset
             bodies[message.id] = Body(
                 holderCount: message.receiverCount, block: Array(batch.blocks[range]))
-            nextMessage = MessageID(raw: message.id.raw + 1)
+            nextMessage = StoredMessageID(raw: message.id.raw + 1)
         }
         for entry in batch.entries { insert(entry) }
     }

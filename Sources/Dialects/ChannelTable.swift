@@ -45,7 +45,7 @@ struct ChannelTable: ~Copyable {
 
     private func name(of place: UInt32) -> ConnectionID {
         ConnectionID(
-            lane: loop, slot: ConnectionID.channelSlotsStart + Int(place),
+            loop: loop, slot: ConnectionID.channelSlotsStart + Int(place),
             generation: channels[Int(place)].generation)
     }
 

@@ -68,7 +68,7 @@ public protocol Authenticator: ~Copyable {
 /// Keeps the log of what happens on a loop.
 public protocol LogSink: ~Copyable {
     /// A note of the core's. Its ranges are in `bytes`.
-    mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer)
+    mutating func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer)
 
     /// A client was sent away before the core heard of it.
     mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode)

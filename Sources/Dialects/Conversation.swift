@@ -209,7 +209,7 @@ public struct ConversationTable: ~Copyable {
                 continue
             }
             body(
-                ConnectionID(lane: loop, slot: slot, generation: conversation.generation),
+                ConnectionID(loop: loop, slot: slot, generation: conversation.generation),
                 conversation.version)
         }
     }

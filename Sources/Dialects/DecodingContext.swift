@@ -108,7 +108,7 @@ extension DriverContext where Host: ~Copyable, Verifier: ~Copyable, Log: ~Copyab
 
     // MARK: LogSink
 
-    func take(_ note: Note, bytes: UnsafeRawBufferPointer) {
+    func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer) {
         log.pointee.take(note, bytes: bytes)
     }
 

@@ -22,7 +22,7 @@ public struct EffectEncoder: ~Copyable {
 
     /// Writes everything a loop's effects ask for. What cannot be delivered comes back as events.
     public mutating func encode(
-        _ effects: borrowing EffectLane, at now: Instant,
+        _ effects: borrowing LoopEffects, at now: Instant,
         conversations: inout ConversationTable, host: inout some ConnectionHost & ~Copyable,
         log: inout some LogSink & ~Copyable, events: inout ContiguousArray<Event>
     ) {

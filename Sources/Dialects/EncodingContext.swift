@@ -10,14 +10,14 @@ import WireFormat
 /// valid while `EffectEncoder.encode` runs, which makes the context and ends it.
 struct EncodingContext<Host: ConnectionHost & ~Copyable>: ~Copyable {
     let now: Instant
-    private let effects: UnsafePointer<EffectLane>
+    private let effects: UnsafePointer<LoopEffects>
     private let conversationTable: UnsafeMutablePointer<ConversationTable>
     private let host: UnsafeMutablePointer<Host>
     private let events: UnsafeMutablePointer<ContiguousArray<Event>>
 
     @inline(__always)
     init(
-        _ effects: UnsafePointer<EffectLane>, at now: Instant,
+        _ effects: UnsafePointer<LoopEffects>, at now: Instant,
         conversations: UnsafeMutablePointer<ConversationTable>, host: UnsafeMutablePointer<Host>,
         events: UnsafeMutablePointer<ContiguousArray<Event>>
     ) {
@@ -31,7 +31,7 @@ struct EncodingContext<Host: ConnectionHost & ~Copyable>: ~Copyable {
 
 extension EncodingContext where Host: ~Copyable {
     /// The effects, with what they refer to.
-    var loop: EffectLane {
+    var loop: LoopEffects {
         @inline(__always) unsafeAddress { effects }
     }
 

@@ -8,7 +8,7 @@
 ///
 ///     63      56 55            32 31                    0
 ///     +---------+----------------+-----------------------+
-///     |  lane   |      slot      |      generation       |
+///     |  event loop   |      slot      |      generation       |
 ///     +---------+----------------+-----------------------+
 public struct ConnectionID: Hashable, BitwiseCopyable, Sendable {
     /// The number of slots that 24 bits can name.
@@ -25,16 +25,16 @@ public struct ConnectionID: Hashable, BitwiseCopyable, Sendable {
         self.rawValue = rawValue
     }
 
-    /// `lane` 0...255 is the event loop, `slot` its place there, below ``slotsMaximum``.
+    /// `event loop` 0...255 is the event loop, `slot` its place there, below ``slotsMaximum``.
     @inlinable
-    public init(lane: UInt8, slot: Int, generation: UInt32) {
+    public init(loop: UInt8, slot: Int, generation: UInt32) {
         precondition(slot >= 0 && slot < ConnectionID.slotsMaximum, "a slot beyond 24 bits")
-        rawValue = UInt64(lane) << 56 | UInt64(slot) << 32 | UInt64(generation)
+        rawValue = UInt64(loop) << 56 | UInt64(slot) << 32 | UInt64(generation)
     }
 
     /// The event loop that owns the connection.
     @inlinable
-    public var lane: UInt8 { UInt8(truncatingIfNeeded: rawValue >> 56) }
+    public var loop: UInt8 { UInt8(truncatingIfNeeded: rawValue >> 56) }
 
     /// Its place in that loop's table.
     @inlinable
@@ -54,6 +54,6 @@ public struct ConnectionID: Hashable, BitwiseCopyable, Sendable {
 }
 
 extension ConnectionID: CustomStringConvertible {
-    /// `lane.slot.generation`, as it stands in logs.
-    public var description: String { "\(lane).\(slot).\(generation)" }
+    /// `event loop.slot.generation`, as it stands in logs.
+    public var description: String { "\(loop).\(slot).\(generation)" }
 }

@@ -19,7 +19,7 @@ extension LMDBQueueStore {
         let beginning = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
         try removeLeaving(moment: openingStamp?.moment ?? beginning)
         return RestoredState(
-            identity: identity, nextMessage: MessageID(raw: nextMessage), stamp: openingStamp,
+            identity: identity, nextMessage: StoredMessageID(raw: nextMessage), stamp: openingStamp,
             damaged: removalTally.damaged.tallies)
     }
 

@@ -110,7 +110,7 @@ import Testing
         world.begin("bob/pc", "ann/phone")
         world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once)
         world.beginCommit()
-        world.crash(committing: false)
+        world.crash(inFlightBatch: false)
         world.connect("ann/phone")
         world.connect("bob/pc", outbox: (7, 0, 1))
         world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once)
@@ -122,7 +122,7 @@ import Testing
         world.begin("bob/pc", "ann/phone")
         world.send("bob/pc", 1, to: .user("ann"), "x", grade: .once, id: "m")
         world.beginCommit()
-        world.crash(committing: true)
+        world.crash(inFlightBatch: true)
         world.connect("ann/phone")
         world.connect("bob/pc", outbox: (7, 0, 1))
         world.settle()
@@ -165,10 +165,10 @@ import Testing
         #expect(world.store.heldMessages == [])
     }
 
-    @Test func `gives messages to lanes apart, each with the bytes it needs`() {
+    @Test func `gives messages to loops apart, each with the bytes it needs`() {
         world.begin("bob/pc")
-        world.connect("ann/phone", lane: 1)
-        world.connect("ann/watch", lane: 0)
+        world.connect("ann/phone", loop: 1)
+        world.connect("ann/watch", loop: 0)
         world.settle()
         _ = world.lines()
         world.send("bob/pc", 1, to: .user("ann"), "x")

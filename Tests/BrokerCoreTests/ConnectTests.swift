@@ -75,7 +75,7 @@ import Testing
         world.settle()
         world.connect("ann/phone", clean: true, expiry: 0)
         #expect(world.lines() == [])
-        world.crash(committing: false)
+        world.crash(inFlightBatch: false)
         world.connect("ann/phone")
         world.settle()
         #expect(world.lines() == ["ann/phone: accepted, present"])
@@ -95,7 +95,7 @@ import Testing
     @Test func `takes the place of another of the same device`() {
         world.begin("ann/phone")
         let old = world.connections["ann/phone"]!
-        world.connect("ann/phone", lane: 1)
+        world.connect("ann/phone", loop: 1)
         world.settle()
         #expect(
             world.lines() == [
@@ -229,7 +229,7 @@ import Testing
         #expect(world.lines() == ["ann/phone: closed, malformedPacket"])
         #expect(world.counters.protocolErrors == 1)
         #expect(world.gauges.sessions == 1)
-        world.step(.peerFaulted(ConnectionID(lane: 1, slot: 99, generation: 3), .protocolError))
+        world.step(.peerFaulted(ConnectionID(loop: 1, slot: 99, generation: 3), .protocolError))
         #expect(world.lines() == ["nobody: closed, protocolError"])
     }
 

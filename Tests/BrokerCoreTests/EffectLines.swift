@@ -4,7 +4,7 @@ import Primitives
 
 @testable import BrokerCore
 
-extension EffectLane {
+extension LoopEffects {
     /// One effect as a line, with the receiver's name in front.
     func line(_ effect: Effect, name: (ConnectionID) -> String) -> String {
         switch effect {

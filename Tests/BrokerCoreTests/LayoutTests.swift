@@ -7,7 +7,7 @@ import Testing
     @Test func `have no room for what is not there`() {
         #expect(MemoryLayout<Session>.stride == 224)
         #expect(MemoryLayout<User>.stride == 64)
-        #expect(MemoryLayout<BrokerCore.Attachment>.stride == 152)
+        #expect(MemoryLayout<BrokerCore.ConnectedSession>.stride == 152)
         #expect(MemoryLayout<Access>.stride == 48)
     }
 }

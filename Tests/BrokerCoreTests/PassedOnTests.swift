@@ -70,8 +70,8 @@ import Testing
         for _ in 0..<10 {
             got += taken(by: "ann/d4")
             let session = world.broker.session(of: world.connections["ann/d4"]!)!
-            let attachment = world.broker.attachmentIndex(of: session)
-            let last = world.broker.attachments[attachment].sentThrough
+            let connected = world.broker.connectedIndex(of: session)
+            let last = world.broker.connectedSessions[connected].sentThrough
             world.acknowledge("ann/d4", through: last)
             world.settle()
         }
@@ -97,7 +97,7 @@ import Testing
         world.broker.checkInvariants()
     }
 
-    @Test func `pass on what came by the mailbox that one of them took over`() {
+    @Test func `pass on what came by the offlineQueue that one of them took over`() {
         world.limits.queueCountMaximum = 100
         goAway("ann/d1")
         send(1...50)
@@ -108,7 +108,7 @@ import Testing
         world.settle()
         world.disconnect("ann/d1", expiry: 0)
         world.beginCommit()
-        // With that commit d2 gets d1's 50, which it leaves to the mailbox. An MQTT session takes
+        // With that commit d2 gets d1's 50, which it leaves to the offline queue. An MQTT session takes
         // that over and ends with it, all in the next batch.
         world.disconnect("ann/d2", expiry: 0)
         world.connect("ann/d3", expiry: 10_000, dialect: .mqtt5)

@@ -134,7 +134,7 @@ private struct Walker {
             device.name, expiry: index % 2 == 0 ? 3600 : nil, window: UInt16(1 + random.below(4)),
             resume: device.epoch == 0 ? nil : (device.epoch, device.held),
             outbox: (epoch: 7, seen: lowest - 1, used: device.nextNumber - 1),
-            lane: UInt8(random.below(2)))
+            loop: UInt8(random.below(2)))
     }
 
     private mutating func lose(_ index: Int) {
@@ -198,7 +198,7 @@ private struct Walker {
         isCommitting = false
         doubts += 1
         _ = world.lines()
-        world.crash(committing: random.below(2) == 0)
+        world.crash(inFlightBatch: random.below(2) == 0)
         for index in devices.indices {
             devices[index].isConnected = false
             devices[index].isAccepted = false

@@ -69,7 +69,8 @@ import Testing
             }
         }
         let state = RestoredState(
-            identity: StoreIdentity(high: 0, low: 1), nextMessage: MessageID(raw: 100), stamp: nil,
+            identity: StoreIdentity(high: 0, low: 1), nextMessage: StoredMessageID(raw: 100),
+            stamp: nil,
             damaged: [])
         try broker.finishRestoring(state, newEpochSeed: 1, at: world.now)
         broker.checkInvariants()

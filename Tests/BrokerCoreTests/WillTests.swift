@@ -169,13 +169,13 @@ import Testing
     }
 
     @Test func `and its message are stored together, or not at all`() {
-        for committing in [false, true] {
+        for inFlightBatch in [false, true] {
             world.begin("ann/phone", "bob/pc")
             world.setWill("ann/phone", to: .user("bob"), "lost")
             _ = lines()
             world.lose("ann/phone")
             world.beginCommit()
-            world.crash(committing: committing)
+            world.crash(inFlightBatch: inFlightBatch)
             world.connect("bob/pc", resume: (world.epochs["bob/pc"]!, 0))
             world.pass(seconds: 100)
             #expect(lines().filter { $0.contains("\"lost\"") }.count == 1)
@@ -309,19 +309,19 @@ import Testing
     }
 
     @Test func `set and lost before it was stored is sent once, whatever dies`() {
-        for committing in [false, true] {
+        for inFlightBatch in [false, true] {
             let world = World()
             world.begin("ann/phone", "bob/pc")
             world.setWill("ann/phone", to: .user("bob"), "lost")
             world.lose("ann/phone")
             world.beginCommit()
-            world.crash(committing: committing)
+            world.crash(inFlightBatch: inFlightBatch)
             world.connect("bob/pc", resume: (world.epochs["bob/pc"]!, 0))
             world.pass(seconds: 1000)
             world.settle()
             // It had not been confirmed: it may be lost, and must not be sent twice.
             #expect(
-                world.lines().filter { $0.contains("\"lost\"") }.count == (committing ? 1 : 0))
+                world.lines().filter { $0.contains("\"lost\"") }.count == (inFlightBatch ? 1 : 0))
             world.crash()
             world.pass(seconds: 1000)
             world.settle()

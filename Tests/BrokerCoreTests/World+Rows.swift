@@ -16,7 +16,7 @@ extension World {
 
     /// A broker as it would start from the store now.
     func restarted() -> Broker {
-        var copy = Broker(limits: limits, laneCount: 2, at: now)
+        var copy = Broker(limits: limits, loopCount: 2, at: now)
         let state = store.restore(into: &copy)
         // The store is this broker's own: a row it cannot read is a fault of the test.
         try! copy.finishRestoring(state, newEpochSeed: 1, at: now)

@@ -26,7 +26,7 @@ final class World {
     var limits: CoreLimits { didSet { broker.limits = limits } }
     /// Whether the log's notes are in the transcript.
     var showsNotes = false
-    private var effects = Effects(laneCount: 2)
+    private var effects = Effects(loopCount: 2)
     private var transcript: [String] = []
     private var batch = StoreBatch()
     private var result = StoreResult()
@@ -56,7 +56,7 @@ final class World {
 
     init(limits: CoreLimits = CoreLimits()) {
         self.limits = limits
-        broker = Broker(limits: limits, laneCount: 2, at: now)
+        broker = Broker(limits: limits, loopCount: 2, at: now)
         restore()
         _ = try! broker.addApp(World.app, keyDigest: World.keyDigest, rights: .everything)
         settle()
@@ -78,7 +78,7 @@ final class World {
         _ name: String, clean: Bool = false, expiry: UInt32? = nil, window: UInt16 = .max,
         resume: (epoch: UInt64, number: UInt64)? = nil,
         outbox: (epoch: UInt64, seen: UInt64, used: UInt64)? = nil, isReconnect: Bool = false,
-        cookie: UInt64? = nil, lane: UInt8 = 0, dialect: SessionDialect = .mrt,
+        cookie: UInt64? = nil, loop: UInt8 = 0, dialect: SessionDialect = .mrt,
         gateway: String? = nil, claim: ((inout [UInt8]) -> Claim)? = nil,
         will: ((inout [UInt8]) -> WillRequest)? = nil,
         adjust: (inout ConnectRequest) -> Void = { _ in }
@@ -98,7 +98,7 @@ final class World {
         }
         nextSlot += 1
         let start = gateway == nil ? 0 : ConnectionID.channelSlotsStart
-        let connection = ConnectionID(lane: lane, slot: start + nextSlot, generation: 1)
+        let connection = ConnectionID(loop: loop, slot: start + nextSlot, generation: 1)
         names[connection] = name
         connections[name] = connection
         var request = ConnectRequest(
@@ -360,7 +360,7 @@ final class World {
     /// The highest number that was delivered to a session on its connection.
     func sentThrough(_ name: String) -> UInt64 {
         let session = broker.session(of: connections[name]!)!
-        return broker.attachments[broker.attachmentIndex(of: session)].sentThrough
+        return broker.connectedSessions[broker.connectedIndex(of: session)].sentThrough
     }
 
     // MARK: - The store
@@ -417,8 +417,9 @@ final class World {
                 queue: inbox.queue, count: UInt64(inbox.count) - unstored.count,
                 byteCount: inbox.byteCount - unstored.byteCount)
         }
-        for mailbox in broker.mailboxes.places where broker.mailboxes.contains(mailbox) {
-            let inbox = broker.mailboxes[mailbox]
+        for offlineQueue in broker.offlineQueues.places
+        where broker.offlineQueues.contains(offlineQueue) {
+            let inbox = broker.offlineQueues[offlineQueue]
             expected[inbox.queue.raw] = QueueTally(
                 queue: inbox.queue, count: UInt64(inbox.count), byteCount: inbox.byteCount)
         }
@@ -441,11 +442,11 @@ final class World {
     /// The broker dies and starts again from what was committed.
     ///
     /// - Parameter committing: whether the batch under way still reaches the disk.
-    func crash(committing: Bool = false) {
-        store.crash(committing: committing)
-        effects = Effects(laneCount: 2)
+    func crash(inFlightBatch: Bool = false) {
+        store.crash(inFlightBatch: inFlightBatch)
+        effects = Effects(loopCount: 2)
         connections = [:]
-        broker = Broker(limits: limits, laneCount: 2, at: now)
+        broker = Broker(limits: limits, loopCount: 2, at: now)
         restore()
     }
 
@@ -474,31 +475,31 @@ final class World {
 
     private func collect() {
         broker.checkInvariants()
-        for lane in 0..<2 as Range<UInt8> {
-            for index in 0..<effects[lane].effects.count {
-                let effect = effects[lane].effects[index]
-                note(effect, lane)
+        for loop in 0..<2 as Range<UInt8> {
+            for index in 0..<effects[loop].effects.count {
+                let effect = effects[loop].effects[index]
+                note(effect, loop)
                 if case .note = effect, !showsNotes { continue }
-                transcript.append(effects[lane].line(effect) { names[$0] ?? "nobody" })
+                transcript.append(effects[loop].line(effect) { names[$0] ?? "nobody" })
             }
-            effects[lane].removeAll()
+            effects[loop].removeAll()
         }
     }
 
-    private func note(_ effect: Effect, _ lane: UInt8) {
+    private func note(_ effect: Effect, _ loop: UInt8) {
         switch effect {
         case .accept(let connection, let acceptance):
             epochs[names[connection]!] = acceptance.epoch
             assignedDevice = String(
-                decoding: acceptance.assignedDevice.bytes(in: effects[lane].bytes.bytes),
+                decoding: acceptance.assignedDevice.bytes(in: effects[loop].bytes.bytes),
                 as: UTF8.self)
             cookies[names[connection]!] = acceptance.cookie
             hasWill[names[connection]!] = acceptance.hasWill
         case .answerFilters(let answer):
-            lastAnswer = Array(answer.codes.bytes(in: effects[lane].bytes.bytes))
+            lastAnswer = Array(answer.codes.bytes(in: effects[loop].bytes.bytes))
             lastBody = ""
         case .respond(_, _, _, let body):
-            lastAnswer = Array(body.bytes(in: effects[lane].bytes.bytes))
+            lastAnswer = Array(body.bytes(in: effects[loop].bytes.bytes))
             lastBody = String(decoding: lastAnswer, as: UTF8.self)
         default:
             break
@@ -534,10 +535,10 @@ extension Broker {
     fileprivate func unstoredEntries(
         of session: Index<Session>
     ) -> (count: UInt64, byteCount: UInt64) {
-        guard let attachment = sessions[session].attachment else { return (0, 0) }
+        guard let connected = sessions[session].connected else { return (0, 0) }
         var sum: (count: UInt64, byteCount: UInt64) = (0, 0)
-        for position in 0..<attachments[attachment].window.count {
-            let entry = attachments[attachment].window[position]
+        for position in 0..<connectedSessions[connected].window.count {
+            let entry = connectedSessions[connected].window[position]
             guard entry.isUnstored else { continue }
             sum.count += 1
             sum.byteCount += UInt64(entry.byteCount)

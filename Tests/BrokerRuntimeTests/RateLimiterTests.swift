@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerRuntime
 
 @Suite struct RateLimiterTests {
-    private static let connection = ConnectionID(lane: 0, slot: 3, generation: 1)
+    private static let connection = ConnectionID(loop: 0, slot: 3, generation: 1)
     private let rates = ClientRates.Values(
         messagesPerSecond: 100, bytesPerSecond: 10_000, toleranceSeconds: 60)
 
@@ -81,7 +81,7 @@ import Testing
     @Test func `the next connection of a slot begins anew`() {
         var limiter = RateLimiter()
         _ = show(100, to: &limiter, at: 0)
-        let next = ConnectionID(lane: 0, slot: 3, generation: 2)
+        let next = ConnectionID(loop: 0, slot: 3, generation: 2)
         #expect(show(100, to: &limiter, of: next, at: 0) == (100, .withinRate))
     }
 

@@ -27,7 +27,7 @@ import WireFormat
 
     private func name(_ place: Int, generation: UInt32 = 1) -> ConnectionID {
         ConnectionID(
-            lane: 0, slot: ConnectionID.channelSlotsStart + place, generation: generation)
+            loop: 0, slot: ConnectionID.channelSlotsStart + place, generation: generation)
     }
 
     /// Opens a channel, which the core accepts.

@@ -33,7 +33,7 @@ final class CoreLoop {
     private var authenticator = TestAuthenticator()
     private var log = TestLog()
     private var effects = Effects()
-    private var fetched = EffectLane()
+    private var fetched = LoopEffects()
     private var store = InMemoryStore()
     private var batch = StoreBatch()
     private var result = StoreResult()
@@ -55,7 +55,7 @@ final class CoreLoop {
 
     func open(slot: Int? = nil, generation: UInt32 = 1) -> ConnectionID {
         nextSlot += 1
-        let name = ConnectionID(lane: 0, slot: slot ?? nextSlot, generation: generation)
+        let name = ConnectionID(loop: 0, slot: slot ?? nextSlot, generation: generation)
         decoder.conversations.open(name, terms: 0)
         return name
     }
@@ -130,7 +130,7 @@ final class CoreLoop {
     /// The last number that a receiver has been sent and has not acknowledged.
     func sentThrough(_ connection: ConnectionID) -> Int? {
         guard let session = broker.session(of: connection) else { return nil }
-        let through = broker.attachments[broker.attachmentIndex(of: session)].sentThrough
+        let through = broker.connectedSessions[broker.connectedIndex(of: session)].sentThrough
         return through > broker.sessions[session].inbox.acknowledgedThrough ? Int(through) : nil
     }
 

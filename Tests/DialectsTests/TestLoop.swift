@@ -14,9 +14,9 @@ final class TestLoop {
     var host = RecordingHost()
     var authenticator = TestAuthenticator()
     var log = TestLog()
-    var effects = EffectLane()
+    var effects = LoopEffects()
     var now = Instant(milliseconds: 1_000)
-    let connection = ConnectionID(lane: 0, slot: 3, generation: 1)
+    let connection = ConnectionID(loop: 0, slot: 3, generation: 1)
 
     /// - Parameter allowsAnonymous: whether the listener lets clients in without credentials.
     init(allowsAnonymous: Bool = false, packetMaximum: Int = 65_536) {
@@ -250,9 +250,9 @@ struct TestAuthenticator: Authenticator {
 
 struct TestLog: LogSink {
     var refusals: [ReasonCode] = []
-    var kinds: [Note.Kind] = []
+    var kinds: [LogEvent.Kind] = []
 
-    mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) { kinds.append(note.kind) }
+    mutating func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer) { kinds.append(note.kind) }
     mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {
         refusals.append(reason)
     }

@@ -103,7 +103,7 @@ import Testing
         #expect(result.refusal == .full)
         #expect(result.tallies.map(\.count) == [1])
         var restored = Restored()
-        #expect(try store.restore(into: &restored).nextMessage == MessageID(raw: 2))
+        #expect(try store.restore(into: &restored).nextMessage == StoredMessageID(raw: 2))
         #expect(restored.queues.isEmpty && restored.records.count == 1)
         #expect(try store.entryCounts() == (messages: 0, releases: 0, entries: 0))
     }

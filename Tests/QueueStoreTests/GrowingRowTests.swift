@@ -20,7 +20,7 @@ import Testing
     struct Site: ~Copyable {
         var store: LMDBQueueStore
         var broker: Broker
-        var effects = Effects(laneCount: 1)
+        var effects = Effects(loopCount: 1)
         static let now = Moment(
             instant: Instant(milliseconds: 1), unixMilliseconds: 1_700_000_000_000)
 

@@ -55,7 +55,7 @@ import Testing
         #expect(restored.queues.map(\.firstNumber) == [11, 11])
         #expect(restored.queues.map(\.lastNumber) == [11, 12])
         #expect(restored.queues[1].tally.byteCount == 2 * UInt64(messageBlock("one").count))
-        #expect(state.nextMessage == MessageID(raw: 10))
+        #expect(state.nextMessage == StoredMessageID(raw: 10))
         #expect(state.stamp?.moment.instant == Instant(milliseconds: 99))
         #expect(state.damaged.isEmpty)
     }
@@ -70,7 +70,7 @@ import Testing
         }
         var store = try open()
         var restored = Restored()
-        #expect(try store.restore(into: &restored).nextMessage == MessageID(raw: 42))
+        #expect(try store.restore(into: &restored).nextMessage == StoredMessageID(raw: 42))
         #expect(restored == Restored())
     }
 

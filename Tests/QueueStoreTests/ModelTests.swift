@@ -19,7 +19,7 @@ import Testing
         while rounds < 120 {
             var store = try LMDBQueueStore(directory: directory.path, options: .small)
             // A sweep starts over in a new process; the model is told by a crash between batches.
-            model.crash(committing: false)
+            model.crash(inFlightBatch: false)
             var restored = Restored()
             var expected = Restored()
             let state = try store.restore(into: &restored)
@@ -57,7 +57,7 @@ import Testing
             var store = try LMDBQueueStore(
                 directory: directory.path, options: isFull ? full : .small)
             model.isFull = isFull
-            model.crash(committing: false)
+            model.crash(inFlightBatch: false)
             for _ in 0..<4 {
                 let batch = driver.makeBatch()
                 // What the last one wrote decides about this one: a full store is told by a write.
@@ -93,7 +93,7 @@ import Testing
                 // A commit is in the file when it is reported, whatever the process does then.
                 if isCommitted { _ = try store.carryOut(batch) }
                 model.begin(batch)
-                model.crash(committing: isCommitted)
+                model.crash(inFlightBatch: isCommitted)
                 var expected = Restored()
                 _ = model.restore(into: &expected)
                 let restored = try restored(from: directory.dataFile, in: copy)
@@ -232,7 +232,7 @@ struct BatchDriver {
             switch random.next(upTo: 2) {
             case 0: .all
             case 1: .shared
-            default: .mail(before: MessageID(raw: random.next(upTo: nextMessage)))
+            default: .mail(before: StoredMessageID(raw: random.next(upTo: nextMessage)))
             }
         batch.transfers.append(
             QueueTransfer(
@@ -299,13 +299,13 @@ extension StringProtocol {
 
 extension LMDBQueueStore {
     /// The ids of all bodies, in order.
-    func storedMessages() throws -> [MessageID] {
+    func storedMessages() throws -> [StoredMessageID] {
         let transaction = try WriteTransaction(
             environment: environment, tables: tables, scratch: scratch.bytes)
         var cursor = transaction.messages
-        var ids: [MessageID] = []
+        var ids: [StoredMessageID] = []
         while try cursor.next() {
-            ids.append(MessageID(raw: cursor.key.bigEndian(at: 0)))
+            ids.append(StoredMessageID(raw: cursor.key.bigEndian(at: 0)))
         }
         return ids
     }

@@ -96,13 +96,13 @@ extension StoreBatch {
         let block = messageBlock(text)
         messages.append(
             MessagePut(
-                id: MessageID(raw: id), receiverCount: UInt32(queues.count),
+                id: StoredMessageID(raw: id), receiverCount: UInt32(queues.count),
                 block: ByteRange(offset: blocks.count, count: block.count)))
         blocks += block
         for queue in queues {
             entries.append(
                 EntryPut(
-                    queue: QueueID(raw: queue), number: number, message: MessageID(raw: id),
+                    queue: QueueID(raw: queue), number: number, message: StoredMessageID(raw: id),
                     deadline: deadline, byteCount: UInt32(block.count),
                     state: EntryState(grade: .durable)))
         }

@@ -50,7 +50,7 @@ import Testing
         .forgottenOutbox: 15,
         .forgottenResults: 37,
         .forgottenSubscription: 4,
-        .forgottenMailbox: 4,
+        .forgottenOfflineQueue: 4,
         .oldBackup: 4,
         .fastClock: 1,
         .swappedLoad: 2,

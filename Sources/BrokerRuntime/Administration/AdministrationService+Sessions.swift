@@ -49,7 +49,7 @@ extension AdministrationService {
 
     func show(_ request: ShowOfflineQueue) throws(AdministrationRefusal) -> Queue {
         let description = shared.enter {
-            $0.broker.mailboxDescription(
+            $0.broker.offlineQueueDescription(
                 app: Array(request.app.utf8), user: Array(request.user.utf8))
         }
         guard let description else {
@@ -68,7 +68,7 @@ extension AdministrationService {
                 matching: SessionFilter(selection), at: moment)
             // Without a device, the selection includes the user's offline queue.
             guard let user = selection.user, selection.device == nil else { return sessions }
-            let offlineQueue = state.broker.purgeMailbox(
+            let offlineQueue = state.broker.purgeOfflineQueue(
                 app: Array(selection.app.utf8), user: Array(user.utf8))
             return sessions + (offlineQueue ?? 0)
         }

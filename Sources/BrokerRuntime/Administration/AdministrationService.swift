@@ -98,7 +98,7 @@ struct AdministrationService {
         _ body: (inout SharedBroker.State) -> Result
     ) -> Result {
         let (result, sequence) = shared.enter { state in
-            (body(&state), state.broker.gatheringSequence)
+            (body(&state), state.broker.pendingSequence)
         }
         shared.waitForCommit(of: sequence)
         return result

@@ -10,7 +10,7 @@ import Primitives
 /// Writes the log lines for the connections of one event loop.
 package struct ConnectionLog: LogSink, ~Copyable {
     private struct Pending {
-        let kind: Note.Kind
+        let kind: LogEvent.Kind
         let connection: ConnectionID
         let reason: ReasonCode
         let user: String
@@ -41,7 +41,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
         self.log = log
     }
 
-    package mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) {
+    package mutating func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer) {
         guard log.writes(note.kind.level) else { return }
         func text(_ range: ByteRange) -> String {
             String(decoding: range.bytes(in: bytes), as: UTF8.self)
@@ -134,7 +134,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
         -> String
     {
         // Only the loop that owns a connection may read its address.
-        if other.lane != loop.index { return "loop-\(other.lane)" }
+        if other.loop != loop.index { return "loop-\(other.loop)" }
         return "\(closedConnections[other]?.address ?? loop.peer(of: other))"
     }
 
@@ -173,7 +173,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
     }
 }
 
-extension Note.Kind {
+extension LogEvent.Kind {
     fileprivate var level: LogLevel {
         switch self {
         case .connected, .disconnected, .sessionExpired: .info

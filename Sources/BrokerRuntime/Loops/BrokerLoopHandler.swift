@@ -18,7 +18,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     private let identityProofs: IdentityProofs
     private var connectionLog: ConnectionLog
     /// The effects for this loop while they are carried out; empty otherwise.
-    private var effects = EffectLane()
+    private var effects = LoopEffects()
     private let packetMaximum: Int
     private let rates: ClientRates
     private var limiter = RateLimiter()

@@ -31,7 +31,7 @@ package final class SharedBroker: Sendable {
 
     package init(_ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal) {
         state = Locked(
-            State(broker: broker, effects: Effects(laneCount: loopHandles.count)))
+            State(broker: broker, effects: Effects(loopCount: loopHandles.count)))
         self.loopHandles = loopHandles
         self.writerSignal = writerSignal
     }
@@ -52,13 +52,13 @@ package final class SharedBroker: Sendable {
         for handle in loopHandles { handle.wake() }
         while enter({ $0.drainedLoopCount < loopHandles.count }) { _ = commitSignal.wait() }
         // A batch may be in flight while the pending one is empty.
-        let sequence = enter { $0.broker.gatheringSequence }
+        let sequence = enter { $0.broker.pendingSequence }
         waitForCommit(of: sequence - 1)
         waitForCommit(of: sequence)
         // All results have arrived.
         let last = enter { state in
             state.broker.prepareToStop()
-            return state.broker.gatheringSequence
+            return state.broker.pendingSequence
         }
         waitForCommit(of: last)
     }

@@ -191,7 +191,7 @@ public final class BrokerServer {
     ) throws(NoRoom) {
         let (result, sequence) = shared.enter { state in
             let result = Result { () throws(NoRoom) in try body(&state.broker) }
-            return (result, state.broker.gatheringSequence)
+            return (result, state.broker.pendingSequence)
         }
         shared.waitForCommit(of: sequence)
         try result.get()
@@ -225,7 +225,7 @@ public final class BrokerServer {
             after: store.openingStamp,
             downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
         var broker = Broker(
-            limits: CoreLimits(settings), laneCount: loopCount, trust: trust,
+            limits: CoreLimits(settings), loopCount: loopCount, trust: trust,
             at: clock.moment())
         var state: RestoredState
         do throws(StoreError) {

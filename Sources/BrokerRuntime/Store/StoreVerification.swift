@@ -15,7 +15,7 @@ public struct StoreVerification: Sendable {
     /// start would refuse, the check reads the rows into a broker as a start does.
     public static func run(_ settings: BrokerSettings) throws(StartError) -> StoreVerification {
         let beginning = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
-        var broker = Broker(limits: CoreLimits(settings), laneCount: 1, at: beginning)
+        var broker = Broker(limits: CoreLimits(settings), loopCount: 1, at: beginning)
         let report: VerificationReport
         do throws(StoreError) {
             report = try LMDBQueueStore.verify(
@@ -28,7 +28,7 @@ public struct StoreVerification: Sendable {
         do throws(RestoreError) {
             try broker.finishRestoring(
                 RestoredState(
-                    identity: StoreIdentity(high: 0, low: 0), nextMessage: MessageID(raw: 1),
+                    identity: StoreIdentity(high: 0, low: 0), nextMessage: StoredMessageID(raw: 1),
                     stamp: nil, damaged: []),
                 newEpochSeed: 1, at: beginning)
             let count = broker.counters.rowsRepaired

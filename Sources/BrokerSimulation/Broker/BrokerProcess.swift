@@ -1,4 +1,4 @@
-// One life of the broker's process: the real core with its lanes, from a start to a stop or a
+// One life of the broker's process: the real core with its event loops, from a start to a stop or a
 // crash. What it has not committed dies with it.
 
 import BrokerCore
@@ -10,8 +10,8 @@ final class BrokerProcess {
     var broker: Broker
     var effects: Effects
     private let surroundings: Surroundings
-    private let lanes: UnsafeMutablePointer<SimulatedLane>
-    private let laneCount: Int
+    private let loops: UnsafeMutablePointer<SimulatedLoop>
+    private let loopCount: Int
     private var isStoreAsked = false
     private var deadlineEntered = Instant.never
 
@@ -20,15 +20,15 @@ final class BrokerProcess {
     ) {
         self.life = life
         self.surroundings = surroundings
-        laneCount = surroundings.profile.laneCount
-        lanes = .allocate(capacity: laneCount)
-        for lane in 0..<laneCount {
-            (lanes + lane).initialize(
-                to: SimulatedLane(surroundings, network, index: UInt8(lane), life: life))
+        loopCount = surroundings.profile.loopCount
+        loops = .allocate(capacity: loopCount)
+        for loop in 0..<loopCount {
+            (loops + loop).initialize(
+                to: SimulatedLoop(surroundings, network, index: UInt8(loop), life: life))
         }
-        effects = Effects(laneCount: laneCount)
+        effects = Effects(loopCount: loopCount)
         broker = Broker(
-            limits: surroundings.profile.limits, laneCount: laneCount, at: surroundings.moment)
+            limits: surroundings.profile.limits, loopCount: loopCount, at: surroundings.moment)
         let state = store.restore(into: &broker)
         do throws(RestoreError) {
             try broker.finishRestoring(
@@ -43,8 +43,8 @@ final class BrokerProcess {
     }
 
     deinit {
-        lanes.deinitialize(count: laneCount)
-        lanes.deallocate()
+        loops.deinitialize(count: loopCount)
+        loops.deallocate()
     }
 
     /// What an operator does before the first client comes: an app, and a token for each user.
@@ -113,48 +113,48 @@ final class BrokerProcess {
     // MARK: Lanes
 
     /// Whether retained messages are still being sent to somebody.
-    var isReplaying: Bool { (0..<laneCount).contains { lanes[$0].awaitsDrain } }
+    var isReplaying: Bool { (0..<loopCount).contains { loops[$0].awaitsDrain } }
 
-    /// Gives a new connection to a lane, in turn.
+    /// Gives a new connection to a event loop, in turn.
     func open(link: Int) -> ConnectionID {
-        lanes[link % laneCount].opened(link: link)
+        loops[link % loopCount].opened(link: link)
     }
 
     func arrived(_ bytes: [UInt8], on connection: ConnectionID) {
-        lanes[Int(connection.lane)].arrived(bytes, on: connection)
-        askForTurn(Int(connection.lane))
+        loops[Int(connection.loop)].arrived(bytes, on: connection)
+        askForTurn(Int(connection.loop))
     }
 
     /// The client has read: there is room for more.
     func drained(_ connection: ConnectionID) {
-        lanes[Int(connection.lane)].drained(connection)
+        loops[Int(connection.loop)].drained(connection)
     }
 
     func closed(_ connection: ConnectionID) {
-        lanes[Int(connection.lane)].closed(connection, .lost)
-        askForTurn(Int(connection.lane))
+        loops[Int(connection.loop)].closed(connection, .lost)
+        askForTurn(Int(connection.loop))
     }
 
     /// See ``SimulatedLane/checkSilence(_:)``.
     func checkSilence(_ connection: ConnectionID) -> UInt64? {
-        defer { askForTurn(Int(connection.lane)) }
-        return lanes[Int(connection.lane)].checkSilence(connection)
+        defer { askForTurn(Int(connection.loop)) }
+        return loops[Int(connection.loop)].checkSilence(connection)
     }
 
-    func turn(lane: Int) {
-        lanes[lane].turn(self)
+    func turn(loop: Int) {
+        loops[loop].turn(self)
         lookAround()
     }
 
     func sayGoodbye() {
-        for lane in 0..<laneCount { lanes[lane].sayGoodbye() }
+        for loop in 0..<loopCount { loops[loop].sayGoodbye() }
     }
 
-    private func askForTurn(_ lane: Int) {
-        guard !lanes[lane].isTurnComing else { return }
-        lanes[lane].isTurnComing = true
+    private func askForTurn(_ loop: Int) {
+        guard !loops[loop].isTurnComing else { return }
+        loops[loop].isTurnComing = true
         surroundings.enter(
-            .laneTurn(lane: lane, life: life),
+            .loopTurn(loop: loop, life: life),
             after: surroundings.networkRandom.milliseconds(in: 0...2))
     }
 
@@ -167,10 +167,10 @@ final class BrokerProcess {
         lookAround()
     }
 
-    /// After every entry into the core: wakes the lanes it has left something for, and the writer,
+    /// After every entry into the core: wakes the event loops it has left something for, and the writer,
     /// and sets the clock.
     private func lookAround() {
-        for lane in 0..<laneCount where !effects[UInt8(lane)].isEmpty { askForTurn(lane) }
+        for loop in 0..<loopCount where !effects[UInt8(loop)].isEmpty { askForTurn(loop) }
         if broker.hasBatch, !isStoreAsked {
             isStoreAsked = true
             if surroundings.misbehaves(.lostWakeUp, perTenThousand: 20) { return }

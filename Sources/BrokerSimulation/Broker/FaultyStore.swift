@@ -120,8 +120,8 @@ final class FaultyStore {
     }
 
     /// The process dies. The batch under way is there at the next start, or nothing of it.
-    func crash(committing: Bool) {
-        if var batch = underWay, committing {
+    func crash(inFlightBatch: Bool) {
+        if var batch = underWay, inFlightBatch {
             if surroundings.has(.tornCommit) { batch.sendRecords = [] }
             var lost = StoreResult()
             store.carryOut(batch, into: &lost)
@@ -131,7 +131,7 @@ final class FaultyStore {
         isToldFull = false
         if let past = pasts.first { store = past }
         pasts = []
-        store.crash(committing: false)
+        store.crash(inFlightBatch: false)
         if surroundings.has(.reusedInboxNumber) { loseReservations() }
     }
 
@@ -199,7 +199,7 @@ final class FaultyStore {
         case .discardedMail:
             for index in batch.transfers.indices {
                 if case .mail = batch.transfers[index].scope {
-                    batch.transfers[index].scope = .mail(before: MessageID(raw: 0))
+                    batch.transfers[index].scope = .mail(before: StoredMessageID(raw: 0))
                 }
             }
         case .forgottenBackup: changeRows(.sessions, of: &batch, FaultyStore.forgetBackup)
@@ -226,7 +226,7 @@ final class FaultyStore {
             // What people see on a clock, in place of what has passed.
             batch.moment.instant = Instant(
                 milliseconds: batch.moment.unixMilliseconds - Surroundings.unixStart)
-        case .forgottenMailbox:
+        case .forgottenOfflineQueue:
             // Every change of a user's row but its first.
             batch.records.removeAll {
                 $0.table == .users && $0.value != nil && !knownUsers.insert($0.key).inserted

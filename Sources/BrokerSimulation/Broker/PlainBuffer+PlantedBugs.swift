@@ -1,4 +1,4 @@
-// What only planted bugs do to a lane's effects.
+// What only planted bugs do to a event loop's effects.
 
 import Primitives
 

@@ -1,4 +1,4 @@
-// A lane's connections as the real event loop keeps them, without sockets: what has arrived and was
+// A event loop's connections as the real event loop keeps them, without sockets: what has arrived and was
 // not read, what is to be sent, who is held back, who is to be closed.
 
 import BrokerCore
@@ -29,7 +29,7 @@ struct HostConnection {
 struct SimulatedHost: ConnectionHost {
     private let surroundings: Surroundings
     private let network: SimulatedNetwork
-    private let lane: UInt8
+    private let loop: UInt8
     private(set) var slots: [HostConnection?] = []
     private var generations: [UInt32] = []
     /// Where a packet is written before it is committed.
@@ -39,10 +39,10 @@ struct SimulatedHost: ConnectionHost {
     /// Connections that may be read from again.
     var released: [ConnectionID] = []
 
-    init(_ surroundings: Surroundings, _ network: SimulatedNetwork, lane: UInt8) {
+    init(_ surroundings: Surroundings, _ network: SimulatedNetwork, loop: UInt8) {
         self.surroundings = surroundings
         self.network = network
-        self.lane = lane
+        self.loop = loop
     }
 
     func free() { room.deallocate() }
@@ -58,7 +58,7 @@ struct SimulatedHost: ConnectionHost {
             generations.append(0)
         }
         generations[slot] += 1
-        let name = ConnectionID(lane: lane, slot: slot, generation: generations[slot])
+        let name = ConnectionID(loop: loop, slot: slot, generation: generations[slot])
         slots[slot] = HostConnection(name: name, link: link, lastHeard: surroundings.now)
         return name
     }
@@ -166,7 +166,7 @@ struct SimulatedDoorkeeper: Authenticator {
 struct SimulatedNotes: LogSink {
     let history: History
 
-    mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) {
+    mutating func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer) {
         history.note(
             .broker,
             "\(note.kind) \(note.connection) "

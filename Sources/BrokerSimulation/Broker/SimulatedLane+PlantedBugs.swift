@@ -1,4 +1,4 @@
-// Planted bugs that belong to a lane or to the core: a lane hands the core events that say
+// Planted bugs that belong to a event loop or to the core: a event loop hands the core events that say
 // something else than the packets did, or carries out other effects than the core gave it, so that
 // the core itself stays clean. Without a planted bug nothing here changes anything.
 
@@ -17,7 +17,7 @@ struct PlantedMemory: ~Copyable {
     /// MQTT clients by their connections.
     var exchanges: [ConnectionID: PlantedExchange] = [:]
     /// Effects of an earlier turn that were held back.
-    var held = EffectLane()
+    var held = LoopEffects()
 }
 
 struct PlantedPeer: Hashable {
@@ -31,7 +31,7 @@ struct PlantedRefusal: Hashable {
     var number: UInt64
 }
 
-extension SimulatedLane {
+extension SimulatedLoop {
     // MARK: - Events
 
     /// Changes what the core is about to hear.
@@ -243,7 +243,7 @@ extension SimulatedLane {
         planted.forged = []
     }
 
-    /// Holds what the core left for this lane back until it has left more, which then goes first.
+    /// Holds what the core left for this event loop back until it has left more, which then goes first.
     /// True when there is something to carry out later.
     mutating func holdEffects() -> Bool {
         guard surroundings.has(.swappedTurns), planted.held.isEmpty, !effects.isEmpty,

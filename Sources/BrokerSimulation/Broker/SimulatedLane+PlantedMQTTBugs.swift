@@ -19,7 +19,7 @@ struct PlantedExchange {
     var shared: [UInt16] = []
 }
 
-extension SimulatedLane {
+extension SimulatedLoop {
     /// What an identifier becomes when it is taken for another one.
     private static let otherIdentifier: UInt16 = 0x8000
 

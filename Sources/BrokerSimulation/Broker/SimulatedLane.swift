@@ -1,4 +1,4 @@
-// One lane as the real runtime runs it: bytes become events as they arrive, once per turn the core
+// One event loop as the real runtime runs it: bytes become events as they arrive, once per turn the core
 // is entered with all of them, and what it wants done is carried out. The desk, the carrier and the
 // core are the real ones; the sockets are not.
 
@@ -6,7 +6,7 @@ import BrokerCore
 import Dialects
 import Primitives
 
-struct SimulatedLane: ~Copyable {
+struct SimulatedLoop: ~Copyable {
     let surroundings: Surroundings
     private let network: SimulatedNetwork
     private let index: UInt8
@@ -17,8 +17,8 @@ struct SimulatedLane: ~Copyable {
     private(set) var host: SimulatedHost
     private var doorkeeper: SimulatedDoorkeeper
     private var notes: SimulatedNotes
-    /// This lane's effects while they are carried out; empty otherwise.
-    var effects = EffectLane()
+    /// This event loop's effects while they are carried out; empty otherwise.
+    var effects = LoopEffects()
     private var schedule: EventSchedule
     private var turnCount: UInt64 = 0
     var planted = PlantedMemory()
@@ -38,7 +38,7 @@ struct SimulatedLane: ~Copyable {
         carrier = EffectEncoder(packetMaximum: Self.packetMaximum)
         schedule = EventSchedule(
             limits: surroundings.has(.ignoredBudget) ? CoreLimits() : surroundings.profile.limits)
-        host = SimulatedHost(surroundings, network, lane: index)
+        host = SimulatedHost(surroundings, network, loop: index)
         doorkeeper = SimulatedDoorkeeper(surroundings: surroundings)
         notes = SimulatedNotes(history: surroundings.history)
     }
@@ -164,7 +164,7 @@ struct SimulatedLane: ~Copyable {
             host[connection]?.isWaiting = waits
             if !waits, host[connection] != nil { host.released.append(connection) }
         }
-        // Time passes: it may be that another lane has to fetch what is left for it.
+        // Time passes: it may be that another event loop has to fetch what is left for it.
         if hasMore { comeAgain(after: 1) }
     }
 
@@ -204,11 +204,11 @@ struct SimulatedLane: ~Copyable {
         }
     }
 
-    /// Asks for another turn of this lane.
+    /// Asks for another turn of this event loop.
     private mutating func comeAgain(after milliseconds: UInt64 = 0) {
         guard !isTurnComing else { return }
         isTurnComing = true
-        surroundings.enter(.laneTurn(lane: Int(index), life: life), after: milliseconds)
+        surroundings.enter(.loopTurn(loop: Int(index), life: life), after: milliseconds)
     }
 
     // MARK: - Sending

@@ -1,7 +1,7 @@
 // What one entry into the core may cost, whatever clients have sent.
 
 extension Ledger {
-    /// A lane has entered the core with what its connections sent.
+    /// A event loop has entered the core with what its connections sent.
     func entered(cost: Int, costMaximum: Int) {
         guard cost > costMaximum else { return }
         accuse(

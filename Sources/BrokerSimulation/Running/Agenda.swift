@@ -12,8 +12,8 @@ enum End: Hashable {
 /// One thing that will happen. Links and clients are named by their index; what belongs to one life
 /// of the broker names it, and falls away when that life is over.
 enum Occurrence: Hashable {
-    /// A lane looks at what has arrived and at what the core left for it.
-    case laneTurn(lane: Int, life: Int)
+    /// A event loop looks at what has arrived and at what the core left for it.
+    case loopTurn(loop: Int, life: Int)
     /// The writer looks whether the core has a batch.
     case storeAsked(life: Int)
     /// The commit that is under way ends.

@@ -34,7 +34,7 @@ public enum Mutation: String, CaseIterable, Sendable {
     case forgottenResults = "forgotten-results"
     case forgottenSubscription = "forgotten-subscription"
     /// The row that says where a user's mail waits is not written.
-    case forgottenMailbox = "forgotten-mailbox"
+    case forgottenOfflineQueue = "forgotten-mailbox"
     /// After a crash the store is as it was thirty commits ago, and does not say so.
     case oldBackup = "old-backup"
     /// The store's clock is eight days fast: messages expire early.
@@ -56,8 +56,8 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// A new membership is not stored.
     case lostMember = "lost-member"
 
-    // Between lanes, core and writer.
-    /// What the core left for a lane in two turns is carried out in the wrong order.
+    // Between event loops, core and writer.
+    /// What the core left for a event loop in two turns is carried out in the wrong order.
     case swappedTurns = "swapped-turns"
     /// Now and then the writer is not woken for a batch.
     case lostWakeUp = "lost-wake-up"
@@ -80,7 +80,7 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// Messages do not expire.
     case forgottenExpiry = "forgotten-expiry"
 
-    // In a lane.
+    // In a event loop.
     /// Sends of one connection are handled in the wrong order.
     case swappedEvents = "swapped-events"
     /// Two deliveries for one connection leave in the wrong order.

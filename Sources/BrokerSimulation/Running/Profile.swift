@@ -39,7 +39,7 @@ struct Profile {
     var userCount: Int
     var deviceCount = 0
     var clients: [ClientHabits] = []
-    var laneCount: Int
+    var loopCount: Int
     var limits = CoreLimits()
 
     /// Index of the filter that MQTT clients share.
@@ -93,7 +93,7 @@ struct Profile {
     init(_ options: SimulationOptions) {
         var random = SimulationRandom(seed: options.seed ^ 0x70_726F_6669_6C65)
         userCount = random.number(in: 2...5)
-        laneCount = random.number(in: 1...3)
+        loopCount = random.number(in: 1...3)
         latencyMaximum = random.pick([2, 20, 20, 200, 1_500])
         commitMaximum = random.pick([1, 5, 20, 100, 800])
         useInterval = random.pick([2, 10, 40, 200, 1_000])

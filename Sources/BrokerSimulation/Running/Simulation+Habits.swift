@@ -82,7 +82,7 @@ extension Simulation {
     /// most devices come back after that.
     func putBackupBack() {
         guard !surroundings.isHealing else { return }
-        crash(committing: false)
+        crash(inFlightBatch: false)
         guard store.putBackupBack() else { return }
         ledger.backupPutBack()
         for _ in 0...surroundings.habitRandom.below(2) {

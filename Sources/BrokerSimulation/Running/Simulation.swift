@@ -70,7 +70,7 @@ final class Simulation {
 
     private func carryOut(_ occurrence: Occurrence) {
         switch occurrence {
-        case .laneTurn(let lane, let life): living(life)?.turn(lane: lane)
+        case .loopTurn(let loop, let life): living(life)?.turn(loop: loop)
         case .storeAsked(let life): if let process = living(life) { beginCommit(process) }
         case .storeFinished(let life): if let process = living(life) { finishCommit(process) }
         case .coreDue(let life): living(life)?.advance()
@@ -110,13 +110,13 @@ final class Simulation {
     }
 
     /// The process is killed, or the machine loses its power.
-    func crash(committing: Bool) {
+    func crash(inFlightBatch: Bool) {
         guard let dead = process else { return }
         process = nil
         network.brokerDied(life: dead.life)
-        store.crash(committing: committing)
+        store.crash(inFlightBatch: inFlightBatch)
         ledger.brokerDied(
-            committing ? "dies, the batch under way is stored" : "dies, with what is not stored")
+            inFlightBatch ? "dies, the batch under way is stored" : "dies, with what is not stored")
         surroundings.enter(
             .brokerStarted, after: surroundings.troubleRandom.milliseconds(in: 10...20_000))
     }
@@ -129,7 +129,7 @@ final class Simulation {
         stopping.storeGathered(in: store)
         stopping.prepareToStop()
         stopping.storeGathered(in: store)
-        store.crash(committing: false)
+        store.crash(inFlightBatch: false)
         ledger.brokerStopped()
         surroundings.enter(
             .brokerStarted, after: surroundings.troubleRandom.milliseconds(in: 10...5_000))
@@ -154,7 +154,7 @@ final class Simulation {
         let mayFail = !surroundings.isHealing && ledger.violation == nil
         if mayFail, surroundings.storeRandom.happens(perTenThousand: profile.failedCommits) {
             // A failed sync is final: nobody knows what the disk has, and the process ends.
-            crash(committing: surroundings.storeRandom.happens(perTenThousand: 5_000))
+            crash(inFlightBatch: surroundings.storeRandom.happens(perTenThousand: 5_000))
             return
         }
         process.finishCommit(in: store)

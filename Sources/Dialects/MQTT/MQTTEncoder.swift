@@ -330,7 +330,7 @@ extension [UInt8] {
 
     /// Appends what an answer says in user properties.
     fileprivate mutating func appendProperties(
-        of answer: PacketAnswer, in loop: borrowing EffectLane
+        of answer: PacketAnswer, in loop: borrowing LoopEffects
     ) -> ByteRange {
         let start = count
         if !answer.messageIdentifier.isEmpty {

@@ -43,7 +43,7 @@ struct MRTEncoder: ~Copyable {
     /// Whether this is the only delivery of its publication: those of one message come in a run.
     @inline(__always)
     private func isAlone(
-        _ delivery: Delivery, at index: Int, in loop: borrowing EffectLane
+        _ delivery: Delivery, at index: Int, in loop: borrowing LoopEffects
     ) -> Bool {
         if delivery.publication == tailPublication { return false }
         guard index + 1 < loop.effects.count, case .deliver(let next) = loop.effects[index + 1]
@@ -101,7 +101,7 @@ struct MRTEncoder: ~Copyable {
     }
 
     /// Encodes what all receivers of a publication get alike.
-    private mutating func encodeTail(of publication: UInt32, in loop: borrowing EffectLane) {
+    private mutating func encodeTail(of publication: UInt32, in loop: borrowing LoopEffects) {
         let block = loop.block(of: publication)
         isRaw = block.marks.contains(.raw)
         isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
@@ -241,7 +241,7 @@ struct MRTEncoder: ~Copyable {
     }
 }
 
-extension EffectLane {
+extension LoopEffects {
     /// The message of a publication.
     @inline(__always)
     fileprivate func block(of publication: UInt32) -> MessageBlock {

@@ -158,7 +158,7 @@ extension LoadedEntry {
         let offset = blocks.count
         blocks.append(contentsOf: block)
         self.init(
-            number: key.number, message: MessageID(raw: entry.message),
+            number: key.number, message: StoredMessageID(raw: entry.message),
             deadline: Instant(milliseconds: entry.deadline), byteCount: entry.byteCount,
             state: entry.state, block: ByteRange(offset: offset, count: block.count))
     }

@@ -186,7 +186,7 @@ struct WriteTransaction: ~Copyable {
         var isThere = try entries.seek(notBefore: EntryKey(queue: transfer.source.raw, number: 0))
         while isThere, let key = EntryKey(entries.key), key.queue == transfer.source.raw {
             if let entry = StoredEntry(entries.value, key: key) {
-                if transfer.scope.contains(MessageID(raw: entry.message), entry.state) {
+                if transfer.scope.contains(StoredMessageID(raw: entry.message), entry.state) {
                     guard transfer.hasRoom(behind: tally, for: entry.byteCount) else { break }
                     tally.count += 1
                     tally.byteCount += UInt64(entry.byteCount)

@@ -28,8 +28,8 @@ extension EndToEndTests {
             var senders: [Task<Void, any Error>] = []
             for number in 0..<2 {
                 let client = try await broker.client("sender-\(number)")
-                for lane in 0..<16 {
-                    senders.append(Task { try await load.run(client, "\(number)-\(lane)") })
+                for loop in 0..<16 {
+                    senders.append(Task { try await load.run(client, "\(number)-\(loop)") })
                 }
             }
             for kill in 1...Self.killCount {

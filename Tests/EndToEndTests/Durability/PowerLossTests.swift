@@ -59,13 +59,13 @@ extension EndToEndTests {
 
         private func send(_ broker: TestBroker, _ faults: DiskFaults) async throws -> [Told] {
             let client = try await broker.client("sender")
-            return try await withThrowingTaskGroup(of: [Told].self) { lanes in
-                for lane in 0..<4 {
-                    lanes.addTask {
+            return try await withThrowingTaskGroup(of: [Told].self) { loops in
+                for loop in 0..<4 {
+                    loops.addTask {
                         var told: [Told] = []
                         for number in 0..<40 {
                             let grade: Grade = number % 2 == 0 ? .once : .durable
-                            let text = "\(grade) \(lane) \(number)"
+                            let text = "\(grade) \(loop) \(number)"
                             let users = Array(Self.users.prefix(1 + number % Self.users.count))
                             try await client.send(
                                 OutgoingMessage(to: .users(users), text: text, grade: grade))
@@ -76,7 +76,7 @@ extension EndToEndTests {
                         return told
                     }
                 }
-                return try await lanes.reduce(into: []) { $0 += $1 }
+                return try await loops.reduce(into: []) { $0 += $1 }
             }
         }
 

@@ -43,7 +43,7 @@ final class SoakReceiver: Sendable {
         var record: InboxRecord?
         var client: Client?
         var reader: Task<Void, Never>?
-        /// The highest number of each lane.
+        /// The highest number of each event loop.
         var numbers: [Substring: Int] = [:]
         var violations: [String] = []
         var markedCount = 0
@@ -100,10 +100,10 @@ final class SoakReceiver: Sendable {
         }
     }
 
-    /// What it has of a lane, and how it got there.
-    func account(of lane: SoakLane) -> String {
+    /// What it has of a event loop, and how it got there.
+    func account(of loop: SoakLane) -> String {
         state.withLock { state in
-            "\(user) has \(state.numbers[lane.name[...], default: 0]) of \(lane.acknowledged), "
+            "\(user) has \(state.numbers[loop.name[...], default: 0]) of \(loop.acknowledged), "
                 + "\(state.violations), \(state.contacts)"
         }
     }
@@ -114,8 +114,8 @@ final class SoakReceiver: Sendable {
     /// Numbers of the wills that came.
     var wills: Set<Int> { state.withLock { $0.wills.unshared } }
 
-    func has(_ lane: SoakLane) -> Bool {
-        state.withLock { $0.numbers[lane.name[...], default: 0] >= lane.acknowledged }
+    func has(_ loop: SoakLane) -> Bool {
+        state.withLock { $0.numbers[loop.name[...], default: 0] >= loop.acknowledged }
     }
 
     /// Those since the last call.

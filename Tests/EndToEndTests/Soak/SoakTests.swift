@@ -91,8 +91,8 @@ private final class Soak {
     /// Away most of the time.
     private let sleeper: SoakReceiver
     private let watcher: SoakReceiver
-    /// Each lane with those who must receive all of it.
-    private var lanes: [(lane: SoakLane, receivers: [SoakReceiver])] = []
+    /// Each event loop with those who must receive all of it.
+    private var loops: [(loop: SoakLane, receivers: [SoakReceiver])] = []
     private var senders: [Task<Void, any Error>] = []
     private let start = ContinuousClock.now
     private var lastCut = ContinuousClock.now - .seconds(72)
@@ -139,8 +139,8 @@ private final class Soak {
         for receiver in receivers { try await receiver.client!.joinGroup(group) }
         for (number, receiver) in receivers.enumerated() {
             let grade: Grade = number % 2 == 0 ? .durable : .once
-            let lane = SoakLane("user-\(number)", to: .user(receiver.user), grade, perSecond: 40)
-            send(lane, clients[number % 4], to: [receiver])
+            let loop = SoakLane("user-\(number)", to: .user(receiver.user), grade, perSecond: 40)
+            send(loop, clients[number % 4], to: [receiver])
         }
         send(
             SoakLane("group", to: .group(group), .durable, perSecond: 5), clients[0], to: receivers)
@@ -156,9 +156,9 @@ private final class Soak {
         churn.resume()
     }
 
-    private func send(_ lane: SoakLane, _ client: Client, to receivers: [SoakReceiver]) {
-        lanes.append((lane, receivers))
-        senders.append(Task { try await lane.run(client) })
+    private func send(_ loop: SoakLane, _ client: Client, to receivers: [SoakReceiver]) {
+        loops.append((loop, receivers))
+        senders.append(Task { try await loop.run(client) })
     }
 
     /// Lets it all go on, with a line that breaks and a device that sleeps and wakes.
@@ -222,21 +222,21 @@ private final class Soak {
 
     /// Waits until all that was acknowledged has arrived.
     func end() async throws {
-        for (lane, _) in lanes { lane.end() }
+        for (loop, _) in loops { loop.end() }
         for sender in senders { try await sender.value }
         try await quiet()
         churn.stop()
-        for (lane, receivers) in lanes {
+        for (loop, receivers) in loops {
             // A client whose line broke often waits up to two minutes before it comes again.
             do {
-                try await eventually(within: 150, "all of \(lane.name)") {
-                    receivers.allSatisfy { $0.has(lane) }
+                try await eventually(within: 150, "all of \(loop.name)") {
+                    receivers.allSatisfy { $0.has(loop) }
                 }
             } catch {
-                let accounts = receivers.filter { !$0.has(lane) }.map { $0.account(of: lane) }
+                let accounts = receivers.filter { !$0.has(loop) }.map { $0.account(of: loop) }
                 throw TestFailure("\(error): \(accounts)")
             }
-            #expect(lane.acknowledged > 0)
+            #expect(loop.acknowledged > 0)
         }
         #expect(churn.wills == watcher.wills, "wills of clients that said good-bye")
         #expect(churn.failures == [] && churn.cycleCount > 0)
@@ -245,7 +245,7 @@ private final class Soak {
             await receiver.close()
         }
         link.end()
-        let sent = lanes.map(\.lane.acknowledged).reduce(0, +)
+        let sent = loops.map(\.loop.acknowledged).reduce(0, +)
         let marked = (receivers + [sleeper, watcher]).map(\.markedCount).reduce(0, +)
         print("soak: \(sent) acknowledged, \(marked) possible duplicates, \(churn.cycleCount) came")
     }

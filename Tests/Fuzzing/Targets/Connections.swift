@@ -25,7 +25,7 @@ func fuzzConnection(_ bytes: UnsafeRawBufferPointer) {
     }
 }
 
-/// One lane of a broker that lets everybody in, and its peers.
+/// One event loop of a broker that lets everybody in, and its peers.
 private struct FuzzedBroker: ~Copyable {
     static let peerCount = 4
     private static let packetMaximum = 4_096
@@ -37,8 +37,8 @@ private struct FuzzedBroker: ~Copyable {
     private var host = PeerTable()
     private var doorkeeper = OpenDoor()
     private var notes = NoNotes()
-    private var effects = Effects(laneCount: 1)
-    private var laneEffects = EffectLane()
+    private var effects = Effects(loopCount: 1)
+    private var laneEffects = LoopEffects()
     private var generation: UInt32 = 1
     private var now = Moment(
         instant: Instant(milliseconds: 1_000_000), unixMilliseconds: 1_790_000_000_000)
@@ -120,7 +120,7 @@ private struct FuzzedBroker: ~Copyable {
             host.peers[peer] = Peer()
         }
         desk.events.removeAll()
-        effects = Effects(laneCount: 1)
+        effects = Effects(loopCount: 1)
         broker = Broker(at: now)
         start()
     }
@@ -128,7 +128,7 @@ private struct FuzzedBroker: ~Copyable {
     // MARK: A turn
 
     private mutating func open(_ peer: Int) {
-        let connection = ConnectionID(lane: 0, slot: peer, generation: generation)
+        let connection = ConnectionID(loop: 0, slot: peer, generation: generation)
         generation += 1
         host.peers[peer] = Peer(connection: connection)
         desk.conversations.open(connection, terms: 0)
@@ -258,6 +258,6 @@ private struct OpenDoor: Authenticator {
 }
 
 private struct NoNotes: LogSink {
-    mutating func take(_ note: Note, bytes: UnsafeRawBufferPointer) {}
+    mutating func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer) {}
     mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {}
 }

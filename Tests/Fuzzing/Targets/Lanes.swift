@@ -1,4 +1,4 @@
-// Two real lanes of a real broker, without sockets: credentials that verify and are judged, rates,
+// Two real event loops of a real broker, without sockets: credentials that verify and are judged, rates,
 // rights, several packets a segment, several connections and turns, logins that are held,
 // operators, a store that is full, and restarts. The core's invariants hold after every entry.
 
@@ -15,18 +15,18 @@ import Threads
 /// byte say what happens, the upper three to whom.
 func fuzzLane(_ bytes: UnsafeRawBufferPointer) {
     var input = InputReader(bytes)
-    let lanes = FuzzedLanes(settings: input.readByte())
+    let loops = FuzzedLanes(settings: input.readByte())
     for _ in 0..<FuzzedLanes.stepsMaximum where !input.isAtEnd {
         let step = input.readByte()
-        lanes.take(step & 31, of: Int(step >> 5), &input)
+        loops.take(step & 31, of: Int(step >> 5), &input)
     }
 }
 
-/// A broker with two lanes and eight peers.
+/// A broker with two event loops and eight peers.
 final class FuzzedLanes {
     static let stepsMaximum = 400
-    static let laneCount = 2
-    static let peerCount = laneCount * FuzzedLoop.peerCount
+    static let loopCount = 2
+    static let peerCount = loopCount * FuzzedLoop.peerCount
 
     /// What is made once: nobody waits for any of it here.
     private struct Fixtures: @unchecked Sendable {
@@ -58,7 +58,7 @@ final class FuzzedLanes {
     private var store = InMemoryStore()
     private var backup: InMemoryStore?
     private var shared: SharedBroker
-    private var lanes: [FuzzedLane] = []
+    private var loops: [FuzzedLane] = []
     private var smiths = [PacketSmith](repeating: PacketSmith(), count: FuzzedLanes.peerCount)
     private var pending = [[UInt8]](repeating: [], count: FuzzedLanes.peerCount)
     private var lastPacket: [UInt8] = []
@@ -75,7 +75,7 @@ final class FuzzedLanes {
         let limits = Self.limits(settings)
         shared = Self.makeShared(
             Broker(
-                limits: limits, laneCount: Self.laneCount, trust: trust.vouchers,
+                limits: limits, loopCount: Self.loopCount, trust: trust.vouchers,
                 at: clock.moment(at: now)))
         if settings & 0x20 != 0 { changeRates(settings) }
         start()
@@ -120,12 +120,12 @@ final class FuzzedLanes {
         return limits
     }
 
-    /// Reads back what the store has, and makes the lanes.
+    /// Reads back what the store has, and makes the event loops.
     private func start() {
         lives += 1
         let moment = clock.moment(at: now)
         var broker = Broker(
-            limits: Self.limits(settings), laneCount: Self.laneCount, trust: trust.vouchers,
+            limits: Self.limits(settings), loopCount: Self.loopCount, trust: trust.vouchers,
             at: moment)
         let state = store.restore(into: &broker)
         do throws(RestoreError) {
@@ -135,17 +135,17 @@ final class FuzzedLanes {
         }
         shared = Self.makeShared(broker)
         isCommitting = false
-        lanes = (0..<Self.laneCount).map { lane in
+        loops = (0..<Self.loopCount).map { loop in
             FuzzedLane(
                 BrokerLoopHandler(
-                    loopIndex: UInt8(lane), shared: shared, clock: clock,
+                    loopIndex: UInt8(loop), shared: shared, clock: clock,
                     terms: [
                         ListenerTerms(allowsAnonymous: settings & 0x10 != 0), ListenerTerms(),
                     ],
                     identityProofs: IdentityProofs([false, true]), trust: trust, rates: rates,
                     packetMaximum: FuzzedLoop.packetMaximum,
                     numbers: .counted(after: lives << 8), log: ConnectionLog(Self.fixtures.log)),
-                FuzzedLoop(index: UInt8(lane), now: now))
+                FuzzedLoop(index: UInt8(loop), now: now))
         }
         for peer in pending.indices { pending[peer] = [] }
         check()
@@ -161,8 +161,8 @@ final class FuzzedLanes {
             let packet = smiths[peer].connect(&input, takes: &takes)
             if channel == nil { open(peer, kind: input.readByte()) }
             append(packet, peer)
-            if lanes[peer % 2].loop.connection(of: peer / 2) != nil {
-                lanes[peer % 2].loop.setTakesMaximum(takes, of: peer / 2)
+            if loops[peer % 2].loop.connection(of: peer / 2) != nil {
+                loops[peer % 2].loop.setTakesMaximum(takes, of: peer / 2)
             }
         case 2: append(smiths[peer].authenticate(&input), peer)
         case 3, 4: append(smiths[peer].send(&input), peer)
@@ -184,8 +184,8 @@ final class FuzzedLanes {
         case 21: finishCommit()
         case 22: commitAll()
         case 23: pass(milliseconds: 1 << UInt64(input.readByte() % 22))
-        case 24: lanes[peer % 2].loop.lose(peer / 2)
-        case 25: lanes[peer % 2].loop.setReading(input.readByte() & 1 == 0, of: peer / 2)
+        case 24: loops[peer % 2].loop.lose(peer / 2)
+        case 25: loops[peer % 2].loop.setReading(input.readByte() & 1 == 0, of: peer / 2)
         case 26: restart(input.readByte())
         case 27: store.isFull = input.readByte() & 1 == 0
         case 28: reload(input.readByte())
@@ -194,11 +194,11 @@ final class FuzzedLanes {
     }
 
     private func open(_ peer: Int, kind: UInt8) {
-        let (lane, slot) = (lanes[peer % 2], peer / 2)
-        guard lane.loop.connection(of: slot) == nil else { return }
+        let (loop, slot) = (loops[peer % 2], peer / 2)
+        guard loop.loop.connection(of: slot) == nil else { return }
         // One of four connections has TLS that may prove somebody.
         let hasProof = kind & 3 == 0
-        lane.open(
+        loop.open(
             slot, tag: hasProof ? 1 : 0,
             certificate: hasProof && kind & 4 != 0 ? FuzzCredentials.certificate : nil,
             preSharedIdentity: hasProof && kind & 4 == 0
@@ -230,17 +230,17 @@ final class FuzzedLanes {
 
     /// What a peer has gathered arrives as one segment.
     private func deliver(_ peer: Int) {
-        let (lane, slot) = (lanes[peer % 2], peer / 2)
-        lane.loop.send(pending[peer], from: slot)
+        let (loop, slot) = (loops[peer % 2], peer / 2)
+        loop.loop.send(pending[peer], from: slot)
         pending[peer] = []
-        lane.read(slot)
+        loop.read(slot)
         learnGroups()
     }
 
     private func turnAll() {
-        for index in lanes.indices {
+        for index in loops.indices {
             let isWoken = shared.enter { !$0.effects[UInt8(index)].isEmpty }
-            lanes[index].turn(isWoken: isWoken)
+            loops[index].turn(isWoken: isWoken)
         }
         check()
     }
@@ -287,9 +287,9 @@ final class FuzzedLanes {
 
     private func pass(milliseconds: UInt64) {
         now = now.advanced(byMilliseconds: milliseconds)
-        for lane in lanes {
-            lane.loop.now = now
-            lane.turn(isWoken: true)
+        for loop in loops {
+            loop.loop.now = now
+            loop.turn(isWoken: true)
         }
         check()
     }
@@ -315,7 +315,7 @@ final class FuzzedLanes {
         shared.enter { $0.isDraining = true }
         turnAll()
         commitAll()
-        for lane in lanes { lane.stop() }
+        for loop in loops { loop.stop() }
     }
 
     // MARK: - Operators
@@ -359,7 +359,7 @@ final class FuzzedLanes {
                 _ = state.broker.deleteSessions(
                     matching: filter, at: moment, effects: &state.effects)
             case 2: _ = state.broker.purgeQueues(matching: filter, at: moment)
-            case 3: _ = state.broker.purgeMailbox(app: app, user: user)
+            case 3: _ = state.broker.purgeOfflineQueue(app: app, user: user)
             case 4:
                 _ = state.broker.revokeTokens(
                     matching: TokenFilter(app: app, user: user), at: moment,
@@ -400,7 +400,7 @@ final class FuzzedLanes {
     }
 }
 
-/// A real lane with a loop that has no sockets.
+/// A real event loop with a loop that has no sockets.
 final class FuzzedLane {
     private var handler: BrokerLoopHandler
     var loop: FuzzedLoop

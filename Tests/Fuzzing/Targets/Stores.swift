@@ -25,7 +25,7 @@ func fuzzRecords(_ bytes: UnsafeRawBufferPointer) {
         broker.visitRecord(table: table, key: key, value: value)
     }
     let state = RestoredState(
-        identity: StoreIdentity(high: 0, low: 1), nextMessage: MessageID(raw: 1), stamp: nil,
+        identity: StoreIdentity(high: 0, low: 1), nextMessage: StoredMessageID(raw: 1), stamp: nil,
         damaged: [])
     do throws(RestoreError) {
         try broker.finishRestoring(state, newEpochSeed: 1, at: start)

@@ -1,4 +1,4 @@
-// An event loop without sockets for the real lane handler: what peers send are arrays, what they
+// An event loop without sockets for the real event loop handler: what peers send are arrays, what they
 // are sent is checked packet by packet and forgotten. Bursts, kept rests, pauses, deadlines and
 // bounds of what waits are those of NetTransport, with smaller numbers.
 
@@ -22,7 +22,7 @@ struct FuzzedPeer {
     var keptAwaited = 0
     var pauses: ReadPause = []
     var isPaused: Bool { !pauses.isEmpty }
-    /// It reads again, and the lane has not been told.
+    /// It reads again, and the event loop has not been told.
     var hasDrained = false
     var packetMaximum = FuzzedLoop.firstPacketMaximum
     /// Bytes of the largest packet that it said it takes; 0 for any.
@@ -88,7 +88,7 @@ struct FuzzedLoop: BrokerLoop, ~Copyable {
         _ slot: Int, certificate: [UInt8]? = nil, preSharedIdentity: PreSharedIdentity? = nil
     ) -> ConnectionID {
         generations[slot] += 1
-        let connection = ConnectionID(lane: index, slot: slot, generation: generations[slot])
+        let connection = ConnectionID(loop: index, slot: slot, generation: generations[slot])
         peers[slot] = FuzzedPeer(
             connection: connection,
             deadlineAt: now.advanced(byMilliseconds: Self.authenticationMilliseconds),
@@ -231,7 +231,7 @@ struct FuzzedLoop: BrokerLoop, ~Copyable {
         return range
     }
 
-    // MARK: - The lane's side
+    // MARK: - The event loop's side
 
     private func slot(of connection: ConnectionID) -> Int? {
         let slot = connection.slot

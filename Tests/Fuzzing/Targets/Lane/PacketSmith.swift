@@ -1,4 +1,4 @@
-// Packets that a lane is fuzzed with: bytes in, a packet of the chosen kind out, mostly a valid
+// Packets that a event loop is fuzzed with: bytes in, a packet of the chosen kind out, mostly a valid
 // one. It shares no code with the broker's codecs.
 
 /// Writes the fields of packets.

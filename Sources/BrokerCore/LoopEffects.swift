@@ -1,10 +1,10 @@
-// Where effects are gathered: one lane for each event loop, with the bytes that its effects refer
-// to. A lane is filled by the core, handed over whole, carried out, emptied and used again.
+// Where effects are gathered: one event loop for each event loop, with the bytes that its effects refer
+// to. A event loop is filled by the core, handed over whole, carried out, emptied and used again.
 
 import Primitives
 
-/// The effects for one lane, in order, with the bytes they refer to.
-public struct EffectLane: ~Copyable, Sendable {
+/// The effects for one event loop, in order, with the bytes they refer to.
+public struct LoopEffects: ~Copyable, Sendable {
     public var effects = PlainBuffer<Effect>(capacity: 1024)
     public var publications = PlainBuffer<Publication>()
     public var refusals = PlainBuffer<Refusal>()
@@ -22,19 +22,19 @@ public struct EffectLane: ~Copyable, Sendable {
     @inline(__always)
     var work: Int { effects.count + bytes.count / CoreLimits.bytesPerWork }
 
-    /// Empties the lane. It keeps the memory that the budget of a turn fills, and gives back what
+    /// Empties the event loop. It keeps the memory that the budget of a turn fills, and gives back what
     /// one event needed beyond it.
     public mutating func removeAll() {
-        effects.removeAll(retainingAtMost: CoreLimits.laneEffectsMaximum)
-        publications.removeAll(retainingAtMost: CoreLimits.laneEffectsMaximum)
-        refusals.removeAll(retainingAtMost: CoreLimits.laneEffectsMaximum)
-        if identifierLists.capacity > CoreLimits.laneEffectsMaximum { identifierLists = [] }
+        effects.removeAll(retainingAtMost: CoreLimits.loopEffectsMaximum)
+        publications.removeAll(retainingAtMost: CoreLimits.loopEffectsMaximum)
+        refusals.removeAll(retainingAtMost: CoreLimits.loopEffectsMaximum)
+        if identifierLists.capacity > CoreLimits.loopEffectsMaximum { identifierLists = [] }
         identifierLists.removeAllKeepingCapacity()
         bytes.removeAll()
         lastStamp = 0
     }
 
-    /// The publication of a message in this lane: its block is put in once, however many deliveries
+    /// The publication of a message in this event loop: its block is put in once, however many deliveries
     /// refer to it. `stamp` tells messages apart; deliveries of one message come in a run.
     @inline(__always)
     private mutating func publication(
@@ -48,53 +48,53 @@ public struct EffectLane: ~Copyable, Sendable {
     }
 }
 
-/// The effects of all lanes. Owned by the caller and reused.
+/// The effects of all event loops. Owned by the caller and reused.
 public struct Effects: ~Copyable, @unchecked Sendable {
-    private let lanes: UnsafeMutablePointer<EffectLane>
-    public let laneCount: Int
+    private let loops: UnsafeMutablePointer<LoopEffects>
+    public let loopCount: Int
 
-    public init(laneCount: Int = 1) {
-        precondition(laneCount > 0 && laneCount <= 256, "lanes are numbered by one byte")
-        self.laneCount = laneCount
-        lanes = .allocate(capacity: laneCount)
-        for lane in 0..<laneCount { (lanes + lane).initialize(to: EffectLane()) }
+    public init(loopCount: Int = 1) {
+        precondition(loopCount > 0 && loopCount <= 256, "lanes are numbered by one byte")
+        self.loopCount = loopCount
+        loops = .allocate(capacity: loopCount)
+        for loop in 0..<loopCount { (loops + loop).initialize(to: LoopEffects()) }
     }
 
     deinit {
-        lanes.deinitialize(count: laneCount)
-        lanes.deallocate()
+        loops.deinitialize(count: loopCount)
+        loops.deallocate()
     }
 
     @inlinable
-    public subscript(lane: UInt8) -> EffectLane {
-        unsafeAddress { UnsafePointer(address(lane)) }
-        unsafeMutableAddress { address(lane) }
+    public subscript(loop: UInt8) -> LoopEffects {
+        unsafeAddress { UnsafePointer(address(loop)) }
+        unsafeMutableAddress { address(loop) }
     }
 
     /// The same effects, for the time of one call.
-    var reference: EffectsReference { EffectsReference(lanes: lanes, laneCount: laneCount) }
+    var reference: EffectsReference { EffectsReference(loops: loops, loopCount: loopCount) }
 
     @usableFromInline
-    func address(_ lane: UInt8) -> UnsafeMutablePointer<EffectLane> {
-        precondition(Int(lane) < laneCount, "a connection of a lane that does not exist")
-        return lanes + Int(lane)
+    func address(_ loop: UInt8) -> UnsafeMutablePointer<LoopEffects> {
+        precondition(Int(loop) < loopCount, "a connection of a event loop that does not exist")
+        return loops + Int(loop)
     }
 
-    /// What all effects cost that no lane has fetched, in the unit of
+    /// What all effects cost that no event loop has fetched, in the unit of
     /// ``CoreLimits/turnWorkMaximum``.
     public var work: Int {
         var sum = 0
-        for lane in 0..<laneCount { sum += (lanes + lane).pointee.work }
+        for loop in 0..<loopCount { sum += (loops + loop).pointee.work }
         return sum
     }
 
-    /// Gives a lane's effects away and takes an empty lane in exchange.
-    public mutating func exchange(_ lane: UInt8, with other: inout EffectLane) {
-        swap(&address(lane).pointee, &other)
+    /// Gives a event loop's effects away and takes an empty event loop in exchange.
+    public mutating func exchange(_ loop: UInt8, with other: inout LoopEffects) {
+        swap(&address(loop).pointee, &other)
     }
 }
 
-extension EffectLane {
+extension LoopEffects {
     /// Delivers a message that has no place in memory: it is laid out here, for its first receiver.
     @inline(__always)
     mutating func deliver(
@@ -185,18 +185,18 @@ extension ByteArena {
 
 /// The effects of a caller, who keeps them in place until the call returns.
 struct EffectsReference: BitwiseCopyable {
-    fileprivate let lanes: UnsafeMutablePointer<EffectLane>
-    fileprivate let laneCount: Int
+    fileprivate let loops: UnsafeMutablePointer<LoopEffects>
+    fileprivate let loopCount: Int
 
     @inline(__always)
-    subscript(lane: UInt8) -> EffectLane {
-        unsafeAddress { UnsafePointer(address(lane)) }
-        nonmutating unsafeMutableAddress { address(lane) }
+    subscript(loop: UInt8) -> LoopEffects {
+        unsafeAddress { UnsafePointer(address(loop)) }
+        nonmutating unsafeMutableAddress { address(loop) }
     }
 
     @inline(__always)
-    private func address(_ lane: UInt8) -> UnsafeMutablePointer<EffectLane> {
-        precondition(Int(lane) < laneCount, "event loop \(lane) of \(laneCount)")
-        return lanes + Int(lane)
+    private func address(_ loop: UInt8) -> UnsafeMutablePointer<LoopEffects> {
+        precondition(Int(loop) < loopCount, "event loop \(loop) of \(loopCount)")
+        return loops + Int(loop)
     }
 }

@@ -25,7 +25,7 @@ struct WindowEntry: BitwiseCopyable {
 ///     queue:   1 … 40 │ 41   42   43   44 │ 45   46   47 │ 48 … 90
 ///     acknowledged ───┘      sent ────────┘    loaded ───┘  └── backlog: on disk only
 ///                     └──────── window ──────────────────┘
-struct Attachment: ~Copyable {
+struct ConnectedSession: ~Copyable {
     let connection: ConnectionID
     let session: Index<Session>
     private var narrowSentCount: UInt16 = 0
@@ -68,7 +68,7 @@ struct Attachment: ~Copyable {
     /// Whether the client has been told that it is accepted; nothing is delivered before.
     var isConfirmed = false
     var isLoading = false
-    /// Whether its lane was told not to read from it, because it has too many answers to come.
+    /// Whether its event loop was told not to read from it, because it has too many answers to come.
     var isHeld = false
     /// Whether the session was there before this connection.
     let wasPresent: Bool

@@ -47,12 +47,12 @@ enum Confirmation {
 
 /// Whom a load is for.
 enum LoadOwner {
-    case attachment(Handle<Attachment>)
+    case connected(Handle<ConnectedSession>)
     case leftover(Handle<Leftover>)
 }
 
 /// One batch, from its first change to its commit.
-struct GatheringBatch: ~Copyable {
+struct PendingBatch: ~Copyable {
     var sequence: UInt64 = 0
     /// Messages whose fate is decided with this batch; each is referenced once.
     var messages: ContiguousArray<Index<Message>> = []
@@ -110,8 +110,8 @@ struct GatheringBatch: ~Copyable {
     var isUrgent = false
     /// Inbox numbers that may be used once this batch is committed.
     var reservations: [(session: Handle<Session>, through: UInt64)] = []
-    /// Attachments with deliveries that wait for this batch.
-    var waiting: [Handle<Attachment>] = []
+    /// Connected sessions with deliveries that wait for this batch.
+    var waiting: [Handle<ConnectedSession>] = []
     var sweepMaximum = 0
 
     /// Whether there is a reason to commit.
