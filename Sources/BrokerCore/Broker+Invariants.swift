@@ -43,7 +43,7 @@ extension Broker {
             "a reservation was asked for")
         checkOutbox(of: session)
         checkSubscriptions(of: session)
-        let isListed = pendingBatch.dirtySessions.contains(sessions.handle(session))
+        let isListed = commits.pendingBatch.dirtySessions.contains(sessions.handle(session))
         precondition(
             isListed == !sessions[session].dirty.isEmpty, "a dirty session is written once")
     }
@@ -85,12 +85,12 @@ extension Broker {
         var index = sessions[session].firstSubscription
         var filters: UInt32 = 0
         while let current = index {
-            let subscription = subscriptions[current]
+            let subscription = routing.subscriptions[current]
             precondition(subscription.session == session, "a chain holds its own subscriptions")
-            let subscriber = audiences[subscription.audience].subscribers[
+            let subscriber = routing.audiences[subscription.audience].subscribers[
                 Int(subscription.position)]
             precondition(subscriber.subscription == index, "a subscription knows its place")
-            if !audiences[subscription.audience].filter.isEmpty { filters += 1 }
+            if !routing.audiences[subscription.audience].filter.isEmpty { filters += 1 }
             index = subscription.next
         }
         precondition(sessions[session].filterCount == filters, "a session counts its filters")
@@ -98,13 +98,13 @@ extension Broker {
 
     private func checkUsers() {
         var chained = 0
-        for user in users.places where users.contains(user) {
+        for user in registry.users.places where registry.users.contains(user) {
             forEachSession(of: user) { session in
                 precondition(sessions[session].user == user, "a chain holds its own sessions")
                 chained += 1
             }
             precondition(
-                users[user].offlineQueue == nil || !hasPersistentListener(user),
+                registry.users[user].offlineQueue == nil || !hasPersistentListener(user),
                 "mail waits only where no session inherits it")
         }
         precondition(chained == sessions.count, "every session is in its user's chain")
@@ -113,16 +113,18 @@ extension Broker {
     // MARK: - Connections
 
     private func checkAttachments() {
-        precondition(connectedSessions.count == connections.count, "a connection has one session")
-        precondition(accesses.count == connectedSessions.count, "a connection has one access")
-        for index in connectedSessions.places where connectedSessions.contains(index) {
-            let session = connectedSessions[index].session
+        precondition(
+            live.connectedSessions.count == live.connections.count, "a connection has one session")
+        precondition(
+            live.accesses.count == live.connectedSessions.count, "a connection has one access")
+        for index in live.connectedSessions.places where live.connectedSessions.contains(index) {
+            let session = live.connectedSessions[index].session
             precondition(sessions[session].connected == index, "an attachment has its session")
             precondition(
-                connections[connectedSessions[index].connection] == session,
+                live.connections[live.connectedSessions[index].connection] == session,
                 "a connection leads to its session")
             precondition(
-                accesses[access(of: session)].session == session,
+                live.accesses[access(of: session)].session == session,
                 "an access has its session")
             checkWindow(of: index, session)
         }
@@ -132,58 +134,60 @@ extension Broker {
         let acknowledged = sessions[session].inbox.acknowledgedThrough
         var last = acknowledged
         var byteCount = 0
-        for position in 0..<connectedSessions[connected].window.count {
-            let entry = connectedSessions[connected].window[position]
+        for position in 0..<live.connectedSessions[connected].window.count {
+            let entry = live.connectedSessions[connected].window[position]
             precondition(entry.number > last, "a window is in order, and unacknowledged")
-            precondition(messages.contains(entry.message), "a window holds messages")
+            precondition(memory.messages.contains(entry.message), "a window holds messages")
             last = entry.number
             byteCount += Int(entry.byteCount)
-            if position == Int(connectedSessions[connected].sentCount) - 1 {
+            if position == Int(live.connectedSessions[connected].sentCount) - 1 {
                 precondition(
-                    entry.number <= connectedSessions[connected].sentThrough,
+                    entry.number <= live.connectedSessions[connected].sentThrough,
                     "what was sent is counted")
             }
         }
         precondition(
-            last <= connectedSessions[connected].loadedThrough,
+            last <= live.connectedSessions[connected].loadedThrough,
             "a window ends where the backlog begins")
         precondition(
-            byteCount == connectedSessions[connected].windowByteCount, "a window knows its size")
+            byteCount == live.connectedSessions[connected].windowByteCount,
+            "a window knows its size")
         precondition(
-            connectedSessions[connected].sentCount <= connectedSessions[connected].windowMaximum
-                && Int(connectedSessions[connected].sentCount)
-                    <= connectedSessions[connected].window.count,
+            live.connectedSessions[connected].sentCount
+                <= live.connectedSessions[connected].windowMaximum
+                && Int(live.connectedSessions[connected].sentCount)
+                    <= live.connectedSessions[connected].window.count,
             "no more is sent than the client takes")
         precondition(
-            connectedSessions[connected].window.count
-                + Int(connectedSessions[connected].backlogCount)
+            live.connectedSessions[connected].window.count
+                + Int(live.connectedSessions[connected].backlogCount)
                 == Int(sessions[session].inbox.count),
             "what waits is in the window or behind it")
         precondition(
-            sessions[session].isPersistent || connectedSessions[connected].backlogCount == 0,
+            sessions[session].isPersistent || live.connectedSessions[connected].backlogCount == 0,
             "a session in memory has nothing on disk")
     }
 
     private func checkShares() {
         var count = 0
-        for set in shareSets.places where shareSets.contains(set) {
-            for (position, audience) in shareSets[set].audiences.enumerated() {
+        for set in routing.shareSets.places where routing.shareSets.contains(set) {
+            for (position, audience) in routing.shareSets[set].audiences.enumerated() {
                 precondition(
-                    audiences[audience].shareSet == set
-                        && audiences[audience].sharePosition == position,
+                    routing.audiences[audience].shareSet == set
+                        && routing.audiences[audience].sharePosition == position,
                     "a share knows its place")
-                let isPresent = audiences[audience].subscribers.contains {
+                let isPresent = routing.audiences[audience].subscribers.contains {
                     $0.connection != .none
                 }
                 precondition(
-                    isPresent == (position < shareSets[set].presentCount),
+                    isPresent == (position < routing.shareSets[set].presentCount),
                     "shares whose members are there come first")
                 count += 1
             }
         }
         var shareCount = 0
-        for audience in audiences.places
-        where audiences.contains(audience) && audiences[audience].share != 0 {
+        for audience in routing.audiences.places
+        where routing.audiences.contains(audience) && routing.audiences[audience].share != 0 {
             shareCount += 1
         }
         precondition(count == shareCount, "a share is among those of its filter")
@@ -191,13 +195,13 @@ extension Broker {
 
     private func checkAudiences() {
         var places = 0
-        for audience in audiences.places
-        where audiences.contains(audience) && audience != mergedAudience
-            && audience != chosenAudience
+        for audience in routing.audiences.places
+        where routing.audiences.contains(audience) && audience != routing.mergedAudience
+            && audience != routing.chosenAudience
         {
-            for subscriber in audiences[audience].subscribers {
+            for subscriber in routing.audiences[audience].subscribers {
                 precondition(
-                    subscriptions[subscriber.subscription].audience == audience,
+                    routing.subscriptions[subscriber.subscription].audience == audience,
                     "a subscriber has its subscription")
                 precondition(
                     subscriber.connection == liveConnection(of: subscriber.session),
@@ -205,22 +209,25 @@ extension Broker {
                 places += 1
             }
         }
-        precondition(places == subscriptions.count, "a subscription has one place")
+        precondition(places == routing.subscriptions.count, "a subscription has one place")
         checkShares()
         precondition(
-            mergePlaces.allSatisfy { $0 == 0 }, "no session stands where audiences are merged")
+            routing.mergePlaces.allSatisfy { $0 == 0 },
+            "no session stands where audiences are merged")
     }
 
     // MARK: - Groups and wills
 
     private func checkGroups() {
         var places = 0
-        for group in groups.places where groups.contains(group) {
-            precondition(!groups[group].memberships.isEmpty, "a group ends with its last member")
+        for group in groupTable.groups.places where groupTable.groups.contains(group) {
+            precondition(
+                !groupTable.groups[group].memberships.isEmpty, "a group ends with its last member")
             var previous: [UInt8] = []
-            for index in groups[group].memberships {
-                let name = users[memberships[index].user].name
-                precondition(memberships[index].group == group, "a list holds its own members")
+            for index in groupTable.groups[group].memberships {
+                let name = registry.users[groupTable.memberships[index].user].name
+                precondition(
+                    groupTable.memberships[index].group == group, "a list holds its own members")
                 precondition(
                     previous.lexicographicallyPrecedes(name), "members are in the order of ids")
                 check(membership: index)
@@ -228,11 +235,11 @@ extension Broker {
                 places += 1
             }
         }
-        precondition(places == memberships.count, "a membership has one place")
+        precondition(places == groupTable.memberships.count, "a membership has one place")
     }
 
     private func check(membership index: Index<Membership>) {
-        let membership = memberships[index]
+        let membership = groupTable.memberships[index]
         precondition(
             self.membership(of: membership.user, in: membership.group) == index,
             "a user finds its groups")
@@ -242,10 +249,12 @@ extension Broker {
             "group mail waits for whom no session receives")
         precondition(
             !isWaiting
-                || groups[membership.group].waiting[Int(membership.waitingPosition)] == index,
+                || groupTable.groups[membership.group].waiting[Int(membership.waitingPosition)]
+                    == index,
             "who waits knows its place")
         let address = self.audience(
-            ofAddress: .group, groups[membership.group].name, app: groups[membership.group].app)
+            ofAddress: .group, groupTable.groups[membership.group].name,
+            app: groupTable.groups[membership.group].app)
         var hearerCount: UInt32 = 0
         forEachSession(of: membership.user) { session in
             if let address, subscription(of: session, audience: address) != nil {
@@ -255,11 +264,11 @@ extension Broker {
         precondition(
             hearerCount == membership.hearerCount,
             "a membership counts the sessions that subscribe to its group")
-        let audience = groups[membership.group].audience
+        let audience = groupTable.groups[membership.group].audience
         forEachSession(of: membership.user) { session in
             var isListening = false
             forEachSubscription(of: session) {
-                if subscriptions[$0].audience == audience { isListening = true }
+                if routing.subscriptions[$0].audience == audience { isListening = true }
             }
             precondition(
                 isListening != sessions[session].dialect.isMQTT,
@@ -271,7 +280,7 @@ extension Broker {
         for session in sessions.places
         where sessions.contains(session) {
             guard let index = sessions[session].will else { continue }
-            let will = wills[index]
+            let will = willTable.wills[index]
             precondition(
                 will.user == sessions[session].user && will.device == sessions[session].device,
                 "a session has its own will")
@@ -279,8 +288,9 @@ extension Broker {
                 !sessions[session].isConnected || will.token == .none,
                 "no will runs while its device is there")
         }
-        for index in pendingBatch.firedWills {
-            precondition(wills.contains(index), "a will is kept until its message is stored")
+        for index in commits.pendingBatch.firedWills {
+            precondition(
+                willTable.wills.contains(index), "a will is kept until its message is stored")
         }
     }
 
@@ -297,32 +307,37 @@ extension Broker {
             waiting += UInt64(sessions[session].inbox.count)
             owners += 1
         }
-        for user in users.places
-        where users.contains(user) {
-            guard let offlineQueue = users[user].offlineQueue else { continue }
-            guard case .offlineQueue(user)? = owner(of: offlineQueues[offlineQueue].queue) else {
+        for user in registry.users.places
+        where registry.users.contains(user) {
+            guard let offlineQueue = registry.users[user].offlineQueue else { continue }
+            guard case .offlineQueue(user)? = owner(of: queues.offlineQueues[offlineQueue].queue)
+            else {
                 preconditionFailure("an offline queue owns its queue")
             }
-            waiting += UInt64(offlineQueues[offlineQueue].count)
+            waiting += UInt64(queues.offlineQueues[offlineQueue].count)
             owners += 1
         }
-        for leftover in leftovers.places where leftovers.contains(leftover) {
-            waiting += leftovers[leftover].count
+        for leftover in queues.leftovers.places where queues.leftovers.contains(leftover) {
+            waiting += queues.leftovers[leftover].count
             owners += 1
         }
-        owners += pendingBatch.inheritedQueues.count + inFlightBatch.inheritedQueues.count
+        owners +=
+            commits.pendingBatch.inheritedQueues.count + commits.inFlightBatch.inheritedQueues.count
         precondition(
-            owners == queueOwners.count + sessionQueues.count, "a queue has one owner")
-        precondition(waiting == queuedCount, "all that waits is counted")
+            owners == queues.queueOwners.count + queues.sessionQueues.count, "a queue has one owner"
+        )
+        precondition(waiting == queues.queuedCount, "all that waits is counted")
         var trimmed: [UInt64: UInt64] = [:]
-        for trim in pendingBatch.trims { trimmed[trim.queue.raw, default: 0] += trim.amount.count }
-        if isCommitting {
-            for trim in inFlightBatch.trims {
+        for trim in commits.pendingBatch.trims {
+            trimmed[trim.queue.raw, default: 0] += trim.amount.count
+        }
+        if commits.isCommitting {
+            for trim in commits.inFlightBatch.trims {
                 trimmed[trim.queue.raw, default: 0] += trim.amount.count
             }
         }
         precondition(
-            pendingTrims.mapValues(\.amount.count) == trimmed,
+            queues.pendingTrims.mapValues(\.amount.count) == trimmed,
             "a trim is pending until it is answered")
     }
 
@@ -337,27 +352,29 @@ extension Broker {
 
     private func checkMessages() {
         var mentions: [Index<Message>: Mentions] = [:]
-        for connected in connectedSessions.places where connectedSessions.contains(connected) {
-            for position in 0..<connectedSessions[connected].window.count {
-                let entry = connectedSessions[connected].window[position]
+        for connected in live.connectedSessions.places
+        where live.connectedSessions.contains(connected) {
+            for position in 0..<live.connectedSessions[connected].window.count {
+                let entry = live.connectedSessions[connected].window[position]
                 mentions[entry.message, default: Mentions()].references += 1
                 if entry.isUnstored { mentions[entry.message]!.unsettled += 1 }
             }
         }
-        note(pendingBatch, isGathering: true, &mentions)
-        if isCommitting { note(inFlightBatch, isGathering: false, &mentions) }
-        for message in messages.places where messages.contains(message) {
+        note(commits.pendingBatch, isGathering: true, &mentions)
+        if commits.isCommitting { note(commits.inFlightBatch, isGathering: false, &mentions) }
+        for message in memory.messages.places where memory.messages.contains(message) {
             check(message: message, mentions[message] ?? Mentions())
         }
         var inMemoryQueue = 0
-        for message in messages.places
-        where messages.contains(message) && messages[message].isInMemoryQueue {
-            inMemoryQueue += messages[message].blockByteCount
+        for message in memory.messages.places
+        where memory.messages.contains(message) && memory.messages[message].isInMemoryQueue {
+            inMemoryQueue += memory.messages[message].blockByteCount
         }
-        precondition(inMemoryQueue == memoryQueueByteCount, "what sessions hold is counted")
-        for (identifier, message) in residentMessages {
+        precondition(inMemoryQueue == memory.memoryQueueByteCount, "what sessions hold is counted")
+        for (identifier, message) in memory.residentMessages {
             precondition(
-                messages[message].identifier == identifier && messages[message].batch == 0,
+                memory.messages[message].identifier == identifier
+                    && memory.messages[message].batch == 0,
                 "a resident message is in the store")
         }
     }
@@ -368,7 +385,7 @@ extension Broker {
     ) {
         for message in batch.messages {
             precondition(
-                messages[message].batch == batch.sequence, "a message knows its batch")
+                memory.messages[message].batch == batch.sequence, "a message knows its batch")
             mentions[message, default: Mentions()].references += 1
         }
         for (_, entry) in batch.handovers {
@@ -382,22 +399,23 @@ extension Broker {
 
     private func check(message: Index<Message>, _ mentions: Mentions) {
         precondition(
-            messages[message].references == mentions.references && mentions.references > 0,
+            memory.messages[message].references == mentions.references && mentions.references > 0,
             "a message lives as long as it is needed")
         // An outbox row of grade *once* that must be committed with it is waited for like a
         // receiver.
-        let mayAwaitRow = messages[message].grade == .once && messages[message].batch != 0
-        let retained = messages[message].awaitsRow ? 1 : 0
-        let rows = Int(messages[message].unsettled) - Int(mentions.unsettled) - retained
+        let mayAwaitRow =
+            memory.messages[message].grade == .once && memory.messages[message].batch != 0
+        let rowCount = memory.messages[message].awaitsRow ? 1 : 0
+        let rows = Int(memory.messages[message].unsettled) - Int(mentions.unsettled) - rowCount
         precondition(rows == 0 || (rows == 1 && mayAwaitRow), "a send waits for its receivers")
-        let batch = messages[message].batch
+        let batch = memory.messages[message].batch
         precondition(
-            batch == 0 || batch == pendingBatch.sequence
-                || (isCommitting && batch == inFlightBatch.sequence),
+            batch == 0 || batch == commits.pendingBatch.sequence
+                || (commits.isCommitting && batch == commits.inFlightBatch.sequence),
             "a message is in a batch that there is")
-        if batch == pendingBatch.sequence {
+        if batch == commits.pendingBatch.sequence {
             precondition(
-                messages[message].pendingEntries == mentions.gatheringEntries,
+                memory.messages[message].pendingEntries == mentions.gatheringEntries,
                 "a message knows how many entries will point at it")
         }
     }

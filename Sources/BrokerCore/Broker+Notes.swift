@@ -10,13 +10,14 @@ extension Broker {
         other: ConnectionID = .none, limit: LimitName = .none, in step: inout Step
     ) {
         let connected = sessions[session].connected
-        let connection = connected.map { connectedSessions[$0].connection } ?? .none
+        let connection = connected.map { live.connectedSessions[$0].connection } ?? .none
         let loop = connection.loop
         step.effects[loop].effects.append(
             .note(
                 LogEvent(
                     kind: kind, connection: connection, reason: reason,
-                    user: step.effects[loop].bytes.append(users[sessions[session].user].name),
+                    user: step.effects[loop].bytes.append(
+                        registry.users[sessions[session].user].name),
                     device: step.effects[loop].bytes.append(sessions[session].device),
                     subject: step.effects[loop].bytes.append(subject), other: other, limit: limit)))
     }
@@ -32,7 +33,7 @@ extension Broker {
             .note(
                 LogEvent(
                     kind: .receiverRefused, connection: .none, reason: .quotaExceeded,
-                    user: step.effects[0].bytes.append(users[user].name),
+                    user: step.effects[0].bytes.append(registry.users[user].name),
                     device: device.map { step.effects[0].bytes.append($0) } ?? .empty,
                     subject: .empty, other: .none, limit: limit)))
     }

@@ -21,106 +21,26 @@ public struct Broker: ~Copyable, Sendable {
     /// The app of clients whom a listener lets in without credentials.
     public var anonymousApp: [UInt8] = []
 
-    // Who there is.
-    var apps = Slab<App>()
-    var appNames = ByteKeyTable<App>()
-    var users = Slab<User>()
+    // The parts. Each file of a folder works on its own part, and asks others by their names.
+    var registry: Registry
     var sessions = Slab<Session>(minimumCapacity: 64)
-    /// Of sessions that are connected.
-    var connectedSessions = Slab<ConnectedSession>(minimumCapacity: 64)
-    /// What waits for users without a persistent session.
-    var offlineQueues = Slab<Inbox>()
-    /// What sessions that ended had of shared subscriptions.
-    var leftovers = Slab<Leftover>()
-    /// Those of each user's sessions.
-    var leftoversOfUsers: [Index<User>?: [Index<Leftover>]] = [:]
-    /// Sessions by their queues.
-    var sessionQueues = IndexTable<Session>()
-    /// Whose the queues are that belong to no session.
-    var queueOwners: [UInt64: QueueOwner] = [:]
-    var tokens = TokenTable()
-    /// What vouches for identities that the edge verifies.
-    var trust: VoucherTrust
-    /// What live connections were let in with.
-    var accesses = Slab<Access>()
-    /// MQTT logins that wait for their turn.
-    var heldLogins = Slab<HeldLogin>()
-    var groups = Slab<Group>()
-    var memberships = Slab<Membership>()
-    var wills = Slab<Will>()
-    /// Wills of devices that have no session since the broker started.
-    var orphanWills: [WillOwner: Index<Will>] = [:]
-    /// The last messages of topics.
-    var retained = Slab<Retained>()
-    /// What the broker tells of itself.
-    var systemTopics = SystemTopics()
-    var connections: ConnectionTable
-
-    // Who receives what.
-    var audiences = Slab<Audience>()
-    /// The union of several audiences, while one message is routed to it.
-    let mergedAudience: Index<Audience>
-    /// Those whom shared subscriptions choose, while one message is routed to them.
-    let chosenAudience: Index<Audience>
-    var shareSets = Slab<ShareSet>()
-    var subscriptions = Slab<Subscription>()
-
-    // Messages in memory and what is on its way to the store.
-    var messages = Slab<Message>(minimumCapacity: 64)
-    /// Memory of messages that are over, for the next ones.
-    /// Bytes of the messages that sessions in memory hold, each message once.
-    var memoryQueueByteCount = 0
-    var blocks = BlockPool(byteCountMaximum: CoreLimits.spareBytesMaximum)
-    /// Messages in memory that are in the store, by where they are stored: a body that wakes a
-    /// thousand sessions is loaded for all of them once.
-    var residentMessages: [UInt64: Index<Message>] = [:]
-    var pendingBatch = PendingBatch()
-    var inFlightBatch = PendingBatch()
-    var isCommitting = false
-    var batchSequence: UInt64 = 0
-    /// Set while the store has no room for sends.
-    var isStoreFull = false
-    /// Bytes by which rows may grow until the store tells again, as it told last.
-    var rowRoomByteCount = Int.max
-    /// Bytes by which rows have grown although there was no room, since there was.
-    var growthWhileFull = 0
-    /// As of the last commit, for the statistics.
-    var storeUsedBytes: UInt64 = 0
-    var storeLimitBytes: UInt64 = 0
-    /// Whether some app has more waiting than it may.
-    var hasAppsOverQuota = false
-    /// Entries waiting in the queues that the store mirrors.
-    var queuedCount: UInt64 = 0
-    /// What the policy `oldest` has asked the store to trim and has not heard of, by queue.
-    var pendingTrims: [UInt64: PendingTrim] = [:]
-
-    // Identifiers: the next one, and how far they are reserved.
-    var nextIdentifier: UInt64 = 1
-    var identifiersReservedThrough: UInt64 = 0
-    var nextMessageIdentifier: UInt64 = 1
-    var nextStamp: UInt64 = 1
+    var live: LiveConnections
+    var routing = Routing()
+    var groupTable = GroupTable()
+    var willTable = WillTable()
+    var retention = RetainedMessages()
+    var queues = Queues()
+    var memory = MessageMemory()
+    var identifiers = Identifiers()
+    var commits = CommitPipeline()
 
     var deadlines: TimerWheel
     /// Whether the next round of housekeeping is among the deadlines.
     var isHousekeepingDue = false
     /// What is read back before the first event; nil afterwards.
     var restoration: Restoration? = Restoration()
-
-    // Memory that is used again and again within one event.
-    var matchedAudiences: ContiguousArray<Index<Audience>> = []
-    var matchedShareSets: ContiguousArray<Index<ShareSet>> = []
-    /// While audiences are merged: 1 + the place of a session among those that have been found, 0
-    /// for others.
-    var mergePlaces: ContiguousArray<UInt32> = []
-    /// The topic whose audiences are marked, its app, and which they are.
-    var markedTopic: [UInt8] = []
-    @Packed var markedApp: Index<App>? = nil
-    var markedAudiences: ContiguousArray<Index<Audience>> = []
+    /// Memory that is used again and again within one event.
     var scratch = ByteArena(capacity: 1024)
-    /// Requests whose answers wait for a commit.
-    var openRequests: Set<RequestName> = []
-    /// Identifiers of QoS 2 of sessions that have ended, whose rows are not deleted.
-    var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
     /// Bounds what the log is told of refused receivers.
     var receiverNotes = LogAllowance()
     /// What events have cost so far beside the effects they had, in the unit of
@@ -128,12 +48,6 @@ public struct Broker: ~Copyable, Sendable {
     public internal(set) var work = 0
     /// What results of commits have cost, effects included, and no turn has been charged for.
     var resultWork = 0
-    /// Connected sessions that wait for more of their queues, in order.
-    var waitingLoads = Ring<LoadOwner>()
-    /// What connected sessions are sent of retained messages.
-    var replays = Slab<RetainedReplay>()
-    /// Those whose session has no connection, by session.
-    var suspendedReplays: [Index<Session>: Index<RetainedReplay>] = [:]
 
     /// A broker without any state; let a store read itself out to it, then call
     /// ``finishRestoring(_:newEpochSeed:at:)``.
@@ -147,13 +61,9 @@ public struct Broker: ~Copyable, Sendable {
         at moment: Moment
     ) {
         self.limits = limits
-        self.trust = trust
-        connections = ConnectionTable(loopCount: loopCount)
+        registry = Registry(trust: trust)
+        live = LiveConnections(loopCount: loopCount)
         deadlines = TimerWheel(start: moment.instant)
-        mergedAudience = audiences.insert(Audience()).index
-        chosenAudience = audiences.insert(Audience()).index
-        pendingBatch.sequence = 1
-        batchSequence = 1
     }
 
     /// Takes one event. Ranges in it point into `bytes`, and a verified claim into `identities`;
@@ -258,7 +168,7 @@ public struct Broker: ~Copyable, Sendable {
     /// The session of a connection that was let in and is still the session's own; nil for whatever
     /// arrives late from a connection that has lost it.
     @inline(__always)
-    func session(of connection: ConnectionID) -> Index<Session>? { connections[connection] }
+    func session(of connection: ConnectionID) -> Index<Session>? { live.connections[connection] }
 
     /// The connected half of a session that has a connection.
     @inline(__always)
@@ -271,31 +181,25 @@ public struct Broker: ~Copyable, Sendable {
 
     /// Whose messages a queue holds; nil once its deletion is under way.
     func owner(of queue: QueueID) -> QueueOwner? {
-        let session = sessionQueues.find(sessionQueues.hash(queue.raw)) {
+        let session = queues.sessionQueues.find(queues.sessionQueues.hash(queue.raw)) {
             sessions[$0].inbox.queue == queue
         }
-        return session.map { .session($0) } ?? queueOwners[queue.raw]
+        return session.map { .session($0) } ?? queues.queueOwners[queue.raw]
     }
 
     /// A new durable name. Names are reserved in the store in blocks, so that none is used twice.
     mutating func makeIdentifier() -> UInt64 {
-        let identifier = nextIdentifier
-        nextIdentifier += 1
-        if nextIdentifier + CoreLimits.identifierReservation / 2 > identifiersReservedThrough {
-            identifiersReservedThrough += CoreLimits.identifierReservation
-            writeIdentifierReservation()
-        }
+        let (identifier, needsReservation) = identifiers.makeIdentifier()
+        if needsReservation { writeIdentifierReservation() }
         return identifier
     }
 
     mutating func writeIdentifierReservation() {
-        pendingBatch.renew(Records.counter(.identifiers, value: identifiersReservedThrough))
+        commits.pendingBatch.renew(
+            Records.counter(.identifiers, value: identifiers.identifiersReservedThrough))
     }
 
-    mutating func makeStamp() -> UInt64 {
-        defer { nextStamp += 1 }
-        return nextStamp
-    }
+    mutating func makeStamp() -> UInt64 { identifiers.makeStamp() }
 }
 
 /// Whose messages a queue holds: a session's, by its index, or a user's.

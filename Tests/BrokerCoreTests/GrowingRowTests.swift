@@ -163,8 +163,10 @@ import Testing
         world.settle()
         #expect(world.lines().contains("ann/phone: accepted, present"))
         func isVerified(_ broker: borrowing Broker) -> Bool {
-            for will in broker.wills.places where broker.wills.contains(will) {
-                if case .verified = broker.wills[will].authority.credential { return true }
+            for will in broker.willTable.wills.places where broker.willTable.wills.contains(will) {
+                if case .verified = broker.willTable.wills[will].authority.credential {
+                    return true
+                }
             }
             return false
         }

@@ -14,7 +14,7 @@ extension World {
         dialect: SessionDialect = .mrt
     ) -> ConnectionID {
         let user = String(name.split(separator: "/")[0])
-        if broker.tokens.find(Array(name.utf8)) == nil {
+        if broker.registry.tokens.find(Array(name.utf8)) == nil {
             addToken(name, user: user, rights: rights)
         }
         return connect(

@@ -27,7 +27,7 @@ import Testing
     }
 
     private var app: Index<App> { world.broker.app(named: World.app)! }
-    private var shapeCount: Int { world.broker.apps[app].topics.shapes.count }
+    private var shapeCount: Int { world.broker.registry.apps[app].topics.shapes.count }
     private var overQuotaCount: UInt64 { world.broker.counters.subscriptionsOverQuota }
 
     @Test func `are refused past a number of shapes, and simple ones are not`() {
@@ -64,7 +64,8 @@ import Testing
         for filter in filters { world.unsubscribe("ann/pc", filter) }
         world.settle()
         let areEmpty = (
-            world.broker.apps[app].topics.isEmpty, world.broker.apps[app].shares.isEmpty
+            world.broker.registry.apps[app].topics.isEmpty,
+            world.broker.registry.apps[app].shares.isEmpty
         )
         #expect(areEmpty == (true, true))
     }
@@ -146,7 +147,7 @@ import Testing
         // What is queued goes to each.
         world.publish("cy/pc", 1, "t", "x")
         world.settle()
-        let queuedCount = world.broker.queuedCount
+        let queuedCount = world.broker.queues.queuedCount
         #expect(queuedCount == 100)
         world.crash()
         world.beginMQTT("cy/pc")
@@ -176,11 +177,13 @@ import Testing
         world.beginMQTT("ann/pc", "ann/tv")
         func hearers() -> UInt32? {
             let ann = world.broker.user(named: Array("ann".utf8), app: app)!
-            return world.broker.users[ann].memberships.first.map {
-                world.broker.memberships[$0].hearerCount
+            return world.broker.registry.users[ann].memberships.first.map {
+                world.broker.groupTable.memberships[$0].hearerCount
             }
         }
-        func isWaiting() -> Bool { !world.broker.groups[Index(place: 0)].waiting.isEmpty }
+        func isWaiting() -> Bool {
+            !world.broker.groupTable.groups[Index(place: 0)].waiting.isEmpty
+        }
         #expect(world.subscribeMQTT("ann/pc", "$g/\(group)") == [2])
         #expect(hearers() == 1 && !isWaiting())
         #expect(world.subscribeMQTT("ann/tv", "$g/\(group)") == [2])

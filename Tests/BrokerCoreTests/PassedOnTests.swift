@@ -71,7 +71,7 @@ import Testing
             got += taken(by: "ann/d4")
             let session = world.broker.session(of: world.connections["ann/d4"]!)!
             let connected = world.broker.connectedIndex(of: session)
-            let last = world.broker.connectedSessions[connected].sentThrough
+            let last = world.broker.live.connectedSessions[connected].sentThrough
             world.acknowledge("ann/d4", through: last)
             world.settle()
         }
@@ -183,7 +183,7 @@ import Testing
         world.beginMQTT("bob/pc")
         takeAndEnd()
         #expect(world.gauges.queuedMessages == 2 + 3)
-        #expect(world.broker.leftoversOfUsers.count == 1)
+        #expect(world.broker.queues.leftoversOfUsers.count == 1)
     }
 
     @Test func `counts among what waits in its app`() {
@@ -202,8 +202,8 @@ import Testing
         var walks = 0
         for _ in 1...64 {
             world.pass(seconds: 10)
-            let last = Array(world.broker.leftovers.places).last!
-            if world.broker.leftovers[last].isUnderWay { walks += 1 }
+            let last = Array(world.broker.queues.leftovers.places).last!
+            if world.broker.queues.leftovers[last].isUnderWay { walks += 1 }
             world.settle()
         }
         #expect((6...12).contains(walks))
@@ -217,6 +217,6 @@ import Testing
             world.settle()
         }
         #expect(world.gauges.queuedMessages == 2)
-        #expect(world.broker.leftovers.count == 0)
+        #expect(world.broker.queues.leftovers.count == 0)
     }
 }

@@ -43,7 +43,7 @@ import Testing
         world.step(.outgoingDrained(world.connections["ann/phone"]!))
         let got = readAll()
         #expect(got.count == 1 && got[0].contains(" on s, retained"))
-        #expect(world.broker.replays.count == 0)
+        #expect(world.broker.retention.replays.count == 0)
         world.broker.checkInvariants()
     }
 
@@ -53,15 +53,15 @@ import Testing
         // What a change of rights does with a filter that they do not cover any more.
         var ended: [Index<Subscription>] = []
         world.broker.forEachSubscription(of: session) { index in
-            let audience = world.broker.subscriptions[index].audience
-            if world.broker.audiences[audience].filter.elementsEqual("r/#".utf8) {
+            let audience = world.broker.routing.subscriptions[index].audience
+            if world.broker.routing.audiences[audience].filter.elementsEqual("r/#".utf8) {
                 ended.append(index)
             }
         }
         for index in ended { world.broker.forgetSubscription(index) }
         world.step(.outgoingDrained(world.connections["ann/phone"]!))
         #expect(readAll().allSatisfy { $0.contains(" on s, retained") })
-        #expect(world.broker.replays.count == 0)
+        #expect(world.broker.retention.replays.count == 0)
     }
 
     @Test func `begins anew where its subscription ends and comes again`() {

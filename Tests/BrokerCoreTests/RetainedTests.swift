@@ -27,13 +27,13 @@ import Testing
         world.publish("bob/pc", 1, "t", "old", isRetained: true)
         world.publish("bob/pc", "t", "new", grade: .transient, isRetained: true)
         world.settle()
-        #expect(world.broker.retained.count == 1)
+        #expect(world.broker.retention.retained.count == 1)
         world.subscribeMQTT("ann/phone", "t")
         #expect(world.lines(of: "ann/phone").contains("#- \"new\" from bob on t, retained"))
         world.publish("bob/pc", 2, "t", "", isRetained: true)
         #expect(world.lines(of: "ann/phone") == ["#1 \"\" from bob on t"])
         world.settle()
-        #expect(world.broker.retained.count == 0)
+        #expect(world.broker.retention.retained.count == 0)
     }
 
     @Test func `is acknowledged when it is committed, also where nobody receives it`() {
@@ -66,12 +66,12 @@ import Testing
         world.publish("bob/pc", 2, "u", "stays", isRetained: true)
         world.settle()
         world.crash()
-        #expect(world.broker.retained.count == 2)
+        #expect(world.broker.retention.retained.count == 2)
         world.pass(seconds: 61)
         world.settle()
-        #expect(world.broker.retained.count == 1)
+        #expect(world.broker.retention.retained.count == 1)
         world.crash()
-        #expect(world.broker.retained.count == 1)
+        #expect(world.broker.retention.retained.count == 1)
     }
 
     @Test func `is not kept beyond the limit, nor in a full store`() {
@@ -81,7 +81,7 @@ import Testing
         world.publish("bob/pc", 3, "a", "", isRetained: true)
         world.settle()
         #expect(world.lines(of: "bob/pc")[1] == "accepted 2, quotaExceeded")
-        #expect(world.broker.retained.count == 0)
+        #expect(world.broker.retention.retained.count == 0)
     }
 
     @Test func `is not kept beyond the app's bytes, which a deletion gives back`() {
@@ -141,7 +141,7 @@ import Testing
         world.lose("bob/pc")
         world.settle()
         #expect(world.lines(of: "ann/phone").contains { $0.contains("on wills") })
-        #expect(world.broker.retained.count == 1)
+        #expect(world.broker.retention.retained.count == 1)
     }
 
     @Test func `is not sent by a shared subscription`() {
@@ -175,7 +175,7 @@ import Testing
         let pieces = readAll()
         #expect(pieces.reduce(0, +) == 40)
         #expect(pieces.allSatisfy { $0 <= 17 })
-        #expect(world.broker.replays.count == 0)
+        #expect(world.broker.retention.replays.count == 0)
 
         // However often a filter is repeated meanwhile, it waits once.
         let filters = Array(repeating: "r/#", count: 200)
@@ -189,11 +189,11 @@ import Testing
         world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
         world.settle()
         #expect(begun + readAll().reduce(0, +) == 40)
-        #expect(world.broker.replays.count == 0)
+        #expect(world.broker.retention.replays.count == 0)
         // Who leaves in the middle for good leaves nothing behind.
         world.subscribeMQTT("ann/phone", "r/#", grade: .transient)
         world.disconnect("ann/phone", expiry: 0)
-        #expect(world.broker.replays.count == 0)
+        #expect(world.broker.retention.replays.count == 0)
     }
 
     /// Retained messages that a session was given since the last call, each by its topic.
@@ -216,7 +216,7 @@ import Testing
         world.settle()
         _ = world.lines()
         world.subscribeMQTT("ann/phone", "r/#", "s/+", grade: .durable)
-        #expect(world.broker.replays.count == 1)
+        #expect(world.broker.retention.replays.count == 1)
         var received = retainedTopics(of: "ann/phone")
         // Some pieces are sent, of which some are stored, before it dies.
         for _ in 0..<commits {
@@ -233,10 +233,10 @@ import Testing
             received.formUnion(retainedTopics(of: "ann/phone"))
         }
         #expect(received.count == 40)
-        #expect(world.broker.replays.count == 0)
+        #expect(world.broker.retention.replays.count == 0)
         // It is over: the next start begins nothing.
         world.crash()
-        #expect(world.broker.suspendedReplays.count == 0)
+        #expect(world.broker.retention.suspendedReplays.count == 0)
     }
 
     @Test func `is not sent again by a broker that dies after all have been stored`() {
@@ -244,7 +244,7 @@ import Testing
         world.settle()
         world.subscribeMQTT("ann/phone", "t", grade: .durable)
         world.crash()
-        #expect(world.broker.replays.count == 0)
+        #expect(world.broker.retention.replays.count == 0)
     }
 
     @Test func `is found by exactly the filters that match its topic`() {
@@ -310,8 +310,8 @@ import Testing
         world.settle()
         let number = grade == .transient ? "#-" : "#1"
         #expect(world.lines(of: "bob/pc") == ["\(number) \"gone\" from ann on w"])
-        #expect(world.broker.retained.count == 1)
-        #expect(world.broker.wills.count == 0)
+        #expect(world.broker.retention.retained.count == 1)
+        #expect(world.broker.willTable.wills.count == 0)
     }
 
     @Test func `is replaced, or removed, by the next connection`() {
@@ -320,10 +320,10 @@ import Testing
         world.lose("ann/phone")
         connect(will: "two", delay: 60)
         world.settle()
-        #expect(world.broker.wills.count == 1)
+        #expect(world.broker.willTable.wills.count == 1)
         world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
         world.settle()
-        #expect(world.broker.wills.count == 0)
+        #expect(world.broker.willTable.wills.count == 0)
         _ = world.lines()
         world.lose("ann/phone")
         world.pass(seconds: 61)

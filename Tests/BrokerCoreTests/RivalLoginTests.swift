@@ -99,7 +99,7 @@ import Testing
         world.pass(seconds: 10)
         #expect(lines() == [])
         #expect(world.gauges.connections == 1)
-        #expect(world.broker.heldLogins.count == 0)
+        #expect(world.broker.live.heldLogins.count == 0)
         world.step(.connectionClosed(first, .lost))
         #expect(world.gauges.connections == 0)
     }

@@ -249,7 +249,7 @@ import Testing
         world.pass(seconds: 10)
         #expect(world.gauges.sessions == 0)
         #expect(world.gauges.subscriptions == 0)
-        let isEmpty = world.broker.apps[Index(place: 0)].topics.isEmpty
+        let isEmpty = world.broker.registry.apps[Index(place: 0)].topics.isEmpty
         #expect(isEmpty)
     }
 }

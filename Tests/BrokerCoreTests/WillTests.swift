@@ -134,7 +134,7 @@ import Testing
         world.connect("ann/phone", clean: true, cookie: world.cookies["ann/phone"])
         #expect(
             lines() == ["ann/phone: closed, sessionTakenOver", "ann/phone: accepted, new"])
-        #expect(world.broker.wills.count == 0)
+        #expect(world.broker.willTable.wills.count == 0)
     }
 
     @Test func `is sent where somebody else takes the session over`() {
@@ -201,7 +201,7 @@ import Testing
                 "ann/phone: response 1, topicNameInvalid", "ann/phone: response 1, notAuthorized",
                 "ann/phone: response 1, topicNameInvalid", "ann/phone: response 1, packetTooLarge",
             ])
-        #expect(world.broker.wills.count == 0)
+        #expect(world.broker.willTable.wills.count == 0)
         #expect(world.counters.requestsRefused == 6)
     }
 
@@ -247,7 +247,7 @@ import Testing
         world.lose("ann/phone")
         #expect(lines() == [])
         #expect(world.counters.willsRefused == 1)
-        #expect(world.broker.wills.count == 0)
+        #expect(world.broker.willTable.wills.count == 0)
     }
 
     @Test func `goes to everybody`() {

@@ -26,7 +26,7 @@ extension World {
     /// Holds the store's rows of exchanges against those of the broker.
     func checkRows() {
         // It reads the whole store: a test of large numbers does without.
-        guard broker.users.count < 50 else { return }
+        guard broker.registry.users.count < 50 else { return }
         let copy = restarted()
         precondition(copy.counters.rowsRepaired == 0, "a row whose session is gone")
         for session in broker.sessions.places

@@ -169,7 +169,7 @@ final class World {
     /// The lowest number that no open request of a client bears.
     func freeRequest(_ name: String) -> UInt64 {
         var identifier: UInt64 = 1
-        while broker.openRequests.contains(where: {
+        while broker.commits.openRequests.contains(where: {
             $0.connection == connections[name]! && $0.identifier == identifier
         }) {
             identifier += 1
@@ -260,7 +260,9 @@ final class World {
     /// Puts users into a group as a restart does, without a word: for tests that need many.
     func addMembers(_ names: [String], to group: String) {
         let app = broker.app(named: World.app)!
-        let index = Array(group.utf8).withUnsafeBytes { broker.apps[app].groups.value(for: $0)! }
+        let index = Array(group.utf8).withUnsafeBytes {
+            broker.registry.apps[app].groups.value(for: $0)!
+        }
         for name in names {
             addUser(name)
             broker.addMember(broker.user(named: Array(name.utf8), app: app)!, to: index)
@@ -360,14 +362,14 @@ final class World {
     /// The highest number that was delivered to a session on its connection.
     func sentThrough(_ name: String) -> UInt64 {
         let session = broker.session(of: connections[name]!)!
-        return broker.connectedSessions[broker.connectedIndex(of: session)].sentThrough
+        return broker.live.connectedSessions[broker.connectedIndex(of: session)].sentThrough
     }
 
     // MARK: - The store
 
     /// The broker believes the store full, or has forgotten that it was.
-    func fillStore() { broker.isStoreFull = true }
-    func forgetFullStore() { broker.isStoreFull = false }
+    func fillStore() { broker.commits.isStoreFull = true }
+    func forgetFullStore() { broker.commits.isStoreFull = false }
 
     /// Hands a batch to the store, which has not carried it out yet; false when there is none.
     @discardableResult
@@ -417,14 +419,14 @@ final class World {
                 queue: inbox.queue, count: UInt64(inbox.count) - unstored.count,
                 byteCount: inbox.byteCount - unstored.byteCount)
         }
-        for offlineQueue in broker.offlineQueues.places
-        where broker.offlineQueues.contains(offlineQueue) {
-            let inbox = broker.offlineQueues[offlineQueue]
+        for offlineQueue in broker.queues.offlineQueues.places
+        where broker.queues.offlineQueues.contains(offlineQueue) {
+            let inbox = broker.queues.offlineQueues[offlineQueue]
             expected[inbox.queue.raw] = QueueTally(
                 queue: inbox.queue, count: UInt64(inbox.count), byteCount: inbox.byteCount)
         }
-        for index in broker.leftovers.places where broker.leftovers.contains(index) {
-            let leftover = broker.leftovers[index]
+        for index in broker.queues.leftovers.places where broker.queues.leftovers.contains(index) {
+            let leftover = broker.queues.leftovers[index]
             let stored = outlines.tallies.removeValue(forKey: leftover.queue.raw)?.count ?? 0
             precondition(
                 stored == leftover.count,
@@ -537,8 +539,8 @@ extension Broker {
     ) -> (count: UInt64, byteCount: UInt64) {
         guard let connected = sessions[session].connected else { return (0, 0) }
         var sum: (count: UInt64, byteCount: UInt64) = (0, 0)
-        for position in 0..<connectedSessions[connected].window.count {
-            let entry = connectedSessions[connected].window[position]
+        for position in 0..<live.connectedSessions[connected].window.count {
+            let entry = live.connectedSessions[connected].window[position]
             guard entry.isUnstored else { continue }
             sum.count += 1
             sum.byteCount += UInt64(entry.byteCount)

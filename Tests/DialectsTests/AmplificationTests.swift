@@ -121,8 +121,8 @@ private final class AmplificationTable {
     }
 
     private var groupNames: [String] {
-        loop.broker.groups.places.filter { loop.broker.groups.contains($0) }
-            .map { String(decoding: loop.broker.groups[$0].name, as: UTF8.self) }
+        loop.broker.groupTable.groups.places.filter { loop.broker.groupTable.groups.contains($0) }
+            .map { String(decoding: loop.broker.groupTable.groups[$0].name, as: UTF8.self) }
     }
 
     private static func creation(key: UInt8, title: Int, meta: Int, id: Int = 1) -> [UInt8] {

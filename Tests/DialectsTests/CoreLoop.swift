@@ -130,7 +130,7 @@ final class CoreLoop {
     /// The last number that a receiver has been sent and has not acknowledged.
     func sentThrough(_ connection: ConnectionID) -> Int? {
         guard let session = broker.session(of: connection) else { return nil }
-        let through = broker.connectedSessions[broker.connectedIndex(of: session)].sentThrough
+        let through = broker.live.connectedSessions[broker.connectedIndex(of: session)].sentThrough
         return through > broker.sessions[session].inbox.acknowledgedThrough ? Int(through) : nil
     }
 

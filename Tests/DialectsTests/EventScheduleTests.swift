@@ -271,7 +271,7 @@ extension Broker {
     /// Filters of a user's one session.
     fileprivate func inspectedSubscriptionCount(of user: String) -> Int {
         for session in sessions.places where sessions.contains(session) {
-            if users[sessions[session].user].name.elementsEqual(user.utf8) {
+            if registry.users[sessions[session].user].name.elementsEqual(user.utf8) {
                 return Int(sessions[session].filterCount)
             }
         }

@@ -1,0 +1,498 @@
+// The meeting of core and store: a batch is handed over whenever the store is free, and its result
+// settles what waited for it. Nothing waits on purpose: what comes while one batch is being
+// committed gathers in the next.
+
+import Primitives
+
+extension Broker {
+    /// Whether the store may be given a batch now.
+    public var hasBatch: Bool { !commits.isCommitting && commits.pendingBatch.isDue }
+
+    /// Whether a batch is still gathering and has nothing that must be stored.
+    public func isIdle(_ sequence: UInt64) -> Bool {
+        commits.pendingBatch.sequence == sequence && !commits.pendingBatch.isDue
+    }
+
+    /// Closes the pending batch and writes it out for the store. Its result comes back through
+    /// ``stored(_:at:effects:)``; until then there is no other.
+    ///
+    /// - Returns: false when there is nothing to store or a batch is under way.
+    public mutating func takeBatch(into batch: inout StoreBatch, at moment: Moment) -> Bool {
+        guard hasBatch else { return false }
+        batch.removeAll()
+        batch.sequence = commits.pendingBatch.sequence
+        batch.moment = moment
+        settleListeners()
+        writeDirtySessions()
+        if !commits.doomedSends.isEmpty { deleteDoomedSends() }
+        commits.pendingBatch.takeLazyRecords()
+        swap(&commits.pendingBatch, &commits.inFlightBatch)
+        commits.isCommitting = true
+        commits.batchSequence += 1
+        commits.pendingBatch.reset(sequence: commits.batchSequence)
+        if !commits.doomedSends.isEmpty { commits.pendingBatch.isUrgent = true }
+        takeTurnsLoading()
+        writeMessages(to: &batch)
+        writeEntries(to: &batch)
+        for trim in commits.inFlightBatch.trims {
+            batch.trims.append(
+                QueueTrim(
+                    queue: trim.queue, afterNumber: frontier(of: trim.queue),
+                    count: trim.amount.count, byteCount: trim.amount.byteCount))
+        }
+        // Nothing reads these again on this side: the arrays change places, with their memory.
+        if !commits.inFlightBatch.moves.isEmpty { batch.moves = commits.inFlightBatch.moves }
+        swap(&batch.acknowledgements, &commits.inFlightBatch.acknowledgements)
+        swap(&batch.removals, &commits.inFlightBatch.removals)
+        swap(&batch.states, &commits.inFlightBatch.states)
+        if !commits.inFlightBatch.transfers.isEmpty {
+            batch.transfers = commits.inFlightBatch.transfers
+        }
+        swap(&batch.deletedQueues, &commits.inFlightBatch.deletedQueues)
+        commits.inFlightBatch.exchangeRecords(with: &batch.records)
+        swap(&batch.loads, &commits.inFlightBatch.loads)
+        batch.sweepMaximum = commits.inFlightBatch.sweepMaximum
+        return true
+    }
+
+    /// Takes the result of the batch that was handed over last.
+    public mutating func stored(
+        _ result: borrowing StoreResult, at moment: Moment, effects: inout Effects
+    ) {
+        var step = Step(at: moment, effects: effects)
+        precondition(
+            commits.isCommitting && result.sequence == commits.inFlightBatch.sequence,
+            "a result for a batch that is not under way")
+        let start = work + effects.work
+        defer { resultWork += work + effects.work - start }
+        commits.isCommitting = false
+        counters.batchesCommitted += 1
+        noteFill(result)
+        if result.refusal != nil { takeBackSends(in: &step) }
+        settleMessages(isStored: result.refusal == nil, in: &step)
+        settleWills(isStored: result.refusal == nil, at: step.moment)
+        if !commits.inFlightBatch.repeats.isEmpty {
+            settleRepeats(isStored: result.refusal == nil, in: &step)
+        }
+        completeHandovers(isStored: result.refusal == nil, in: &step)
+        for reservation in commits.inFlightBatch.reservations
+        where sessions.contains(reservation.session) {
+            let session = reservation.session.index
+            sessions[session].reservedThrough = reservation.through
+            if sessions[session].isConnected {
+                commits.inFlightBatch.waiting.append(
+                    live.connectedSessions.handle(connectedIndex(of: session)))
+            }
+        }
+        confirm(in: &step)
+        countOut(result)
+        settleMoves(result)
+        settleTransfers(result)
+        for queue in commits.inFlightBatch.inheritedQueues { queues.queueOwners[queue.raw] = nil }
+        if result.isUnfinished { commits.pendingBatch.isUrgent = true }
+        takeLoads(result, in: &step)
+        remove(expired: result.swept)
+        for connected in commits.inFlightBatch.waiting
+        where live.connectedSessions.contains(connected) {
+            pump(live.connectedSessions[connected.index].session, in: &step)
+        }
+        commits.inFlightBatch.reset(sequence: 0)
+        // What was taken back has left windows that nobody else looks at.
+        if result.refusal != nil { resumeReplays(in: &step) }
+        scheduleHousekeeping(at: step.moment)
+    }
+
+    // MARK: - Handing over
+
+    /// Puts a message into the pending batch, if it is not there.
+    mutating func attachToBatch(_ message: Index<Message>) {
+        if memory.messages[message].batch == commits.pendingBatch.sequence { return }
+        precondition(
+            memory.messages[message].batch == 0 && memory.messages[message].identifier == 0,
+            "a message is stored once")
+        memory.messages[message].batch = commits.pendingBatch.sequence
+        memory.messages[message].references += 1
+        commits.pendingBatch.messages.append(message)
+        commits.pendingBatch.messageByteCount += memory.messages[message].blockByteCount
+    }
+
+    private mutating func writeMessages(to batch: inout StoreBatch) {
+        for message in commits.inFlightBatch.messages
+        where memory.messages[message].pendingEntries > 0 {
+            memory.messages[message].identifier = identifiers.makeMessageIdentifier()
+            let range = ByteRange(
+                offset: batch.blocks.count, count: memory.messages[message].blockByteCount)
+            batch.blocks.append(contentsOf: memory.messages[message].block)
+            batch.messages.append(
+                MessagePut(
+                    id: StoredMessageID(raw: memory.messages[message].identifier),
+                    receiverCount: memory.messages[message].pendingEntries, block: range))
+        }
+        counters.messagesStored += UInt64(batch.messages.count)
+    }
+
+    private mutating func writeEntries(to batch: inout StoreBatch) {
+        for entry in commits.inFlightBatch.entries where !entry.isSettled {
+            batch.entries.append(
+                EntryPut(
+                    queue: entry.queue, number: entry.number,
+                    message: StoredMessageID(raw: memory.messages[entry.message].identifier),
+                    deadline: memory.messages[entry.message].deadline, byteCount: entry.byteCount,
+                    state: entry.state))
+        }
+        counters.entriesStored += UInt64(batch.entries.count)
+    }
+
+    // MARK: - Taking the result
+
+    private mutating func noteFill(_ result: borrowing StoreResult) {
+        commits.storeUsedBytes = result.usedBytes
+        commits.storeLimitBytes = result.softLimitBytes
+        commits.rowRoomByteCount = result.rowRoomByteCount
+        if result.refusal != nil { counters.batchesRefused += 1 }
+        // Sends are admitted again a little below the limit, so that it does not flap.
+        let resume = result.softLimitBytes - result.softLimitBytes / 32
+        if result.isFull || result.refusal != nil || result.usedBytes >= result.softLimitBytes {
+            commits.isStoreFull = true
+        } else if result.usedBytes < resume {
+            commits.isStoreFull = false
+            commits.growthWhileFull = 0
+        }
+    }
+
+    /// The messages of the batch are stored, or have been taken back: their senders are told.
+    private mutating func settleMessages(isStored: Bool, in step: inout Step) {
+        if isStored {
+            for (message, subscriber, isRetained) in commits.inFlightBatch.lateDeliveries
+            where session(of: subscriber.connection) != nil {
+                deliverTransiently(message, to: subscriber, isRetained, in: &step)
+            }
+        }
+        for message in commits.inFlightBatch.messages {
+            memory.messages[message].batch = 0
+            memory.messages[message].pendingEntries = 0
+            memory.messages[message].awaitsRow = false
+            if isStored {
+                if memory.messages[message].unsettled > 0 {
+                    memory.messages[message].unsettled = 0
+                    completeIfSettled(message, in: &step)
+                }
+                if memory.messages[message].identifier != 0
+                    && memory.messages[message].references > 1
+                {
+                    memory.residentMessages[memory.messages[message].identifier] = message
+                }
+            } else {
+                memory.messages[message].identifier = 0
+                completeIfSettled(message, in: &step)
+            }
+            release(message)
+        }
+    }
+
+    /// The store had no room. What is on its way to a receiver stays in that window and is settled
+    /// by its acknowledgement; every other entry of the batch is a receiver refused. A send of
+    /// grade *once* goes as a whole: nobody has been given it, and its record is not in the store.
+    private mutating func takeBackSends(in step: inout Step) {
+        for entry in commits.inFlightBatch.entries where !entry.isSettled {
+            takeBack(entry)
+        }
+        for message in commits.inFlightBatch.messages where memory.messages[message].awaitsRow {
+            // Rows are stored whatever becomes of messages.
+            memory.messages[message].unsettled -= 1
+            memory.messages[message].takenCount += 1
+        }
+        for message in commits.inFlightBatch.messages where memory.messages[message].grade == .once
+        {
+            memory.messages[message].isWithdrawn = true
+            memory.messages[message].takenCount = 0
+            memory.messages[message].refusedCount = max(memory.messages[message].refusedCount, 1)
+            // No receiver is left, nor the sender's row.
+            memory.messages[message].unsettled = 0
+            // In MQTT each send has a row of its own, which was refused with it.
+            if let (sender, _) = outboxEntry(of: message), !sessions[sender].dialect.isMQTT {
+                markDirty(sender, .outbox, isUrgent: false)
+            }
+        }
+    }
+
+    private mutating func takeBack(_ entry: PendingEntry) {
+        switch owner(of: entry.queue) {
+        case .session(let session)?:
+            takeBack(entry, session)
+        case .offlineQueue(let user)?:
+            countOut(
+                offlineQueue: offlineQueueIndex(of: user), count: 1,
+                byteCount: UInt64(entry.byteCount))
+            refuseReceiver(of: entry.message)
+        case .inherited(let session)?:
+            if sessions.contains(session) {
+                countOutBacklog(
+                    session: session.index, count: 1, byteCount: UInt64(entry.byteCount))
+            }
+            refuseReceiver(of: entry.message)
+        case .leftover?, nil:
+            // Its session has ended meanwhile. What somebody else would have got is refused, of the
+            // rest there is no receiver.
+            if entry.state.options.contains(.shared) || !entry.state.options.contains(.ownOnly) {
+                refuseReceiver(of: entry.message)
+            } else {
+                memory.messages[entry.message].unsettled -= 1
+            }
+        }
+    }
+
+    private mutating func takeBack(_ entry: PendingEntry, _ session: Index<Session>) {
+        if let connected = sessions[session].connected,
+            let position = live.connectedSessions[connected].position(of: entry.number)
+        {
+            if position < live.connectedSessions[connected].sentCount {
+                live.connectedSessions[connected].window[position].isUnstored = true
+                return
+            }
+            let taken = live.connectedSessions[connected].remove(at: position)
+            countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+            release(taken.message)
+        } else {
+            countOutBacklog(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+            if entry.number <= sessions[session].inbox.acknowledgedThrough {
+                // It came back and said that it holds it.
+                memory.messages[entry.message].takenCount += 1
+                memory.messages[entry.message].unsettled -= 1
+                return
+            }
+            // Whether it was delivered on a connection that is gone is not known any more.
+            if !sessions[session].isConnected {
+                memory.messages[entry.message].mayHaveArrived = true
+            }
+        }
+        refuseReceiver(of: entry.message)
+    }
+
+    /// One receiver that will not get the message after all.
+    mutating func refuseReceiver(of message: Index<Message>) {
+        memory.messages[message].unsettled -= 1
+        memory.messages[message].refusedCount += 1
+        counters.receiversRefused += 1
+    }
+
+    private mutating func confirm(in step: inout Step) {
+        for confirmation in commits.inFlightBatch.confirmations {
+            switch confirmation {
+            case .accept(let connection):
+                guard let session = session(of: connection) else { continue }
+                accept(session, in: &step)
+            case .respond(let connection, let identifier, let reason, let body):
+                commits.openRequests.remove(
+                    RequestName(connection: connection, identifier: identifier))
+                guard session(of: connection) != nil else { continue }
+                step.effects[connection.loop].respond(
+                    to: connection, request: identifier, reason: reason, body: body)
+            case .answerFilters(let connection, let request, let identifier, let codes):
+                commits.openRequests.remove(
+                    RequestName(
+                        connection: connection, identifier: identifier,
+                        isUnsubscribe: request == .unsubscribe))
+                guard session(of: connection) != nil else { continue }
+                step.effects[connection.loop].answerFilters(
+                    to: connection, request: request, identifier: identifier, codes: codes)
+            case .answerPacket(let answer):
+                guard let session = session(of: answer.connection) else { continue }
+                if answer.step == .release { noteReleased(answer.packetIdentifier, session) }
+                step.effects[answer.connection.loop].effects.append(.answerPacket(answer))
+            case .disconnect(let connection):
+                step.effects[connection.loop].effects.append(.confirmDisconnect(connection))
+            }
+        }
+    }
+
+    /// What left the queues by the store's own doing, or in numbers that only the store knows.
+    private mutating func countOut(_ result: borrowing StoreResult) {
+        for tally in result.tallies { countOut(tally) }
+        precondition(
+            result.trimmed.count == commits.inFlightBatch.trims.count, "one answer for each trim")
+        for index in 0..<result.trimmed.count {
+            countOut(trimmed: result.trimmed[index], commits.inFlightBatch.trims[index].amount)
+        }
+        for tally in result.expired {
+            counters.expired += tally.count
+            countOut(tally)
+        }
+        for tally in result.damaged {
+            counters.damagedEntries += tally.count
+            countOut(tally)
+        }
+        counters.damagedEntries += result.damagedUncounted
+    }
+
+    private mutating func countOut(trimmed tally: QueueTally, _ amount: TrimAmount) {
+        counters.queueDropped += tally.count
+        countOut(tally)
+        switch owner(of: tally.queue) {
+        case .session(let session)?:
+            sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
+        case .offlineQueue(let user)?:
+            queues.offlineQueues[offlineQueueIndex(of: user)].droppedCount += UInt32(
+                clamping: tally.count)
+        case .inherited, .leftover, nil: break
+        }
+        var pending = queues.pendingTrims[tally.queue.raw]!
+        pending.amount.count -= amount.count
+        pending.amount.byteCount -= amount.byteCount
+        let isOver = pending.amount.count == 0 && pending.amount.byteCount == 0
+        queues.pendingTrims[tally.queue.raw] = isOver ? nil : pending
+    }
+
+    /// The number behind which a queue's entries are on disk only.
+    private func frontier(of queue: QueueID) -> UInt64 {
+        switch owner(of: queue) {
+        case .session(let session)?: frontier(of: session)
+        case .offlineQueue(let user)?:
+            queues.offlineQueues[offlineQueueIndex(of: user)].acknowledgedThrough
+        case .inherited, .leftover, nil: 0
+        }
+    }
+
+    private mutating func takeLoads(_ result: borrowing StoreResult, in step: inout Step) {
+        precondition(
+            result.loads.count == commits.inFlightBatch.loadOwners.count, "one answer for each load"
+        )
+        result.blocks.withUnsafeBytes { bytes in
+            for index in 0..<result.loads.count {
+                switch commits.inFlightBatch.loadOwners[index] {
+                case .connected(let owner):
+                    // An answer for a connection that is gone: its successor asks for itself.
+                    guard live.connectedSessions.contains(owner) else { continue }
+                    takeLoad(result.loads[index], into: owner.index, blocks: bytes)
+                    pump(live.connectedSessions[owner.index].session, in: &step)
+                case .leftover(let owner):
+                    handOn(result.loads[index], of: owner.index, bytes, in: &step)
+                }
+            }
+        }
+    }
+
+    private mutating func takeLoad(
+        _ load: LoadedQueue, into connected: Index<ConnectedSession>,
+        blocks bytes: UnsafeRawBufferPointer
+    ) {
+        live.connectedSessions[connected].isLoading = false
+        precondition(
+            load.entries.count <= live.connectedSessions[connected].backlogCount,
+            "a backlog below empty"
+        )
+        live.connectedSessions[connected].backlogCount -= UInt32(load.entries.count)
+        for entry in load.entries {
+            let message = residentMessage(entry, in: bytes)
+            memory.messages[message].references += 1
+            live.connectedSessions[connected].append(
+                WindowEntry(
+                    number: entry.number, message: message, batchEntry: .max,
+                    byteCount: entry.byteCount, state: entry.state))
+        }
+    }
+
+    /// The message of a loaded entry, shared with other sessions that hold it in memory.
+    mutating func residentMessage(_ entry: LoadedEntry, in bytes: UnsafeRawBufferPointer) -> Index<
+        Message
+    > {
+        if let message = memory.residentMessages[entry.message.raw] { return message }
+        let message = memory.messages.insert(
+            Message(
+                identifier: entry.message, block: entry.block.bytes(in: bytes),
+                stamp: makeStamp(), deadline: entry.deadline, in: &memory.blocks)
+        ).index
+        memory.residentMessages[entry.message.raw] = message
+        return message
+    }
+
+    // MARK: - Messages in memory
+
+    /// One holder less; the last one frees the message.
+    mutating func release(_ message: Index<Message>) {
+        memory.messages[message].references -= 1
+        guard memory.messages[message].references == 0 else { return }
+        if memory.messages[message].identifier != 0 {
+            memory.residentMessages[memory.messages[message].identifier] = nil
+        }
+        if memory.messages[message].isInMemoryQueue {
+            memory.memoryQueueByteCount -= memory.messages[message].blockByteCount
+        }
+        memory.blocks.giveBack(memory.messages.remove(message).memoryLeft())
+    }
+
+    /// Tells the sender, now or when it asks again, once nothing more can become of a send: every
+    /// persistent receiver has acknowledged the message, has it in the store, or was refused.
+    @inline(__always)
+    mutating func completeIfSettled(_ message: Index<Message>, in step: inout Step) {
+        guard memory.messages[message].unsettled == 0 && memory.messages[message].isRouted,
+            !memory.messages[message].isTold
+        else { return }
+        memory.messages[message].isTold = true
+        completeSend(message, in: &step)
+    }
+
+    private mutating func completeSend(_ message: Index<Message>, in step: inout Step) {
+        let isTakenBack =
+            memory.messages[message].refusedCount > 0 && memory.messages[message].takenCount == 0
+        let handle = memory.messages[message].sender
+        guard sessions.contains(handle) else { return }
+        if sessions[handle.index].dialect.isMQTT {
+            completePublication(message, of: handle.index, isTakenBack: isTakenBack, in: &step)
+            return
+        }
+        guard let (sender, position) = outboxEntry(of: message) else { return }
+        if isTakenBack {
+            takeBackSend(of: message, sender: sender, position: position, in: &step)
+            return
+        }
+        sessions[sender].outbox[position].isComplete = true
+        sessions[sender].outbox[position].refusedCount += memory.messages[message].refusedCount
+        reportResult(
+            sender, position, messageIdentifier: memory.messages[message].messageIdentifier,
+            in: &step)
+    }
+
+    /// The store refused an accepted message and nobody took it: no trace of it remains, and the
+    /// sender may send it again.
+    private mutating func takeBackSend(
+        of message: Index<Message>, sender: Index<Session>, position: Int, in step: inout Step
+    ) {
+        counters.sendsTakenBack += 1
+        let entry = sessions[sender].outbox.remove(at: position)
+        if entry.namesRefusals { _ = sessions[sender].book.value.takeRefusals(of: entry) }
+        if memory.messages[message].mayHaveArrived {
+            sessions[sender].doubtfulThrough = max(sessions[sender].doubtfulThrough, entry.number)
+        }
+        let connection = liveConnection(of: sender)
+        guard connection != .none, !entry.isToldOnRepeat else { return }
+        step.effects[connection.loop].appendResult(
+            connection, number: entry.number, reason: .quotaExceeded,
+            messageIdentifier: memory.messages[message].messageIdentifier)
+    }
+
+    private func outboxEntry(of message: Index<Message>) -> (sender: Index<Session>, position: Int)?
+    {
+        let sender = memory.messages[message].sender
+        guard sessions.contains(sender),
+            let position = sessions[sender.index].outbox.position(
+                of: memory.messages[message].senderNumber),
+            sessions[sender.index].outbox[position].stamp == memory.messages[message].stamp
+        else { return nil }
+        return (sender.index, position)
+    }
+
+    /// Tells a sender what became of a send, if it is there to be told.
+    func reportResult(
+        _ sender: Index<Session>, _ position: Int, messageIdentifier: UnsafeRawBufferPointer,
+        in step: inout Step
+    ) {
+        let connection = liveConnection(of: sender)
+        guard connection != .none else { return }
+        let entry = sessions[sender].outbox[position]
+        step.effects[connection.loop].appendResult(
+            connection, number: entry.number, reason: entry.reason,
+            messageIdentifier: messageIdentifier, refusedCount: entry.refusedCount,
+            refusals: refusals(of: entry, sender))
+    }
+}

@@ -1,0 +1,104 @@
+// Which rows a change touches, written once per batch however often they change, and the rows of
+// sessions themselves.
+
+import Primitives
+
+extension Broker {
+    /// Notes that rows of a session differ from what is stored. Rows that nobody waits for ride
+    /// along with the next batch that there is a reason for, or that housekeeping makes.
+    mutating func markDirty(_ session: Index<Session>, _ rows: DirtyRecords, isUrgent: Bool) {
+        guard sessions[session].isPersistent else { return }
+        if sessions[session].dirty.isEmpty {
+            commits.pendingBatch.dirtySessions.append(sessions.handle(session))
+        }
+        sessions[session].dirty.formUnion(rows)
+        if isUrgent { commits.pendingBatch.isUrgent = true }
+    }
+
+    /// Turns dirty sessions into rows of the pending batch.
+    mutating func writeDirtySessions() {
+        for handle in commits.pendingBatch.dirtySessions where sessions.contains(handle) {
+            let rows = sessions[handle.index].dirty
+            sessions[handle.index].dirty = []
+            if rows.contains(.session) {
+                commits.pendingBatch.renew(sessionRow(handle.index))
+            }
+            if rows.contains(.send) {
+                commits.pendingBatch.putWithSends(outboxRow(handle.index))
+            } else if rows.contains(.outbox) {
+                commits.pendingBatch.renew(outboxRow(handle.index))
+            }
+        }
+    }
+
+    private func sessionRow(_ session: Index<Session>) -> RecordChange {
+        let user = sessions[session].user
+        let isShort = !sessions[session].isFromBackup && sessions[session].hearsSince == 0
+        var row = RecordWriter(version: isShort ? 1 : 2)
+        row.write(registry.apps[registry.users[user].app].name)
+        row.write(Array(registry.users[user].name))
+        row.write(Array(sessions[session].device))
+        row.write(sessions[session].dialect.rawValue)
+        row.write(sessions[session].epoch)
+        row.write(sessions[session].inbox.queue.raw)
+        row.write(sessions[session].reservationRequested)
+        row.write(sessions[session].expirySeconds)
+        row.write(sessions[session].disconnected.milliseconds)
+        row.write(sessions[session].sentThrough)
+        if !isShort {
+            row.write(UInt8(sessions[session].isFromBackup ? 1 : 0))
+            row.write(sessions[session].hearsSince)
+        }
+        return RecordChange(
+            table: .sessions, key: RecordKey.number(sessions[session].identifier), value: row.bytes)
+    }
+
+    /// Keeps the results of durable sends too, which a crash forgets: the broker is about to stop
+    /// and takes nothing in any more. A sender that did not see one sends again after the restart,
+    /// and is told it. Where there is no room for them it is delivered again, marked.
+    public mutating func prepareToStop() {
+        for session in sessions.places
+        where sessions.contains(session) && !sessions[session].dialect.isMQTT {
+            let news = (0..<sessions[session].outbox.count).filter {
+                sessions[session].outbox[$0].isComplete
+                    && !sessions[session].outbox[$0].isStored
+            }
+            if news.isEmpty { continue }
+            for position in news { sessions[session].outbox[position].isStored = true }
+            let growth = outboxRow(session).pageByteCount
+            if sessions[session].isPersistent, admitGrowth(of: growth) == nil {
+                for position in news { sessions[session].outbox[position].isStored = false }
+                continue
+            }
+            markDirty(session, .outbox, isUrgent: true)
+        }
+    }
+
+    /// What must be known of a sender's accepted sends after a crash: those of grade *once*, and
+    /// what an earlier stop wrote. All of them are committed, or become so with this row.
+    private func outboxRow(_ session: Index<Session>) -> RecordChange {
+        var kept: [OutboxEntry] = []
+        for position in 0..<sessions[session].outbox.count
+        where sessions[session].outbox[position].isStored {
+            kept.append(sessions[session].outbox[position])
+        }
+        var row = RecordWriter(version: 2)
+        row.write(sessions[session].outboxEpoch)
+        row.write(sessions[session].resultsSeenThrough)
+        row.write(sessions[session].forgottenThrough)
+        row.write(UInt16(kept.count))
+        for entry in kept {
+            row.write(entry.number)
+            row.write(entry.reason.rawValue)
+            row.write(entry.refusedCount)
+            let refusals = self.refusals(of: entry, session)
+            row.write(UInt16(refusals.count))
+            for refusal in refusals {
+                row.write(UInt16(refusal.index))
+                row.write(refusal.reason.rawValue)
+            }
+        }
+        return RecordChange(
+            table: .outboxes, key: RecordKey.number(sessions[session].identifier), value: row.bytes)
+    }
+}

@@ -1,0 +1,287 @@
+// The way back: rows and queue sums from the store become sessions, users and tokens again, before
+// the first event is taken.
+
+import Primitives
+
+/// What is needed only while a store is read back.
+struct Restoration {
+    /// Sessions and groups by their durable names, which other rows point at.
+    var sessions: [UInt64: Index<Session>] = [:]
+    var groups: [UInt64: Index<Group>] = [:]
+    /// Sessions that were connected when the broker ended.
+    var connectedSessions: Set<Index<Session>> = []
+    /// The store that the rows were written for; nil in a new one.
+    var identity: StoreIdentity?
+    /// The first row that made no sense.
+    var failure: RestoreError?
+}
+
+/// A store reads itself out to a broker: pass it to the store's restore, then call
+/// ``finishRestoring(_:newEpochSeed:at:)``.
+extension Broker: StoreVisitor {
+    public mutating func visitRecord(
+        table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
+    ) {
+        precondition(restoration != nil, "a stored row after the start")
+        guard restoration!.failure == nil else { return }
+        do throws(RestoreError) {
+            try restore(table: table, key: Array(key), value: Array(value))
+        } catch {
+            restoration!.failure = error
+        }
+    }
+
+    public mutating func visitQueue(_ outline: QueueOutline) {
+        precondition(restoration != nil, "a stored queue after the start")
+        let queue = outline.tally.queue
+        switch owner(of: queue) {
+        case .session(let session)?:
+            sessions[session].inbox.restore(outline.tally, lastNumber: outline.lastNumber)
+        case .offlineQueue(let user)?:
+            queues.offlineQueues[offlineQueueIndex(of: user)].restore(
+                outline.tally, lastNumber: outline.lastNumber)
+        case .leftover(let leftover)?:
+            queues.leftovers[leftover].restore(outline.tally)
+        case .inherited, nil:
+            // A queue without an owner: its deletion was under way. Finish it.
+            commits.pendingBatch.deletedQueues.append(queue)
+            return
+        }
+        queues.queuedCount += outline.tally.count
+    }
+
+    /// Ends the restoration; from here on events are taken.
+    ///
+    /// - Parameters:
+    ///   - state: what the store said beside rows and queues.
+    ///   - newEpochSeed: an unpredictable number. Where the store is a backup that was put back,
+    ///     devices may hold numbers it has not given: every session gets a new epoch, derived from
+    ///     this, and its device resumes at 0.
+    /// - Throws: when a row makes no sense; the broker must not be used then.
+    public mutating func finishRestoring(
+        _ state: RestoredState, newEpochSeed: UInt64, at moment: Moment
+    ) throws(RestoreError) {
+        guard let restored = restoration else { preconditionFailure("restored twice") }
+        if let failure = restored.failure { throw failure }
+        restoration = nil
+        identifiers.restore(nextMessageIdentifier: state.nextMessage.raw)
+        commits.isStoreFull = state.isFull
+        commits.rowRoomByteCount = state.rowRoomByteCount
+        for tally in state.damaged { counters.damagedEntries += tally.count }
+        if restored.identity != state.identity {
+            commits.pendingBatch.renew(Records.identity(state.identity))
+        }
+        let isBackup = restored.identity != nil && restored.identity != state.identity
+        for session in sessions.places where sessions.contains(session) {
+            if isBackup { takeForBackup(session, seed: newEpochSeed) }
+            resumeExpiry(session, at: moment)
+        }
+        countRestoredHearers()
+        for user in registry.users.places where registry.users.contains(user) {
+            updateWaiting(of: user)
+        }
+        for index in queues.leftovers.places where queues.leftovers.contains(index) {
+            loadLeftover(index)
+        }
+        scheduleRestoredWills(connected: restored.connectedSessions, at: moment)
+        scheduleHousekeeping(at: moment)
+    }
+
+    /// The store is a backup that was put back: what was received and sent since is not in it. The
+    /// receiver finds another epoch at once. The sender has to be met once, and until then that it
+    /// is still to come stands in the session's row. An epoch is never 0.
+    private mutating func takeForBackup(_ session: Index<Session>, seed: UInt64) {
+        sessions[session].isFromBackup = !sessions[session].dialect.isMQTT
+        let identifier = sessions[session].identifier
+        sessions[session].epoch = max(mixed(seed &+ identifier &* 0x9E37_79B9_7F4A_7C15), 1)
+        markDirty(session, .session, isUrgent: true)
+    }
+
+    /// A session that was connected when the broker ended has been away from now on; one that was
+    /// away has been so since it left, downtime included.
+    private mutating func resumeExpiry(_ session: Index<Session>, at moment: Moment) {
+        if sessions[session].disconnected > moment.instant {
+            sessions[session].disconnected = moment.instant
+            markDirty(session, .session, isUrgent: false)
+        }
+        startExpiry(session)
+    }
+
+    // MARK: - Rows
+
+    /// Takes one row. Tables come in the order of their raw values, so that what a row points at is
+    /// there before it.
+    private mutating func restore(
+        table: RecordTable, key: [UInt8], value: [UInt8]
+    ) throws(RestoreError) {
+        switch table {
+        case .counters:
+            try restoreCounter(key, value)
+        case .apps:
+            var row = try RecordReader(value, version: 2, table: table, key: key)
+            let hasKey = try row.read(UInt8.self) == 1
+            let digest = try row.readDigest()
+            insertApp(key, keyDigest: hasKey ? digest : nil, rights: try row.readRights())
+        case .users:
+            try restoreUser(key, value)
+        case .tokens:
+            registry.tokens.insert(try Records.readToken(key: key, value: value))
+        case .sessions:
+            try restoreSession(key, value)
+        case .subscriptions:
+            try restoreSubscription(key, value)
+        case .outboxes:
+            try restoreOutbox(key, value)
+        case .groups:
+            try restoreGroup(key, value)
+        case .members:
+            try restoreMember(key)
+        case .wills:
+            try restoreWill(key, value)
+        case .retained:
+            try restoreRetained(key, value)
+        case .leftovers:
+            try restoreLeftover(key, value)
+        }
+    }
+
+    private mutating func restoreCounter(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .counters, key: key)
+        switch key.first.flatMap(CounterName.init) {
+        case .identifiers:
+            identifiers.restore(identifiersReservedThrough: try row.readCounter())
+        case .storeIdentity:
+            restoration!.identity = StoreIdentity(
+                high: try row.read(UInt64.self), low: try row.read(UInt64.self))
+        case nil:
+            throw .unreadableRecord(.counters, key: key)
+        }
+    }
+
+    private mutating func restoreUser(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        guard let appCount = key.first, key.count > 1 + Int(appCount),
+            let app = app(named: Array(key[1..<1 + Int(appCount)]))
+        else { throw .danglingRecord(.users, key: key) }
+        let name = Array(key[(1 + Int(appCount))...])
+        var row = try RecordReader(value, version: 1, table: .users, key: key)
+        let offlineQueue = try row.read(UInt64.self)
+        let user = insertUser(name, app: app)
+        if offlineQueue != 0 {
+            insertOfflineQueue(Inbox(queue: QueueID(raw: offlineQueue)), of: user)
+        }
+    }
+
+    private mutating func restoreSession(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        // Rows of version 1 say nothing of backups, nor since when the user's messages are heard.
+        let version: UInt8 = value.first == 1 ? 1 : 2
+        var row = try RecordReader(value, version: version, table: .sessions, key: key)
+        let appName = try row.readString()
+        let userName = try row.readString()
+        guard key.count == 8, let app = app(named: appName),
+            let user = self.user(named: userName, app: app)
+        else { throw .danglingRecord(.sessions, key: key) }
+        let device = try row.readString()
+        let identifier = RecordKey.readNumber(key)
+        guard let dialect = SessionDialect(rawValue: try row.read(UInt8.self)), identifier != 0
+        else { throw .unreadableRecord(.sessions, key: key) }
+        let epoch = try row.read(UInt64.self)
+        var inbox = Inbox(queue: QueueID(raw: try row.read(UInt64.self)))
+        let reserved = try row.readCounter()
+        // Numbers up to the reservation may have been seen: they are not used again.
+        inbox.nextNumber = reserved + 1
+        let expirySeconds = try row.read(UInt32.self)
+        let session = insertSession(
+            Session(
+                identifier: identifier, user: user, device: Name(device), dialect: dialect,
+                epoch: epoch, inbox: inbox, expirySeconds: expirySeconds))
+        sessions[session].disconnected = Instant(milliseconds: try row.read(UInt64.self))
+        // Of one that was connected nobody knows what it was sent last.
+        let sentThrough = try row.read(UInt64.self)
+        let wasConnected = sessions[session].disconnected == .never
+        if wasConnected { restoration!.connectedSessions.insert(session) }
+        sessions[session].sentThrough = wasConnected ? reserved : sentThrough
+        sessions[session].reservationRequested = reserved
+        sessions[session].reservedThrough = reserved
+        if version > 1 {
+            sessions[session].isFromBackup = try row.read(UInt8.self) == 1
+            sessions[session].hearsSince = try row.readCounter()
+        }
+        restoration!.sessions[identifier] = session
+    }
+
+    private mutating func restoreSubscription(
+        _ key: [UInt8], _ value: [UInt8]
+    ) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .subscriptions, key: key)
+        let filter = try row.readString()
+        guard let grade = Grade(rawValue: try row.read(UInt8.self)), key.count == 16,
+            let session = restoration!.sessions[RecordKey.readNumber(key)]
+        else { throw .danglingRecord(.subscriptions, key: key) }
+        let options = SubscriptionOptions(rawValue: try row.read(UInt8.self))
+        let subscription = addSubscription(
+            of: session, filter: JudgedFilter(restored: filter), grade: grade,
+            identifier: RecordKey.readNumber(key, at: 8), options: options,
+            subscriptionIdentifier: try row.read(UInt32.self))
+        if options.contains(.awaitsReplay) { restoreReplay(of: subscription) }
+    }
+
+    private mutating func restoreOutbox(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        guard key.count == 8 || key.count == 10 else {
+            throw .danglingRecord(.outboxes, key: key)
+        }
+        guard let session = restoration!.sessions[RecordKey.readNumber(key)] else {
+            // What a session that has ended had sent: nobody can ask for it any more.
+            repair(.outboxes, key)
+            return
+        }
+        if key.count == 10 {
+            try restoreSend(of: session, key: key, value: value)
+            return
+        }
+        // Rows of version 1 have no number up to which sends are forgotten.
+        let version: UInt8 = value.first == 1 ? 1 : 2
+        var row = try RecordReader(value, version: version, table: .outboxes, key: key)
+        sessions[session].outboxEpoch = try row.read(UInt64.self)
+        sessions[session].resultsSeenThrough = try row.read(UInt64.self)
+        if version > 1 { sessions[session].forgottenThrough = try row.read(UInt64.self) }
+        for _ in 0..<(try row.read(UInt16.self)) {
+            var entry = OutboxEntry(number: try row.read(UInt64.self), stamp: 0, grade: .once)
+            entry.isComplete = true
+            entry.reason = try reason(&row, key)
+            entry.refusedCount = try row.read(UInt32.self)
+            var refusals: [Refusal] = []
+            for _ in 0..<(try row.read(UInt16.self)) {
+                let index = try row.read(UInt16.self)
+                refusals.append(Refusal(index: UInt32(index), reason: try reason(&row, key)))
+            }
+            guard sessions[session].outbox.position(of: entry.number) == nil else {
+                throw .unreadableRecord(.outboxes, key: key)
+            }
+            name(refusals, in: &entry, of: session)
+            sessions[session].outbox.insert(entry)
+        }
+    }
+
+    /// Removes a row that promises nothing to anybody, and that an earlier version left behind.
+    private mutating func repair(_ table: RecordTable, _ key: [UInt8]) {
+        counters.rowsRepaired += 1
+        commits.pendingBatch.remove(table, key: key)
+    }
+
+    private func reason(
+        _ row: inout RecordReader, _ key: [UInt8]
+    ) throws(RestoreError) -> ReasonCode {
+        guard let reason = ReasonCode(rawValue: try row.read(UInt8.self)) else {
+            throw .unreadableRecord(.outboxes, key: key)
+        }
+        return reason
+    }
+}
+
+/// Scatters the bits of a number: the finisher of SplitMix64 (Steele, Lea, Flood 2014).
+private func mixed(_ number: UInt64) -> UInt64 {
+    var mixed = number
+    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+    return mixed ^ (mixed >> 31)
+}

@@ -1,0 +1,42 @@
+// The next numbers of everything that is numbered. Durable identifiers are reserved in the store in
+// blocks before they are used, so that a crash never makes the broker use one twice.
+
+/// The next identifiers and stamps.
+struct Identifiers {
+    private(set) var nextIdentifier: UInt64 = 1
+    private(set) var identifiersReservedThrough: UInt64 = 0
+    private(set) var nextMessageIdentifier: UInt64 = 1
+    private var nextStamp: UInt64 = 1
+
+    /// A new durable identifier, and whether the reservation has grown and must be written.
+    mutating func makeIdentifier() -> (identifier: UInt64, needsReservation: Bool) {
+        let identifier = nextIdentifier
+        nextIdentifier += 1
+        guard nextIdentifier + CoreLimits.identifierReservation / 2 > identifiersReservedThrough
+        else { return (identifier, false) }
+        identifiersReservedThrough += CoreLimits.identifierReservation
+        return (identifier, true)
+    }
+
+    /// A new id of a stored message. Ids rise in the order in which messages reach the store.
+    mutating func makeMessageIdentifier() -> UInt64 {
+        defer { nextMessageIdentifier += 1 }
+        return nextMessageIdentifier
+    }
+
+    /// A number that no other message in memory has had.
+    mutating func makeStamp() -> UInt64 {
+        defer { nextStamp += 1 }
+        return nextStamp
+    }
+
+    /// Continues behind what the store has seen.
+    mutating func restore(identifiersReservedThrough reserved: UInt64) {
+        identifiersReservedThrough = reserved
+        nextIdentifier = reserved + 1
+    }
+
+    mutating func restore(nextMessageIdentifier next: UInt64) {
+        nextMessageIdentifier = max(next, 1)
+    }
+}

@@ -1,0 +1,137 @@
+// MQTT logins that wait before they take a session over, because it has been taken over too often:
+// two clients with one name end each other's connection for as long as they live. The connection
+// there is stays meanwhile. Whoever waits is not heard before its turn, so all that it came with is
+// kept.
+
+import Primitives
+
+/// A login that waits for its turn.
+struct HeldLogin {
+    let connection: ConnectionID
+    private(set) var request: ConnectRequest
+    /// What the edge has verified of it, if its claim is that.
+    let identity: VerifiedIdentity?
+    /// What its ranges point into.
+    private(set) var bytes: [UInt8] = []
+    fileprivate(set) var token = TimerWheel.Token.none
+
+    init(
+        connection: ConnectionID, request: ConnectRequest,
+        bytes source: UnsafeRawBufferPointer, identity: VerifiedIdentity?
+    ) {
+        self.connection = connection
+        self.identity = identity
+        self.request = request
+        if let will = request.will { self.request.setWill(copy(will, source)) }
+        self.request.device = bytes.take(request.device, of: source)
+        switch request.claim {
+        case .token(let identifier, let digest):
+            self.request.claim = .token(
+                identifier: bytes.take(identifier, of: source), digest: digest)
+        case .appKey(let app, let digest, let user):
+            self.request.claim = .appKey(
+                app: bytes.take(app, of: source), digest: digest,
+                user: bytes.take(user, of: source))
+        case .anonymous(let user):
+            self.request.claim = .anonymous(user: bytes.take(user, of: source))
+        case .attached(let gateway, let user):
+            self.request.claim = .attached(
+                gateway: gateway, user: bytes.take(user, of: source))
+        case .verified:
+            break
+        }
+    }
+
+    /// A will with its bytes among the login's own.
+    private mutating func copy(
+        _ will: WillRequest, _ source: UnsafeRawBufferPointer
+    ) -> WillRequest {
+        var message = will.message
+        message.payload = bytes.take(message.payload, of: source)
+        message.properties = bytes.take(message.properties, of: source)
+        message.messageIdentifier = bytes.take(message.messageIdentifier, of: source)
+        switch message.target {
+        case .user(let user): message.target = .user(bytes.take(user, of: source))
+        case .users(let names, let count):
+            message.target = .users(ids: bytes.take(names, of: source), count: count)
+        case .group(let group): message.target = .group(bytes.take(group, of: source))
+        case .topic(let topic): message.target = .topic(bytes.take(topic, of: source))
+        case .everybody: break
+        }
+        return WillRequest(delaySeconds: will.delaySeconds, message: message)
+    }
+}
+
+extension Broker {
+    /// When a login may take a session over; nil where it may at once.
+    mutating func turn(
+        toTakeOver session: Index<Session>, _ connection: ConnectionID, in step: inout Step
+    ) throws(ConnectRefusal) -> Instant? {
+        guard let connected = sessions[session].connected,
+            let seconds = live.connectedSessions[connected].takeovers.secondsToWait(
+                at: step.moment.instant, maximum: policy(of: session).takeoversPerMinute)
+        else { return nil }
+        note(
+            .duplicateLogin, session: session, reason: .connectionRateExceeded, other: connection,
+            in: &step)
+        guard
+            let turn = live.connectedSessions[connected].takeovers.takeTurn(at: step.moment.instant)
+        else {
+            throw ConnectRefusal(reason: .connectionRateExceeded, retryAfterSeconds: seconds)
+        }
+        return turn
+    }
+
+    /// Keeps a login until its turn.
+    mutating func hold(
+        _ connection: ConnectionID, request: ConnectRequest, until turn: Instant, access: Access,
+        bytes: UnsafeRawBufferPointer
+    ) {
+        counters.connectsHeld += 1
+        var identity: VerifiedIdentity?
+        if case .verified(let verified) = access.source { identity = verified }
+        let index = live.heldLogins.insert(
+            HeldLogin(connection: connection, request: request, bytes: bytes, identity: identity)
+        ).index
+        live.heldLogins[index].token = deadlines.insert(
+            deadline: turn, payload: DeadlinePayload.login(index).raw)
+    }
+
+    /// A connection has ended that no session belongs to.
+    mutating func forgetHeldLogin(of connection: ConnectionID) {
+        guard let index = heldLogin(of: connection) else { return }
+        deadlines.cancel(live.heldLogins[index].token)
+        live.heldLogins.remove(index)
+    }
+
+    /// A login has waited long enough.
+    mutating func hear(login index: Index<HeldLogin>, in step: inout Step) {
+        let login = live.heldLogins.remove(index)
+        var identities = TurnIdentities()
+        var request = login.request
+        if let identity = login.identity { request.claim = .verified(identities.append(identity)) }
+        login.bytes.withUnsafeBytes { bytes in
+            var step = Step(bytes: bytes, identities: identities, within: step)
+            connect(login.connection, request, isInTurn: true, in: &step)
+        }
+    }
+
+    private func heldLogin(of connection: ConnectionID) -> Index<HeldLogin>? {
+        guard live.heldLogins.count > 0 else { return nil }
+        for index in live.heldLogins.places
+        where live.heldLogins.contains(index) && live.heldLogins[index].connection == connection {
+            return index
+        }
+        return nil
+    }
+}
+
+extension [UInt8] {
+    /// Appends a copy of a range; where it is.
+    fileprivate mutating func take(
+        _ range: ByteRange, of source: UnsafeRawBufferPointer
+    ) -> ByteRange {
+        append(contentsOf: range.bytes(in: source))
+        return ByteRange(offset: count - Int(range.count), count: Int(range.count))
+    }
+}

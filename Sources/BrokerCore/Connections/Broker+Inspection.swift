@@ -1,0 +1,183 @@
+// What an operator may see of single things: apps, sessions, queues. Walks that take as long as
+// there is much to see, for people and not for messages.
+
+import Primitives
+
+/// One app in detail.
+public struct AppDescription: Hashable, Sendable {
+    /// Whether its key lets clients in.
+    public var hasKey: Bool
+    public var rights: Rights
+    public var userCount: Int
+    public var groupCount: Int
+    public var sessionCount: Int
+    public var connectionCount: Int
+    public var tokenCount: Int
+}
+
+/// Which sessions are meant: those that agree with everything that is not nil.
+public struct SessionFilter: Hashable, Sendable {
+    public var app: [UInt8]
+    public var user: [UInt8]?
+    public var device: [UInt8]?
+    public var isConnected: Bool?
+    /// Away for at least this long.
+    public var awaySeconds: UInt64?
+
+    public init(
+        app: [UInt8], user: [UInt8]? = nil, device: [UInt8]? = nil, isConnected: Bool? = nil,
+        awaySeconds: UInt64? = nil
+    ) {
+        self.app = app
+        self.user = user
+        self.device = device
+        self.isConnected = isConnected
+        self.awaySeconds = awaySeconds
+    }
+}
+
+/// One session as an operator sees it.
+public struct SessionDescription: Hashable, Sendable {
+    /// Where a list goes on behind it. It is valid until the broker ends.
+    public var cursor: UInt32
+    public var user: [UInt8]
+    public var device: [UInt8]
+    public var dialect: SessionDialect
+    public var isPersistent: Bool
+    public var expirySeconds: UInt32
+    /// The live connection, by which its loop knows the address; nil while it is away.
+    public var connection: ConnectionID?
+    /// Unix milliseconds of the login; 0 while it is away.
+    public var connectedUnixMilliseconds: UInt64
+    /// Since the last connection went away; 0 while there is one.
+    public var awaySeconds: UInt64
+    public var keepAliveSeconds: UInt32
+    public var queue: QueueDescription
+    /// Deliveries that are not acknowledged.
+    public var underWayCount: UInt32
+    public var filters: [[UInt8]]
+    public var groupCount: Int
+    public var hasWill: Bool
+}
+
+/// What waits for one receiver.
+public struct QueueDescription: Hashable, Sendable {
+    public var count: UInt64
+    public var byteCount: UInt64
+    /// Dropped by the queue's policy since the broker started.
+    public var droppedCount: UInt64
+    /// The number that the next message gets.
+    public var nextNumber: UInt64
+}
+
+extension Broker {
+    /// An app by its name; nil when there is none.
+    public func appDescription(_ name: [UInt8]) -> AppDescription? {
+        guard let app = app(named: name) else { return nil }
+        var (sessionCount, connectionCount) = (0, 0)
+        for session in sessions.places where sessions.contains(session) {
+            guard registry.users[sessions[session].user].app == app else { continue }
+            sessionCount += 1
+            if sessions[session].isConnected { connectionCount += 1 }
+        }
+        return AppDescription(
+            hasKey: registry.apps[app].keyDigest != nil, rights: registry.apps[app].rights,
+            userCount: registry.apps[app].users.count, groupCount: registry.apps[app].groups.count,
+            sessionCount: sessionCount, connectionCount: connectionCount,
+            tokenCount: registry.tokens.count(ofApp: name))
+    }
+
+    // MARK: - Sessions
+
+    /// The sessions that a filter means.
+    ///
+    /// - Parameters:
+    ///   - cursor: of the last session of the list before; nil for the first list.
+    ///   - countMaximum: how many at most.
+    public func sessionDescriptions(
+        matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int,
+        at moment: Moment
+    ) -> [SessionDescription] {
+        sessionIndexes(matching: filter, after: cursor, countMaximum: countMaximum, at: moment)
+            .map { description(of: $0, at: moment) }
+    }
+
+    /// The same, by index.
+    func sessionIndexes(
+        matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int, at moment: Moment
+    ) -> [Index<Session>] {
+        guard let app = app(named: filter.app) else { return [] }
+        var found: [Index<Session>] = []
+        for session in sessions.places.from(cursor.map { $0 + 1 } ?? 0)
+        where sessions.contains(session) && matches(session, filter: filter, app: app, at: moment) {
+            if found.count >= countMaximum { break }
+            found.append(session)
+        }
+        return found
+    }
+
+    private func matches(
+        _ session: Index<Session>, filter: SessionFilter, app: Index<App>, at moment: Moment
+    ) -> Bool {
+        let user = sessions[session].user
+        guard registry.users[user].app == app else { return false }
+        if let wanted = filter.user, !(registry.users[user].name == wanted) { return false }
+        if let wanted = filter.device, !(sessions[session].device == wanted) { return false }
+        if let wanted = filter.isConnected, wanted != sessions[session].isConnected {
+            return false
+        }
+        if let least = filter.awaySeconds {
+            return !sessions[session].isConnected && awaySeconds(session, at: moment) >= least
+        }
+        return true
+    }
+
+    private func awaySeconds(_ session: Index<Session>, at moment: Moment) -> UInt64 {
+        sessions[session].isConnected
+            ? 0 : moment.instant.milliseconds(since: sessions[session].disconnected) / 1000
+    }
+
+    private func description(of session: Index<Session>, at moment: Moment) -> SessionDescription {
+        let user = sessions[session].user
+        let connected = sessions[session].connected
+        var filters: [[UInt8]] = []
+        forEachSubscription(of: session) {
+            let filter = routing.audiences[routing.subscriptions[$0].audience].filter
+            if !filter.isEmpty { filters.append(filter) }
+        }
+        return SessionDescription(
+            cursor: session.place, user: Array(registry.users[user].name),
+            device: Array(sessions[session].device),
+            dialect: sessions[session].dialect, isPersistent: sessions[session].isPersistent,
+            expirySeconds: sessions[session].expirySeconds,
+            connection: connected.map { live.connectedSessions[$0].connection },
+            connectedUnixMilliseconds: connected.map {
+                live.connectedSessions[$0].connectedUnixMilliseconds
+            } ?? 0,
+            awaySeconds: awaySeconds(session, at: moment),
+            keepAliveSeconds: connected.map { live.connectedSessions[$0].keepAliveSeconds } ?? 0,
+            queue: QueueDescription(sessions[session].inbox),
+            underWayCount: connected.map { live.connectedSessions[$0].sentCount } ?? 0,
+            filters: filters, groupCount: registry.users[user].memberships.count,
+            hasWill: sessions[session].will != nil)
+    }
+
+    // MARK: - Queues
+
+    /// What waits for a user whom no session receives; nil when nobody knows the user.
+    public func offlineQueueDescription(app name: [UInt8], user: [UInt8]) -> QueueDescription? {
+        guard let app = app(named: name),
+            let user = self.user(named: user, app: app)
+        else { return nil }
+        return registry.users[user].offlineQueue.map { QueueDescription(queues.offlineQueues[$0]) }
+            ?? QueueDescription(count: 0, byteCount: 0, droppedCount: 0, nextNumber: 1)
+    }
+}
+
+extension QueueDescription {
+    fileprivate init(_ inbox: Inbox) {
+        self.init(
+            count: UInt64(inbox.count), byteCount: inbox.byteCount,
+            droppedCount: UInt64(inbox.droppedCount.value), nextNumber: inbox.nextNumber)
+    }
+}

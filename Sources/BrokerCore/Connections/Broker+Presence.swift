@@ -1,0 +1,85 @@
+// Who is online: asked by name, and told to those who subscribe to it.
+//
+// What is told goes to `$presence/USER`, as `online` or `offline` and, behind a space, the device's
+// name where it has one. It is sent to who is there to hear it and never stored: whoever comes
+// later asks. Nobody can publish on such a topic, so what is heard there is true.
+
+import Primitives
+
+extension Broker {
+    static let presencePrefix: StaticString = "$presence/"
+
+    /// Whether a session is online, since when, and on which devices.
+    mutating func reportPresence(
+        to connection: ConnectionID, request requestIdentifier: UInt64,
+        of name: UnsafeRawBufferPointer, in step: inout Step
+    ) {
+        guard let asking = session(of: connection) else { return }
+        guard allows(.presence(user: name), asking) else {
+            note(
+                .presenceRefused, session: asking, reason: .notAuthorized, subject: name, in: &step)
+            step.effects[connection.loop].respond(
+                to: connection, request: requestIdentifier, reason: .notAuthorized)
+            return
+        }
+        let app = registry.users[sessions[asking].user].app
+        guard let user = self.user(named: name, app: app) else {
+            step.effects[connection.loop].respond(
+                to: connection, request: requestIdentifier, reason: .topicNameInvalid)
+            return
+        }
+        var devices: [UInt8] = []
+        var count = 0
+        var since = registry.users[user].lastSeenUnixMilliseconds
+        forEachSession(of: user) { session in
+            guard liveConnection(of: session) != .none else { return }
+            let connected = live.connectedSessions[connectedIndex(of: session)]
+                .connectedUnixMilliseconds
+            since = count == 0 ? connected : min(since, connected)
+            count += 1
+            devices.append(UInt8(sessions[session].device.count))
+            devices += sessions[session].device
+        }
+        let loop = connection.loop
+        step.effects[loop].effects.append(
+            .reportPresence(
+                connection, requestIdentifier: requestIdentifier, isOnline: count > 0,
+                sinceUnixMilliseconds: since, devices: step.effects[loop].bytes.append(devices),
+                count: count))
+    }
+
+    /// Tells whoever subscribes to it that a device has come or gone. Costs one comparison in an
+    /// app where nobody does.
+    mutating func announcePresence(of session: Index<Session>, isOnline: Bool, in step: inout Step)
+    {
+        let user = sessions[session].user
+        guard registry.apps[registry.users[user].app].presenceFilterCount > 0 else { return }
+        counters.presenceEvents += 1
+        var topic: [UInt8] = []
+        Self.presencePrefix.withUTF8Buffer { topic += $0 }
+        topic += registry.users[user].name
+        var payload = Array((isOnline ? "online" : "offline").utf8)
+        if !sessions[session].device.isEmpty {
+            payload.append(UInt8(ascii: " "))
+            payload += sessions[session].device
+        }
+        topic.withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                scratch.removeAll()
+                let name = scratch.append(registry.users[user].name)
+                let request = SendRequest(
+                    number: 0, grade: .transient,
+                    target: .topic(ByteRange(offset: 0, count: topic.count)), isRaw: true,
+                    payload: .empty, messageByteCount: 0)
+                let parts = MessageParts(
+                    kind: .topic, marks: .raw, grade: .transient,
+                    time: step.moment.unixMilliseconds,
+                    sender: name.bytes(in: scratch.bytes), address: topic,
+                    properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload)
+                _ = sendTransient(
+                    request, parts, to: .presence(topic: topic), from: session, ofUser: user,
+                    in: &step)
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+// What an operator does to sessions and queues: ends connections, ends sessions, throws away what
+// waits. Every change tells how much it was.
+
+import Primitives
+
+extension Broker {
+    /// Ends the connections of sessions, which stay and may connect again: 0x98. Their number.
+    ///
+    /// - Parameter sendsWills: as for any connection that ends without a good-bye; otherwise they
+    ///   are forgotten.
+    public mutating func kickSessions(
+        matching filter: SessionFilter, sendsWills: Bool = true, at moment: Moment,
+        effects: inout Effects
+    ) -> Int {
+        var step = Step(at: moment, effects: effects)
+        var connected = filter
+        connected.isConnected = true
+        let indexes = sessionIndexes(
+            matching: connected, after: nil, countMaximum: .max, at: step.moment)
+        let fate: WillFate = sendsWills ? .starts : .removed
+        for session in indexes {
+            close(session, .administrativeAction, willFate: fate, in: &step)
+        }
+        return indexes.count
+    }
+
+    /// Ends sessions for good, connected ones with 0x98. It is as if each had expired: what waits
+    /// for its user goes on waiting when it was the last one, and its will is sent unless
+    /// `sendsWills` is false. Their number.
+    public mutating func deleteSessions(
+        matching filter: SessionFilter, sendsWills: Bool = true, at moment: Moment,
+        effects: inout Effects
+    ) -> Int {
+        var step = Step(at: moment, effects: effects)
+        let handles = sessionIndexes(
+            matching: filter, after: nil, countMaximum: .max, at: step.moment
+        ).map { sessions.handle($0) }
+        for handle in handles {
+            if !sendsWills { removeWill(of: handle.index) }
+            if sessions[handle.index].isConnected {
+                close(handle.index, .administrativeAction, in: &step)
+            }
+            // One that is not persistent has ended with its connection.
+            if sessions.contains(handle) {
+                destroy(handle.index, returnsMail: true, in: &step)
+            }
+        }
+        return handles.count
+    }
+
+    /// Throws away what waits for sessions that are away. Messages on their way to a connected one
+    /// are not waiting: it is left out. How many messages it was.
+    public mutating func purgeQueues(matching filter: SessionFilter, at moment: Moment) -> UInt64 {
+        var away = filter
+        away.isConnected = false
+        var count: UInt64 = 0
+        for session in sessionIndexes(matching: away, after: nil, countMaximum: .max, at: moment) {
+            // Nothing waits, or it is on its way out already.
+            guard sessions[session].inbox.hasUnacknowledged else { continue }
+            count += UInt64(sessions[session].inbox.count)
+            sessions[session].inbox.acknowledgedThrough = sessions[session].inbox.nextNumber - 1
+            discard(sessions[session].inbox)
+        }
+        return count
+    }
+
+    /// Throws away what waits for a user whom no session receives; nil when nobody knows the user.
+    public mutating func purgeOfflineQueue(app name: [UInt8], user: [UInt8]) -> UInt64? {
+        guard let app = app(named: name),
+            let user = self.user(named: user, app: app)
+        else { return nil }
+        guard let offlineQueue = registry.users[user].offlineQueue,
+            queues.offlineQueues[offlineQueue].hasUnacknowledged
+        else {
+            return 0
+        }
+        queues.offlineQueues[offlineQueue].acknowledgedThrough =
+            queues.offlineQueues[offlineQueue].nextNumber - 1
+        discard(queues.offlineQueues[offlineQueue])
+        return UInt64(queues.offlineQueues[offlineQueue].count)
+    }
+
+    /// Removes everything that stands in a queue now; it is counted out when the store tells.
+    private mutating func discard(_ inbox: Inbox) {
+        counters.discarded += UInt64(inbox.count)
+        commits.pendingBatch.acknowledgements.append(
+            QueueAcknowledgement(
+                queue: inbox.queue, throughNumber: inbox.nextNumber - 1, wantsTally: true))
+    }
+}

@@ -1,0 +1,159 @@
+// What an operator sees of groups and does with them: in the name of their owner, and past the
+// policy that decides who joins. Limits hold all the same.
+
+import Primitives
+
+/// One group as an operator sees it.
+public struct GroupDescription: Hashable, Sendable {
+    /// Where a list goes on behind it. It is valid until the broker ends.
+    public var cursor: UInt32
+    /// Its id, made by the broker.
+    public var name: [UInt8]
+    public var title: [UInt8]
+    public var owner: [UInt8]
+    /// Who may join; nil for everybody.
+    public var allowed: [[UInt8]]?
+    public var meta: [UInt8]
+    public var memberCount: Int
+}
+
+/// What an operator does to a group that exists.
+public enum GroupAction: Hashable, Sendable {
+    /// Puts a known user in, whether the policy would or not.
+    case join(user: [UInt8])
+    /// Takes a user out as if the user had left; the owner too.
+    case leave(user: [UInt8])
+    /// The same with the notice that one was kicked; not the owner.
+    case kick(user: [UInt8])
+    /// Takes a user off the allow list, and kicks.
+    case ban(user: [UInt8])
+    case setMeta([UInt8])
+    /// Nil for everybody.
+    case setAllowed([[UInt8]]?)
+}
+
+/// How an operator's request about groups ended.
+public struct GroupResult: Hashable, Sendable {
+    public var reason: ReasonCode
+    /// The id of a new group; otherwise empty.
+    public var group: [UInt8] = []
+}
+
+extension Broker {
+    /// An app's groups, in no order that means anything.
+    ///
+    /// - Parameters:
+    ///   - user: only those that this user is in; nil for all.
+    ///   - cursor: of the last group of the list before; nil for the first list.
+    ///   - countMaximum: how many at most.
+    public func groupDescriptions(
+        app appName: [UInt8], of user: [UInt8]?, after cursor: UInt32?, countMaximum: Int
+    ) -> [GroupDescription] {
+        guard let app = app(named: appName) else { return [] }
+        var member: Index<User>?
+        if let user {
+            member = self.user(named: user, app: app)
+            if member == nil { return [] }
+        }
+        var found: [GroupDescription] = []
+        for group in groupTable.groups.places.from(cursor.map { $0 + 1 } ?? 0)
+        where groupTable.groups.contains(group) && groupTable.groups[group].app == app {
+            if found.count >= countMaximum { break }
+            if let member, membership(of: member, in: group) == nil { continue }
+            found.append(description(ofGroup: group))
+        }
+        return found
+    }
+
+    /// One group; nil when there is none of this id.
+    public func groupDescription(app appName: [UInt8], _ name: [UInt8]) -> GroupDescription? {
+        guard let group = group(named: name, app: appName) else { return nil }
+        return description(ofGroup: group)
+    }
+
+    /// Ids of a group's members in the order of their bytes, from behind `user` on; empty when
+    /// there is no such group.
+    public func groupMembers(
+        app appName: [UInt8], _ name: [UInt8], after user: [UInt8], countMaximum: Int
+    ) -> [[UInt8]] {
+        guard let group = group(named: name, app: appName) else { return [] }
+        let start = user.isEmpty ? 0 : memberPosition(in: group, behind: user)
+        return groupTable.groups[group].memberships[start...].prefix(countMaximum).map {
+            Array(registry.users[groupTable.memberships[$0].user].name)
+        }
+    }
+
+    /// Makes a group for an owner, who has to be known.
+    ///
+    /// - Parameters:
+    ///   - key: a fresh random number, by which its owner's client could ask for it again.
+    ///   - seed: a fresh random number, for the id.
+    public mutating func createGroup(
+        app appName: [UInt8], owner: [UInt8], title: [UInt8], meta: [UInt8],
+        allowed: [[UInt8]]?, key: UInt64, seed: UInt64
+    ) -> GroupResult {
+        guard let app = app(named: appName) else { return GroupResult(reason: .notAuthorized) }
+        guard let owner = user(named: owner, app: app) else {
+            return GroupResult(reason: .topicNameInvalid)
+        }
+        let outcome = createGroup(
+            owner: owner, key: key, seed: seed, title: title, meta: meta,
+            allowed: allowed)
+        return GroupResult(outcome)
+    }
+
+    /// Changes a group as its owner could, and puts users in. It is durable with the batch that is
+    /// gathering, as every change of an operator.
+    public mutating func changeGroup(
+        app appName: [UInt8], _ name: [UInt8], _ action: GroupAction, at moment: Moment,
+        effects: inout Effects
+    ) -> GroupResult {
+        var step = Step(at: moment, effects: effects)
+        guard let app = app(named: appName), let group = group(named: name, app: appName) else {
+            return GroupResult(reason: .topicNameInvalid)
+        }
+        let owner = GroupActor(user: groupTable.groups[group].owner, session: nil)
+        switch action {
+        case .join(let name), .leave(let name):
+            guard let user = self.user(named: name, app: app) else {
+                return GroupResult(reason: .topicNameInvalid)
+            }
+            let actor = GroupActor(user: user, session: nil)
+            if case .join = action {
+                return GroupResult(joinGroup(group, actor, in: &step))
+            }
+            return GroupResult(leaveGroup(group, actor, in: &step))
+        case .kick(let user):
+            return GroupResult(kick(from: group, user: user, by: owner, in: &step))
+        case .ban(let user): return GroupResult(ban(from: group, user: user, by: owner, in: &step))
+        case .setMeta(let meta):
+            return GroupResult(setMeta(of: group, to: meta, by: owner, in: &step))
+        case .setAllowed(let allowed):
+            return GroupResult(setAllowed(of: group, to: allowed, by: owner, in: &step))
+        }
+    }
+
+    private func group(named name: [UInt8], app appName: [UInt8]) -> Index<Group>? {
+        guard let app = app(named: appName) else { return nil }
+        return name.withUnsafeBytes { registry.apps[app].groups.value(for: $0) }
+    }
+
+    private func description(ofGroup group: Index<Group>) -> GroupDescription {
+        GroupDescription(
+            cursor: group.place, name: groupTable.groups[group].name,
+            title: groupTable.groups[group].title,
+            owner: Array(registry.users[groupTable.groups[group].owner].name),
+            allowed: groupTable.groups[group].allowed,
+            meta: groupTable.groups[group].meta,
+            memberCount: groupTable.groups[group].memberships.count)
+    }
+}
+
+extension GroupResult {
+    fileprivate init(_ outcome: GroupOutcome) {
+        switch outcome {
+        case .done(let reason, let body): self.init(reason: reason, group: body)
+        case .refused(let reason, _): self.init(reason: reason)
+        }
+    }
+}

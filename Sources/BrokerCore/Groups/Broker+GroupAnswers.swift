@@ -1,0 +1,121 @@
+// What users are told of groups: which ones they are in, what a group is and who is in it. Both
+// lists stand in the order of the bytes of their ids, and a page begins behind an id that need not
+// be there any more, so that paging loses nothing while members come and go.
+
+import Primitives
+
+extension Broker {
+    /// A page of a user's groups.
+    mutating func reportGroups(
+        to connection: ConnectionID, request requestIdentifier: UInt64, of user: Index<User>,
+        after: [UInt8], byteCountMaximum: Int, in step: inout Step
+    ) {
+        // One byte says whether there are more.
+        let room = min(byteCountMaximum, CoreLimits.groupAnswerMaximum) - 1
+        let loop = connection.loop
+        let start = step.effects[loop].bytes.count
+        var hasMore = false
+        var position = after.isEmpty ? 0 : groupPosition(of: user, behind: after)
+        while position < registry.users[user].memberships.count {
+            let group = groupTable.memberships[registry.users[user].memberships[position]].group
+            let size =
+                groupTable.groups[group].name.count + groupTable.groups[group].title.count + 3
+            if step.effects[loop].bytes.count - start + size > room {
+                hasMore = true
+                break
+            }
+            step.effects[loop].bytes.appendCounted(groupTable.groups[group].name)
+            step.effects[loop].bytes.appendCounted(groupTable.groups[group].title)
+            step.effects[loop].bytes.append(byte: groupTable.groups[group].owner == user ? 1 : 0)
+            position += 1
+        }
+        let entries = ByteRange(offset: start, count: step.effects[loop].bytes.count - start)
+        work += Int(entries.count) / CoreLimits.answerBytesPerWork
+        if hasMore && entries.isEmpty {
+            // Not one fits: the client would ask for the same page for ever.
+            step.effects[loop].respond(
+                to: connection, request: requestIdentifier, reason: .packetTooLarge)
+            return
+        }
+        step.effects[loop].effects.append(
+            .reportGroups(
+                connection, requestIdentifier: requestIdentifier, hasMore: hasMore,
+                entries: entries))
+    }
+
+    /// What a group is, and a page of its members: for members, and for the owner who has left.
+    mutating func reportGroup(
+        to connection: ConnectionID, request requestIdentifier: UInt64, group: Index<Group>?,
+        user: Index<User>, after: [UInt8], byteCountMaximum: Int, in step: inout Step
+    ) {
+        let loop = connection.loop
+        guard let group,
+            groupTable.groups[group].owner == user || membership(of: user, in: group) != nil
+        else {
+            counters.requestsRefused += 1
+            step.effects[loop].respond(
+                to: connection, request: requestIdentifier,
+                reason: group == nil ? .topicNameInvalid : .notAuthorized)
+            return
+        }
+        let owner = registry.users[groupTable.groups[group].owner].name
+        let fixed =
+            owner.count + groupTable.groups[group].title.count + groupTable.groups[group].meta.count
+        let room =
+            min(byteCountMaximum, CoreLimits.groupAnswerMaximum)
+            - fixed - CoreLimits.groupAnswerOverhead
+        let page = members(
+            of: group, after: after, byteCountMaximum: room, &step.effects[loop].bytes)
+        work += (fixed + Int(page.members.count)) / CoreLimits.answerBytesPerWork
+        if page.hasMore && page.members.isEmpty {
+            step.effects[loop].respond(
+                to: connection, request: requestIdentifier, reason: .packetTooLarge)
+            return
+        }
+        step.effects[loop].effects.append(
+            .reportGroup(
+                connection, requestIdentifier: requestIdentifier,
+                GroupReport(
+                    hasAllowList: groupTable.groups[group].allowed != nil,
+                    isOwn: groupTable.groups[group].owner == user, hasMoreMembers: page.hasMore,
+                    memberCount: UInt32(groupTable.groups[group].memberships.count),
+                    owner: step.effects[loop].bytes.append(owner),
+                    title: step.effects[loop].bytes.append(groupTable.groups[group].title),
+                    meta: step.effects[loop].bytes.append(groupTable.groups[group].meta),
+                    members: page.members)))
+    }
+
+    private func members(
+        of group: Index<Group>, after: [UInt8], byteCountMaximum: Int, _ answer: inout ByteArena
+    ) -> (members: ByteRange, hasMore: Bool) {
+        let start = answer.count
+        var hasMore = false
+        var position = after.isEmpty ? 0 : memberPosition(in: group, behind: after)
+        while position < groupTable.groups[group].memberships.count {
+            let name = registry.users[
+                groupTable.memberships[groupTable.groups[group].memberships[position]].user
+            ].name
+            if answer.count - start + name.count + 1 > byteCountMaximum {
+                hasMore = true
+                break
+            }
+            answer.append(byte: UInt8(name.count))
+            _ = answer.append(name)
+            position += 1
+        }
+        return (ByteRange(offset: start, count: answer.count - start), hasMore)
+    }
+}
+
+extension ByteArena {
+    fileprivate mutating func append(byte: UInt8) {
+        let range = reserve(1)
+        mutableBytes(range)[0] = byte
+    }
+
+    /// A name with its length before it, in one byte.
+    fileprivate mutating func appendCounted(_ name: borrowing [UInt8]) {
+        append(byte: UInt8(name.count))
+        _ = append(name)
+    }
+}

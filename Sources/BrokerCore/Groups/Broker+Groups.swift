@@ -1,0 +1,410 @@
+// What users do with groups: create, join, leave, kick, ban, change. Every change is answered when
+// it is committed, and so is what was done before and is only asked for again; members are told by
+// system messages.
+
+import Primitives
+
+/// How a request to change something ended.
+enum GroupOutcome {
+    /// It is so, now or already: answered when everything up to here is committed.
+    case done(ReasonCode, body: [UInt8] = [])
+    case refused(ReasonCode, LimitName = .none)
+}
+
+/// Who does something to a group.
+struct GroupActor {
+    let user: Index<User>
+    /// The session that asked, which is answered and needs no notice; nil where an operator acts in
+    /// the user's name.
+    let session: Index<Session>?
+}
+
+extension Broker {
+    mutating func groupRequested(
+        by connection: ConnectionID, identifier requestIdentifier: UInt64, _ request: GroupRequest,
+        in step: inout Step
+    ) {
+        guard let session = session(of: connection) else { return }
+        let outcome: GroupOutcome
+        switch request {
+        case .list(let after, let byteCountMaximum):
+            reportGroups(
+                to: connection, request: requestIdentifier, of: sessions[session].user,
+                after: Array(after.bytes(in: step.bytes)), byteCountMaximum: byteCountMaximum,
+                in: &step)
+            return
+        case .describe(let name, let after, let byteCountMaximum):
+            reportGroup(
+                to: connection, request: requestIdentifier,
+                group: group(named: name, of: session, in: step.bytes),
+                user: sessions[session].user, after: Array(after.bytes(in: step.bytes)),
+                byteCountMaximum: byteCountMaximum, in: &step)
+            return
+        case .create(let creation):
+            outcome = createGroup(creation, by: session, in: step.bytes)
+        case .join(let name), .leave(let name), .kick(let name, _), .ban(let name, _),
+            .setMeta(let name, _), .setAllowed(let name, _):
+            let actor = GroupActor(user: sessions[session].user, session: session)
+            if let group = group(named: name, of: session, in: step.bytes) {
+                outcome = change(group, request, by: actor, in: &step)
+            } else {
+                outcome = .refused(.topicNameInvalid)
+            }
+        }
+        switch outcome {
+        case .done(let reason, let body):
+            respondAtCommit(to: connection, request: requestIdentifier, reason: reason, body: body)
+        case .refused(let reason, let limit):
+            counters.requestsRefused += 1
+            if limit != .none {
+                note(.requestRefused, session: session, reason: reason, limit: limit, in: &step)
+            }
+            if reason == .quotaExceeded { counters.requestsOverQuota += 1 }
+            step.effects[connection.loop].respond(
+                to: connection, request: requestIdentifier, reason: reason)
+        }
+    }
+
+    private func group(
+        named name: ByteRange, of session: Index<Session>, in bytes: UnsafeRawBufferPointer
+    ) -> Index<Group>? {
+        registry.apps[registry.users[sessions[session].user].app].groups.value(
+            for: name.bytes(in: bytes))
+    }
+
+    private mutating func change(
+        _ group: Index<Group>, _ request: GroupRequest, by actor: GroupActor, in step: inout Step
+    ) -> GroupOutcome {
+        switch request {
+        case .join:
+            guard mayJoin(group, actor.user) else { return .refused(.notAuthorized) }
+            return joinGroup(group, actor, in: &step)
+        case .leave: return leaveGroup(group, actor, in: &step)
+        case .create, .list, .describe: preconditionFailure("no change of a group that exists")
+        case .kick, .ban, .setMeta, .setAllowed: break
+        }
+        guard groupTable.groups[group].owner == actor.user else { return .refused(.notAuthorized) }
+        switch request {
+        case .kick(_, let user):
+            return kick(from: group, user: Array(user.bytes(in: step.bytes)), by: actor, in: &step)
+        case .ban(_, let user):
+            return ban(from: group, user: Array(user.bytes(in: step.bytes)), by: actor, in: &step)
+        case .setMeta(_, let meta):
+            return setMeta(of: group, to: Array(meta.bytes(in: step.bytes)), by: actor, in: &step)
+        case .setAllowed(_, let allowed):
+            return setAllowed(
+                of: group, to: allowed.map { identifiers($0, in: step.bytes) }, by: actor, in: &step
+            )
+        case .create, .join, .leave, .list, .describe:
+            preconditionFailure("not the owner's alone")
+        }
+    }
+
+    private func identifiers(_ range: IdentifierRange, in bytes: UnsafeRawBufferPointer)
+        -> [[UInt8]]
+    {
+        let run = range.bytes.bytes(in: bytes)
+        var offset = 0
+        return (0..<range.count).map { _ in
+            let end = offset + 1 + Int(run[offset])
+            defer { offset = end }
+            return Array(run[offset + 1..<end])
+        }
+    }
+
+    // MARK: - Members come and go
+
+    private mutating func createGroup(
+        _ creation: GroupCreation, by session: Index<Session>, in bytes: UnsafeRawBufferPointer
+    ) -> GroupOutcome {
+        guard allows(.createGroup, session) else { return .refused(.notAuthorized) }
+        let user = sessions[session].user
+        if let group = ownGroup(of: user, key: creation.key) {
+            return .done(.success, body: groupTable.groups[group].name)
+        }
+        return createGroup(
+            owner: user, key: creation.key, seed: creation.seed,
+            title: Array(creation.title.bytes(in: bytes)),
+            meta: Array(creation.meta.bytes(in: bytes)),
+            allowed: creation.allowed.map { identifiers($0, in: bytes) })
+    }
+
+    /// A group of an owner who may have one; its id is the answer's body.
+    mutating func createGroup(
+        owner: Index<User>, key: UInt64, seed: UInt64, title: [UInt8], meta: [UInt8],
+        allowed: [[UInt8]]?
+    ) -> GroupOutcome {
+        let app = registry.users[owner].app
+        guard meta.count <= CoreLimits.groupMetaMaximum,
+            title.count <= CoreLimits.groupTitleMaximum
+        else { return .refused(.packetTooLarge) }
+        if registry.apps[app].groups.count >= limits.groupsPerAppMaximum {
+            return .refused(.quotaExceeded, .groupsOfApp)
+        }
+        if registry.users[owner].memberships.count >= limits.groupsPerUserMaximum {
+            return .refused(.quotaExceeded, .groupsOfUser)
+        }
+        if allowed?.count ?? 0 > CoreLimits.groupAllowedMaximum {
+            return .refused(.quotaExceeded, .groupAllowed)
+        }
+        let byteCount = Group.byteCount(title: title, meta: meta, allowed: allowed)
+        if let limit = groupLimitReached(by: owner, growingTo: byteCount, from: 0) {
+            return .refused(.quotaExceeded, limit)
+        }
+        let permit = admitGrowth(
+            of: growth(ofMember: owner)
+                + growth(ofGroupOwnedBy: owner, title: title, meta: meta, allowed: allowed))
+        guard let permit else { return .refused(.quotaExceeded, .store) }
+        var seed = seed
+        var name = unpredictableName(seed)
+        while name.withUnsafeBytes({ registry.apps[app].groups.value(for: $0) }) != nil {
+            seed &+= 1
+            name = unpredictableName(seed)
+        }
+        let group = insertGroup(
+            Group(
+                identifier: makeIdentifier(), app: app, name: name, title: title, owner: owner,
+                key: key, allowed: allowed, meta: meta,
+                audience: routing.audiences.insert(Audience()).index))
+        writeGroup(group, permit: permit)
+        addMember(owner, to: group)
+        writeMember(owner, of: group, permit: permit)
+        return .done(.success, body: name)
+    }
+
+    /// The group that a user made with this very request before.
+    private func ownGroup(of user: Index<User>, key: UInt64) -> Index<Group>? {
+        for membership in registry.users[user].memberships {
+            let group = groupTable.memberships[membership].group
+            if groupTable.groups[group].owner == user && groupTable.groups[group].key == key {
+                return group
+            }
+        }
+        return nil
+    }
+
+    /// 13 digits of Crockford's base 32 for 64 random bits: no letters that are read for each
+    /// other.
+    func unpredictableName(_ seed: UInt64) -> [UInt8] {
+        let digits = Array("0123456789abcdefghjkmnpqrstvwxyz".utf8)
+        return (0..<13).map { digits[Int(truncatingIfNeeded: seed >> ($0 * 5)) & 31] }
+    }
+
+    /// Whether the group's policy lets a user in, who may be in it already.
+    func mayJoin(_ group: Index<Group>, _ user: Index<User>) -> Bool {
+        mayJoin(group, named: registry.users[user].name) || membership(of: user, in: group) != nil
+    }
+
+    /// Whether the group's policy lets in whoever has a name.
+    func mayJoin(_ group: Index<Group>, named name: Name) -> Bool {
+        guard let allowed = groupTable.groups[group].allowed,
+            registry.users[groupTable.groups[group].owner].name != name
+        else {
+            return true
+        }
+        return allowed.contains { name == $0 }
+    }
+
+    mutating func joinGroup(_ group: Index<Group>, _ actor: GroupActor, in step: inout Step)
+        -> GroupOutcome
+    {
+        let user = actor.user
+        if membership(of: user, in: group) != nil { return .done(.success) }
+        if groupTable.groups[group].memberships.count >= limits.groupMembersMaximum {
+            return .refused(.quotaExceeded, .groupMembers)
+        }
+        if registry.users[user].memberships.count >= limits.groupsPerUserMaximum {
+            return .refused(.quotaExceeded, .groupsOfUser)
+        }
+        guard let permit = admitGrowth(of: growth(ofMember: user)) else {
+            return .refused(.quotaExceeded, .store)
+        }
+        addMember(user, to: group)
+        writeMember(user, of: group, permit: permit)
+        tell(group, of: .joined, data: Array(registry.users[user].name), by: actor, in: &step)
+        return .done(.success)
+    }
+
+    mutating func leaveGroup(_ group: Index<Group>, _ actor: GroupActor, in step: inout Step)
+        -> GroupOutcome
+    {
+        let user = actor.user
+        guard let membership = membership(of: user, in: group) else {
+            return .done(.noSubscriptionExisted)
+        }
+        // While it is still a member, so that its other devices hear of it.
+        tell(group, of: .left, data: Array(registry.users[user].name), by: actor, in: &step)
+        remove(membership)
+        return .done(.success)
+    }
+
+    /// Ends a membership, here and in the store, and with the last one the group: nobody could be
+    /// told of it any more, and groups that cost nothing to make must not stay for ever.
+    private mutating func remove(_ index: Index<Membership>) {
+        let (group, user) = (
+            groupTable.memberships[index].group, groupTable.memberships[index].user
+        )
+        removeMember(index)
+        let key = RecordKey.number(groupTable.groups[group].identifier)
+        commits.pendingBatch.remove(.members, key: key + Array(registry.users[user].name))
+        guard groupTable.groups[group].memberships.isEmpty else { return }
+        commits.pendingBatch.remove(.groups, key: key)
+        removeGroup(group)
+    }
+
+    // MARK: - What the owner does
+
+    /// The kicked one keeps the mail it has, is told (reason 6), and so are those who remain.
+    mutating func kick(
+        from group: Index<Group>, user name: [UInt8], by actor: GroupActor, in step: inout Step
+    ) -> GroupOutcome {
+        let app = groupTable.groups[group].app
+        guard let user = self.user(named: name, app: app) else {
+            return .refused(.topicNameInvalid)
+        }
+        guard user != groupTable.groups[group].owner else { return .refused(.notAuthorized) }
+        guard let membership = membership(of: user, in: group) else {
+            return .done(.noSubscriptionExisted)
+        }
+        let groupName = groupTable.groups[group].name
+        remove(membership)
+        sendSystemMessage(
+            .kicked, about: groupName, payload: [], from: Array(registry.users[actor.user].name),
+            at: step.moment
+        ) { broker, message, tally in
+            if !broker.hasListener(user) {
+                broker.enqueue(message, offlineQueueOf: user, tally: &tally, in: &step)
+            } else {
+                broker.enqueue(message, sessionsOf: user, tally: &tally, in: &step)
+                if let audience = broker.audience(ofAddress: .user, name, app: app) {
+                    broker.enqueue(
+                        message, audience: audience, excluding: nil, tally: &tally, in: &step)
+                }
+            }
+        }
+        if groupTable.groups.contains(group) {
+            tell(group, of: .kicked, data: name, by: actor, in: &step)
+        }
+        return .done(.kickedOut)
+    }
+
+    /// Takes a user off the allow list, member or not, and then kicks. In a group that
+    /// everybody may join, the list becomes all other members.
+    mutating func ban(
+        from group: Index<Group>, user name: [UInt8], by actor: GroupActor, in step: inout Step
+    ) -> GroupOutcome {
+        if registry.users[groupTable.groups[group].owner].name == name {
+            return .refused(.notAuthorized)
+        }
+        var allowed: [[UInt8]]
+        if let list = groupTable.groups[group].allowed {
+            allowed = list
+        } else {
+            guard groupTable.groups[group].memberships.count <= CoreLimits.groupAllowedMaximum
+            else {
+                return .refused(.quotaExceeded, .groupAllowed)
+            }
+            allowed = groupTable.groups[group].memberships.map {
+                Array(registry.users[groupTable.memberships[$0].user].name)
+            }
+        }
+        allowed.removeAll { $0 == name }
+        if let limit = replaceAllowed(of: group, to: allowed, by: actor, in: &step) {
+            return .refused(.quotaExceeded, limit)
+        }
+        let kicked = kick(from: group, user: name, by: actor, in: &step)
+        // A user nobody knows yet is barred all the same.
+        guard case .refused = kicked else { return kicked }
+        return .done(.noSubscriptionExisted)
+    }
+
+    mutating func setMeta(
+        of group: Index<Group>, to meta: [UInt8], by actor: GroupActor, in step: inout Step
+    ) -> GroupOutcome {
+        guard meta.count <= CoreLimits.groupMetaMaximum else { return .refused(.packetTooLarge) }
+        guard meta != groupTable.groups[group].meta else { return .done(.success) }
+        let allowed = groupTable.groups[group].allowed
+        if let limit = rewrite(group, meta: meta, allowed: allowed) {
+            return .refused(.quotaExceeded, limit)
+        }
+        tell(group, of: .metaUpdated, data: meta, by: actor, in: &step)
+        return .done(.success)
+    }
+
+    /// Taking a member off the list does not kick.
+    mutating func setAllowed(
+        of group: Index<Group>, to allowed: [[UInt8]]?, by actor: GroupActor, in step: inout Step
+    ) -> GroupOutcome {
+        guard (allowed?.count ?? 0) <= CoreLimits.groupAllowedMaximum else {
+            return .refused(.quotaExceeded, .groupAllowed)
+        }
+        if let limit = replaceAllowed(of: group, to: allowed, by: actor, in: &step) {
+            return .refused(.quotaExceeded, limit)
+        }
+        return .done(.success)
+    }
+
+    /// Gives a group another text or list, here and in the store; the limit that keeps it from
+    /// that, if one does.
+    private mutating func rewrite(
+        _ group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?
+    ) -> LimitName? {
+        let byteCount = Group.byteCount(
+            title: groupTable.groups[group].title, meta: meta, allowed: allowed)
+        let limit = groupLimitReached(
+            by: groupTable.groups[group].owner, growingTo: byteCount,
+            from: groupTable.groups[group].byteCount)
+        if let limit { return limit }
+        let permit = admitGrowth(
+            of: growth(of: group, meta: meta, allowed: allowed),
+            replacing: growth(ofGroup: group))
+        guard let permit else { return .store }
+        replace(group, meta: meta, allowed: allowed)
+        writeGroup(group, permit: permit)
+        return nil
+    }
+
+    /// - Returns: the limit that keeps the list from being that long; nil where none does.
+    private mutating func replaceAllowed(
+        of group: Index<Group>, to allowed: [[UInt8]]?, by actor: GroupActor, in step: inout Step
+    ) -> LimitName? {
+        guard allowed != groupTable.groups[group].allowed else { return nil }
+        let meta = groupTable.groups[group].meta
+        if let limit = rewrite(group, meta: meta, allowed: allowed) { return limit }
+        var data: [UInt8] = [allowed == nil ? 0 : 1]
+        for name in allowed ?? [] { data += [UInt8(name.count)] + name }
+        tell(group, of: .allowListUpdated, data: data, by: actor, in: &step)
+        return nil
+    }
+
+    // MARK: - System messages
+
+    /// Tells the members what happened, but for the session that did it, which gets an answer. Past
+    /// a number of members joins and leaves are not told: each would cost a message for every
+    /// member, and all of them together the square.
+    private mutating func tell(
+        _ group: Index<Group>, of event: GroupEvent, data: [UInt8], by actor: GroupActor,
+        in step: inout Step
+    ) {
+        if event == .joined || event == .left,
+            groupTable.groups[group].memberships.count > CoreLimits.groupEventMembersMaximum
+        {
+            counters.groupEventsSkipped += 1
+            return
+        }
+        sendSystemMessage(
+            .groupEvent, about: groupTable.groups[group].name, payload: [event.rawValue] + data,
+            from: Array(registry.users[actor.user].name), at: step.moment
+        ) { broker, message, tally in
+            broker.enqueue(
+                message, group: group, excluding: actor.session, tally: &tally, in: &step)
+            let (name, app) = (
+                broker.groupTable.groups[group].name, broker.groupTable.groups[group].app
+            )
+            if let audience = broker.audience(ofAddress: .group, name, app: app) {
+                broker.enqueue(
+                    message, audience: audience, excluding: actor.session, tally: &tally, in: &step)
+            }
+        }
+    }
+}

@@ -1,0 +1,368 @@
+// Who is in which group, kept consistent from all sides: the group's list, the user's list, the
+// audience of sessions, and the members whose mail has to wait.
+
+import Primitives
+
+extension Broker {
+    // MARK: - Groups
+
+    mutating func insertGroup(_ new: consuming Group) -> Index<Group> {
+        let (app, name, identifier) = (new.app, new.name, new.identifier)
+        registry.apps[app].groupByteCount += new.byteCount
+        let group = groupTable.groups.insert(new).index
+        name.withUnsafeBytes { registry.apps[app].groups.insert(group, for: $0) }
+        restoration?.groups[identifier] = group
+        return group
+    }
+
+    /// Forgets a group without members.
+    mutating func removeGroup(_ group: Index<Group>) {
+        precondition(
+            groupTable.groups[group].memberships.isEmpty, "the end of a group with members")
+        let app = groupTable.groups[group].app
+        registry.apps[app].groupByteCount -= groupTable.groups[group].byteCount
+        groupTable.groups[group].name.withUnsafeBytes { name in
+            _ = registry.apps[app].groups.remove(name)
+        }
+        routing.audiences.remove(groupTable.groups[group].audience)
+        groupTable.groups.remove(group)
+    }
+
+    /// Gives a group another text or list.
+    mutating func replace(_ group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?) {
+        let app = groupTable.groups[group].app
+        registry.apps[app].groupByteCount -= groupTable.groups[group].byteCount
+        groupTable.groups[group].replace(meta: meta, allowed: allowed)
+        registry.apps[app].groupByteCount += groupTable.groups[group].byteCount
+    }
+
+    /// The limit that keeps a list or a text of an owner's groups from growing to so many bytes;
+    /// nil where none does. What gets shorter always may.
+    mutating func groupLimitReached(
+        by owner: Index<User>, growingTo byteCount: Int, from old: Int
+    ) -> LimitName? {
+        guard byteCount > old else { return nil }
+        let added = byteCount - old
+        if registry.apps[registry.users[owner].app].groupByteCount + added
+            > limits.groupBytesPerAppMaximum
+        {
+            return .groupBytesOfApp
+        }
+        work += registry.users[owner].memberships.count / CoreLimits.looksPerWork
+        var own = added
+        for membership in registry.users[owner].memberships {
+            let group = groupTable.memberships[membership].group
+            if groupTable.groups[group].owner == owner { own += groupTable.groups[group].byteCount }
+        }
+        return own > limits.groupBytesPerUserMaximum ? .groupBytesOfUser : nil
+    }
+
+    // MARK: - Members
+
+    /// A user's place in a group; nil for one who is not in it.
+    func membership(of user: Index<User>, in group: Index<Group>) -> Index<Membership>? {
+        let position = groupPosition(of: user, notBefore: groupTable.groups[group].name)
+        guard position < registry.users[user].memberships.count else { return nil }
+        let membership = registry.users[user].memberships[position]
+        return groupTable.memberships[membership].group == group ? membership : nil
+    }
+
+    mutating func addMember(_ user: Index<User>, to group: Index<Group>) {
+        let place = memberPosition(in: group, notBefore: registry.users[user].name)
+        let ownPlace = groupPosition(of: user, notBefore: groupTable.groups[group].name)
+        let membership = groupTable.memberships.insert(
+            Membership(group: group, user: user)
+        ).index
+        groupTable.groups[group].memberships.insert(membership, at: place)
+        registry.users[user].memberships.insert(membership, at: ownPlace)
+        var next = registry.users[user].firstSession
+        while let session = next {
+            if receivesGroups(session) {
+                join(session: session, audience: groupTable.groups[group].audience, grade: .once)
+            }
+            next = sessions[session].nextOfUser
+        }
+        // While a store is read back, all are counted at the end.
+        if restoration == nil { countHearers(of: membership) }
+        setWaiting(membership, isWaiting(membership))
+    }
+
+    mutating func removeMember(_ index: Index<Membership>) {
+        setWaiting(index, false)
+        let (group, user) = (
+            groupTable.memberships[index].group, groupTable.memberships[index].user
+        )
+        var next = registry.users[user].firstSession
+        while let session = next {
+            leave(audience: groupTable.groups[group].audience, session)
+            next = sessions[session].nextOfUser
+        }
+        groupTable.groups[group].memberships.remove(
+            at: memberPosition(in: group, notBefore: registry.users[user].name))
+        registry.users[user].memberships.remove(
+            at: groupPosition(of: user, notBefore: groupTable.groups[group].name))
+        groupTable.memberships.remove(index)
+        forgetSubscriptions(of: user, to: group)
+    }
+
+    /// Who is not a member any more hears no more of the group in MQTT either.
+    private mutating func forgetSubscriptions(of user: Index<User>, to group: Index<Group>) {
+        var next = registry.users[user].firstSession
+        // With its last subscription the audience itself ends.
+        while let session = next,
+            let audience = audience(
+                ofAddress: .group, groupTable.groups[group].name, app: groupTable.groups[group].app)
+        {
+            if let index = subscription(of: session, audience: audience) {
+                forgetSubscription(index)
+            }
+            next = sessions[session].nextOfUser
+        }
+    }
+
+    private mutating func leave(audience: Index<Audience>, _ session: Index<Session>) {
+        var next = sessions[session].firstSubscription
+        while let index = next {
+            next = routing.subscriptions[index].next
+            if routing.subscriptions[index].audience == audience { leave(subscription: index) }
+        }
+    }
+
+    /// An MRT session hears its user's groups without asking.
+    private func receivesGroups(_ session: Index<Session>) -> Bool {
+        sessions[session].dialect == .mrt
+    }
+
+    /// A new session joins the audiences of its user's groups.
+    mutating func joinGroupAudiences(_ session: Index<Session>) {
+        guard receivesGroups(session) else { return }
+        for membership in registry.users[sessions[session].user].memberships {
+            join(
+                session: session,
+                audience: groupTable.groups[groupTable.memberships[membership].group].audience,
+                grade: .once)
+        }
+    }
+
+    // MARK: - Order
+
+    /// The first place of a user's list of groups whose id does not come before `name`.
+    private func groupPosition(of user: Index<User>, notBefore name: [UInt8]) -> Int {
+        firstPosition(in: registry.users[user].memberships.count) { position in
+            let group = groupTable.memberships[registry.users[user].memberships[position]].group
+            return !groupTable.groups[group].name.lexicographicallyPrecedes(name)
+        }
+    }
+
+    /// The first place of a user's list of groups whose id comes behind `name`.
+    func groupPosition(of user: Index<User>, behind name: [UInt8]) -> Int {
+        firstPosition(in: registry.users[user].memberships.count) { position in
+            let group = groupTable.memberships[registry.users[user].memberships[position]].group
+            return name.lexicographicallyPrecedes(groupTable.groups[group].name)
+        }
+    }
+
+    /// The first place of a group's list of members whose id does not come before `name`.
+    private func memberPosition(in group: Index<Group>, notBefore name: Name) -> Int {
+        firstPosition(in: groupTable.groups[group].memberships.count) { position in
+            let user = groupTable.memberships[groupTable.groups[group].memberships[position]].user
+            return !registry.users[user].name.lexicographicallyPrecedes(name)
+        }
+    }
+
+    /// The first place of a group's list of members whose id comes behind `name`.
+    func memberPosition(in group: Index<Group>, behind name: [UInt8]) -> Int {
+        firstPosition(in: groupTable.groups[group].memberships.count) { position in
+            let user = groupTable.memberships[groupTable.groups[group].memberships[position]].user
+            return name.lexicographicallyPrecedes(registry.users[user].name)
+        }
+    }
+
+    /// The first position that `isThere` says yes to, in a list where all behind it would too.
+    private func firstPosition(in count: Int, where isThere: (Int) -> Bool) -> Int {
+        var (low, high) = (0, count)
+        while low < high {
+            let middle = (low + high) / 2
+            if isThere(middle) { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+
+    // MARK: - Mail
+
+    /// Into the inboxes of a group's members, and the offline queues of those whom no session receives.
+    mutating func enqueue(
+        _ message: Index<Message>, group: Index<Group>, excluding excluded: Index<Session>?,
+        tally: inout RoutingTally, in step: inout Step
+    ) {
+        enqueue(
+            message, audience: groupTable.groups[group].audience, excluding: excluded,
+            tally: &tally, in: &step
+        )
+        for position in 0..<groupTable.groups[group].waiting.count {
+            let membership = groupTable.groups[group].waiting[position]
+            enqueue(
+                message, offlineQueueOf: groupTable.memberships[membership].user, tally: &tally,
+                in: &step)
+        }
+    }
+
+    /// Whether what is sent to a group waits in a member's offline queue, since no session receives it:
+    /// neither the user's mail at all, nor, in MQTT, just what the group is sent.
+    func isWaiting(_ membership: Index<Membership>) -> Bool {
+        groupTable.memberships[membership].hearerCount == 0
+            && !hasListener(groupTable.memberships[membership].user)
+    }
+
+    /// Notes in all groups of a user whether its mail has to wait: call whenever it may have got
+    /// its first session that hears all of it, or lost the last.
+    mutating func updateWaiting(of user: Index<User>) {
+        let isListening = hasListener(user)
+        work += registry.users[user].memberships.count / CoreLimits.looksPerWork
+        for index in registry.users[user].memberships {
+            setWaiting(index, !isListening && groupTable.memberships[index].hearerCount == 0)
+        }
+    }
+
+    /// A session of a member subscribes to the address of a group, or does not any more.
+    mutating func countHearer(_ user: Index<User>, _ group: Index<Group>, isNew: Bool) {
+        // Whoever is not a member any more has been forgotten.
+        guard let membership = membership(of: user, in: group) else { return }
+        if isNew {
+            groupTable.memberships[membership].hearerCount += 1
+        } else {
+            groupTable.memberships[membership].hearerCount -= 1
+        }
+        setWaiting(membership, isWaiting(membership))
+    }
+
+    /// Counts the sessions of a new member that subscribe to the address of the group.
+    private mutating func countHearers(of membership: Index<Membership>) {
+        let (group, user) = (
+            groupTable.memberships[membership].group, groupTable.memberships[membership].user
+        )
+        guard
+            let audience = audience(
+                ofAddress: .group, groupTable.groups[group].name, app: groupTable.groups[group].app)
+        else { return }
+        var (count, lookCount) = (UInt32(0), 0)
+        forEachSession(of: user) { session in
+            lookCount += Int(sessions[session].filterCount)
+            if subscription(of: session, audience: audience) != nil { count += 1 }
+        }
+        work += lookCount / CoreLimits.looksPerWork
+        groupTable.memberships[membership].hearerCount = count
+    }
+
+    /// What was read back says who hears which groups: counts all of it, each subscription once.
+    mutating func countRestoredHearers() {
+        for session in sessions.places where sessions.contains(session) {
+            guard sessions[session].dialect.isMQTT else { continue }
+            let user = sessions[session].user
+            guard !registry.users[user].memberships.isEmpty else { continue }
+            var next = sessions[session].firstSubscription
+            while let index = next {
+                if let group = addressedGroup(
+                    by: routing.audiences[routing.subscriptions[index].audience].filter,
+                    registry.users[user].app),
+                    let membership = membership(of: user, in: group)
+                {
+                    groupTable.memberships[membership].hearerCount += 1
+                }
+                next = routing.subscriptions[index].next
+            }
+        }
+    }
+
+    private mutating func setWaiting(_ index: Index<Membership>, _ isWaiting: Bool) {
+        let group = groupTable.memberships[index].group
+        let position = groupTable.memberships[index].waitingPosition
+        guard (position != Membership.notWaiting) != isWaiting else { return }
+        if isWaiting {
+            groupTable.memberships[index].waitingPosition = UInt32(
+                groupTable.groups[group].waiting.count)
+            groupTable.groups[group].waiting.append(index)
+        } else {
+            let last = groupTable.groups[group].waiting.removeLast()
+            if last != index {
+                groupTable.groups[group].waiting[Int(position)] = last
+                groupTable.memberships[last].waitingPosition = position
+            }
+            groupTable.memberships[index].waitingPosition = Membership.notWaiting
+        }
+    }
+
+    // MARK: - Rows
+
+    mutating func writeGroup(_ group: Index<Group>, permit: borrowing GrowthPermit) {
+        let row = Records.group(
+            groupTable.groups[group], app: registry.apps[groupTable.groups[group].app].name,
+            owner: Array(registry.users[groupTable.groups[group].owner].name))
+        commits.pendingBatch.put(row, permit)
+    }
+
+    /// What a group's row has to be admitted for if its list and its text are these.
+    func growth(
+        ofGroupOwnedBy owner: Index<User>, title: [UInt8], meta: [UInt8], allowed: [[UInt8]]?
+    ) -> Int {
+        let names =
+            registry.apps[registry.users[owner].app].name.count
+            + Array(registry.users[owner].name).count
+        let list = (allowed ?? []).reduce(0) { $0 + 2 + $1.count }
+        return RecordChange.pageByteCount(
+            key: 8, value: names + title.count + meta.count + list + 48)
+    }
+
+    func growth(of group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?) -> Int {
+        growth(
+            ofGroupOwnedBy: groupTable.groups[group].owner, title: groupTable.groups[group].title,
+            meta: meta,
+            allowed: allowed)
+    }
+
+    func growth(ofGroup group: Index<Group>) -> Int {
+        growth(
+            of: group, meta: groupTable.groups[group].meta,
+            allowed: groupTable.groups[group].allowed)
+    }
+
+    mutating func writeMember(
+        _ user: Index<User>, of group: Index<Group>, permit: borrowing GrowthPermit
+    ) {
+        commits.pendingBatch.put(
+            Records.member(
+                group: groupTable.groups[group].identifier, user: Array(registry.users[user].name)),
+            permit)
+    }
+
+    func growth(ofMember user: Index<User>) -> Int {
+        Records.member(group: 0, user: Array(registry.users[user].name)).pageByteCount
+    }
+
+    mutating func restoreGroup(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .groups, key: key)
+        let appName = try row.readString()
+        let name = try row.readString()
+        let title = try row.readString()
+        let ownerName = try row.readString()
+        guard key.count == 8, let app = app(named: appName),
+            let owner = user(named: ownerName, app: app)
+        else { throw .danglingRecord(.groups, key: key) }
+        let creationKey = try row.read(UInt64.self)
+        let isLimited = try row.read(UInt8.self) == 1
+        var allowed: [[UInt8]] = []
+        for _ in 0..<(try row.read(UInt16.self)) { allowed.append(try row.readString()) }
+        _ = insertGroup(
+            Group(
+                identifier: RecordKey.readNumber(key), app: app, name: name, title: title,
+                owner: owner, key: creationKey, allowed: isLimited ? allowed : nil,
+                meta: try row.readString(), audience: routing.audiences.insert(Audience()).index))
+    }
+
+    mutating func restoreMember(_ key: [UInt8]) throws(RestoreError) {
+        guard key.count > 8, let group = restoration!.groups[RecordKey.readNumber(key)],
+            let user = user(named: Array(key[8...]), app: groupTable.groups[group].app)
+        else { throw .danglingRecord(.members, key: key) }
+        addMember(user, to: group)
+    }
+}

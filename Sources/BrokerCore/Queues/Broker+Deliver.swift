@@ -1,0 +1,394 @@
+// Out of an inbox: deliveries leave in the order of numbers, acknowledgements are cumulative. A
+// session holds a bounded window of messages in memory; what lies behind it is on disk only and is
+// loaded as the window empties.
+
+import Primitives
+
+/// A message for whoever is online, without a place in memory.
+struct TransientMessage {
+    let stamp: UInt64
+    let parts: MessageParts
+    /// Bytes of its block.
+    let byteCount: Int
+    let deadline: Instant
+    /// The session it does not go to.
+    let excluded: Index<Session>?
+    /// The session it comes from.
+    let sender: Index<Session>?
+    let isRetained: Bool
+
+    @inline(__always)
+    init(
+        stamp: UInt64, parts: MessageParts, deadline: Instant, excluded: Index<Session>?,
+        sender: Index<Session>?, isRetained: Bool
+    ) {
+        self.stamp = stamp
+        self.parts = parts
+        self.deadline = deadline
+        self.excluded = excluded
+        self.sender = sender
+        self.isRetained = isRetained
+        byteCount = parts.blockByteCount
+    }
+}
+
+extension Subscriber {
+    /// Whether a message of this session's goes to it.
+    @inline(__always)
+    func takes(from sender: Index<Session>?) -> Bool {
+        !options.contains(.noLocal) || session != sender
+    }
+
+    /// What is told of a delivery by this subscription.
+    @inline(__always)
+    func state(grade: Grade, isRetained: Bool) -> EntryState {
+        EntryState(
+            grade: grade,
+            options: isRetained && options.contains(.retainsAsPublished) ? .retain : [],
+            subscriptionIdentifier: subscriptionIdentifier)
+    }
+}
+
+extension Broker {
+    // MARK: - Without an inbox
+
+    /// Hands a message to everybody online in an audience. This is the fan-out: it reads the
+    /// audience from front to back and touches nothing else.
+    mutating func deliver(
+        _ message: TransientMessage, to audience: Index<Audience>, in step: inout Step
+    ) {
+        // A span, because a buffer pointer in a closure is counted up and down for each message.
+        let count = deliver(message, to: routing.audiences[audience].subscribers.span, in: &step)
+        counters.deliveries += count
+        // Who is away costs a look; who is there, what is written besides the effect.
+        let looks = UInt64(truncatingIfNeeded: routing.audiences[audience].subscribers.count)
+        let bytes = count &* UInt64(truncatingIfNeeded: message.byteCount)
+        work += Int(
+            truncatingIfNeeded: looks / UInt64(CoreLimits.looksPerWork)
+                &+ bytes / UInt64(CoreLimits.writtenBytesPerWork))
+    }
+
+    /// Says how many there were.
+    private func deliver(
+        _ message: TransientMessage, to subscribers: Span<Subscriber>, in step: inout Step
+    ) -> UInt64 {
+        var delivered: UInt64 = 0
+        for position in subscribers.indices {
+            let subscriber = subscribers[position]
+            if subscriber.connection == .none || subscriber.session == message.excluded
+                || !subscriber.takes(from: message.sender)
+            {
+                continue
+            }
+            let state = subscriber.state(grade: .transient, isRetained: message.isRetained)
+            if subscriber.subscriptionIdentifier == EntryState.severalIdentifiers {
+                // Its parts, since all of a subscriber would be loaded for each.
+                deliverListingIdentifiers(
+                    message, to: subscriber.connection, session: subscriber.session,
+                    dialect: subscriber.dialect, state: state, in: &step)
+            } else {
+                step.effects[subscriber.connection.loop].deliver(
+                    message, to: subscriber.connection, subscriber.dialect, state: state)
+            }
+            delivered &+= 1
+        }
+        return delivered
+    }
+
+    /// Hands a message to a user's devices that are online.
+    mutating func deliver(
+        _ message: TransientMessage, toSessionsOf user: Index<User>, in step: inout Step
+    ) {
+        var next = registry.users[user].firstSession
+        while let session = next {
+            let connection = liveConnection(of: session)
+            if connection != .none && !sessions[session].dialect.isMQTT {
+                step.effects[connection.loop].deliver(
+                    message, to: connection, .mrt, state: EntryState(grade: .transient))
+                counters.deliveries += 1
+            }
+            next = sessions[session].nextOfUser
+        }
+    }
+
+    // MARK: - The window
+
+    /// Delivers what is ready: in the order of numbers, within the receiver's window, nothing
+    /// that was sent as *once* before its commit, no number before it is reserved.
+    mutating func pump(_ session: Index<Session>, in step: inout Step) {
+        guard let connected = sessions[session].connected,
+            live.connectedSessions[connected].isConfirmed
+        else {
+            return
+        }
+        let connection = live.connectedSessions[connected].connection
+        if live.connectedSessions[connected].replay != nil {
+            resumeReplay(connected, in: &step)
+        }
+        // Numbers of a session in memory end with it.
+        var usable =
+            sessions[session].isPersistent ? sessions[session].reservedThrough : UInt64.max
+        let dialect = sessions[session].dialect
+        if dialect.isMQTT, let front = live.connectedSessions[connected].oldestSent {
+            // The identifier of the front is not free again.
+            usable = min(usable, front + PacketIdentifier.count - 1)
+        }
+        while let entry = live.connectedSessions[connected].nextToSend {
+            if entry.number > usable { return }
+            if memory.messages[entry.message].isWithdrawn {
+                withdraw(session, Int(live.connectedSessions[connected].sentCount))
+                continue
+            }
+            // The send's grade decides, not the receiver's: one of grade *once* is taken back as a
+            // whole, and is not known to a broker that dies before the commit.
+            if memory.messages[entry.message].grade == .once
+                && memory.messages[entry.message].batch != 0
+            {
+                awaitBatch(memory.messages[entry.message].batch, connected)
+                return
+            }
+            let isRepeated = dialect.isMQTT && entry.number <= sessions[session].sentThrough
+            // What was sent does not expire [MQTT-4.3.3-7]: its identifier is in use.
+            if memory.messages[entry.message].deadline <= step.moment.instant && !isRepeated {
+                counters.expired += 1
+                drop(session, Int(live.connectedSessions[connected].sentCount), in: &step)
+                continue
+            }
+            live.connectedSessions[connected].noteSent(entry.number)
+            if dialect.isMQTT && entry.state.options.contains(.received) {
+                let position = Int(live.connectedSessions[connected].sentCount) - 1
+                live.connectedSessions[connected].window[position].isReleased = true
+                step.effects[connection.loop].effects.append(
+                    .answerPacket(
+                        PacketAnswer(
+                            to: connection, packet: PacketIdentifier.derived(from: entry.number),
+                            step: .release)))
+                continue
+            }
+            var state = listingIdentifiers(
+                entry.state, of: session, entry.message, in: &step.effects[connection.loop])
+            if isRepeated { state.options.insert(.repeated) }
+            step.effects[connection.loop].deliver(
+                stamp: memory.messages[entry.message].stamp,
+                block: memory.messages[entry.message].block,
+                deadline: memory.messages[entry.message].deadline, to: connection, dialect,
+                number: entry.number, state: state)
+            counters.deliveries += 1
+            // Of a message for many there is one copy here and one in each outgoing buffer.
+            work += Int(entry.byteCount / UInt32(CoreLimits.writtenBytesPerWork))
+        }
+        if live.connectedSessions[connected].backlogCount > 0 { loadMore(session) }
+    }
+
+    /// Notes, once per batch, that deliveries wait for its commit.
+    private mutating func awaitBatch(_ batch: UInt64, _ connected: Index<ConnectedSession>) {
+        guard live.connectedSessions[connected].awaitedBatch != batch else { return }
+        live.connectedSessions[connected].awaitedBatch = batch
+        if batch == commits.pendingBatch.sequence {
+            commits.pendingBatch.waiting.append(live.connectedSessions.handle(connected))
+        } else {
+            commits.inFlightBatch.waiting.append(live.connectedSessions.handle(connected))
+        }
+    }
+
+    /// Takes an entry whose send was taken back out of a window.
+    private mutating func withdraw(_ session: Index<Session>, _ position: Int) {
+        let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
+        countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+        release(entry.message)
+    }
+
+    /// Gives up one entry of a window, in the store too.
+    mutating func drop(_ session: Index<Session>, _ position: Int, in step: inout Step) {
+        let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
+        if settle(entry, session, in: &step) == .inStore {
+            commits.pendingBatch.removals.append(
+                EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
+        }
+    }
+
+    /// A delivery could not be put on the wire: it is done with, and counted.
+    mutating func dropOversize(_ connection: ConnectionID, _ number: UInt64, in step: inout Step) {
+        guard let session = session(of: connection) else { return }
+        counters.oversizeDropped += 1
+        let connected = connectedIndex(of: session)
+        guard let position = live.connectedSessions[connected].position(of: number),
+            position < live.connectedSessions[connected].sentCount
+        else { return }
+        drop(session, position, in: &step)
+        pump(session, in: &step)
+    }
+
+    /// Asks for more of the queue, which has more, once half of the window's memory is free.
+    private mutating func loadMore(_ session: Index<Session>) {
+        let connected = connectedIndex(of: session)
+        guard !live.connectedSessions[connected].isLoading else { return }
+        let capacity = live.connectedSessions[connected].windowCapacity
+        let room = capacity - live.connectedSessions[connected].window.count
+        let byteRoom =
+            limits.inboxWindowBytesMaximum - live.connectedSessions[connected].windowByteCount
+        guard room * 2 >= capacity,
+            byteRoom > 0 || live.connectedSessions[connected].window.isEmpty
+        else { return }
+        live.connectedSessions[connected].isLoading = true
+        queues.waitingLoads.append(.connected(live.connectedSessions.handle(connected)))
+        takeTurnsLoading()
+    }
+
+    /// Lets those that wait for a load have it with the pending batch, in their order, until the
+    /// batch has as much as it may: a fleet that wakes at once would have all of it in memory, and
+    /// hold up whoever logs in meanwhile.
+    mutating func takeTurnsLoading() {
+        while !queues.waitingLoads.isEmpty,
+            commits.pendingBatch.loadCount < CoreLimits.loadsCountMaximum,
+            commits.pendingBatch.loadByteCount < CoreLimits.loadsBytesMaximum
+        {
+            switch queues.waitingLoads.removeFirst() {
+            // An attachment that has ended needs nothing any more.
+            case .connected(let owner): if live.connectedSessions.contains(owner) { load(owner) }
+            case .leftover(let owner): load(leftover: owner)
+            }
+        }
+    }
+
+    private mutating func load(_ owner: Handle<ConnectedSession>) {
+        let connected = owner.index
+        let inbox = sessions[live.connectedSessions[connected].session].inbox
+        let room =
+            live.connectedSessions[connected].windowCapacity
+            - live.connectedSessions[connected].window.count
+        let byteRoom =
+            limits.inboxWindowBytesMaximum - live.connectedSessions[connected].windowByteCount
+        let request = LoadRequest(
+            queue: inbox.queue, afterNumber: live.connectedSessions[connected].loadedThrough,
+            countMaximum: min(max(room, 1), CoreLimits.loadCountMaximum),
+            byteMaximum: min(max(byteRoom, 1), CoreLimits.loadBytesMaximum))
+        commits.pendingBatch.loads.append(request)
+        commits.pendingBatch.loadOwners.append(.connected(owner))
+        let count = min(request.countMaximum, Int(live.connectedSessions[connected].backlogCount))
+        commits.pendingBatch.loadCount += count
+        // As far as one can know what they are: as large as what waits is on average.
+        let average = Int(inbox.byteCount / UInt64(max(inbox.count, 1)))
+        commits.pendingBatch.loadByteCount += min(request.byteMaximum, count * average)
+    }
+
+    // MARK: - Acknowledgement
+
+    /// The receiver holds everything up to a number.
+    mutating func acknowledgeInbox(
+        _ connection: ConnectionID, _ throughNumber: UInt64, in step: inout Step
+    ) {
+        guard let session = session(of: connection) else { return }
+        let connected = connectedIndex(of: session)
+        guard throughNumber <= live.connectedSessions[connected].sentThrough else {
+            close(session, .protocolError, in: &step)
+            return
+        }
+        guard throughNumber > sessions[session].inbox.acknowledgedThrough else { return }
+        sessions[session].inbox.acknowledgedThrough = throughNumber
+        counters.acknowledgements += 1
+        var isInStore = false
+        while live.connectedSessions[connected].sentCount > 0,
+            live.connectedSessions[connected].window[0].number <= throughNumber
+        {
+            let entry = live.connectedSessions[connected].remove(at: 0)
+            if settle(entry, session, in: &step) == .inStore { isInStore = true }
+        }
+        if isInStore { removeFromStore(session, throughNumber: throughNumber) }
+        pump(session, in: &step)
+    }
+
+    /// Where an entry was when it was settled.
+    enum SettledPlace {
+        /// It need not be removed from the store: struck out of the batch, or never meant for it.
+        case memoryOnly
+        case inStore
+    }
+
+    /// A receiver is done with an entry that has left its window: counts it out, strikes it out of
+    /// the batch if it has not been handed over, and tells the sender if it was the last.
+    mutating func settle(_ entry: WindowEntry, _ session: Index<Session>, in step: inout Step)
+        -> SettledPlace
+    {
+        countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+        let message = entry.message
+        defer { release(message) }
+        guard sessions[session].isPersistent else { return .memoryOnly }
+        let batch = memory.messages[message].batch
+        if batch == 0 && !entry.isUnstored { return .inStore }
+        if batch == commits.pendingBatch.sequence {
+            commits.pendingBatch.entries[Int(entry.batchEntry)].isSettled = true
+            memory.messages[message].pendingEntries -= 1
+            counters.entriesElided += 1
+        } else if batch != 0 {
+            commits.inFlightBatch.entries[Int(entry.batchEntry)].isSettled = true
+        }
+        memory.messages[message].takenCount += 1
+        memory.messages[message].unsettled -= 1
+        completeIfSettled(message, in: &step)
+        return batch == 0 || batch == commits.pendingBatch.sequence ? .memoryOnly : .inStore
+    }
+
+    /// Removes a session's stored entries up to a number that were counted out already, by one
+    /// request per batch however often the number grows.
+    mutating func removeFromStore(_ session: Index<Session>, throughNumber: UInt64) {
+        let connected = connectedIndex(of: session)
+        if live.connectedSessions[connected].acknowledgementBatch == commits.pendingBatch.sequence {
+            let index = live.connectedSessions[connected].acknowledgementIndex
+            commits.pendingBatch.acknowledgements[index].throughNumber = throughNumber
+            return
+        }
+        live.connectedSessions[connected].acknowledgementBatch = commits.pendingBatch.sequence
+        live.connectedSessions[connected].acknowledgementIndex =
+            commits.pendingBatch.acknowledgements.count
+        commits.pendingBatch.acknowledgements.append(
+            QueueAcknowledgement(
+                queue: sessions[session].inbox.queue, throughNumber: throughNumber))
+    }
+
+    // MARK: - Counting out
+
+    /// Entries have left a session's queue.
+    @inline(__always)
+    mutating func countOut(session: Index<Session>, count: UInt64, byteCount: UInt64) {
+        sessions[session].inbox.subtract(count: count, byteCount: byteCount)
+        if sessions[session].isPersistent { queues.queuedCount -= count }
+    }
+
+    /// Entries have left a session's queue that were not in its window.
+    mutating func countOutBacklog(session: Index<Session>, count: UInt64, byteCount: UInt64) {
+        countOut(session: session, count: count, byteCount: byteCount)
+        guard let connected = sessions[session].connected else { return }
+        precondition(
+            UInt64(live.connectedSessions[connected].backlogCount) >= count, "a backlog below empty"
+        )
+        live.connectedSessions[connected].backlogCount -= UInt32(count)
+    }
+
+    /// Entries have left a offline queue.
+    mutating func countOut(offlineQueue: Index<Inbox>, count: UInt64, byteCount: UInt64) {
+        queues.offlineQueues[offlineQueue].subtract(count: count, byteCount: byteCount)
+        queues.queuedCount -= count
+    }
+
+    /// Entries have left a queue by the store's own word.
+    mutating func countOut(_ tally: QueueTally) {
+        switch owner(of: tally.queue) {
+        case .session(let session)?:
+            countOutBacklog(session: session, count: tally.count, byteCount: tally.byteCount)
+        case .offlineQueue(let user)?:
+            countOut(
+                offlineQueue: offlineQueueIndex(of: user), count: tally.count,
+                byteCount: tally.byteCount)
+        case .inherited(let session)?:
+            guard sessions.contains(session) else { break }
+            countOutBacklog(
+                session: session.index, count: tally.count, byteCount: tally.byteCount)
+        case .leftover(let leftover)?:
+            queues.leftovers[leftover].subtract(count: tally.count, byteCount: tally.byteCount)
+            queues.queuedCount -= tally.count
+        case nil:
+            break
+        }
+    }
+}

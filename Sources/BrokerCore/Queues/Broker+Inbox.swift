@@ -1,0 +1,359 @@
+// Into an inbox: a message gets the next number, a place in the batch that stores it, and one in
+// the window if its receiver is there. What a full queue does about one more is decided here.
+
+import Primitives
+
+extension Broker {
+    // MARK: - To many
+
+    /// Puts a message into the inbox of every session of an audience, and delivers it where the
+    /// session is ready for it.
+    mutating func enqueue(
+        _ message: Index<Message>, audience: Index<Audience>, excluding excluded: Index<Session>?,
+        tally: inout RoutingTally, in step: inout Step
+    ) {
+        let sender = senderSession(of: message)
+        let isRetained = MessageBlock(memory.messages[message].block).marks.contains(.retain)
+        work += routing.audiences[audience].subscribers.count
+        for position in 0..<routing.audiences[audience].subscribers.count {
+            let subscriber = routing.audiences[audience].subscribers[position]
+            if subscriber.session == excluded || !subscriber.takes(from: sender) { continue }
+            if subscriber.grade == .transient {
+                tally.taken += 1
+                deliverTransiently(message, to: subscriber, isRetained, in: &step)
+                continue
+            }
+            var state = subscriber.state(
+                grade: min(memory.messages[message].grade, subscriber.grade), isRetained: isRetained
+            )
+            if subscriber.options.contains(.chosen) {
+                state.options.insert(.shared)
+                state.share =
+                    routing.audiences[routing.subscriptions[subscriber.subscription].audience].share
+            }
+            enqueue(message, session: subscriber.session, state: state, tally: &tally, in: &step)
+        }
+    }
+
+    /// Puts a message into the inbox of every session of a user.
+    mutating func enqueue(
+        _ message: Index<Message>, sessionsOf user: Index<User>, tally: inout RoutingTally,
+        in step: inout Step
+    ) {
+        let state = EntryState(grade: memory.messages[message].grade)
+        var next = registry.users[user].firstSession
+        while let session = next {
+            if !sessions[session].dialect.isMQTT {
+                enqueue(message, session: session, state: state, tally: &tally, in: &step)
+            }
+            next = sessions[session].nextOfUser
+        }
+    }
+
+    /// The session that sent a message; nil where it has ended, or there was none.
+    func senderSession(of message: Index<Message>) -> Index<Session>? {
+        let sender = memory.messages[message].sender
+        return sessions.contains(sender) ? sender.index : nil
+    }
+
+    /// A message for a subscription that wants it at most once. What was sent as *once* may be
+    /// taken back by a full store, and is given to nobody before.
+    mutating func deliverTransiently(
+        _ message: Index<Message>, to subscriber: Subscriber, _ isRetained: Bool,
+        in step: inout Step
+    ) {
+        guard subscriber.connection != .none else { return }
+        if memory.messages[message].grade == .once && !memory.messages[message].isRouted {
+            attachToBatch(message)
+            commits.pendingBatch.lateDeliveries.append((message, subscriber, isRetained))
+            return
+        }
+        let state = listingIdentifiers(
+            subscriber.state(grade: .transient, isRetained: isRetained), of: subscriber.session,
+            message, in: &step.effects[subscriber.connection.loop])
+        step.effects[subscriber.connection.loop].deliver(
+            stamp: memory.messages[message].stamp, block: memory.messages[message].block,
+            deadline: memory.messages[message].deadline, to: subscriber.connection,
+            subscriber.dialect,
+            state: state)
+        counters.deliveries += 1
+    }
+
+    // MARK: - To one
+
+    /// Gives a message the next number of a session's inbox.
+    mutating func enqueue(
+        _ message: Index<Message>, session: Index<Session>, state: EntryState,
+        tally: inout RoutingTally, in step: inout Step
+    ) {
+        let byteCount = UInt32(memory.messages[message].blockByteCount)
+        guard sessions[session].isPersistent else {
+            enqueueInMemory(
+                message, session: session, state: state, byteCount: byteCount, tally: &tally,
+                in: &step)
+            pump(session, in: &step)
+            return
+        }
+        if !hasRoom(sessions[session].inbox, for: byteCount) {
+            switch makeRoom(session: session, for: byteCount, in: &step) {
+            case .found: break
+            case .dropped:
+                sessions[session].inbox.droppedCount += 1
+                tally.taken += 1
+                return
+            case .refused:
+                sessions[session].inbox.droppedCount += 1
+                let limit = limitReached(by: sessions[session].inbox)
+                noteRefused(
+                    user: sessions[session].user, device: sessions[session].device, limit, in: &step
+                )
+                return tally.refuse(.quotaExceeded, limit)
+            }
+        }
+        tally.taken += 1
+        var state = state
+        if memory.messages[message].isOwnOnly { state.options.insert(.ownOnly) }
+        let number = sessions[session].inbox.add(byteCount: byteCount)
+        queues.queuedCount += 1
+        reserveNumbers(session)
+        let batchEntry = addPendingEntry(
+            message, queue: sessions[session].inbox.queue, number: number, byteCount: byteCount,
+            state: state)
+        place(
+            WindowEntry(
+                number: number, message: message, batchEntry: batchEntry, byteCount: byteCount,
+                state: state), in: session, in: &step)
+    }
+
+    /// Puts the newest entry of a session's queue into its window, if it is there and has room.
+    @inline(__always)
+    mutating func place(_ entry: WindowEntry, in session: Index<Session>, in step: inout Step) {
+        guard let connected = sessions[session].connected else { return }
+        // Behind what is on its way into the queue it waits on disk: in the window it would be
+        // acknowledged first, and with it all numbers below.
+        if !awaitsArrivals(sessions[session].inbox.queue),
+            live.connectedSessions[connected].takesNext(
+                byteCount: Int(entry.byteCount),
+                windowBytesMaximum: limits.inboxWindowBytesMaximum)
+        {
+            live.connectedSessions[connected].append(entry)
+            memory.messages[entry.message].references += 1
+        } else {
+            live.connectedSessions[connected].backlogCount += 1
+        }
+        pump(session, in: &step)
+    }
+
+    /// A session that is not persistent keeps its messages in memory only, while it is connected.
+    private mutating func enqueueInMemory(
+        _ message: Index<Message>, session: Index<Session>, state: EntryState, byteCount: UInt32,
+        tally: inout RoutingTally, in step: inout Step
+    ) {
+        let connected = connectedIndex(of: session)
+        let limit = memoryLimitReached(
+            by: session, for: byteCount, isHeld: memory.messages[message].isInMemoryQueue)
+        if let limit {
+            counters.memoryQueueDropped += 1
+            sessions[session].inbox.droppedCount += 1
+            noteRefused(
+                user: sessions[session].user, device: sessions[session].device, limit, in: &step)
+            return tally.refuse(.quotaExceeded, limit)
+        }
+        if !memory.messages[message].isInMemoryQueue {
+            memory.messages[message].isInMemoryQueue = true
+            memory.memoryQueueByteCount += memory.messages[message].blockByteCount
+        }
+        tally.taken += 1
+        let number = sessions[session].inbox.add(byteCount: byteCount)
+        if memory.messages[message].grade == .once { attachToBatch(message) }
+        live.connectedSessions[connected].append(
+            WindowEntry(
+                number: number, message: message, batchEntry: .max, byteCount: byteCount,
+                state: state))
+        memory.messages[message].references += 1
+    }
+
+    /// What waits for a user whom no session receives.
+    mutating func enqueue(
+        _ message: Index<Message>, offlineQueueOf user: Index<User>, tally: inout RoutingTally,
+        in step: inout Step
+    ) {
+        let offlineQueue = offlineQueue(of: user)
+        let byteCount = UInt32(memory.messages[message].blockByteCount)
+        if !hasRoom(queues.offlineQueues[offlineQueue], for: byteCount) {
+            switch makeRoom(offlineQueue: offlineQueue, for: byteCount) {
+            case .found: break
+            case .dropped:
+                queues.offlineQueues[offlineQueue].droppedCount += 1
+                tally.taken += 1
+                return
+            case .refused:
+                queues.offlineQueues[offlineQueue].droppedCount += 1
+                let limit = limitReached(by: queues.offlineQueues[offlineQueue])
+                noteRefused(user: user, device: nil, limit, in: &step)
+                return tally.refuse(.quotaExceeded, limit)
+            }
+        }
+        tally.taken += 1
+        let number = queues.offlineQueues[offlineQueue].add(byteCount: byteCount)
+        queues.queuedCount += 1
+        _ = addPendingEntry(
+            message, queue: queues.offlineQueues[offlineQueue].queue, number: number,
+            byteCount: byteCount,
+            state: EntryState(grade: memory.messages[message].grade))
+    }
+
+    /// Adds an entry to the pending batch; gives its place there.
+    @inline(__always)
+    private mutating func addPendingEntry(
+        _ message: Index<Message>, queue: QueueID, number: UInt64, byteCount: UInt32,
+        state: EntryState
+    ) -> UInt32 {
+        attachToBatch(message)
+        commits.pendingBatch.entries.append(
+            PendingEntry(
+                queue: queue, number: number, message: message, byteCount: byteCount,
+                state: state))
+        memory.messages[message].pendingEntries += 1
+        memory.messages[message].unsettled += 1
+        return UInt32(commits.pendingBatch.entries.count - 1)
+    }
+
+    /// Keeps the numbers of an inbox reserved in the store ahead of their use.
+    mutating func reserveNumbers(_ session: Index<Session>) {
+        let wanted = sessions[session].inbox.nextNumber + CoreLimits.numberReservation / 2
+        guard wanted > sessions[session].reservationRequested else { return }
+        sessions[session].reservationRequested = max(
+            sessions[session].reservationRequested + CoreLimits.numberReservation, wanted)
+        commits.pendingBatch.reservations.append(
+            (sessions.handle(session), through: sessions[session].reservationRequested))
+        markDirty(session, .session, isUrgent: true)
+    }
+
+    // MARK: - Full queues
+
+    /// What became of the room for one more message.
+    private enum Room {
+        case found
+        /// The message is not queued, as the operator wants it; the sender is not told.
+        case dropped
+        case refused
+    }
+
+    /// Whether a session can take one more message, by its limits alone.
+    func hasRoom(_ session: Index<Session>, for byteCount: UInt32) -> Bool {
+        guard !sessions[session].isPersistent else {
+            return hasRoom(sessions[session].inbox, for: byteCount)
+        }
+        return sessions[session].connected != nil
+            && memoryLimitReached(by: session, for: byteCount, isHeld: false) == nil
+    }
+
+    /// The limit that keeps a message out of the window of a session in memory; nil where none
+    /// does. A window of its own size is everybody's, and more is there while all have little.
+    ///
+    /// - Parameter isHeld: whether another such session holds the message already.
+    private func memoryLimitReached(
+        by session: Index<Session>, for byteCount: UInt32, isHeld: Bool
+    ) -> LimitName? {
+        let connected = connectedIndex(of: session)
+        if live.connectedSessions[connected].window.count >= limits.memoryQueueCountMaximum {
+            return .memoryQueue
+        }
+        if sessions[session].inbox.byteCount + UInt64(byteCount) > limits.queueBytesMaximum {
+            return .queueBytes
+        }
+        let own = live.connectedSessions[connected].windowByteCount + Int(byteCount)
+        if own <= limits.inboxWindowBytesMaximum || live.connectedSessions[connected].window.isEmpty
+        {
+            return nil
+        }
+        let all = memory.memoryQueueByteCount + (isHeld ? 0 : Int(byteCount))
+        return all <= limits.memoryQueueBytesMaximum ? nil : .memoryQueueBytes
+    }
+
+    private func limitReached(by inbox: Inbox) -> LimitName {
+        inbox.count >= limits.queueCountMaximum ? .queueMessages : .queueBytes
+    }
+
+    @inline(__always)
+    private func hasRoom(_ inbox: Inbox, for byteCount: UInt32) -> Bool {
+        inbox.count < limits.queueCountMaximum
+            && inbox.byteCount + UInt64(byteCount) <= limits.queueBytesMaximum
+    }
+
+    /// Applies the policy of full queues to a session's.
+    private mutating func makeRoom(
+        session: Index<Session>, for byteCount: UInt32, in step: inout Step
+    ) -> Room {
+        guard limits.queuePolicy == .oldest else { return roomWithoutTrim() }
+        guard let connected = sessions[session].connected else {
+            return trim(
+                sessions[session].inbox, onDisk: UInt64(sessions[session].inbox.count),
+                bytesOnDisk: sessions[session].inbox.byteCount, for: byteCount)
+        }
+        // What lies in the window and has not been sent is older than what is on disk.
+        while !hasRoom(sessions[session].inbox, for: byteCount),
+            Int(live.connectedSessions[connected].sentCount)
+                < live.connectedSessions[connected].window.count
+        {
+            counters.queueDropped += 1
+            sessions[session].inbox.droppedCount += 1
+            drop(session, Int(live.connectedSessions[connected].sentCount), in: &step)
+        }
+        if hasRoom(sessions[session].inbox, for: byteCount) { return .found }
+        return trim(
+            sessions[session].inbox, onDisk: UInt64(live.connectedSessions[connected].backlogCount),
+            bytesOnDisk: sessions[session].inbox.byteCount
+                - UInt64(live.connectedSessions[connected].windowByteCount), for: byteCount)
+    }
+
+    private mutating func makeRoom(offlineQueue: Index<Inbox>, for byteCount: UInt32) -> Room {
+        guard limits.queuePolicy == .oldest else { return roomWithoutTrim() }
+        return trim(
+            queues.offlineQueues[offlineQueue],
+            onDisk: UInt64(queues.offlineQueues[offlineQueue].count),
+            bytesOnDisk: queues.offlineQueues[offlineQueue].byteCount, for: byteCount)
+    }
+
+    private mutating func roomWithoutTrim() -> Room {
+        switch limits.queuePolicy {
+        case .refuse: return .refused
+        case .oldest, .newest:
+            counters.queueDropped += 1
+            return .dropped
+        }
+    }
+
+    /// Asks the store to remove as many of a queue's oldest entries as one more message needs.
+    /// Where everything is under way to the receiver already, it is the new message that goes.
+    private mutating func trim(
+        _ inbox: Inbox, onDisk: UInt64, bytesOnDisk: UInt64, for byteCount: UInt32
+    ) -> Room {
+        var pending = queues.pendingTrims[inbox.queue.raw] ?? PendingTrim()
+        let count = UInt64(inbox.count) + 1
+        let bytes = inbox.byteCount + UInt64(byteCount)
+        let missing = TrimAmount(
+            count: count.missing(from: UInt64(limits.queueCountMaximum) + pending.amount.count),
+            byteCount: bytes.missing(from: limits.queueBytesMaximum + pending.amount.byteCount))
+        pending.amount += missing
+        if pending.amount.count > onDisk || pending.amount.byteCount > bytesOnDisk {
+            return roomWithoutTrim()
+        }
+        guard missing.count > 0 || missing.byteCount > 0 else { return .found }
+        if pending.batch == commits.pendingBatch.sequence {
+            commits.pendingBatch.trims[pending.index].amount += missing
+        } else {
+            pending.batch = commits.pendingBatch.sequence
+            pending.index = commits.pendingBatch.trims.count
+            commits.pendingBatch.trims.append((inbox.queue, missing))
+        }
+        queues.pendingTrims[inbox.queue.raw] = pending
+        return .found
+    }
+}
+
+extension UInt64 {
+    /// How much of this does not fit below a bound, or is left of this above what is used.
+    func missing(from bound: UInt64) -> UInt64 { self > bound ? self - bound : 0 }
+}

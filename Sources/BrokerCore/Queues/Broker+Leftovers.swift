@@ -1,0 +1,408 @@
+// What becomes of a queue whose session ends: nothing in it is thrown away that somebody else is to
+// have. What its user was sent goes back to waiting, or to a session of the user's that has not
+// heard it; what came by shared subscriptions goes to other sessions of the share.
+//
+//     queue of the session ──shared, QoS 1──► leftover ──one by one──► queues of the share
+//          └──what the user was sent──► the user's offline queue, or another session's queue
+//
+// Each arrow is one transaction or a part of one, so that every entry is in one place, whatever
+// dies. None of them needs room in the store.
+
+import Primitives
+
+/// A queue of what a session that has ended had of shared subscriptions. It lasts until each entry
+/// has gone to another session of its share, or nobody is left.
+struct Leftover {
+    let queue: QueueID
+    let app: Index<App>
+    /// Whose session it was; nil where a row of an earlier version does not say.
+    let user: Index<User>?
+    private(set) var count: UInt64 = 0
+    private(set) var byteCount: UInt64 = 0
+    /// What the transfer under way brings at most.
+    private(set) var expected = TrimAmount()
+    /// Entries up to here have been looked at.
+    var lookedThrough: UInt64 = 0
+    /// Whether the store has been asked for more of it, or to make it.
+    var isUnderWay = true
+    /// Whether the walk under way has given away any of it.
+    private var isMoving = false
+    /// Walks are this many rounds of housekeeping apart, more after each that gave nothing away.
+    private var roundsBetween = 0
+    private var roundsLeft = 0
+
+    init(queue: QueueID, app: Index<App>, user: Index<User>?, expected: TrimAmount = TrimAmount()) {
+        self.queue = queue
+        self.app = app
+        self.user = user
+        self.expected = expected
+    }
+
+    /// What is in it, by the store's word.
+    mutating func restore(_ tally: QueueTally) {
+        count = tally.count
+        byteCount = tally.byteCount
+        expected = TrimAmount()
+    }
+
+    mutating func subtract(count: UInt64, byteCount: UInt64) {
+        precondition(count <= self.count, "a leftover below empty")
+        self.count -= count
+        // The size of a damaged entry is not known.
+        self.byteCount = self.count == 0 ? 0 : self.byteCount - min(byteCount, self.byteCount)
+        isMoving = true
+    }
+
+    /// A walk has come to the end. What nobody had room for is looked at again later.
+    mutating func endWalk() {
+        roundsBetween =
+            isMoving ? 0 : min(2 * roundsBetween + 1, CoreLimits.leftoverRoundsMaximum)
+        roundsLeft = roundsBetween
+        isMoving = false
+        lookedThrough = 0
+        isUnderWay = false
+    }
+
+    /// Whether this round of housekeeping is one to look at it.
+    mutating func isDue() -> Bool {
+        guard !isUnderWay else { return false }
+        if roundsLeft == 0 { return true }
+        roundsLeft -= 1
+        return false
+    }
+}
+
+extension Broker {
+    // MARK: - The end of a queue
+
+    /// A session has ended and leaves its queue.
+    ///
+    /// - Parameter isMail: what its user was sent is not to be lost with it.
+    mutating func leave(_ inbox: Inbox, of user: Index<User>, isMail: Bool) {
+        var held = expected(in: inbox.queue)
+        held += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
+        if registry.apps[registry.users[user].app].shareCount > 0, held.count > 0 {
+            makeLeftover(of: inbox.queue, held, user)
+        }
+        if isMail, held.count > 0 {
+            guard let heir = oldestListener(of: user) else {
+                giveOfflineQueue(inbox, to: user)
+                return
+            }
+            bequeath(inbox.queue, held, to: heir)
+        }
+        counters.discarded += UInt64(inbox.count)
+        queues.queuedCount -= UInt64(inbox.count)
+        commits.pendingBatch.deletedQueues.append(inbox.queue)
+    }
+
+    /// The persistent session that has heard its user's mail for longest.
+    private func oldestListener(of user: Index<User>) -> Index<Session>? {
+        var oldest: Index<Session>? = nil
+        forEachSession(of: user) { session in
+            guard sessions[session].isPersistent, sessions[session].hearsMail else { return }
+            if let oldest, sessions[oldest].hearsSince <= sessions[session].hearsSince { return }
+            oldest = session
+        }
+        return oldest
+    }
+
+    /// Moves what a user was sent before any of the other sessions listened into the queue of one,
+    /// as far as that has room. How much that is the store knows: it moves no more than there are
+    /// numbers for.
+    private mutating func bequeath(_ queue: QueueID, _ held: TrimAmount, to heir: Index<Session>) {
+        guard sessions[heir].hearsSince > 0 else { return }
+        let inbox = sessions[heir].inbox
+        let waiting = expected(in: inbox.queue)
+        let room = TrimAmount(
+            count: limits.inheritedCountMaximum.missing(
+                from: waiting.count + UInt64(inbox.count)),
+            byteCount: limits.inheritedBytesMaximum.missing(
+                from: waiting.byteCount + inbox.byteCount))
+        let arriving = TrimAmount(
+            count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
+        guard arriving.count > 0 else { return }
+        commits.pendingBatch.bequests.append(
+            (commits.pendingBatch.transfers.count, sessions.handle(heir)))
+        commits.pendingBatch.transfers.append(
+            QueueTransfer(
+                source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
+                countMaximum: arriving.count, byteMaximum: room.byteCount,
+                scope: .mail(before: StoredMessageID(raw: sessions[heir].hearsSince))))
+        commits.pendingBatch.arrivals[inbox.queue.raw, default: TrimAmount()] += arriving
+        sessions[heir].inbox.nextNumber += arriving.count
+        reserveNumbers(heir)
+    }
+
+    /// What transfers may bring into a queue that has not been counted there. Each of them has
+    /// noted it when it was asked for, so that no later limit changes it.
+    func expected(in queue: QueueID) -> TrimAmount {
+        var expected = commits.pendingBatch.arrivals[queue.raw] ?? TrimAmount()
+        if commits.isCommitting {
+            expected += commits.inFlightBatch.arrivals[queue.raw] ?? TrimAmount()
+        }
+        return expected
+    }
+
+    /// Whether entries may be on their way into a queue by the store's own doing.
+    @inline(__always)
+    func awaitsArrivals(_ queue: QueueID) -> Bool {
+        if commits.pendingBatch.arrivals.isEmpty && commits.inFlightBatch.arrivals.isEmpty {
+            return false
+        }
+        return commits.pendingBatch.arrivals[queue.raw] != nil
+            || commits.inFlightBatch.arrivals[queue.raw] != nil
+    }
+
+    // MARK: - Who has heard what
+
+    /// A stored session has begun to hear what its user is sent.
+    mutating func noteListener(_ session: Index<Session>) {
+        guard restoration == nil else { return }
+        // The ids of messages are given when the batch is handed over.
+        sessions[session].hearsSince = .max
+        commits.pendingBatch.listeners.append(
+            (sessions.handle(session), commits.pendingBatch.messages.count))
+    }
+
+    /// The batch is about to be handed over: its messages will have their ids.
+    mutating func settleListeners() {
+        var next = identifiers.nextMessageIdentifier
+        var position = 0
+        for (session, messageCount) in commits.pendingBatch.listeners {
+            while position < messageCount {
+                if memory.messages[commits.pendingBatch.messages[position]].pendingEntries > 0 {
+                    next += 1
+                }
+                position += 1
+            }
+            // Before the first message there is nothing to have missed.
+            let bound = next == 1 ? 0 : next
+            settleBequests(to: session, before: bound)
+            guard sessions.contains(session) else { continue }
+            sessions[session.index].hearsSince = bound
+            markDirty(session.index, .session, isUrgent: true)
+        }
+    }
+
+    /// What a session is left that has begun to hear in this batch. One that ends in the same batch
+    /// is left no more than one that stays: it passes on what it has.
+    private mutating func settleBequests(to session: Handle<Session>, before bound: UInt64) {
+        for (index, heir) in commits.pendingBatch.bequests
+        where heir == session
+            && commits.pendingBatch.transfers[index].scope
+                == .mail(before: StoredMessageID(raw: .max))
+        {
+            commits.pendingBatch.transfers[index].scope = .mail(before: StoredMessageID(raw: bound))
+        }
+    }
+
+    // MARK: - Results
+
+    /// Entries that were to be moved and could not be read.
+    mutating func settleMoves(_ result: borrowing StoreResult) {
+        for index in result.missedMoves {
+            let move = commits.inFlightBatch.moves[index]
+            let byteCount = UInt64(commits.inFlightBatch.moveByteCounts[index])
+            guard case .session(let session)? = owner(of: move.destination) else { continue }
+            if let connected = sessions[session].connected,
+                let position = live.connectedSessions[connected].position(
+                    of: move.destinationNumber)
+            {
+                let entry = live.connectedSessions[connected].remove(at: position)
+                countOut(session: session, count: 1, byteCount: byteCount)
+                release(entry.message)
+            } else if move.destinationNumber > sessions[session].inbox.acknowledgedThrough {
+                countOutBacklog(session: session, count: 1, byteCount: byteCount)
+            }
+        }
+    }
+
+    /// How much went where is known now.
+    mutating func settleTransfers(_ result: borrowing StoreResult) {
+        for (index, leftover) in commits.inFlightBatch.leftovers {
+            let tally = result.transferred[index]
+            let source = commits.inFlightBatch.transfers[index].source
+            if owner(of: source) != nil {
+                countOut(
+                    QueueTally(queue: source, count: tally.count, byteCount: tally.byteCount))
+            } else {
+                counters.discarded -= min(tally.count, counters.discarded)
+            }
+            queues.leftovers[leftover.index].restore(tally)
+            queues.queuedCount += tally.count
+            loadLeftover(leftover.index)
+        }
+        for (index, _) in commits.inFlightBatch.bequests {
+            let tally = result.transferred[index]
+            if countIn(tally) { counters.discarded -= min(tally.count, counters.discarded) }
+        }
+    }
+
+    /// Entries have come into a queue by the store's own doing. False where that has ended
+    /// meanwhile: it may have passed them on, and then they are counted with that transfer.
+    private mutating func countIn(_ tally: QueueTally) -> Bool {
+        let session: Index<Session>
+        switch owner(of: tally.queue) {
+        case .session(let owner)?: session = owner
+        case .inherited(let heir)? where sessions.contains(heir): session = heir.index
+        case .offlineQueue(let user)?:
+            queues.offlineQueues[offlineQueueIndex(of: user)].countIn(tally)
+            queues.queuedCount += tally.count
+            return true
+        case .inherited, .leftover, nil: return false
+        }
+        sessions[session].inbox.countIn(tally)
+        queues.queuedCount += tally.count
+        guard let connected = sessions[session].connected else { return true }
+        live.connectedSessions[connected].backlogCount += UInt32(tally.count)
+        commits.inFlightBatch.waiting.append(live.connectedSessions.handle(connected))
+        return true
+    }
+
+    // MARK: - Shares
+
+    /// Keeps what came by shared subscriptions for others of the share, as far as one user's
+    /// sessions may leave that. The rest goes the way of the queue.
+    private mutating func makeLeftover(of queue: QueueID, _ held: TrimAmount, _ user: Index<User>) {
+        let others = queues.leftoversOfUsers[user] ?? []
+        guard others.count < CoreLimits.leftoversPerUserMaximum else { return }
+        var kept = TrimAmount()
+        for index in others {
+            kept += queues.leftovers[index].expected
+            kept += TrimAmount(
+                count: queues.leftovers[index].count, byteCount: queues.leftovers[index].byteCount)
+        }
+        let room = TrimAmount(
+            count: limits.leftoverCountMaximum.missing(from: kept.count),
+            byteCount: limits.leftoverBytesMaximum.missing(from: kept.byteCount))
+        let arriving = TrimAmount(
+            count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
+        guard arriving.count > 0 else { return }
+        let app = registry.users[user].app
+        let new = insertLeftover(
+            Leftover(
+                queue: QueueID(raw: makeIdentifier()), app: app, user: user, expected: arriving))
+        commits.pendingBatch.leftovers.append(
+            (commits.pendingBatch.transfers.count, queues.leftovers.handle(new)))
+        commits.pendingBatch.transfers.append(
+            QueueTransfer(
+                source: queue, destination: queues.leftovers[new].queue, firstNumber: 1,
+                countMaximum: arriving.count, byteMaximum: room.byteCount, scope: .shared))
+        commits.pendingBatch.renew(
+            Records.leftover(
+                queues.leftovers[new].queue, app: registry.apps[app].name,
+                user: Array(registry.users[user].name)))
+    }
+
+    private mutating func insertLeftover(_ new: Leftover) -> Index<Leftover> {
+        let index = queues.leftovers.insert(new).index
+        queues.queueOwners[new.queue.raw] = .leftover(index)
+        queues.leftoversOfUsers[new.user, default: []].append(index)
+        return index
+    }
+
+    /// Asks the store for the next entries of a leftover, or ends it where it is empty.
+    mutating func loadLeftover(_ index: Index<Leftover>) {
+        guard queues.leftovers[index].count > 0 else { return endLeftover(index) }
+        queues.leftovers[index].isUnderWay = true
+        queues.waitingLoads.append(.leftover(queues.leftovers.handle(index)))
+        takeTurnsLoading()
+    }
+
+    /// It is a leftover's turn.
+    mutating func load(leftover owner: Handle<Leftover>) {
+        commits.pendingBatch.loads.append(
+            LoadRequest(
+                queue: queues.leftovers[owner.index].queue,
+                afterNumber: queues.leftovers[owner.index].lookedThrough,
+                countMaximum: CoreLimits.loadCountMaximum,
+                byteMaximum: CoreLimits.loadBytesMaximum))
+        commits.pendingBatch.loadOwners.append(.leftover(owner))
+        commits.pendingBatch.loadCount += CoreLimits.loadCountMaximum
+        commits.pendingBatch.loadByteCount += CoreLimits.loadBytesMaximum
+    }
+
+    /// Gives each of the loaded entries to a session of its share.
+    mutating func handOn(
+        _ load: LoadedQueue, of index: Index<Leftover>, _ bytes: UnsafeRawBufferPointer,
+        in step: inout Step
+    ) {
+        for loaded in load.entries {
+            let message = residentMessage(loaded, in: bytes)
+            memory.messages[message].references += 1
+            let entry = WindowEntry(
+                number: loaded.number, message: message, batchEntry: .max,
+                byteCount: loaded.byteCount, state: loaded.state)
+            handOn(entry, of: index, in: &step)
+            queues.leftovers[index].lookedThrough = loaded.number
+            release(message)
+        }
+        if !load.reachedEnd { return loadLeftover(index) }
+        queues.leftovers[index].endWalk()
+        if queues.leftovers[index].count == 0 { endLeftover(index) }
+    }
+
+    private mutating func handOn(
+        _ entry: WindowEntry, of index: Index<Leftover>, in step: inout Step
+    ) {
+        let leftover = queues.leftovers[index]
+        var isOver = true
+        switch successor(
+            for: entry.state, of: entry.message, app: leftover.app,
+            excluding: nil, entry.byteCount, reaching: .everybody)
+        {
+        case .full: return
+        case .nobody: counters.discarded += 1
+        case .found(let other) where sessions[other.session].isPersistent:
+            move(entry, from: leftover.queue, to: other, in: &step)
+            isOver = false
+        case .found(let other):
+            guard copy(entry, to: other, in: &step) else { return }
+        }
+        if isOver {
+            commits.pendingBatch.removals.append(
+                EntryRemoval(queue: leftover.queue, number: entry.number))
+        }
+        queues.leftovers[index].subtract(count: 1, byteCount: UInt64(entry.byteCount))
+        queues.queuedCount -= 1
+    }
+
+    private mutating func endLeftover(_ index: Index<Leftover>) {
+        let leftover = queues.leftovers.remove(index)
+        queues.leftoversOfUsers[leftover.user]!.removeAll { $0 == index }
+        if queues.leftoversOfUsers[leftover.user]!.isEmpty {
+            queues.leftoversOfUsers[leftover.user] = nil
+        }
+        queues.queueOwners[leftover.queue.raw] = nil
+        commits.pendingBatch.remove(.leftovers, key: RecordKey.number(leftover.queue.raw))
+    }
+
+    mutating func restoreLeftover(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        // Rows of version 1 do not say whose session it was.
+        let version: UInt8 = value.first == 1 ? 1 : 2
+        var row = try RecordReader(value, version: version, table: .leftovers, key: key)
+        guard key.count == 8, let app = app(named: try row.readString()) else {
+            throw .danglingRecord(.leftovers, key: key)
+        }
+        var user: Index<User>? = nil
+        if version > 1 {
+            guard let known = self.user(named: try row.readString(), app: app) else {
+                throw .danglingRecord(.leftovers, key: key)
+            }
+            user = known
+        }
+        _ = insertLeftover(
+            Leftover(queue: QueueID(raw: RecordKey.readNumber(key)), app: app, user: user))
+    }
+}
+
+extension Records {
+    static func leftover(_ queue: QueueID, app: [UInt8], user: [UInt8]) -> RecordChange {
+        var row = RecordWriter(version: 2)
+        row.write(app)
+        row.write(user)
+        return RecordChange(
+            table: .leftovers, key: RecordKey.number(queue.raw), value: row.bytes)
+    }
+}

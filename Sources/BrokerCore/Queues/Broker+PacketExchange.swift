@@ -1,0 +1,114 @@
+// Acknowledgements of single deliveries, as MQTT clients give them: by packet identifier, in any
+// order, in one step for QoS 1 and in two for QoS 2.
+//
+//     QoS 1   sent ──PUBACK──► settled
+//     QoS 2   sent ──PUBREC, committed──► PUBREL ──PUBCOMP──► settled
+//              └──PUBREC that refuses──► settled
+
+import Primitives
+
+extension Broker {
+    mutating func packetAnswered(
+        by connection: ConnectionID, packet identifier: UInt16, exchange: PacketStep,
+        reason: ReasonCode, in step: inout Step
+    ) {
+        guard let session = session(of: connection) else { return }
+        if exchange == .release {
+            releasePublication(session, identifier, in: &step)
+            return
+        }
+        guard let position = windowPosition(ofPacket: identifier, session) else {
+            // It is settled already, or was dropped; only a PUBREC wants an answer.
+            if exchange == .received && !reason.isFailure {
+                step.effects[connection.loop].effects.append(
+                    .answerPacket(
+                        PacketAnswer(
+                            to: connection, packet: identifier, step: .release,
+                            reason: .packetIdentifierNotFound)))
+            }
+            return
+        }
+        let entry = live.connectedSessions[connectedIndex(of: session)].window[position]
+        let isReceived = entry.state.options.contains(.received)
+        switch (exchange, entry.state.grade) {
+        case (.accepted, .durable):
+            settleDelivery(session, position, in: &step)
+            pump(session, in: &step)
+        case (.received, .once) where reason.isFailure && !isReceived,
+            (.complete, .once) where entry.isReleased:
+            settleDelivery(session, position, in: &step)
+            pump(session, in: &step)
+        case (.received, .once) where !reason.isFailure:
+            receiveDelivery(of: session, at: position, to: connection, in: &step)
+        case (.accepted, _), (.received, _), (.complete, _), (.release, _):
+            // Another step than the exchange is at. What was released is on disk as received, and
+            // released again on the next connection, so that a PUBCOMP cannot come from before a
+            // reconnect or a crash.
+            close(session, .protocolError, in: &step)
+        }
+    }
+
+    /// Where the delivery with an identifier stands in the window. What is under way lies within
+    /// one round of the identifiers, so that the front's tells the number of any other.
+    private func windowPosition(ofPacket identifier: UInt16, _ session: Index<Session>) -> Int? {
+        let connected = connectedIndex(of: session)
+        guard let front = live.connectedSessions[connected].oldestSent else { return nil }
+        let frontIdentifier = UInt64(PacketIdentifier.derived(from: front))
+        let distance =
+            (UInt64(identifier) + PacketIdentifier.count - frontIdentifier) % PacketIdentifier.count
+        guard let position = live.connectedSessions[connected].position(of: front + distance),
+            position < live.connectedSessions[connected].sentCount
+        else { return nil }
+        return position
+    }
+
+    /// A PUBREL leaves: from here on its PUBCOMP may come.
+    mutating func noteReleased(_ identifier: UInt16, _ session: Index<Session>) {
+        guard let position = windowPosition(ofPacket: identifier, session) else { return }
+        live.connectedSessions[connectedIndex(of: session)].window[position].isReleased = true
+    }
+
+    /// The receiver is done with one delivery.
+    private mutating func settleDelivery(
+        _ session: Index<Session>, _ position: Int, in step: inout Step
+    ) {
+        counters.acknowledgements += 1
+        let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
+        let isFront = position == 0
+        // What is behind the front is left out of a reload by its own removal.
+        if isFront { sessions[session].inbox.acknowledgedThrough = entry.number }
+        guard settle(entry, session, in: &step) == .inStore else { return }
+        if isFront {
+            removeFromStore(session, throughNumber: entry.number)
+        } else {
+            commits.pendingBatch.removals.append(
+                EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
+        }
+    }
+
+    /// The receiver has a QoS 2 delivery: it is released when that is committed.
+    private mutating func receiveDelivery(
+        of session: Index<Session>, at position: Int, to connection: ConnectionID,
+        in step: inout Step
+    ) {
+        let connected = connectedIndex(of: session)
+        let number = live.connectedSessions[connected].window[position].number
+        let answer = PacketAnswer(
+            to: connection, packet: PacketIdentifier.derived(from: number), step: .release)
+        let isRepeated = live.connectedSessions[connected].window[position].state.options.contains(
+            .received)
+        live.connectedSessions[connected].window[position].state.options.insert(.received)
+        guard sessions[session].isPersistent else {
+            live.connectedSessions[connected].window[position].isReleased = true
+            step.effects[connection.loop].effects.append(.answerPacket(answer))
+            return
+        }
+        if !isRepeated {
+            commits.pendingBatch.states.append(
+                EntryStateChange(
+                    queue: sessions[session].inbox.queue, number: number,
+                    state: live.connectedSessions[connected].window[position].state))
+        }
+        commits.pendingBatch.confirmations.append(.answerPacket(answer))
+    }
+}

@@ -1,0 +1,154 @@
+// Apps, users and their sessions: finding them, making them known, and what waits for a user whom
+// no session receives.
+
+import Primitives
+
+extension Broker {
+    func app(named name: [UInt8]) -> Index<App>? {
+        name.withUnsafeBytes { registry.appNames.value(for: $0) }
+    }
+
+    mutating func insertApp(_ name: [UInt8], keyDigest: Digest?, rights: Rights) {
+        let audience = routing.audiences.insert(Audience()).index
+        let app = registry.apps.insert(
+            App(name: name, keyDigest: keyDigest, rights: rights, broadcastAudience: audience)
+        ).index
+        name.withUnsafeBytes { registry.appNames.insert(app, for: $0) }
+    }
+
+    // MARK: - Users
+
+    /// The user of an app by name; nil for one whom nobody knows.
+    @inline(__always)
+    func user(named name: UnsafeRawBufferPointer, app: Index<App>) -> Index<User>? {
+        registry.apps[app].users.find(registry.apps[app].users.hash(name)) {
+            registry.users[$0].name == name
+        }
+    }
+
+    func user(named name: [UInt8], app: Index<App>) -> Index<User>? {
+        name.withUnsafeBytes { user(named: $0, app: app) }
+    }
+
+    /// The user of an app by name, known from now on.
+    mutating func knownUser(_ name: [UInt8], app: Index<App>, permit: borrowing GrowthPermit)
+        -> Index<User>
+    {
+        if let user = user(named: name, app: app) { return user }
+        return makeUser(name, app: app, permit: permit)
+    }
+
+    /// Makes a user known, in the store too.
+    mutating func makeUser(_ name: [UInt8], app: Index<App>, permit: borrowing GrowthPermit)
+        -> Index<User>
+    {
+        let user = insertUser(name, app: app)
+        commits.pendingBatch.put(row(ofUser: user), permit)
+        return user
+    }
+
+    /// What ``makeUser(_:app:_:)`` has to be admitted for.
+    func growth(ofUser name: [UInt8], app: Index<App>) -> Int {
+        Records.user(app: registry.apps[app].name, name, offlineQueue: nil).pageByteCount
+    }
+
+    mutating func insertUser(_ name: [UInt8], app: Index<App>) -> Index<User> {
+        let user = registry.users.insert(User(app: app, name: Name(name))).index
+        let hash = name.withUnsafeBytes { registry.apps[app].users.hash($0) }
+        registry.apps[app].users.insert(user, hash: hash)
+        return user
+    }
+
+    private func row(ofUser user: Index<User>) -> RecordChange {
+        Records.user(
+            app: registry.apps[registry.users[user].app].name, Array(registry.users[user].name),
+            offlineQueue: registry.users[user].offlineQueue.map { queues.offlineQueues[$0].queue })
+    }
+
+    /// Writes which queue waits for a user: the row has room for that.
+    private mutating func renewUser(_ user: Index<User>) {
+        commits.pendingBatch.renew(row(ofUser: user))
+    }
+
+    // MARK: - Sessions of a user
+
+    @inline(__always)
+    func forEachSession(of user: Index<User>, _ body: (Index<Session>) -> Void) {
+        var next = registry.users[user].firstSession
+        while let session = next {
+            next = sessions[session].nextOfUser
+            body(session)
+        }
+    }
+
+    func session(of user: Index<User>, device: Name) -> Index<Session>? {
+        var next = registry.users[user].firstSession
+        while let session = next {
+            if sessions[session].device == device { return session }
+            next = sessions[session].nextOfUser
+        }
+        return nil
+    }
+
+    func lastSession(of user: Index<User>) -> Index<Session>? {
+        var last: Index<Session>? = nil
+        forEachSession(of: user) { last = $0 }
+        return last
+    }
+
+    /// Whether some session receives what is sent to the user.
+    func hasListener(_ user: Index<User>) -> Bool {
+        var isFound = false
+        forEachSession(of: user) { isFound = isFound || sessions[$0].hearsMail }
+        return isFound
+    }
+
+    /// Whether some session that receives the user's mail is stored, and so inherits what waits.
+    func hasPersistentListener(_ user: Index<User>) -> Bool {
+        var isFound = false
+        forEachSession(of: user) {
+            isFound = isFound || (sessions[$0].isPersistent && sessions[$0].hearsMail)
+        }
+        return isFound
+    }
+
+    // MARK: - Mailboxes
+
+    /// The offline queue of a user, made if there is none.
+    mutating func offlineQueue(of user: Index<User>) -> Index<Inbox> {
+        if registry.users[user].offlineQueue == nil {
+            giveOfflineQueue(Inbox(queue: QueueID(raw: makeIdentifier())), to: user)
+        }
+        return offlineQueueIndex(of: user)
+    }
+
+    /// The offline queue of a user that has one.
+    func offlineQueueIndex(of user: Index<User>) -> Index<Inbox> {
+        guard let offlineQueue = registry.users[user].offlineQueue else {
+            preconditionFailure("user \(user.place) has no offline queue")
+        }
+        return offlineQueue
+    }
+
+    /// Lets a queue wait for a user.
+    mutating func giveOfflineQueue(_ inbox: Inbox, to user: Index<User>) {
+        insertOfflineQueue(inbox, of: user)
+        renewUser(user)
+    }
+
+    mutating func insertOfflineQueue(_ inbox: Inbox, of user: Index<User>) {
+        precondition(registry.users[user].offlineQueue == nil, "a user has one offline queue")
+        registry.users[user].offlineQueue = queues.offlineQueues.insert(inbox).index
+        queues.queueOwners[inbox.queue.raw] = .offlineQueue(user: user)
+    }
+
+    /// Takes away what waits for a user, if anything does. The caller makes the queue somebody
+    /// else's.
+    mutating func takeOfflineQueue(of user: Index<User>) -> Inbox? {
+        guard let offlineQueue = registry.users[user].offlineQueue else { return nil }
+        registry.users[user].offlineQueue = nil
+        renewUser(user)
+        queues.queueOwners[queues.offlineQueues[offlineQueue].queue.raw] = nil
+        return queues.offlineQueues.remove(offlineQueue)
+    }
+}

@@ -1,0 +1,206 @@
+// Retained messages: the last one of each topic, for those who subscribe later (MQTT 5.0 section
+// 3.3.1.3). They are kept in memory, and in the store by the batch that their acknowledgement
+// follows.
+
+import Primitives
+
+/// The last message of one topic.
+struct Retained {
+    /// Durable name.
+    let identifier: UInt64
+    let app: Index<App>
+    /// As ``MessageBlock`` lays it out; its address is the topic.
+    let block: [UInt8]
+    /// When it is worth nothing any more; `.never` for one that stays.
+    let deadline: Instant
+    var token = TimerWheel.Token.none
+}
+
+extension Broker {
+    // MARK: - Keeping
+
+    /// Keeps a message as the last one of its topic, in place of the one there was [MQTT-3.3.1-5];
+    /// one without a payload takes that away [MQTT-3.3.1-6] and is not kept itself [MQTT-3.3.1-7].
+    ///
+    /// - Returns: the limit for which it is not kept. A send is refused for it before it is routed;
+    ///   a will goes to who is there, and is not kept.
+    @discardableResult
+    mutating func retain(
+        _ message: MessageParts, app: Index<App>, expirySeconds: UInt64?, at moment: Moment
+    ) -> LimitName {
+        if message.payload.isEmpty {
+            if let old = registry.apps[app].retained.remove(message.address) { forgetRetained(old) }
+            return .none
+        }
+        let limit = retainLimit(
+            message.address, byteCount: message.blockByteCount, app: app)
+        if limit != .none { return limit }
+        let deadline = expirySeconds.map { moment.instant.advanced(bySeconds: $0) } ?? .never
+        let new = Retained(
+            identifier: makeIdentifier(), app: app, block: message.block(), deadline: deadline)
+        // The limit was asked for, and with it ``hasRoom(toRetain:)``.
+        let row = Records.retained(new, app: registry.apps[app].name)
+        let permit = admitJudgedGrowth(of: row.pageByteCount)
+        commits.pendingBatch.put(row, permit)
+        insertRetained(new)
+        return .none
+    }
+
+    /// As above, for a message whose sender is told when that is committed.
+    @discardableResult
+    mutating func retain(
+        _ message: Index<Message>, ofUser user: Index<User>, _ request: SendRequest,
+        at moment: Moment
+    ) -> LimitName {
+        let parts = MessageParts(MessageBlock(memory.messages[message].block))
+        let limit = retain(
+            parts, app: registry.users[user].app, expirySeconds: request.expirySeconds, at: moment)
+        if limit != .none { return limit }
+        attachToBatch(message)
+        memory.messages[message].unsettled += 1
+        memory.messages[message].awaitsRow = true
+        return .none
+    }
+
+    private mutating func insertRetained(_ new: Retained) {
+        let index = retention.retained.insert(new).index
+        let old = new.block.withUnsafeBytes {
+            registry.apps[new.app].retained.set(MessageBlock($0).address, to: index)
+        }
+        registry.apps[new.app].retainedByteCount += new.block.count
+        if let old { forgetRetained(old) }
+        if new.deadline != .never {
+            retention.retained[index].token = deadlines.insert(
+                deadline: new.deadline, payload: DeadlinePayload.retained(index).raw)
+        }
+    }
+
+    private mutating func forgetRetained(_ index: Index<Retained>) {
+        let old = retention.retained.remove(index)
+        registry.apps[old.app].retainedByteCount -= old.block.count
+        deadlines.cancel(old.token)
+        commits.pendingBatch.remove(.retained, key: RecordKey.number(old.identifier))
+    }
+
+    mutating func expire(retained index: Index<Retained>) {
+        retention.retained[index].token = .none
+        counters.expired += 1
+        let app = retention.retained[index].app
+        _ = retention.retained[index].block.withUnsafeBytes {
+            registry.apps[app].retained.remove(MessageBlock($0).address)
+        }
+        forgetRetained(index)
+    }
+
+    /// The limit for which what a request publishes cannot be kept.
+    func retainLimit(
+        _ request: SendRequest, ofUser user: Index<User>, in bytes: UnsafeRawBufferPointer
+    ) -> LimitName {
+        guard request.isRetained, !request.payload.isEmpty, case .topic(let topic) = request.target
+        else { return .none }
+        let byteCount =
+            MessageBlock.headerByteCount + registry.users[user].name.count + Int(topic.count)
+            + Int(request.properties.count) + Int(request.payload.count)
+        return retainLimit(
+            topic.bytes(in: bytes), byteCount: byteCount, app: registry.users[user].app)
+    }
+
+    /// The limit for which a retained message cannot be kept. One that takes the place of another
+    /// is one message before and after, and needs room for what it is larger.
+    func retainLimit(
+        _ topic: UnsafeRawBufferPointer, byteCount: Int, app: Index<App>
+    ) -> LimitName {
+        if !hasRoom(toRetain: byteCount) { return .store }
+        var growth = byteCount
+        if let old = registry.apps[app].retained.value(of: topic) {
+            growth -= retention.retained[old].block.count
+            if growth <= 0 { return .none }
+        } else if registry.apps[app].retained.count >= limits.retainedPerAppMaximum {
+            return .retainedCount
+        } else {
+            growth += registry.apps[app].retained.growth(for: topic)
+        }
+        return retainedByteCount(ofApp: app) + growth > limits.retainedBytesPerAppMaximum
+            ? .retainedBytes : .none
+    }
+
+    /// Memory of an app's retained messages and of the tree that finds them.
+    func retainedByteCount(ofApp app: Index<App>) -> Int {
+        registry.apps[app].retainedByteCount + registry.apps[app].retained.byteCount
+    }
+
+    /// Whether the store has room for a retained message with a block of so many bytes.
+    func hasRoom(toRetain byteCount: Int) -> Bool {
+        hasRoom(
+            for: RecordChange.pageByteCount(
+                key: 8, value: byteCount + CoreLimits.retainedRowOverhead))
+    }
+
+    // MARK: - Sending
+
+    /// Sends one retained message to a new subscription: [MQTT-3.3.1-9], [MQTT-3.3.1-10],
+    /// [MQTT-3.3.1-11].
+    mutating func send(
+        retained index: Index<Retained>, to session: Index<Session>, grade: Grade,
+        subscriptionIdentifier: UInt32, in step: inout Step
+    ) {
+        let block = retention.retained[index].block
+        // In the store it waits no longer than any other message.
+        let deadline = min(
+            retention.retained[index].deadline,
+            step.moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum))
+        block.withUnsafeBytes { block in
+            let grade = min(MessageBlock(block).grade, grade)
+            let state = EntryState(
+                grade: grade, options: .retain, subscriptionIdentifier: subscriptionIdentifier)
+            guard grade != .transient else {
+                let connection = liveConnection(of: session)
+                guard connection != .none else { return }
+                step.effects[connection.loop].deliver(
+                    stamp: makeStamp(), block: block, deadline: deadline, to: connection,
+                    sessions[session].dialect, state: state)
+                counters.deliveries += 1
+                return
+            }
+            let message = memory.messages.insert(
+                Message(copying: block, stamp: makeStamp(), deadline: deadline, in: &memory.blocks)
+            ).index
+            memory.messages[message].references = 1
+            var tally = RoutingTally(stamp: memory.messages[message].stamp)
+            enqueue(message, session: session, state: state, tally: &tally, in: &step)
+            counters.receiversRefused += UInt64(tally.refusedCount)
+            memory.messages[message].isRouted = true
+            release(message)
+        }
+    }
+
+    // MARK: - Rows
+
+    mutating func restoreRetained(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .retained, key: key)
+        let appName = try row.readString()
+        guard key.count == 8, let app = app(named: appName) else {
+            throw .danglingRecord(.retained, key: key)
+        }
+        let deadline = Instant(milliseconds: try row.read(UInt64.self))
+        let block = try row.readBytes(count: Int(try row.read(UInt32.self)))
+        guard block.withUnsafeBytes({ MessageBlock.isValid($0) }) else {
+            throw .unreadableRecord(.retained, key: key)
+        }
+        insertRetained(
+            Retained(
+                identifier: RecordKey.readNumber(key), app: app, block: block, deadline: deadline))
+    }
+}
+
+extension Records {
+    static func retained(_ retained: Retained, app: [UInt8]) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(app)
+        row.write(retained.deadline.milliseconds)
+        row.write(UInt32(retained.block.count))
+        row.append(retained.block)
+        return RecordChange(
+            table: .retained, key: RecordKey.number(retained.identifier), value: row.bytes)
+    }
+}

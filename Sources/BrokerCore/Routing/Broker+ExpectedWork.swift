@@ -1,0 +1,86 @@
+// What an event will cost, as far as that can be told before it happens: a message for ten thousand
+// receivers is put off until those who ask for little have been served.
+
+import Primitives
+
+extension Broker {
+    /// What a message or a will costs that an event sends, at least, in the unit of
+    /// ``CoreLimits/turnWorkMaximum``; 0 where nothing is known.
+    public mutating func expectedWork(of event: Event, bytes: UnsafeRawBufferPointer) -> Int {
+        switch event {
+        case .sendReceived(let connection, let request):
+            guard let sender = session(of: connection) else { return 0 }
+            let app = registry.users[sessions[sender].user].app
+            return receiverCount(of: request.target, app, in: bytes)
+                * expectedWork(blockByteCount: Int(request.payload.count))
+        case .connectionClosed(let connection, _), .peerFaulted(let connection, _):
+            guard let session = session(of: connection), let will = sessions[session].will else {
+                return 0
+            }
+            return expectedWork(ofWill: will)
+        case .disconnectReceived(let connection, _):
+            guard let session = session(of: connection), let will = sessions[session].will else {
+                return 0
+            }
+            return expectedWork(ofWill: will)
+        default:
+            return 0
+        }
+    }
+
+    private mutating func expectedWork(ofWill index: Index<Will>) -> Int {
+        let app = registry.users[willTable.wills[index].user].app
+        let (kind, address) = (willTable.wills[index].kind, willTable.wills[index].address)
+        let count = address.withUnsafeBytes { address in
+            switch kind {
+            case .topic: receiverCount(ofTopic: address, app)
+            case .group: receiverCount(ofGroup: address, app)
+            case .everybody:
+                routing.audiences[registry.apps[app].broadcastAudience].subscribers.count
+            case .user, .users: 0
+            }
+        }
+        return count * expectedWork(blockByteCount: willTable.wills[index].payload.count)
+    }
+
+    /// Of one delivery.
+    private func expectedWork(blockByteCount: Int) -> Int {
+        1 + blockByteCount / CoreLimits.writtenBytesPerWork
+    }
+
+    /// Receivers that are named one by one are not counted: a packet has no room for many.
+    private mutating func receiverCount(
+        of target: SendTarget, _ app: Index<App>, in bytes: UnsafeRawBufferPointer
+    ) -> Int {
+        switch target {
+        case .user, .users: 0
+        case .topic(let name): receiverCount(ofTopic: name.bytes(in: bytes), app)
+        case .group(let name): receiverCount(ofGroup: name.bytes(in: bytes), app)
+        case .everybody: routing.audiences[registry.apps[app].broadcastAudience].subscribers.count
+        }
+    }
+
+    private func receiverCount(ofGroup name: UnsafeRawBufferPointer, _ app: Index<App>) -> Int {
+        guard let group = registry.apps[app].groups.value(for: name) else { return 0 }
+        return routing.audiences[groupTable.groups[group].audience].subscribers.count
+    }
+
+    /// A session that several filters of its own bring counts several times.
+    private mutating func receiverCount(
+        ofTopic topic: UnsafeRawBufferPointer, _ app: Index<App>
+    ) -> Int {
+        if let recent = registry.apps[app].topics.recentMatch(of: topic) {
+            return recent.target.map { routing.audiences[$0].subscribers.count } ?? 0
+        }
+        // Moved out while it is filled: the tree is part of the same broker.
+        var matched = ContiguousArray<Index<Audience>>()
+        swap(&matched, &routing.matchedAudiences)
+        defer { swap(&matched, &routing.matchedAudiences) }
+        matched.removeAllKeepingCapacity()
+        work += registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
+        if matched.count <= 1 { registry.apps[app].topics.noteMatch(topic, target: matched.first) }
+        var count = 0
+        for audience in matched { count += routing.audiences[audience].subscribers.count }
+        return count
+    }
+}

@@ -1,0 +1,410 @@
+// Shared subscriptions: of the sessions that subscribe to `$share/name/filter`, one gets each
+// message (MQTT 5.0 section 4.8.2). Who that is, is decided when the message is accepted. What is
+// under way to a session that goes away in QoS 1 moves to another one; in QoS 2 it waits for its
+// session and ends with it [MQTT-4.8.2-4], [MQTT-4.8.2-5].
+
+import Primitives
+
+/// The shares of one filter: for each name, who subscribes under it.
+struct ShareSet {
+    /// Audiences by index: first those of which somebody is connected. Their filters are spelled
+    /// with `$share` and the name.
+    var audiences: [Index<Audience>] = []
+    /// Audiences of which somebody is connected.
+    var presentCount = 0
+}
+
+/// A filter of a shared subscription, taken apart.
+struct SharedFilter {
+    let pattern: UnsafeRawBufferPointer
+    /// The name and the pattern, which together are the subscription, scattered (FNV-1a, folded),
+    /// never 0: entries carry it, also over a restart.
+    let share: UInt16
+
+    private static let prefix: StaticString = "$share/"
+
+    /// Nil for a filter of another kind. What follows the prefix has been checked by the dialect.
+    init?(_ filter: UnsafeRawBufferPointer) {
+        let prefix = SharedFilter.prefix
+        guard filter.count > prefix.utf8CodeUnitCount else { return nil }
+        for index in 0..<prefix.utf8CodeUnitCount where filter[index] != prefix.utf8Start[index] {
+            return nil
+        }
+        var end = prefix.utf8CodeUnitCount
+        while end < filter.count, filter[end] != UInt8(ascii: "/") { end += 1 }
+        guard end + 1 < filter.count else { return nil }
+        pattern = UnsafeRawBufferPointer(rebasing: filter[(end + 1)...])
+        var hash: UInt32 = 2_166_136_261
+        for byte in filter[prefix.utf8CodeUnitCount...] {
+            hash = (hash ^ UInt32(byte)) &* 16_777_619
+        }
+        share = max(UInt16(truncatingIfNeeded: hash ^ hash >> 16), 1)
+    }
+}
+
+extension Broker {
+    /// Notes that an audience shares a filter.
+    mutating func addShare(_ audience: Index<Audience>, filter: [UInt8], app: Index<App>) {
+        filter.withUnsafeBytes { filter in
+            guard let shared = SharedFilter(filter) else { return }
+            let known = registry.apps[app].shares.target(of: shared.pattern)
+            let set = known ?? routing.shareSets.insert(ShareSet()).index
+            if known == nil { registry.apps[app].shares.insert(shared.pattern, target: set) }
+            routing.audiences[audience].shareSet = set
+            routing.audiences[audience].sharePosition = UInt32(
+                routing.shareSets[set].audiences.count)
+            routing.shareSets[set].audiences.append(audience)
+            registry.apps[app].shareCount += 1
+        }
+    }
+
+    /// Nobody subscribes under this name any more.
+    mutating func removeShare(_ removed: Audience, app: Index<App>) {
+        guard let set = removed.shareSet else {
+            preconditionFailure("\(String(decoding: removed.filter, as: UTF8.self)) is no share")
+        }
+        exchangeShares(
+            of: set, Int(removed.sharePosition), with: routing.shareSets[set].audiences.count - 1)
+        routing.shareSets[set].audiences.removeLast()
+        registry.apps[app].shareCount -= 1
+        guard routing.shareSets[set].audiences.isEmpty else { return }
+        routing.shareSets.remove(set)
+        removed.filter.withUnsafeBytes { filter in
+            if let shared = SharedFilter(filter) {
+                registry.apps[app].shares.remove(shared.pattern)
+            }
+        }
+    }
+
+    /// The first subscriber of a share is connected now, or none is any more.
+    mutating func moveShare(_ audience: Index<Audience>, isPresent: Bool) {
+        guard let set = routing.audiences[audience].shareSet else {
+            preconditionFailure("audience \(audience.place) is no share")
+        }
+        let position = Int(routing.audiences[audience].sharePosition)
+        if isPresent {
+            exchangeShares(of: set, position, with: routing.shareSets[set].presentCount)
+            routing.shareSets[set].presentCount += 1
+        } else {
+            routing.shareSets[set].presentCount -= 1
+            exchangeShares(of: set, position, with: routing.shareSets[set].presentCount)
+        }
+    }
+
+    private mutating func exchangeShares(of set: Index<ShareSet>, _ first: Int, with second: Int) {
+        guard first != second else { return }
+        routing.shareSets[set].audiences.swapAt(first, second)
+        for position in [first, second] {
+            let audience = routing.shareSets[set].audiences[position]
+            // The one that is being removed is not there any more.
+            if routing.audiences.contains(audience) {
+                routing.audiences[audience].sharePosition = UInt32(position)
+            }
+        }
+    }
+
+    /// Those to whom a message on a topic goes by shared subscriptions: one for each name; nil
+    /// where there are none.
+    ///
+    /// - Parameter message: what is put into the queue of each; nil where nothing is.
+    mutating func audience(
+        ofSharesOf topic: UnsafeRawBufferPointer, _ app: Index<App>, grade: Grade,
+        message: Index<Message>?
+    ) -> Index<Audience>? {
+        guard registry.apps[app].shareCount > 0 else { return nil }
+        let byteCount = message.map { UInt32(memory.messages[$0].blockByteCount) } ?? 0
+        var matched = ContiguousArray<Index<ShareSet>>()
+        swap(&matched, &routing.matchedShareSets)
+        defer { swap(&matched, &routing.matchedShareSets) }
+        matched.removeAllKeepingCapacity()
+        var visitedCount = registry.apps[app].shares.match(topic, into: &matched)
+        var lookCount = 0
+        routing.audiences[routing.chosenAudience].subscribers.removeAllKeepingCapacity()
+        for set in matched {
+            // What is not queued goes to nobody who is away.
+            let count =
+                grade == .transient
+                ? routing.shareSets[set].presentCount : routing.shareSets[set].audiences.count
+            visitedCount += count
+            for position in 0..<count {
+                let audience = routing.shareSets[set].audiences[position]
+                if var chosen = choose(from: audience, grade: grade, byteCount, &lookCount) {
+                    chosen.options.insert(.chosen)
+                    routing.audiences[routing.chosenAudience].subscribers.append(chosen)
+                }
+            }
+        }
+        work += visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork
+        return routing.audiences[routing.chosenAudience].subscribers.isEmpty
+            ? nil : routing.chosenAudience
+    }
+
+    /// The next subscriber in turn, of those that rank best. One whose queue is full is chosen only
+    /// where all are.
+    private mutating func choose(
+        from audience: Index<Audience>, grade: Grade, _ byteCount: UInt32, _ lookCount: inout Int
+    ) -> Subscriber? {
+        let count = routing.audiences[audience].subscribers.count
+        let start = Int(routing.audiences[audience].turn) % count
+        var best: (rank: Int, position: Int)?
+        for step in 0..<count {
+            let position = (start + step) % count
+            lookCount += 1
+            guard
+                let rank = rank(
+                    routing.audiences[audience].subscribers[position], grade: grade, byteCount),
+                rank < best?.rank ?? .max
+            else { continue }
+            best = (rank, position)
+            if rank == 0 { break }
+        }
+        guard let best else { return nil }
+        routing.audiences[audience].turn = UInt32(best.position + 1)
+        return routing.audiences[audience].subscribers[best.position]
+    }
+
+    /// The lower, the sooner it is chosen: one that is there and has room in its window, one that
+    /// is there, one that will come back; nil for one that does not come into question.
+    private func rank(_ subscriber: Subscriber, grade: Grade, _ byteCount: UInt32) -> Int? {
+        let isThere = subscriber.connection != .none
+        let isQueued = grade != .transient && subscriber.grade != .transient
+        if !isQueued && !isThere { return nil }
+        if grade == .transient { return 0 }
+        let isFull = isQueued && !hasRoom(subscriber.session, for: byteCount)
+        let place = !isThere ? 2 : hasRoomInWindow(subscriber.session) ? 0 : 1
+        return place + (isFull ? 3 : 0)
+    }
+
+    // MARK: - Hand-over
+
+    /// A session loses its connection: what it has not acknowledged of its shares in QoS 1 goes to
+    /// others. What is stored moves within the store, to a session that is stored and there, and
+    /// stays where there is none; what is on its way there goes when it is. Where a stored session
+    /// ends, the end of its queue sees to it (Broker+Leftovers.swift).
+    mutating func handOverShares(of session: Index<Session>, endsSession: Bool, in step: inout Step)
+    {
+        guard sessions[session].dialect.isMQTT,
+            registry.apps[registry.users[sessions[session].user].app].shareCount > 0,
+            !(endsSession && sessions[session].isPersistent)
+        else { return }
+        let connected = connectedIndex(of: session)
+        var position = 0
+        while position < live.connectedSessions[connected].window.count {
+            let entry = live.connectedSessions[connected].window[position]
+            guard entry.state.grade == .durable, entry.state.options.contains(.shared),
+                !entry.isUnstored, !memory.messages[entry.message].isWithdrawn,
+                handOver(entry, of: session, in: &step)
+            else {
+                position += 1
+                continue
+            }
+            _ = live.connectedSessions[connected].remove(at: position)
+            countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+            release(entry.message)
+        }
+    }
+
+    /// Puts one entry of a window into the queue of another session; false where it stays.
+    private mutating func handOver(
+        _ entry: WindowEntry, of session: Index<Session>, in step: inout Step
+    ) -> Bool {
+        guard sessions[session].isPersistent else {
+            return copy(entry, of: session, in: &step)
+        }
+        let batch = memory.messages[entry.message].batch
+        if batch != 0 && batch != commits.pendingBatch.sequence {
+            // It is just being stored.
+            memory.messages[entry.message].references += 1
+            commits.inFlightBatch.handovers.append(
+                (session: sessions.handle(session), entry: entry))
+            return false
+        }
+        guard
+            case .found(let other) = successor(
+                for: entry.state, of: entry.message,
+                app: registry.users[sessions[session].user].app, excluding: session,
+                entry.byteCount,
+                reaching: .storedAndThere)
+        else { return false }
+        if batch == 0 {
+            move(entry, from: sessions[session].inbox.queue, to: other, in: &step)
+        } else {
+            readdress(entry, to: other, in: &step)
+        }
+        return true
+    }
+
+    /// The batch is committed with which entries of leavers were stored.
+    mutating func completeHandovers(isStored: Bool, in step: inout Step) {
+        for (session, entry) in commits.inFlightBatch.handovers {
+            // One that is back keeps what is its own.
+            if isStored, sessions.contains(session), !sessions[session.index].isConnected,
+                case .found(let other) = successor(
+                    for: entry.state, of: entry.message,
+                    app: registry.users[sessions[session.index].user].app, excluding: session.index,
+                    entry.byteCount, reaching: .storedAndThere)
+            {
+                let queue = sessions[session.index].inbox.queue
+                move(entry, from: queue, to: other, in: &step)
+                countOut(session: session.index, count: 1, byteCount: UInt64(entry.byteCount))
+            }
+            release(entry.message)
+        }
+    }
+
+    // MARK: - Successors
+
+    /// Whom a message may go to in place of the session that has it.
+    enum SuccessorReach {
+        /// Sessions that are stored and connected.
+        case storedAndThere
+        /// Those that are stored and will come back too, and where there are none, those in memory.
+        case everybody
+    }
+
+    enum Successor {
+        case found(Subscriber)
+        /// All who could take it have full queues.
+        case full
+        case nobody
+    }
+
+    /// Another member of the share that brought an entry to its session. Members take turns.
+    mutating func successor(
+        for state: EntryState, of message: Index<Message>, app: Index<App>,
+        excluding excluded: Index<Session>?,
+        _ byteCount: UInt32, reaching reach: SuccessorReach
+    ) -> Successor {
+        var matched = ContiguousArray<Index<ShareSet>>()
+        var visitedCount = registry.apps[app].shares.match(
+            MessageBlock(memory.messages[message].block).address, into: &matched)
+        var lookCount = 0
+        defer {
+            work += visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork
+        }
+        var isFull = false
+        for set in matched {
+            visitedCount += routing.shareSets[set].audiences.count
+            for audience in routing.shareSets[set].audiences
+            // Entries of earlier versions do not say whose they are.
+            where state.share == 0 || routing.audiences[audience].share == state.share {
+                var best: (rank: Int, position: Int)?
+                let count = routing.audiences[audience].subscribers.count
+                lookCount += count
+                for step in 0..<count {
+                    let position = (Int(routing.audiences[audience].turn) + step) % count
+                    let subscriber = routing.audiences[audience].subscribers[position]
+                    guard subscriber.session != excluded, subscriber.grade != .transient,
+                        let rank = rank(subscriber, reaching: reach)
+                    else { continue }
+                    if !hasRoom(subscriber.session, for: byteCount) {
+                        isFull = true
+                    } else if rank < best?.rank ?? .max {
+                        best = (rank, position)
+                    }
+                }
+                if let best {
+                    routing.audiences[audience].turn = UInt32(best.position + 1)
+                    return .found(routing.audiences[audience].subscribers[best.position])
+                }
+            }
+        }
+        return isFull ? .full : .nobody
+    }
+
+    /// The lower, the sooner it is chosen; nil for one that does not come into question.
+    private func rank(_ subscriber: Subscriber, reaching reach: SuccessorReach) -> Int? {
+        let isThere = subscriber.connection != .none
+        if sessions[subscriber.session].isPersistent {
+            if isThere { return hasRoomInWindow(subscriber.session) ? 0 : 1 }
+            return reach == .everybody ? 2 : nil
+        }
+        return reach == .everybody && isThere ? 3 : nil
+    }
+
+    // MARK: - Moves
+
+    /// Moves an entry that is in the store into the queue of a stored session, in one transaction
+    /// that needs no room.
+    mutating func move(
+        _ entry: WindowEntry, from queue: QueueID, to other: Subscriber, in step: inout Step
+    ) {
+        counters.sharesHandedOver += 1
+        let session = other.session
+        let state = state(of: entry, for: other)
+        let number = sessions[session].inbox.add(byteCount: entry.byteCount)
+        queues.queuedCount += 1
+        reserveNumbers(session)
+        commits.pendingBatch.moves.append(
+            EntryMove(
+                queue: queue, number: entry.number,
+                destination: sessions[session].inbox.queue, destinationNumber: number,
+                state: state))
+        commits.pendingBatch.moveByteCounts.append(entry.byteCount)
+        place(
+            WindowEntry(
+                number: number, message: entry.message, batchEntry: .max,
+                byteCount: entry.byteCount, state: state), in: session, in: &step)
+    }
+
+    /// Gives an entry that is in no store yet to another session before it is handed over.
+    private mutating func readdress(_ entry: WindowEntry, to other: Subscriber, in step: inout Step)
+    {
+        counters.sharesHandedOver += 1
+        let session = other.session
+        let state = state(of: entry, for: other)
+        let number = sessions[session].inbox.add(byteCount: entry.byteCount)
+        queues.queuedCount += 1
+        reserveNumbers(session)
+        let place = Int(entry.batchEntry)
+        commits.pendingBatch.entries[place].queue = sessions[session].inbox.queue
+        commits.pendingBatch.entries[place].number = number
+        commits.pendingBatch.entries[place].state = state
+        // The one that left may have had it.
+        memory.messages[entry.message].mayHaveArrived = true
+        self.place(
+            WindowEntry(
+                number: number, message: entry.message, batchEntry: entry.batchEntry,
+                byteCount: entry.byteCount, state: state), in: session, in: &step)
+    }
+
+    private func state(of entry: WindowEntry, for other: Subscriber) -> EntryState {
+        EntryState(
+            grade: .durable,
+            options: entry.state.options.intersection([.shared, .retain, .ownOnly]),
+            share: entry.state.share, subscriptionIdentifier: other.subscriptionIdentifier)
+    }
+
+    /// Puts a copy of what no store holds, or of what nobody who is stored could take, into the
+    /// queue of another session; false where there is none with room for it.
+    mutating func copy(_ entry: WindowEntry, of session: Index<Session>, in step: inout Step)
+        -> Bool
+    {
+        let app = registry.users[sessions[session].user].app
+        guard
+            case .found(let other) = successor(
+                for: entry.state, of: entry.message, app: app, excluding: session,
+                entry.byteCount, reaching: .everybody)
+        else { return false }
+        return copy(entry, to: other, in: &step)
+    }
+
+    mutating func copy(_ entry: WindowEntry, to other: Subscriber, in step: inout Step) -> Bool {
+        // A message is stored once: its successor is a copy, of which no sender hears.
+        let copy = memory.messages.insert(
+            Message(
+                copying: memory.messages[entry.message].block, stamp: makeStamp(),
+                deadline: memory.messages[entry.message].deadline, in: &memory.blocks)
+        ).index
+        memory.messages[copy].references = 1
+        var tally = RoutingTally(stamp: memory.messages[copy].stamp)
+        enqueue(
+            copy, session: other.session, state: state(of: entry, for: other), tally: &tally,
+            in: &step)
+        memory.messages[copy].isRouted = true
+        release(copy)
+        guard tally.taken > 0 else { return false }
+        counters.sharesHandedOver += 1
+        return true
+    }
+}

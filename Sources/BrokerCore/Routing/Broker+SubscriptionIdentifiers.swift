@@ -1,0 +1,114 @@
+// Several subscriptions of one session, with identifiers of their own, that match one message: it
+// is sent once and brings all of them [MQTT-3.3.4-5]. Which they are is not kept with the message
+// but looked up when it is delivered, so that nobody else pays for it: the topic is matched once
+// for all receivers, and marks the audiences that it leads to.
+
+import Primitives
+
+extension Broker {
+    /// The rare delivery of a fan-out that several subscriptions with identifiers bring. Apart from
+    /// the others, which then keep their state in registers. The merge has marked the audiences.
+    @inline(never)
+    func deliverListingIdentifiers(
+        _ message: TransientMessage, to connection: ConnectionID, session: Index<Session>,
+        dialect: SessionDialect, state: EntryState, in step: inout Step
+    ) {
+        let state = listMarked(state, of: session, in: &step.effects[connection.loop])
+        step.effects[connection.loop].deliver(message, to: connection, dialect, state: state)
+    }
+
+    /// A state as a event loop is to hear of it: where there are several identifiers, their list is put
+    /// into the event loop.
+    @inline(__always)
+    mutating func listingIdentifiers(
+        _ state: EntryState, of session: Index<Session>, _ message: Index<Message>,
+        in loop: inout LoopEffects
+    ) -> EntryState {
+        guard state.subscriptionIdentifier == EntryState.severalIdentifiers else { return state }
+        return listSeveral(state, of: session, message, in: &loop)
+    }
+
+    @inline(never)
+    private mutating func listSeveral(
+        _ state: EntryState, of session: Index<Session>, _ message: Index<Message>,
+        in loop: inout LoopEffects
+    ) -> EntryState {
+        markAudiences(
+            of: MessageBlock(memory.messages[message].block).address,
+            registry.users[sessions[session].user].app)
+        let listed = listMarked(state, of: session, in: &loop)
+        work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
+        if listed.subscriptionIdentifier >= EntryState.severalIdentifiers {
+            work += loop.identifierLists.last!.count / CoreLimits.identifiersPerWork
+        }
+        return listed
+    }
+
+    private func listMarked(
+        _ state: EntryState, of session: Index<Session>, in loop: inout LoopEffects
+    ) -> EntryState {
+        var identifiers: [UInt32] = []
+        forEachSubscription(of: session) { index in
+            let place = routing.subscriptions[index]
+            guard routing.audiences[place.audience].isMarked else { return }
+            let identifier = routing.audiences[place.audience].subscribers[Int(place.position)]
+                .subscriptionIdentifier
+            if identifier != 0 { identifiers.append(identifier) }
+        }
+        identifiers.sort()
+        var distinctCount = 0
+        for identifier in identifiers
+        where distinctCount == 0 || identifiers[distinctCount - 1] != identifier {
+            identifiers[distinctCount] = identifier
+            distinctCount += 1
+        }
+        identifiers.removeSubrange(distinctCount...)
+        var state = state
+        // One may have ended since.
+        state.subscriptionIdentifier = identifiers.first ?? 0
+        guard identifiers.count > 1 else { return state }
+        state.subscriptionIdentifier =
+            EntryState.severalIdentifiers + UInt32(loop.identifierLists.count)
+        loop.identifierLists.append(identifiers)
+        return state
+    }
+
+    // MARK: - Marks
+
+    /// Marks the audiences of a topic, where they are not.
+    private mutating func markAudiences(of topic: UnsafeRawBufferPointer, _ app: Index<App>) {
+        if app == routing.markedApp,
+            routing.markedTopic.withUnsafeBytes({
+                $0.count == topic.count && $0.elementsEqual(topic)
+            })
+        {
+            return
+        }
+        var matched = ContiguousArray<Index<Audience>>()
+        swap(&matched, &routing.matchedAudiences)
+        defer { swap(&matched, &routing.matchedAudiences) }
+        matched.removeAllKeepingCapacity()
+        work += registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
+        mark(matched, topic: topic, app: app)
+    }
+
+    /// Marks what a topic has been found to match, and nothing else.
+    mutating func mark(
+        _ matched: ContiguousArray<Index<Audience>>, topic: UnsafeRawBufferPointer, app: Index<App>
+    ) {
+        unmarkAudiences()
+        for audience in matched { routing.audiences[audience].isMarked = true }
+        routing.markedAudiences.append(contentsOf: matched)
+        routing.markedTopic.append(contentsOf: topic)
+        routing.markedApp = app
+    }
+
+    /// Filters come or go: marks mean nothing any more.
+    mutating func unmarkAudiences() {
+        guard routing.markedApp != nil else { return }
+        for audience in routing.markedAudiences { routing.audiences[audience].isMarked = false }
+        routing.markedAudiences.removeAll(keepingCapacity: true)
+        routing.markedTopic.removeAll(keepingCapacity: true)
+        routing.markedApp = nil
+    }
+}

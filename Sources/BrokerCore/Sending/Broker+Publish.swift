@@ -1,0 +1,446 @@
+// Publications of QoS 1 and 2 as MQTT clients send them: named by packet identifiers that are used
+// again and again, answered in the order in which they came, remembered until they are released.
+//
+//     QoS 1   PUBLISH ──routed, committed──► PUBACK, forgotten
+//     QoS 2   PUBLISH ──routed, committed──► PUBREC ──PUBREL, committed──► PUBCOMP, forgotten
+//
+// What is remembered stands in the session's outbox under numbers that the broker gives.
+
+import Primitives
+
+extension Broker {
+    /// Takes a publication, or recognises one of QoS 2 that it has.
+    mutating func publish(_ request: SendRequest, from sender: Index<Session>, in step: inout Step)
+    {
+        if request.grade == .once, isRepeated(request.packetIdentifier, of: sender, in: &step) {
+            return
+        }
+        guard unreleasedCount(of: sender) < publicationMaximum(of: sender) else {
+            close(sender, .receiveMaximumExceeded, in: &step)
+            return
+        }
+        countUnanswered(sender, in: &step)
+        sessions[sender].lastSendNumber += 1
+        var request = request
+        request.number = sessions[sender].lastSendNumber
+        if !request.messageIdentifier.isEmpty {
+            let identifier = Array(request.messageIdentifier.bytes(in: step.bytes))
+            sessions[sender].book.value.sendTags.append(
+                SendTag(number: request.number, identifier: identifier))
+            if let recent = recentSend(identifier, of: sender) {
+                repeatSend(recent, request, from: sender, in: &step)
+                return
+            }
+        }
+        acceptOrRefuse(request, from: sender, in: &step)
+    }
+
+    /// Whether a QoS 2 identifier names a publication that the broker has; what is known of it is
+    /// told.
+    private mutating func isRepeated(
+        _ identifier: UInt16, of sender: Index<Session>, in step: inout Step
+    ) -> Bool {
+        guard sessions[sender].book.exists,
+            let state = sessions[sender].book.value.identifiers[identifier]
+        else { return false }
+        counters.sendsRepeated += 1
+        switch state {
+        case .underWay:
+            // Unless its connection ended, an answer to it is on its way already.
+            guard let number = sessions[sender].book.value.interruptedNumbers[identifier],
+                let entry = takeInterrupted(number, of: sender)
+            else { return true }
+            countUnanswered(sender, in: &step)
+            sessions[sender].outbox.insert(entry)
+        case .answered(let reason):
+            countUnanswered(sender, in: &step)
+            answerAgain(identifier, reason, of: sender, in: &step)
+        }
+        return true
+    }
+
+    /// Tells once more what became of a QoS 2 publication.
+    private mutating func answerAgain(
+        _ identifier: UInt16, _ reason: ReasonCode, of sender: Index<Session>, in step: inout Step
+    ) {
+        let refusals = sessions[sender].book.value.answeredRefusals[identifier]
+        var entry = OutboxEntry(number: 0, stamp: 0, grade: .once)
+        entry.packetIdentifier = identifier
+        entry.reason = reason
+        entry.refusedCount = refusals?.count ?? 0
+        answer(sender, entry, named: refusals?.named ?? [], in: &step)
+        // Refused while it was away: the identifier is free again [MQTT-4.3.3-4].
+        if reason.isFailure { sessions[sender].book.value.free(identifier) }
+    }
+
+    /// Publications of QoS 1 and 2 that are not answered, and those of QoS 2 that are not released.
+    private func unreleasedCount(of sender: Index<Session>) -> Int {
+        let count = sessions[sender].outbox.count
+        guard sessions[sender].book.exists else { return count }
+        return count + sessions[sender].book.value.interrupted.count
+            + sessions[sender].book.value.identifiers.answeredCount
+    }
+
+    /// Publications that may be unanswered, or received in QoS 2 and not released, at a time. A
+    /// 3.1.1 client cannot be told a window, and common clients of 5.0 send all they have after an
+    /// outage, whatever they were told. Where the rule is not enforced [MQTT-3.3.4-7] such a client
+    /// is held instead, see ``countUnanswered(_:_:)``.
+    private func publicationMaximum(of sender: Index<Session>) -> Int {
+        guard sessions[sender].dialect == .mqtt5 && limits.enforcesPublishWindow else {
+            return limits.unreleasedMaximum
+        }
+        return Int(live.connectedSessions[connectedIndex(of: sender)].publishWindow)
+    }
+
+    /// One more publication has to be answered. A client with too many is not read from until half
+    /// of the answers have left.
+    ///
+    /// What it sent to free its window (PUBREL, PUBACK) may stand behind its own publications. That
+    /// is no deadlock: only publications without an answer count, and an answer waits for the store
+    /// and for nothing that the client sends.
+    private mutating func countUnanswered(_ sender: Index<Session>, in step: inout Step) {
+        let connected = connectedIndex(of: sender)
+        live.connectedSessions[connected].unansweredCount += 1
+        guard
+            live.connectedSessions[connected].unansweredCount
+                > live.connectedSessions[connected].publishWindow,
+            !live.connectedSessions[connected].isHeld
+        else { return }
+        live.connectedSessions[connected].isHeld = true
+        counters.sendersHeld += 1
+        let connection = live.connectedSessions[connected].connection
+        step.effects[connection.loop].effects.append(.holdReading(connection))
+    }
+
+    private mutating func countAnswered(_ sender: Index<Session>, in step: inout Step) {
+        let connected = connectedIndex(of: sender)
+        live.connectedSessions[connected].unansweredCount -= 1
+        guard live.connectedSessions[connected].isHeld,
+            live.connectedSessions[connected].unansweredCount <= live.connectedSessions[connected]
+                .publishWindow / 2
+        else { return }
+        live.connectedSessions[connected].isHeld = false
+        let connection = live.connectedSessions[connected].connection
+        step.effects[connection.loop].effects.append(.resumeReading(connection))
+    }
+
+    // MARK: - Unanswered publications
+
+    /// A publication waits for its answer.
+    mutating func addPublication(_ entry: OutboxEntry, of sender: Index<Session>) {
+        sessions[sender].outbox.insert(entry)
+        if entry.grade == .once {
+            sessions[sender].book.value.identifiers[entry.packetIdentifier] = .underWay
+        }
+    }
+
+    /// Names receivers that were refused.
+    mutating func name(
+        _ refusals: [Refusal], in entry: inout OutboxEntry, of sender: Index<Session>
+    ) {
+        guard !refusals.isEmpty else { return }
+        entry.namesRefusals = true
+        sessions[sender].book.value.refusals[entry.number] = refusals
+    }
+
+    /// The names of receivers that an entry was refused.
+    func refusals(of entry: OutboxEntry, _ sender: Index<Session>) -> [Refusal] {
+        entry.namesRefusals ? sessions[sender].book.value.refusals[entry.number] ?? [] : []
+    }
+
+    /// A publication that is not answered, on this connection or an earlier one.
+    func publication(_ number: UInt64, of sender: Index<Session>) -> OutboxEntry? {
+        if let position = sessions[sender].outbox.position(of: number) {
+            return sessions[sender].outbox[position]
+        }
+        guard sessions[sender].book.exists,
+            let position = sessions[sender].book.value.interrupted.position(of: number)
+        else { return nil }
+        return sessions[sender].book.value.interrupted[position]
+    }
+
+    /// Notes what has become of a publication that is not answered, and answers it in its turn if
+    /// its client waits for that.
+    mutating func update(_ entry: OutboxEntry, of sender: Index<Session>, in step: inout Step) {
+        if let position = sessions[sender].outbox.position(of: entry.number) {
+            sessions[sender].outbox[position] = entry
+            if entry.isComplete { reportInOrder(sender, in: &step) }
+        } else if let position = sessions[sender].book.value.interrupted.position(of: entry.number)
+        {
+            sessions[sender].book.value.interrupted[position] = entry
+            if entry.isComplete, let entry = takeInterrupted(entry.number, of: sender) {
+                keepAnswer(entry, of: sender)
+            }
+        }
+    }
+
+    private mutating func takeInterrupted(_ number: UInt64, of sender: Index<Session>)
+        -> OutboxEntry?
+    {
+        guard let position = sessions[sender].book.value.interrupted.position(of: number) else {
+            return nil
+        }
+        let entry = sessions[sender].book.value.interrupted.remove(at: position)
+        sessions[sender].book.value.interruptedNumbers[entry.packetIdentifier] = nil
+        return entry
+    }
+
+    /// A QoS 2 publication leaves the outbox, and its identifier is in use until it is released.
+    private mutating func keepAnswer(_ entry: OutboxEntry, of sender: Index<Session>) {
+        let refusals = sessions[sender].book.value.takeRefusals(of: entry)
+        sessions[sender].book.value.answer(
+            entry.packetIdentifier, entry.reason, refusedCount: entry.refusedCount, named: refusals)
+    }
+
+    /// A refusal is answered in its turn, like everything else.
+    mutating func rememberRefusal(
+        _ request: SendRequest, _ reason: ReasonCode, from sender: Index<Session>,
+        in step: inout Step
+    ) {
+        var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
+        entry.packetIdentifier = request.packetIdentifier
+        entry.isComplete = true
+        entry.reason = reason
+        addPublication(entry, of: sender)
+        reportInOrder(sender, in: &step)
+    }
+
+    /// The fate of a publication is known.
+    mutating func completePublication(
+        _ message: Index<Message>, of sender: Index<Session>, isTakenBack: Bool, in step: inout Step
+    ) {
+        guard var entry = publication(memory.messages[message].senderNumber, of: sender),
+            entry.stamp == memory.messages[message].stamp
+        else {
+            // A client that has lost its connection may send it again under its own id.
+            completeRecentSend(of: message, reason: isTakenBack ? .quotaExceeded : .sent, in: &step)
+            return
+        }
+        entry.isComplete = true
+        if isTakenBack {
+            counters.sendsTakenBack += 1
+            entry.reason = .quotaExceeded
+        } else {
+            entry.refusedCount += memory.messages[message].refusedCount
+        }
+        update(entry, of: sender, in: &step)
+        completeRecentSend(of: message, reason: entry.reason, in: &step)
+    }
+
+    /// Answers what is complete, as far as nothing before it is not: [MQTT-4.6.0-2],
+    /// [MQTT-4.6.0-3].
+    mutating func reportInOrder(_ sender: Index<Session>, in step: inout Step) {
+        guard liveConnection(of: sender) != .none else { return }
+        while !sessions[sender].outbox.isEmpty, sessions[sender].outbox[0].isComplete {
+            let entry = sessions[sender].outbox.remove(at: 0)
+            answer(sender, entry, named: refusals(of: entry, sender), in: &step)
+            if entry.grade == .once && !entry.reason.isFailure {
+                keepAnswer(entry, of: sender)
+            } else {
+                forget(entry, of: sender)
+            }
+        }
+    }
+
+    /// A publication leaves nothing behind. A refused identifier is free again [MQTT-4.3.3-4].
+    private mutating func forget(_ entry: OutboxEntry, of sender: Index<Session>) {
+        if entry.grade == .once { sessions[sender].book.value.free(entry.packetIdentifier) }
+        if entry.namesRefusals { _ = sessions[sender].book.value.takeRefusals(of: entry) }
+    }
+
+    private mutating func answer(
+        _ sender: Index<Session>, _ entry: OutboxEntry, named refusals: [Refusal],
+        in step: inout Step
+    ) {
+        let connection = liveConnection(of: sender)
+        // Outboxes are shared with MRT, whose word for success is another one.
+        let reason = entry.reason == .sent ? ReasonCode.success : entry.reason
+        var answer = PacketAnswer(
+            to: connection, packet: entry.packetIdentifier,
+            step: entry.grade == .once ? .received : .accepted, reason: reason)
+        answer.result = entry.reason
+        answer.refusedCount = entry.refusedCount
+        if sessions[sender].book.exists,
+            let tag = sessions[sender].book.value.sendTags.firstIndex(
+                where: { $0.number == entry.number })
+        {
+            let identifier = sessions[sender].book.value.sendTags.remove(at: tag).identifier
+            answer.messageIdentifier = step.effects[connection.loop].bytes.append(identifier)
+        }
+        if !refusals.isEmpty {
+            answer.firstRefusal = UInt32(step.effects[connection.loop].refusals.count)
+            answer.namedRefusalCount = UInt32(refusals.count)
+            step.effects[connection.loop].refusals.append(contentsOf: refusals)
+        }
+        step.effects[connection.loop].effects.append(.answerPacket(answer))
+        countAnswered(sender, in: &step)
+    }
+
+    /// The sender has seen the answer to a QoS 2 publication: its identifier is forgotten, and that
+    /// is confirmed when it is committed. Where it is not known the answer waits for a commit all
+    /// the same: the identifier that was forgotten before may still be in the store.
+    mutating func releasePublication(
+        _ sender: Index<Session>, _ identifier: UInt16, in step: inout Step
+    ) {
+        let connection = liveConnection(of: sender)
+        let isKnown = sessions[sender].book.exists
+        switch isKnown ? sessions[sender].book.value.identifiers[identifier] : nil {
+        case nil:
+            confirmRelease(
+                sender,
+                PacketAnswer(
+                    to: connection, packet: identifier, step: .complete,
+                    reason: .packetIdentifierNotFound),
+                in: &step)
+            return
+        case .underWay?:
+            // It releases what it has not been told that it was received.
+            close(sender, .protocolError, in: &step)
+            return
+        case .answered?:
+            sessions[sender].book.value.free(identifier)
+        }
+        if sessions[sender].isPersistent {
+            // Not among the rows that a full store leaves out: the identifier will mean another
+            // message.
+            commits.pendingBatch.remove(
+                .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier))
+        }
+        confirmRelease(
+            sender, PacketAnswer(to: connection, packet: identifier, step: .complete), in: &step)
+    }
+
+    private mutating func confirmRelease(
+        _ sender: Index<Session>, _ answer: PacketAnswer, in step: inout Step
+    ) {
+        if sessions[sender].isPersistent {
+            commits.pendingBatch.confirmations.append(.answerPacket(answer))
+        } else {
+            step.effects[answer.connection.loop].effects.append(.answerPacket(answer))
+        }
+    }
+
+    /// The connection is gone: what it was not answered an MQTT client sends again, and only of
+    /// QoS 2 has to be known.
+    ///
+    /// What is still under way is told when it comes again. A refusal that went ahead of that would
+    /// be the answer to what is on its way, which is then taken for a new send.
+    mutating func forgetUnfinishedSends(of sender: Index<Session>) {
+        guard sessions[sender].dialect.isMQTT else {
+            for position in 0..<sessions[sender].outbox.count {
+                sessions[sender].outbox[position].isToldOnRepeat = true
+            }
+            return
+        }
+        if sessions[sender].book.exists { forgetUntoldRefusals(of: sender) }
+        for position in 0..<sessions[sender].outbox.count {
+            let entry = sessions[sender].outbox[position]
+            if entry.grade != .once || (entry.isComplete && entry.reason.isFailure) {
+                forget(entry, of: sender)
+            } else if entry.isComplete {
+                keepAnswer(entry, of: sender)
+            } else {
+                sessions[sender].book.value.interrupted.insert(entry)
+                sessions[sender].book.value.interruptedNumbers[entry.packetIdentifier] =
+                    entry.number
+            }
+        }
+        sessions[sender].outbox.removeAll()
+    }
+
+    /// What was refused while its client was away, and has not come again.
+    private mutating func forgetUntoldRefusals(of sender: Index<Session>) {
+        sessions[sender].book.value.sendTags = []
+        guard sessions[sender].book.value.identifiers.refusedCount > 0 else { return }
+        var refused: [UInt16] = []
+        sessions[sender].book.value.identifiers.forEach { identifier, state in
+            if case .answered(let reason) = state, reason.isFailure { refused.append(identifier) }
+        }
+        for identifier in refused { sessions[sender].book.value.free(identifier) }
+    }
+
+    // MARK: - Rows
+
+    /// Stores that a QoS 2 publication was accepted, together with its message.
+    mutating func writeSend(_ entry: OutboxEntry, of sender: Index<Session>) {
+        commits.pendingBatch.putWithSends(sendRow(entry, of: sender))
+    }
+
+    func sendRow(_ entry: OutboxEntry, of sender: Index<Session>) -> RecordChange {
+        // Version 2 tells what is told of receivers, which few sends have refused; version 3 also
+        // how many there were, named or not.
+        let refusals = self.refusals(of: entry, sender)
+        let version: UInt8 = entry.refusedCount > 0 ? 3 : refusals.isEmpty ? 1 : 2
+        var row = RecordWriter(version: version)
+        row.write(entry.number)
+        row.write(entry.reason.rawValue)
+        if version > 2 { row.write(entry.refusedCount) }
+        if version > 1 { row.write(UInt16(refusals.count)) }
+        for refusal in refusals {
+            row.write(UInt16(refusal.index))
+            row.write(refusal.reason.rawValue)
+        }
+        return RecordChange(
+            table: .outboxes,
+            key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier),
+            value: row.bytes, part: .send)
+    }
+
+    mutating func restoreSend(of session: Index<Session>, key: [UInt8], value: [UInt8])
+        throws(RestoreError)
+    {
+        let version = value.first.map { (2...3).contains($0) ? $0 : 1 } ?? 1
+        var row = try RecordReader(value, version: version, table: .outboxes, key: key)
+        let number = try row.read(UInt64.self)
+        guard let result = ReasonCode(rawValue: try row.read(UInt8.self)) else {
+            throw .unreadableRecord(.outboxes, key: key)
+        }
+        let refusedCount = version > 2 ? try row.read(UInt32.self) : 0
+        var refusals: [Refusal] = []
+        for _ in 0..<(version > 1 ? try row.read(UInt16.self) : 0) {
+            let index = UInt32(try row.read(UInt16.self))
+            guard let reason = ReasonCode(rawValue: try row.read(UInt8.self)) else {
+                throw .unreadableRecord(.outboxes, key: key)
+            }
+            refusals.append(Refusal(index: index, reason: reason))
+        }
+        sessions[session].book.value.answer(
+            RecordKey.readPacket(key), result, refusedCount: refusedCount, named: refusals)
+        sessions[session].lastSendNumber = max(sessions[session].lastSendNumber, number)
+    }
+
+    /// Deletes the rows of a session's QoS 2 publications with the session, those of many in the
+    /// batches that follow: what a broker that dies leaves over, its start removes.
+    mutating func deleteSends(of session: Index<Session>) {
+        guard sessions[session].book.exists else { return }
+        let identifiers = sessions[session].book.value.identifiers
+        guard identifiers.count > 0 else { return }
+        commits.doomedSends.append((sessions[session].identifier, identifiers))
+        commits.pendingBatch.isUrgent = true
+    }
+
+    /// Adds as many of those deletions to the pending batch as it may have.
+    mutating func deleteDoomedSends() {
+        var room = CoreLimits.doomedSendsMaximum
+        while room > 0, let last = commits.doomedSends.indices.last {
+            let session = commits.doomedSends[last].session
+            let identifiers = commits.doomedSends[last].identifiers.removeLastPage()
+            if commits.doomedSends[last].identifiers.count == 0 { commits.doomedSends.removeLast() }
+            for identifier in identifiers {
+                commits.pendingBatch.remove(.outboxes, key: RecordKey.packet(session, identifier))
+            }
+            room -= identifiers.count
+        }
+    }
+}
+
+extension RecordKey {
+    /// Sorts by session, behind the session's own row.
+    static func packet(_ session: UInt64, _ identifier: UInt16) -> [UInt8] {
+        number(session) + [UInt8(identifier >> 8), UInt8(identifier & 0xFF)]
+    }
+
+    static func readPacket(_ key: [UInt8]) -> UInt16 {
+        UInt16(key[8]) << 8 | UInt16(key[9])
+    }
+}

@@ -1,0 +1,162 @@
+// The application's own ids of what MQTT clients send: one that comes again within the window of
+// its session is a repeat, acknowledged as the first one was and not delivered again. MRT
+// recognises resends by their numbers and needs none of this.
+
+import Primitives
+
+/// A send under an id of the application's own.
+struct RecentSend {
+    let identifier: [UInt8]
+    let number: UInt64
+    /// Whether `reason` is final.
+    var isComplete = false
+    var reason = ReasonCode.sent
+    /// Receivers of a list that were refused; empty in nearly every case.
+    var refusals: [Refusal] = []
+    /// Receivers that were refused, named or only counted.
+    var refusedCount: UInt32 = 0
+    /// Whether repeats of it wait for its fate.
+    var hasRepeats = false
+}
+
+/// The id of a send, for its answer.
+struct SendTag {
+    let number: UInt64
+    let identifier: [UInt8]
+}
+
+extension Broker {
+    /// The place of what a session sent under an id.
+    mutating func recentSend(_ identifier: [UInt8], of sender: Index<Session>) -> Int? {
+        // Those whose fate is not known may be many.
+        work += sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork
+        return sessions[sender].book.value.recentSends.firstIndex { $0.identifier == identifier }
+    }
+
+    /// Notes an accepted send that has an id. The window is as long as that of unanswered sends;
+    /// one whose fate is not known yet stays in it, since repeats may share it.
+    mutating func noteRecentSend(
+        _ request: SendRequest, _ tally: RoutingTally, from sender: Index<Session>
+    ) {
+        guard sessions[sender].book.exists,
+            let tag = sessions[sender].book.value.sendTags.last(
+                where: { $0.number == request.number })
+        else { return }
+        if sessions[sender].book.value.recentSends.count >= Int(limits.sendWindowMaximum),
+            let oldest = sessions[sender].book.value.recentSends.firstIndex(where: \.isComplete)
+        {
+            // Those before it, and those that move up.
+            work += sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork
+            sessions[sender].book.value.recentSends.remove(at: oldest)
+        }
+        sessions[sender].book.value.recentSends.append(
+            RecentSend(
+                identifier: tag.identifier, number: request.number, refusals: tally.refusals,
+                refusedCount: tally.refusedCount))
+    }
+
+    /// Answers a repeat: as soon as the first one's fate is known and what has to be stored of the
+    /// repeat is.
+    mutating func repeatSend(
+        _ recent: Int, _ request: SendRequest, from sender: Index<Session>, in step: inout Step
+    ) {
+        counters.sendsRepeated += 1
+        let known = sessions[sender].book.value.recentSends[recent]
+        var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
+        entry.packetIdentifier = request.packetIdentifier
+        entry.reason = known.reason
+        name(known.refusals, in: &entry, of: sender)
+        if !known.isComplete {
+            entry.original = known.number
+            sessions[sender].book.value.recentSends[recent].hasRepeats = true
+        }
+        entry.refusedCount = known.refusedCount
+        if request.grade == .once && sessions[sender].isPersistent {
+            // Its identifier names nothing else until it is released, after a crash too.
+            entry.awaitsRow = true
+            commits.pendingBatch.putWithSends(sendRow(entry, of: sender))
+            commits.pendingBatch.repeats.append((sessions.handle(sender), request.number))
+        }
+        entry.isComplete = known.isComplete && !entry.awaitsRow
+        addPublication(entry, of: sender)
+        if entry.isComplete { reportInOrder(sender, in: &step) }
+    }
+
+    /// The batch with the rows of repeats is committed, or the store had no room for them: then
+    /// nothing of them is stored, and they are refused.
+    mutating func settleRepeats(isStored: Bool, in step: inout Step) {
+        for (session, number) in commits.inFlightBatch.repeats where sessions.contains(session) {
+            let sender = session.index
+            guard var entry = publication(number, of: sender) else { continue }
+            entry.awaitsRow = false
+            if !isStored {
+                entry.original = 0
+                entry.reason = .quotaExceeded
+            } else if entry.reason.isFailure {
+                // The first one was refused meanwhile.
+                deleteSendRow(of: entry, sender)
+            }
+            completeRepeat(entry, of: sender, in: &step)
+        }
+    }
+
+    private mutating func completeRepeat(
+        _ repeated: OutboxEntry, of sender: Index<Session>, in step: inout Step
+    ) {
+        var entry = repeated
+        entry.isComplete = entry.original == 0 && !entry.awaitsRow
+        update(entry, of: sender, in: &step)
+    }
+
+    /// The fate of a send is known, whether or not its sender is there to be told.
+    mutating func completeRecentSend(
+        of message: Index<Message>, reason: ReasonCode, in step: inout Step
+    ) {
+        let handle = memory.messages[message].sender
+        let number = memory.messages[message].senderNumber
+        guard sessions.contains(handle), sessions[handle.index].book.exists,
+            !sessions[handle.index].book.value.recentSends.isEmpty,
+            let place = sessions[handle.index].book.value.place(ofRecent: number)
+        else { return }
+        let sender = handle.index
+        let hasRepeats = sessions[sender].book.value.recentSends[place].hasRepeats
+        if reason.isFailure {
+            // It leaves no trace: the next one is new.
+            sessions[sender].book.value.recentSends.remove(at: place)
+        } else {
+            sessions[sender].book.value.recentSends[place].isComplete = true
+            sessions[sender].book.value.recentSends[place].reason = reason
+        }
+        guard hasRepeats else { return }
+        work += sessions[sender].outbox.count / CoreLimits.looksPerWork
+        for repeated in publications(repeating: number, of: sender) {
+            var entry = repeated
+            entry.original = 0
+            entry.reason = reason
+            if reason.isFailure && !entry.awaitsRow { deleteSendRow(of: entry, sender) }
+            completeRepeat(entry, of: sender, in: &step)
+        }
+    }
+
+    /// Repeats that wait for the fate of a send.
+    private func publications(repeating number: UInt64, of sender: Index<Session>) -> [OutboxEntry]
+    {
+        var found: [OutboxEntry] = []
+        for position in 0..<sessions[sender].outbox.count
+        where sessions[sender].outbox[position].original == number {
+            found.append(sessions[sender].outbox[position])
+        }
+        for position in 0..<sessions[sender].book.value.interrupted.count
+        where sessions[sender].book.value.interrupted[position].original == number {
+            found.append(sessions[sender].book.value.interrupted[position])
+        }
+        return found
+    }
+
+    /// Takes the row of a repeat that is refused out of the store: its identifier is free again.
+    private mutating func deleteSendRow(of entry: OutboxEntry, _ sender: Index<Session>) {
+        guard entry.grade == .once && sessions[sender].isPersistent else { return }
+        commits.pendingBatch.remove(
+            .outboxes, key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier))
+    }
+}

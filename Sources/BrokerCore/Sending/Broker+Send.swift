@@ -1,0 +1,499 @@
+// A send, from the sender's packet to the inboxes of its receivers: recognised if it is a resend,
+// refused with a reason or accepted for a set of receivers that is fixed here.
+
+import Primitives
+
+/// How the routing of one send has gone so far.
+struct RoutingTally {
+    /// The receiver's place in the sender's list, while a list is being routed.
+    var listIndex: UInt32?
+    var taken: UInt32 = 0
+    var refusedCount: UInt32 = 0
+    /// The first refusal's reason, for a send that nobody took.
+    var reason = ReasonCode.noMatchingSubscribers
+    /// The limit that it met.
+    var limit = LimitName.none
+    /// Refusals of a list, by name.
+    var refusals: [Refusal] = []
+    /// The send, as ``User/routedStamp`` remembers it.
+    let stamp: UInt64
+    /// The message that is put into queues; nil for one that is not.
+    @Packed var message: Index<Message>? = nil
+
+    init(stamp: UInt64) { self.stamp = stamp }
+
+    mutating func refuse(_ reason: ReasonCode, _ limit: LimitName = .none) {
+        if refusedCount == 0 { (self.reason, self.limit) = (reason, limit) }
+        refusedCount += 1
+        if let listIndex, refusals.last?.index != listIndex {
+            refusals.append(Refusal(index: listIndex, reason: reason))
+        }
+    }
+}
+
+/// Where a message goes: to those who receive an address or a topic, to a user's sessions, or into
+/// the offline queue of a known user who has none.
+enum Destination {
+    case audience(Index<Audience>)
+    case sessions(ofUser: Index<User>)
+    case offlineQueue(ofUser: Index<User>)
+    case group(Index<Group>)
+}
+
+extension Broker {
+    mutating func send(_ connection: ConnectionID, _ request: SendRequest, in step: inout Step) {
+        guard let sender = session(of: connection) else { return }
+        if request.packetIdentifier > 0 {
+            publish(request, from: sender, in: &step)
+            return
+        }
+        if request.number > 0
+            && !isNewSend(sender, request, in: &step)
+        {
+            return
+        }
+        acceptOrRefuse(request, from: sender, in: &step)
+    }
+
+    /// Judges a send; routes it if nothing speaks against it.
+    mutating func acceptOrRefuse(
+        _ request: SendRequest, from sender: Index<Session>, in step: inout Step
+    ) {
+        switch judge(request, from: sender, in: step.bytes) {
+        case .refused(let reason, let limit):
+            refuse(request, from: sender, reason, limit: limit, in: &step)
+        case .allowed(let target):
+            let parts = self.parts(of: request, from: sender, in: step.bytes, at: step.moment)
+            if request.grade == .transient {
+                routeTransient(request, parts, to: target, from: sender, in: &step)
+            } else {
+                routeDurable(request, parts, to: target, from: sender, in: &step)
+            }
+        }
+    }
+
+    // MARK: - Resends
+
+    /// Whether a numbered send is to be routed. A resend of an accepted one is answered with its
+    /// result as soon as there is one; one outside the window ends the connection.
+    private mutating func isNewSend(
+        _ sender: Index<Session>, _ request: SendRequest, in step: inout Step
+    ) -> Bool {
+        if request.number <= sessions[sender].resultsSeenThrough {
+            close(sender, .protocolError, in: &step)
+            return false
+        }
+        if let position = sessions[sender].outbox.position(of: request.number) {
+            counters.sendsRepeated += 1
+            if sessions[sender].outbox[position].isComplete {
+                reportResult(
+                    sender, position,
+                    messageIdentifier: request.messageIdentifier.bytes(in: step.bytes), in: &step)
+            } else {
+                sessions[sender].outbox[position].isToldOnRepeat = false
+            }
+            return false
+        }
+        if sessions[sender].outbox.count >= Int(limits.sendWindowMaximum) {
+            close(sender, .receiveMaximumExceeded, in: &step)
+            return false
+        }
+        return true
+    }
+
+    /// The receiver of results has seen all up to a number: they are forgotten.
+    mutating func resultsSeen(
+        _ connection: ConnectionID, _ throughNumber: UInt64, in step: inout Step
+    ) {
+        guard let sender = session(of: connection) else { return }
+        guard forgetResults(sender, throughNumber) else {
+            close(sender, .protocolError, in: &step)
+            return
+        }
+    }
+
+    /// Forgets results up to a number; false if one of them has not even been given.
+    mutating func forgetResults(_ sender: Index<Session>, _ throughNumber: UInt64) -> Bool {
+        guard throughNumber > sessions[sender].resultsSeenThrough else { return true }
+        var seen = 0
+        var hadStored = false
+        while seen < sessions[sender].outbox.count {
+            let entry = sessions[sender].outbox[seen]
+            guard entry.number <= throughNumber else { break }
+            guard entry.isComplete else { return false }
+            hadStored = hadStored || entry.isStored
+            if entry.namesRefusals { _ = sessions[sender].book.value.takeRefusals(of: entry) }
+            seen += 1
+        }
+        sessions[sender].outbox.removeFirst(seen)
+        sessions[sender].resultsSeenThrough = throughNumber
+        if hadStored { markDirty(sender, .outbox, isUrgent: false) }
+        return true
+    }
+
+    // MARK: - What may be sent
+
+    /// Whom a send may go to, or why it cannot be accepted, whoever its receivers are.
+    @inline(__always)
+    mutating func judge(
+        _ request: SendRequest, from sender: Index<Session>, in bytes: UnsafeRawBufferPointer
+    ) -> Judgement {
+        if let fault = request.fault { return .refused(fault) }
+        if request.isRaw {
+            if request.payload.count > limits.payloadMaximum { return .refused(.packetTooLarge) }
+        } else if request.messageByteCount > limits.messageMaximum {
+            return .refused(.packetTooLarge)
+        }
+        let judgement = judge(request.target, by: .session(sender), in: bytes)
+        if case .refused = judgement { return judgement }
+        if request.grade != .transient {
+            if commits.isStoreFull { return .refused(.quotaExceeded, .store) }
+            if isAppOverQuota(of: sender) { return .refused(.quotaExceeded, .appBytes) }
+        }
+        // What waits for the disk is in memory until then, whoever it is for.
+        if request.grade != .transient
+            && commits.pendingBatch.memoryByteCount >= limits.uncommittedBytesMaximum
+        {
+            counters.sendsOverUncommitted += 1
+            return .refused(.quotaExceeded, .uncommittedBytes)
+        }
+        let limit = retainLimit(request, ofUser: sessions[sender].user, in: bytes)
+        return limit == .none ? judgement : .refused(.quotaExceeded, limit)
+    }
+
+    /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new
+    /// send.
+    mutating func refuse(
+        _ request: SendRequest, from sender: Index<Session>, _ reason: ReasonCode,
+        limit: LimitName = .none, in step: inout Step
+    ) {
+        counters.sendsRefused += 1
+        if request.packetIdentifier > 0 {
+            note(
+                .sendRefused, session: sender, reason: reason,
+                subject: subject(of: request.target, in: step.bytes), limit: limit, in: &step)
+            rememberRefusal(request, reason, from: sender, in: &step)
+            return
+        }
+        let connection = live.connectedSessions[connectedIndex(of: sender)].connection
+        let identifier = request.messageIdentifier.bytes(in: step.bytes)
+        step.effects[connection.loop].appendResult(
+            connection, number: request.number, reason: reason, messageIdentifier: identifier)
+        note(
+            .sendRefused, session: sender, reason: reason,
+            subject: subject(of: request.target, in: step.bytes), limit: limit, in: &step)
+    }
+
+    func subject(of target: SendTarget, in bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer
+    {
+        switch target {
+        case .user(let name), .group(let name), .topic(let name): name.bytes(in: bytes)
+        case .users(let ids, _): ids.bytes(in: bytes)
+        case .everybody: UnsafeRawBufferPointer(start: nil, count: 0)
+        }
+    }
+
+    /// The message a send makes: its sender as authenticated, its time the sender's own if that is
+    /// plausible.
+    private mutating func parts(
+        of request: SendRequest, from sender: Index<Session>, in bytes: UnsafeRawBufferPointer,
+        at moment: Moment
+    ) -> MessageParts {
+        var time = moment.unixMilliseconds
+        if request.senderUnixMilliseconds != 0 {
+            let own = request.senderUnixMilliseconds
+            let difference = own > time ? own - time : time - own
+            if difference <= limits.senderClockDifferenceMillisecondsMaximum {
+                time = own
+            } else {
+                counters.senderClocksRejected += 1
+            }
+        }
+        var marks: MessageMarks = request.isRaw ? .raw : []
+        if request.isRetained { marks.insert(.retain) }
+        if request.expirySeconds != nil { marks.insert(.expires) }
+        let isDoubtful =
+            switch request.grade {
+            case .transient: false
+            case .durable: request.number <= sessions[sender].doubtfulThrough
+            case .once: request.number <= sessions[sender].forgottenThrough
+            }
+        if isDoubtful {
+            marks.insert(.possibleDuplicate)
+            counters.sendsDoubtful += 1
+        }
+        scratch.removeAll()
+        let name = scratch.append(registry.users[sessions[sender].user].name)
+        return MessageParts(
+            kind: request.target.kind, marks: marks, grade: request.grade, time: time,
+            sender: name.bytes(in: scratch.bytes), address: request.target.address(in: bytes),
+            properties: request.properties.bytes(in: bytes),
+            payload: request.payload.bytes(in: bytes))
+    }
+
+    // MARK: - Routing
+
+    /// At most once: to who is online, at once, without a place in memory or on disk.
+    private mutating func routeTransient(
+        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        from sender: Index<Session>, in step: inout Step
+    ) {
+        let user = sessions[sender].user
+        let tally = sendTransient(request, parts, to: target, from: sender, ofUser: user, in: &step)
+        if tally.taken == 0 && tally.refusedCount > 0 {
+            refuse(request, from: sender, tally.reason, limit: tally.limit, in: &step)
+        } else {
+            counters.sendsAccepted += 1
+            noteForbidden(target, from: sender, in: &step)
+        }
+    }
+
+    /// As above, for a message of a user's whose session need not be there.
+    mutating func sendTransient(
+        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        from sender: Index<Session>?, ofUser user: Index<User>, in step: inout Step
+    ) -> RoutingTally {
+        let message = TransientMessage(
+            stamp: makeStamp(), parts: parts, deadline: deadline(of: request, at: step.moment),
+            excluded: excludedSession(request, sender), sender: sender,
+            isRetained: request.isRetained)
+        var tally = RoutingTally(stamp: message.stamp)
+        forEachDestination(
+            of: target, grade: request.grade, from: sender, user: user, tally: &tally
+        ) {
+            broker, place, tally in
+            tally.taken += 1
+            switch place {
+            case .audience(let audience):
+                broker.deliver(message, to: audience, in: &step)
+            case .sessions(let user):
+                broker.deliver(message, toSessionsOf: user, in: &step)
+            case .group(let group):
+                broker.deliver(message, to: broker.groupTable.groups[group].audience, in: &step)
+            case .offlineQueue:
+                break
+            }
+        }
+        if request.isRetained, tally.taken > 0 || tally.refusedCount == 0 {
+            retain(
+                parts, app: registry.users[user].app, expirySeconds: request.expirySeconds,
+                at: step.moment)
+        }
+        return tally
+    }
+
+    /// Durable or once: into every receiver's inbox, and into the batch.
+    private mutating func routeDurable(
+        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        from sender: Index<Session>, in step: inout Step
+    ) {
+        let stamp = makeStamp()
+        let message = memory.messages.insert(
+            Message(
+                parts: parts, messageIdentifier: request.messageIdentifier.bytes(in: step.bytes),
+                stamp: stamp, deadline: deadline(of: request, at: step.moment),
+                sender: sessions.handle(sender), senderNumber: request.number, in: &memory.blocks)
+        ).index
+        // Until it is routed and remembered.
+        memory.messages[message].references = 1
+        defer { release(message) }
+        let excluded = excludedSession(request, sender)
+        var tally = RoutingTally(stamp: stamp)
+        route(
+            message, to: target, grade: request.grade, fromUser: sessions[sender].user,
+            excluding: excluded, tally: &tally, in: &step)
+        if tally.taken == 0 && tally.refusedCount > 0 {
+            refuse(request, from: sender, tally.reason, limit: tally.limit, in: &step)
+            return
+        }
+        counters.sendsAccepted += 1
+        counters.receiversRefused += UInt64(tally.refusedCount)
+        noteForbidden(target, from: sender, in: &step)
+        // Whoever is not waited for has it: sessions that are not persistent, and QoS 0
+        // subscriptions.
+        memory.messages[message].takenCount += tally.taken - memory.messages[message].unsettled
+        remember(request, tally: tally, from: sender, message: message)
+        if request.isRetained {
+            retain(message, ofUser: sessions[sender].user, request, at: step.moment)
+        }
+        memory.messages[message].isRouted = true
+        completeIfSettled(message, in: &step)
+    }
+
+    /// Puts a message into the inboxes of all whom a send addresses.
+    mutating func route(
+        _ message: Index<Message>, to target: JudgedTarget, grade: Grade,
+        fromUser user: Index<User>, excluding excluded: Index<Session>?, tally: inout RoutingTally,
+        in step: inout Step
+    ) {
+        let sender = senderSession(of: message)
+        tally.message = message
+        forEachDestination(of: target, grade: grade, from: sender, user: user, tally: &tally) {
+            broker, place, tally in
+            switch place {
+            case .audience(let audience):
+                broker.enqueue(
+                    message, audience: audience, excluding: excluded, tally: &tally, in: &step)
+            case .sessions(let user):
+                broker.enqueue(message, sessionsOf: user, tally: &tally, in: &step)
+            case .offlineQueue(let user):
+                broker.enqueue(message, offlineQueueOf: user, tally: &tally, in: &step)
+            case .group(let group):
+                broker.enqueue(message, group: group, excluding: excluded, tally: &tally, in: &step)
+            }
+        }
+    }
+
+    /// Keeps the result of an accepted send until the sender has seen it; for grade *once* also in
+    /// the store, in the same batch as the message.
+    private mutating func remember(
+        _ request: SendRequest, tally: RoutingTally, from sender: Index<Session>,
+        message: Index<Message>
+    ) {
+        var entry = OutboxEntry(
+            number: request.number, stamp: tally.stamp, grade: request.grade)
+        entry.packetIdentifier = request.packetIdentifier
+        if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
+        entry.refusedCount = tally.refusedCount
+        name(tally.refusals, in: &entry, of: sender)
+        if request.packetIdentifier > 0 {
+            noteRecentSend(request, tally, from: sender)
+            addPublication(entry, of: sender)
+        } else {
+            sessions[sender].outbox.insert(entry)
+        }
+        guard request.grade == .once && sessions[sender].isPersistent else { return }
+        attachToBatch(message)
+        memory.messages[message].unsettled += 1
+        if request.packetIdentifier > 0 {
+            writeSend(entry, of: sender)
+        } else {
+            markDirty(sender, .send, isUrgent: true)
+        }
+    }
+
+    /// Calls `body` with each destination that a send addresses; unknown receivers are refused
+    /// here.
+    mutating func forEachDestination(
+        of target: JudgedTarget, grade: Grade, from sender: Index<Session>?, user: Index<User>,
+        tally: inout RoutingTally, _ body: (inout Broker, Destination, inout RoutingTally) -> Void
+    ) {
+        let app = registry.users[user].app
+        switch target.receivers {
+        case .user(let name):
+            forEachDestination(
+                ofUser: receiver(named: name, app, from: sender), app: app, tally: &tally, body)
+        case .users(let ids, let count, let refused):
+            var list = ListReader(ids)
+            for index in 0..<count {
+                let name = list.next()
+                tally.listIndex = UInt32(index)
+                if refused.contains(index) {
+                    tally.refuse(.notAuthorized)
+                } else {
+                    forEachDestination(
+                        ofUser: self.user(named: name, app: app), app: app, tally: &tally, body)
+                }
+            }
+        case .everybody:
+            body(&self, .audience(registry.apps[app].broadcastAudience), &tally)
+            if let audience = audience(ofAddress: .everybody, [], app: app) {
+                body(&self, .audience(audience), &tally)
+            }
+        case .group(let group):
+            body(&self, .group(group), &tally)
+            if let audience = audience(ofAddress: .group, groupTable.groups[group].name, app: app) {
+                body(&self, .audience(audience), &tally)
+            }
+        case .topic(let name):
+            if let audience = audience(ofTopic: name, app, from: sender) {
+                body(&self, .audience(audience), &tally)
+            }
+            if let audience = audience(
+                ofSharesOf: name, app, grade: grade, message: tally.message)
+            {
+                body(&self, .audience(audience), &tally)
+            }
+        }
+    }
+
+    /// The user of an app by name. Most devices send to one user only, so the last one is tried
+    /// before the table.
+    private mutating func receiver(
+        named name: UnsafeRawBufferPointer, _ app: Index<App>, from sender: Index<Session>?
+    ) -> Index<User>? {
+        guard let sender, let connected = sessions[sender].connected else {
+            return user(named: name, app: app)
+        }
+        if let last = live.connectedSessions[connected].lastReceiver,
+            registry.users[last].app == app,
+            registry.users[last].name == name
+        {
+            return last
+        }
+        let user = user(named: name, app: app)
+        live.connectedSessions[connected].lastReceiver = user
+        return user
+    }
+
+    /// Where mail for a user goes; refused when nobody knows the user.
+    private mutating func forEachDestination(
+        ofUser user: Index<User>?, app: Index<App>, tally: inout RoutingTally,
+        _ body: (inout Broker, Destination, inout RoutingTally) -> Void
+    ) {
+        guard let user else {
+            tally.refuse(.topicNameInvalid)
+            return
+        }
+        // Named twice in one list, it gets the message once.
+        if registry.users[user].routedStamp == tally.stamp { return }
+        registry.users[user].routedStamp = tally.stamp
+        guard hasListener(user) else {
+            body(&self, .offlineQueue(ofUser: user), &tally)
+            return
+        }
+        body(&self, .sessions(ofUser: user), &tally)
+        if let audience = audience(ofAddress: .user, registry.users[user].name, app: app) {
+            body(&self, .audience(audience), &tally)
+        }
+    }
+
+    /// Who receives a plain topic. Where several filters match, their audiences are merged, so that
+    /// a session gets the message once, in the highest grade that any of its filters wants.
+    mutating func audience(
+        ofTopic topic: UnsafeRawBufferPointer, _ app: Index<App>, from sender: Index<Session>?
+    ) -> Index<Audience>? {
+        if let recent = registry.apps[app].topics.recentMatch(of: topic) { return recent.target }
+        // Moved out while it is filled: the tree is part of the same broker.
+        var matched = ContiguousArray<Index<Audience>>()
+        swap(&matched, &routing.matchedAudiences)
+        defer { swap(&matched, &routing.matchedAudiences) }
+        matched.removeAllKeepingCapacity()
+        work += registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
+        if matched.count <= 1 {
+            registry.apps[app].topics.noteMatch(topic, target: matched.first)
+            return matched.first
+        }
+        if merge(matched, from: sender) { mark(matched, topic: topic, app: app) }
+        return routing.mergedAudience
+    }
+
+    /// The session that a send does not come back to.
+    func excludedSession(_ request: SendRequest, _ sender: Index<Session>?) -> Index<Session>? {
+        switch request.target {
+        case .group, .everybody: sender
+        case .user, .users, .topic: nil
+        }
+    }
+
+    /// When a message is no longer worth delivering: its own expiry or the age limit of queues.
+    private func deadline(of request: SendRequest, at moment: Moment) -> Instant {
+        deadline(after: request.expirySeconds, at: moment)
+    }
+
+    func deadline(after expirySeconds: UInt64?, at moment: Moment) -> Instant {
+        let oldest = moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum)
+        guard let seconds = expirySeconds else { return oldest }
+        return min(oldest, moment.instant.advanced(bySeconds: seconds))
+    }
+}

@@ -1,0 +1,44 @@
+// Messages that no client's packet asked for: what happens in groups, and wills.
+
+import Primitives
+
+extension Broker {
+    /// Sends a message in a user's name. `body` puts it into inboxes.
+    mutating func sendSystemMessage(
+        _ kind: MessageKind, about address: some Collection<UInt8>, payload: some Collection<UInt8>,
+        properties: [UInt8] = [], from name: [UInt8], grade: Grade = .durable,
+        marks: MessageMarks = [], expirySeconds: UInt64? = nil, at moment: Moment,
+        _ body: (inout Broker, Index<Message>, inout RoutingTally) -> Void
+    ) {
+        let (address, payload) = (Array(address), Array(payload))
+        let empty = UnsafeRawBufferPointer(start: nil, count: 0)
+        let (stamp, deadline) = (makeStamp(), deadline(after: expirySeconds, at: moment))
+        let message = name.withUnsafeBytes { sender in
+            address.withUnsafeBytes { address in
+                (properties + payload).withUnsafeBytes { both in
+                    let (properties, payload) = (
+                        UnsafeRawBufferPointer(rebasing: both[..<properties.count]),
+                        UnsafeRawBufferPointer(rebasing: both[properties.count...])
+                    )
+                    return memory.messages.insert(
+                        Message(
+                            parts: MessageParts(
+                                kind: kind, marks: marks, grade: grade,
+                                time: moment.unixMilliseconds, sender: sender, address: address,
+                                properties: properties, payload: payload),
+                            messageIdentifier: empty, stamp: stamp, deadline: deadline,
+                            sender: .none, senderNumber: 0,
+                            in: &memory.blocks)
+                    ).index
+                }
+            }
+        }
+        // Until it is routed.
+        memory.messages[message].references = 1
+        var tally = RoutingTally(stamp: stamp)
+        body(&self, message, &tally)
+        counters.receiversRefused += UInt64(tally.refusedCount)
+        memory.messages[message].isRouted = true
+        release(message)
+    }
+}

@@ -1,0 +1,446 @@
+// Wills: a message that is sent for a device that is lost. A will is committed before it is
+// confirmed; sending one deletes it and enqueues its message in one batch, so that it is sent
+// exactly once, whatever dies. It is judged when it is set, and again when it is sent, by the
+// rights that its credential has then: one whose credential was withdrawn is not sent.
+//
+//     set ──lost──► delay runs ──over──► sent, with the batch under way ──committed──► gone
+//      ▲                │                          │
+//      └────── back ────┘      store full: again ◄─┘
+
+import Primitives
+
+extension Broker {
+    // MARK: - Set and clear
+
+    /// Keeps a will in place of the one there was: the last one set wins.
+    mutating func setWill(
+        of connection: ConnectionID, identifier requestIdentifier: UInt64, _ request: WillRequest,
+        in step: inout Step
+    ) {
+        guard let session = session(of: connection) else { return }
+        // In MQTT a will is part of the login, which waits for this batch and is the answer.
+        let isPartOfLogin = sessions[session].dialect.isMQTT
+        if let (reason, limit) = refusal(of: request, from: session, in: step.bytes) {
+            refuseWill(
+                of: session, identifier: requestIdentifier, request: request, reason: reason,
+                limit: limit, in: &step)
+            return
+        }
+        let owner = WillOwner(user: sessions[session].user, device: sessions[session].device)
+        let will = Will(
+            identifier: makeIdentifier(), owner: owner,
+            keepAliveSeconds: live.connectedSessions[connectedIndex(of: session)].keepAliveSeconds,
+            authority: authority(of: session), request, step.bytes)
+        let row = row(of: will)
+        let old = sessions[session].will
+        let permit = admitGrowth(
+            of: row.pageByteCount,
+            replacing: old.map { self.row(of: willTable.wills[$0]).pageByteCount } ?? 0,
+            for: isPartOfLogin ? .upkeep : .request)
+        guard let permit else {
+            refuseWill(
+                of: session, identifier: requestIdentifier, request: request,
+                reason: .quotaExceeded, limit: .store, in: &step)
+            return
+        }
+        // What the old row took of the reserve is the new one's: see what was admitted.
+        removeWill(of: session, isReplaced: true)
+        sessions[session].will = willTable.wills.insert(will).index
+        sessions[session].decisiveBatch = commits.pendingBatch.sequence
+        commits.pendingBatch.put(row, permit)
+        if isPartOfLogin { return }
+        respondAtCommit(to: connection, request: requestIdentifier, reason: .success, body: [])
+    }
+
+    private mutating func refuseWill(
+        of session: Index<Session>, identifier requestIdentifier: UInt64, request: WillRequest,
+        reason: ReasonCode, limit: LimitName, in step: inout Step
+    ) {
+        counters.requestsRefused += 1
+        if limit == .store { counters.requestsOverQuota += 1 }
+        note(
+            .sendRefused, session: session, reason: reason,
+            subject: subject(of: request.message.target, in: step.bytes), limit: limit, in: &step)
+        if sessions[session].dialect.isMQTT {
+            close(session, reason, in: &step)
+            return
+        }
+        let connection = liveConnection(of: session)
+        step.effects[connection.loop].respond(
+            to: connection, request: requestIdentifier, reason: reason)
+    }
+
+    /// Forgets the will. Where there is none the answer waits for a commit all the same: the one
+    /// that was cleared before may still be in the store.
+    mutating func clearWill(_ connection: ConnectionID, _ requestIdentifier: UInt64) {
+        guard let session = session(of: connection) else { return }
+        removeWill(of: session)
+        respondAtCommit(to: connection, request: requestIdentifier, reason: .success, body: [])
+    }
+
+    /// Why a will cannot be kept. Whom it is for is asked now, so that a will for nobody, or for
+    /// somebody who may not be sent to, is refused while there is somebody to tell; and once more
+    /// when it is sent.
+    private mutating func refusal(
+        of request: WillRequest, from session: Index<Session>, in bytes: UnsafeRawBufferPointer
+    ) -> (ReasonCode, LimitName)? {
+        let target: JudgedTarget
+        switch judge(request.message, from: session, in: bytes) {
+        case .refused(let reason, let limit): return (reason, limit)
+        case .allowed(let allowed): target = allowed
+        }
+        // Nobody will be there to be told which receivers of a list were refused.
+        if target.hasRefusals { return (.notAuthorized, .none) }
+        guard request.message.payload.count <= CoreLimits.willPayloadMaximum else {
+            return (.packetTooLarge, .none)
+        }
+        var tally = RoutingTally(stamp: makeStamp())
+        forEachDestination(
+            of: target, grade: request.message.grade, from: session, user: sessions[session].user,
+            tally: &tally
+        ) { _, _, tally in tally.taken += 1 }
+        return tally.taken == 0 && tally.refusedCount > 0 ? (tally.reason, .none) : nil
+    }
+
+    // MARK: - What it was set with
+
+    /// What a connected session was let in with, as a will of its remembers it.
+    private func authority(of session: Index<Session>) -> WillAuthority {
+        switch live.accesses[access(of: session)].source {
+        case .token(let handle):
+            // A token that is being taken back vouches for nothing.
+            return WillAuthority(credential: .token(registry.tokens[handle]?.identifier ?? []))
+        case .verified(let identity): return WillAuthority(credential: .verified(identity))
+        case .appKey, .anonymous: return WillAuthority(credential: .app)
+        case .gateway(let gateway):
+            guard let carrier = self.session(of: gateway) else {
+                return WillAuthority(credential: .token([]), isAttached: true)
+            }
+            var authority = self.authority(of: carrier)
+            authority.isAttached = true
+            return authority
+        }
+    }
+
+    /// A session has a new access: its will is bound to that one. Where a full store has no room
+    /// for a longer row, a broker that starts again judges the will by what it was set with.
+    mutating func renewAuthority(of session: Index<Session>) {
+        guard let will = sessions[session].will else { return }
+        let authority = authority(of: session)
+        guard willTable.wills[will].authority != authority else { return }
+        let old = row(of: willTable.wills[will]).pageByteCount
+        willTable.wills[will].authority = authority
+        let row = row(of: willTable.wills[will])
+        guard let permit = admitGrowth(of: row.pageByteCount, replacing: old, for: .upkeep) else {
+            return
+        }
+        commits.pendingBatch.put(row, permit)
+    }
+
+    /// Who sends a will that is due; nil where the credential that it was set with has been
+    /// withdrawn, or a gateway may not speak for its device any more.
+    private func asker(of will: borrowing Will) -> Asker? {
+        let app = registry.users[will.user].app
+        let rights: Rights
+        switch will.authority.credential {
+        case .unknown:
+            rights =
+                self.rights(
+                    app: app, user: Array(registry.users[will.user].name),
+                    device: Array(will.device)
+                ).rights
+        case .app: rights = registry.apps[app].rights
+        case .token(let identifier):
+            guard let token = registry.tokens.find(identifier) else { return nil }
+            rights = token.rights ?? registry.apps[app].rights
+        case .verified(let identity):
+            guard registry.trust.believes(identity) else { return nil }
+            rights = identity.rights ?? registry.apps[app].rights
+        }
+        let asker = Asker(
+            app: app, user: will.user,
+            bearer: RightsBearer(user: registry.users[will.user].name, device: will.device),
+            rights: rights, isMQTT: false)
+        guard will.authority.isAttached else { return asker }
+        let isAttached = registry.users[will.user].name.withUnsafeBytes {
+            verdict(.attach(user: $0), asker).isAllowed
+        }
+        return isAttached ? asker : nil
+    }
+
+    /// Judges a will that is due by the rights of that moment. One that nobody allows is forgotten,
+    /// counted and logged.
+    private mutating func judge(
+        will index: Index<Will>, bytes: UnsafeRawBufferPointer, in step: inout Step
+    ) -> JudgedTarget? {
+        let request = willTable.wills[index].request
+        var reason = ReasonCode.notAuthorized
+        if let asker = asker(of: willTable.wills[index]) {
+            switch judge(request.target, by: .asker(asker), in: bytes) {
+            case .allowed(let target):
+                if target.hasRefusals {
+                    target.refusedNames.withUnsafeBytes {
+                        noteWill(index, .notAuthorized, subject: $0, in: &step)
+                    }
+                }
+                return target
+            case .refused(let refused, _): reason = refused
+            }
+        }
+        counters.willsRefused += 1
+        noteWill(index, reason, subject: bytes, in: &step)
+        forgetWill(index)
+        return nil
+    }
+
+    private func noteWill(
+        _ index: Index<Will>, _ reason: ReasonCode, subject: UnsafeRawBufferPointer,
+        in step: inout Step
+    ) {
+        step.effects[0].effects.append(
+            .note(
+                LogEvent(
+                    kind: .willRefused, connection: .none, reason: reason,
+                    user: step.effects[0].bytes.append(
+                        registry.users[willTable.wills[index].user].name),
+                    device: step.effects[0].bytes.append(willTable.wills[index].device),
+                    subject: step.effects[0].bytes.append(subject), other: .none)))
+    }
+
+    /// Forgets a session's will, here and in the store.
+    mutating func removeWill(of session: Index<Session>, isReplaced: Bool = false) {
+        guard let will = sessions[session].will else { return }
+        sessions[session].will = nil
+        sessions[session].decisiveBatch = commits.pendingBatch.sequence
+        forgetWill(will, isReplaced: isReplaced)
+    }
+
+    private mutating func forgetWill(_ index: Index<Will>, isReplaced: Bool = false) {
+        let will = willTable.wills.remove(index)
+        deadlines.cancel(will.token)
+        if !isReplaced { returnGrowth(of: row(of: will).pageByteCount) }
+        commits.pendingBatch.remove(.wills, key: will.key)
+    }
+
+    // MARK: - Loss and return
+
+    /// A session has lost its connection without saying good-bye.
+    mutating func startWill(of session: Index<Session>, in step: inout Step) {
+        guard let will = sessions[session].will else { return }
+        // The end of the session, if that comes sooner, sends it too.
+        if willTable.wills[will].delaySeconds == 0 {
+            fireWill(of: session, in: &step)
+        } else {
+            scheduleWill(
+                will, afterSeconds: UInt64(willTable.wills[will].delaySeconds), at: step.moment)
+            // Since when it runs is in the session's row: a restart goes on from there.
+            markDirty(session, .session, isUrgent: true)
+        }
+    }
+
+    private mutating func scheduleWill(
+        _ index: Index<Will>, afterSeconds seconds: UInt64, at moment: Moment
+    ) {
+        willTable.wills[index].token = deadlines.insert(
+            deadline: moment.instant.advanced(bySeconds: seconds),
+            payload: DeadlinePayload.will(index).raw)
+    }
+
+    /// The device is back: a will that was about to be sent is not.
+    mutating func stopWill(of session: Index<Session>) {
+        guard let will = sessions[session].will else { return }
+        stopTimer(of: will)
+    }
+
+    private mutating func stopTimer(of will: Index<Will>) {
+        deadlines.cancel(willTable.wills[will].token)
+        willTable.wills[will].token = .none
+    }
+
+    /// A will from before the broker's restart, for a device that is back as a new session.
+    mutating func removeOrphanWill(ofUser user: Index<User>, device: Name) {
+        guard !willTable.orphanWills.isEmpty,
+            let will = willTable.orphanWills.removeValue(
+                forKey: WillOwner(user: user, device: device))
+        else { return }
+        forgetWill(will)
+    }
+
+    // MARK: - Sending
+
+    /// The delay of a will is over.
+    mutating func willDue(_ index: Index<Will>, in step: inout Step) {
+        willTable.wills[index].token = .none
+        let owner = WillOwner(
+            user: willTable.wills[index].user, device: willTable.wills[index].device)
+        if willTable.orphanWills[owner] == index {
+            willTable.orphanWills[owner] = nil
+        } else if let session = session(of: owner.user, device: owner.device),
+            sessions[session].will == index
+        {
+            fireWill(of: session, in: &step)
+            return
+        }
+        send(will: index, excluding: nil, in: &step)
+    }
+
+    /// Sends a session's will, which the session then has no more.
+    mutating func fireWill(of session: Index<Session>, in step: inout Step) {
+        guard let will = sessions[session].will else { return }
+        sessions[session].will = nil
+        stopTimer(of: will)
+        send(will: will, excluding: session, in: &step)
+    }
+
+    /// Sends a will that no session holds any more: its row goes and its message comes in the same
+    /// batch. Without room in the store it waits; what was lost does not come back meanwhile.
+    private mutating func send(
+        will index: Index<Will>, excluding session: Index<Session>?, in step: inout Step
+    ) {
+        let isRetained =
+            willTable.wills[index].isRetained && !willTable.wills[index].payload.isEmpty
+        if willTable.wills[index].grade != .transient && commits.isStoreFull
+            || isRetained && !hasRoom(toRetain: blockByteCount(ofWill: index))
+        {
+            scheduleWill(index, afterSeconds: CoreLimits.willRetrySeconds, at: step.moment)
+            return
+        }
+        let address = willTable.wills[index].address
+        address.withUnsafeBytes { bytes in
+            guard let target = judge(will: index, bytes: bytes, in: &step) else { return }
+            // It is sent, and not kept.
+            if isRetained {
+                let app = registry.users[willTable.wills[index].user].app
+                let limit = retainLimit(
+                    bytes, byteCount: blockByteCount(ofWill: index), app: app)
+                if limit != .none { noteWill(index, .quotaExceeded, subject: bytes, in: &step) }
+            }
+            if willTable.wills[index].grade == .transient {
+                sendTransient(will: index, to: target, bytes: bytes, excluding: session, in: &step)
+            } else {
+                sendDurable(will: index, to: target, bytes: bytes, excluding: session, in: &step)
+            }
+        }
+    }
+
+    private func blockByteCount(ofWill index: Index<Will>) -> Int {
+        MessageBlock.headerByteCount + registry.users[willTable.wills[index].user].name.count
+            + willTable.wills[index].address.count + willTable.wills[index].properties.count
+            + willTable.wills[index].payload.count
+    }
+
+    private mutating func sendDurable(
+        will index: Index<Will>, to target: JudgedTarget, bytes: UnsafeRawBufferPointer,
+        excluding session: Index<Session>?, in step: inout Step
+    ) {
+        let will = willTable.wills[index]
+        let request = will.request
+        sendSystemMessage(
+            request.target.kind, about: request.target.address(in: bytes), payload: will.payload,
+            properties: will.properties, from: Array(registry.users[will.user].name),
+            grade: will.grade,
+            marks: will.marks, expirySeconds: will.expirySeconds, at: step.moment
+        ) { broker, message, tally in
+            if will.isRetained {
+                broker.retain(message, ofUser: will.user, request, at: step.moment)
+            }
+            broker.route(
+                message, to: target, grade: will.grade, fromUser: will.user,
+                excluding: broker.excludedSession(request, session), tally: &tally, in: &step)
+        }
+        commits.pendingBatch.firedWills.append(index)
+        commits.pendingBatch.isUrgent = true
+        commits.pendingBatch.putWithSends(Records.deletion(.wills, key: will.key))
+    }
+
+    /// Sends a will that is for those who are online (MQTT). It is gone with that.
+    private mutating func sendTransient(
+        will index: Index<Will>, to target: JudgedTarget, bytes: UnsafeRawBufferPointer,
+        excluding session: Index<Session>?, in step: inout Step
+    ) {
+        let will = willTable.wills[index]
+        counters.willsSent += 1
+        forgetWill(index)
+        let request = will.request
+        will.payload.withUnsafeBytes { payload in
+            will.properties.withUnsafeBytes { properties in
+                scratch.removeAll()
+                let name = scratch.append(registry.users[will.user].name)
+                let parts = MessageParts(
+                    kind: request.target.kind, marks: will.marks, grade: .transient,
+                    time: step.moment.unixMilliseconds, sender: name.bytes(in: scratch.bytes),
+                    address: request.target.address(in: bytes), properties: properties,
+                    payload: payload)
+                _ = sendTransient(
+                    request, parts, to: target, from: session, ofUser: will.user, in: &step)
+            }
+        }
+    }
+
+    /// The batch that wills were sent with is committed, or the store had no room for it.
+    mutating func settleWills(isStored: Bool, at moment: Moment) {
+        for will in commits.inFlightBatch.firedWills {
+            if isStored {
+                counters.willsSent += 1
+                willTable.wills.remove(will)
+            } else {
+                // Its row is in the store: the deletion was refused with the message.
+                scheduleWill(will, afterSeconds: CoreLimits.willRetrySeconds, at: moment)
+            }
+        }
+    }
+
+    // MARK: - Restart
+
+    private func row(of will: borrowing Will) -> RecordChange {
+        will.row(
+            app: registry.apps[registry.users[will.user].app].name,
+            user: Array(registry.users[will.user].name))
+    }
+
+    mutating func restoreWill(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        let version: UInt8 = value.first == 1 ? 1 : 2
+        var row = try RecordReader(value, version: version, table: .wills, key: key)
+        let dangling = RestoreError.danglingRecord(.wills, key: key)
+        let appName = try row.readString()
+        let userName = try row.readString()
+        guard key.count == 8, let app = app(named: appName),
+            let user = self.user(named: userName, app: app)
+        else { throw dangling }
+        let will = try Will(
+            identifier: RecordKey.readNumber(key), user: user, app: appName, version: version,
+            &row, else: dangling)
+        let index = willTable.wills.insert(will).index
+        if let session = session(of: user, device: will.device) {
+            sessions[session].will = index
+        } else {
+            willTable.orphanWills[WillOwner(user: user, device: will.device)] = index
+        }
+    }
+
+    /// Lets wills go on from where the broker ended. Of a device that was connected nobody knows
+    /// how long it has been lost: it is given time to come back, the longest of the will's delay,
+    /// 1.5 times its keep-alive and 60 s from now. The delay of one that was lost before has gone
+    /// on.
+    mutating func scheduleRestoredWills(connected: Set<Index<Session>>, at moment: Moment) {
+        for index in willTable.wills.places where willTable.wills.contains(index) {
+            let session = session(
+                of: willTable.wills[index].user, device: willTable.wills[index].device)
+            let delay = UInt64(willTable.wills[index].delaySeconds)
+            if let session, !connected.contains(session) {
+                let lost = sessions[session].disconnected
+                willTable.wills[index].token = deadlines.insert(
+                    deadline: max(lost.advanced(bySeconds: delay), moment.instant),
+                    payload: DeadlinePayload.will(index).raw)
+                continue
+            }
+            let silence = UInt64(willTable.wills[index].keepAliveSeconds) * 3 / 2
+            let grace = max(delay, silence, CoreLimits.restartGraceSeconds)
+            scheduleWill(index, afterSeconds: grace, at: moment)
+            // Nor does its session end meanwhile, which would send it too.
+            guard let session else { continue }
+            cancelExpiry(session)
+            startExpiry(session, notBefore: moment.instant.advanced(bySeconds: grace))
+        }
+    }
+}
