@@ -46,7 +46,7 @@ extension AdministrationService {
         let filter = TokenFilter(request.selection)
         let after = request.after.map { Array($0.utf8) }
         let tokens = shared.enter {
-            $0.broker.registry.tokens(
+            $0.broker.tokens(
                 matching: filter, after: after, countMaximum: ListTokens.countMaximum)
         }
         return ListTokens.Reply(tokens: tokens.map(ListTokens.Token.init))

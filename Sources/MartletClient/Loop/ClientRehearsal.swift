@@ -21,7 +21,7 @@ package final class ClientRehearsal {
             resuming ticket: TLSSessionTicket?
         ) throws(TransportError) -> ConnectionID {
             slot += 1
-            let dialed = ConnectionID(lane: 0, slot: slot, generation: 1)
+            let dialed = ConnectionID(loop: 0, slot: slot, generation: 1)
             connection = dialed
             isOpen = false
             return dialed

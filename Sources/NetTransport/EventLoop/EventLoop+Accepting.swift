@@ -46,7 +46,7 @@ extension EventLoop {
         linux_epoll_set(
             epoll, EPOLL_CTL_ADD, listeners[index].listener.descriptor,
             EPOLLIN.rawValue | EPOLLEXCLUSIVE.rawValue,
-            ConnectionID(lane: 0, slot: index, generation: 0).rawValue) == 0
+            ConnectionID(loop: 0, slot: index, generation: 0).rawValue) == 0
     }
 
     /// Accepts waiting connections, up to the limit of a turn.

@@ -356,7 +356,7 @@ public struct EventLoop: ~Copyable {
 
     @usableFromInline
     func name(of slot: Int) -> ConnectionID {
-        ConnectionID(lane: configuration.loopIndex, slot: slot, generation: slots[slot].generation)
+        ConnectionID(loop: configuration.loopIndex, slot: slot, generation: slots[slot].generation)
     }
 
     /// The slot of a connection that is not yet closed; nil for an id that is no longer valid.

@@ -8,7 +8,7 @@ import TestSurroundings
 import class Threads.Locked
 
 /// Numbered messages from one sender to one address, at a pace.
-final class SoakLane: Sendable {
+final class SoakStream: Sendable {
     let name: String
     let target: Destination
     let grade: Grade
@@ -43,7 +43,7 @@ final class SoakReceiver: Sendable {
         var record: InboxRecord?
         var client: Client?
         var reader: Task<Void, Never>?
-        /// The highest number of each event loop.
+        /// The highest number of each event stream.
         var numbers: [Substring: Int] = [:]
         var violations: [String] = []
         var markedCount = 0
@@ -100,10 +100,10 @@ final class SoakReceiver: Sendable {
         }
     }
 
-    /// What it has of a event loop, and how it got there.
-    func account(of loop: SoakLane) -> String {
+    /// What it has of a event stream, and how it got there.
+    func account(of stream: SoakStream) -> String {
         state.withLock { state in
-            "\(user) has \(state.numbers[loop.name[...], default: 0]) of \(loop.acknowledged), "
+            "\(user) has \(state.numbers[stream.name[...], default: 0]) of \(stream.acknowledged), "
                 + "\(state.violations), \(state.contacts)"
         }
     }
@@ -114,8 +114,8 @@ final class SoakReceiver: Sendable {
     /// Numbers of the wills that came.
     var wills: Set<Int> { state.withLock { $0.wills.unshared } }
 
-    func has(_ loop: SoakLane) -> Bool {
-        state.withLock { $0.numbers[loop.name[...], default: 0] >= loop.acknowledged }
+    func has(_ stream: SoakStream) -> Bool {
+        state.withLock { $0.numbers[stream.name[...], default: 0] >= stream.acknowledged }
     }
 
     /// Those since the last call.

@@ -91,8 +91,8 @@ private final class Soak {
     /// Away most of the time.
     private let sleeper: SoakReceiver
     private let watcher: SoakReceiver
-    /// Each event loop with those who must receive all of it.
-    private var loops: [(loop: SoakLane, receivers: [SoakReceiver])] = []
+    /// Each event stream with those who must receive all of it.
+    private var streams: [(stream: SoakStream, receivers: [SoakReceiver])] = []
     private var senders: [Task<Void, any Error>] = []
     private let start = ContinuousClock.now
     private var lastCut = ContinuousClock.now - .seconds(72)
@@ -139,26 +139,26 @@ private final class Soak {
         for receiver in receivers { try await receiver.client!.joinGroup(group) }
         for (number, receiver) in receivers.enumerated() {
             let grade: Grade = number % 2 == 0 ? .durable : .once
-            let loop = SoakLane("user-\(number)", to: .user(receiver.user), grade, perSecond: 40)
-            send(loop, clients[number % 4], to: [receiver])
+            let stream = SoakStream("user-\(number)", to: .user(receiver.user), grade, perSecond: 40)
+            send(stream, clients[number % 4], to: [receiver])
         }
         send(
-            SoakLane("group", to: .group(group), .durable, perSecond: 5), clients[0], to: receivers)
+            SoakStream("group", to: .group(group), .durable, perSecond: 5), clients[0], to: receivers)
         send(
-            SoakLane("topic", to: .topic("soak/7/state"), .once, perSecond: 5), clients[1],
+            SoakStream("topic", to: .topic("soak/7/state"), .once, perSecond: 5), clients[1],
             to: receivers)
         send(
-            SoakLane("sleeper", to: .user("sleeper"), .once, perSecond: 10), clients[2],
+            SoakStream("sleeper", to: .user("sleeper"), .once, perSecond: 10), clients[2],
             to: [sleeper])
         send(
-            SoakLane("everybody", to: .everybody, .durable, perSecond: 1), clients[3],
+            SoakStream("everybody", to: .everybody, .durable, perSecond: 1), clients[3],
             to: receivers + [sleeper, watcher])
         churn.resume()
     }
 
-    private func send(_ loop: SoakLane, _ client: Client, to receivers: [SoakReceiver]) {
-        loops.append((loop, receivers))
-        senders.append(Task { try await loop.run(client) })
+    private func send(_ stream: SoakStream, _ client: Client, to receivers: [SoakReceiver]) {
+        streams.append((stream, receivers))
+        senders.append(Task { try await stream.run(client) })
     }
 
     /// Lets it all go on, with a line that breaks and a device that sleeps and wakes.
@@ -222,21 +222,21 @@ private final class Soak {
 
     /// Waits until all that was acknowledged has arrived.
     func end() async throws {
-        for (loop, _) in loops { loop.end() }
+        for (stream, _) in streams { stream.end() }
         for sender in senders { try await sender.value }
         try await quiet()
         churn.stop()
-        for (loop, receivers) in loops {
+        for (stream, receivers) in streams {
             // A client whose line broke often waits up to two minutes before it comes again.
             do {
-                try await eventually(within: 150, "all of \(loop.name)") {
-                    receivers.allSatisfy { $0.has(loop) }
+                try await eventually(within: 150, "all of \(stream.name)") {
+                    receivers.allSatisfy { $0.has(stream) }
                 }
             } catch {
-                let accounts = receivers.filter { !$0.has(loop) }.map { $0.account(of: loop) }
+                let accounts = receivers.filter { !$0.has(stream) }.map { $0.account(of: stream) }
                 throw TestFailure("\(error): \(accounts)")
             }
-            #expect(loop.acknowledged > 0)
+            #expect(stream.acknowledged > 0)
         }
         #expect(churn.wills == watcher.wills, "wills of clients that said good-bye")
         #expect(churn.failures == [] && churn.cycleCount > 0)
@@ -245,7 +245,7 @@ private final class Soak {
             await receiver.close()
         }
         link.end()
-        let sent = loops.map(\.loop.acknowledged).reduce(0, +)
+        let sent = streams.map(\.stream.acknowledged).reduce(0, +)
         let marked = (receivers + [sleeper, watcher]).map(\.markedCount).reduce(0, +)
         print("soak: \(sent) acknowledged, \(marked) possible duplicates, \(churn.cycleCount) came")
     }
