@@ -234,7 +234,7 @@ extension Broker {
     @discardableResult
     mutating func addSubscription(
         of session: Index<Session>, filter judged: JudgedFilter, grade: Grade, identifier: UInt64,
-        options: SubscriptionOptions, subscriptionIdentifier: UInt32
+        options: SubscriptionOptions, subscriptionIdentifier: UInt32, storedShare: UInt16? = nil
     ) -> Index<Subscription> {
         let filter = judged.bytes
         let app = users[sessions[session].user].app
@@ -247,7 +247,7 @@ extension Broker {
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: apps[app].addressCount += 1
             case .presence?: apps[app].presenceFilterCount += 1
-            case .share?: addShare(new, filter: filter, app: app)
+            case .share?: addShare(new, filter: filter, app: app, stored: storedShare)
             case .system?: apps[app].systemCount += 1
             case nil: break
             }
@@ -271,7 +271,7 @@ extension Broker {
         let place = subscriptions[index]
         return Records.subscription(
             session: sessions[place.session].identifier, identifier: place.identifier,
-            filter: audiences[place.audience].filter,
+            filter: audiences[place.audience].filter, share: audiences[place.audience].share,
             audiences[place.audience].subscribers[Int(place.position)])
     }
 
