@@ -29,8 +29,9 @@ public struct CoreLimits: Sendable {
     public var enforcesPublishWindow = false
     /// Publications of one MQTT session that are not answered, or received in QoS 2 and not
     /// released, where the window above is not enforced: as many as there are packet identifiers.
-    /// One that is answered is a byte or two of memory, one that is not 40, and either is found in
-    /// as many steps as the logarithm of their number.
+    /// One that is answered takes two bytes of memory, four where one of the same page of 64 had
+    /// receivers that were refused; one that is not takes 40. Either is found in as many steps as
+    /// the logarithm of their number.
     public var unreleasedMaximum = 65_535
     /// Messages that wait for one session; the price of a forgotten device in disk space.
     public var queueCountMaximum: UInt32 = 10_000

@@ -45,7 +45,8 @@ public struct VerifiedIdentity: Hashable, Sendable {
 public enum VoucherKey: Hashable, Sendable {
     /// The edge's mark of a key.
     case mark(UInt64)
-    /// Certificates are withdrawn one by one, and the store keeps no marks: the name alone decides.
+    /// Certificates are withdrawn one by one, and a will that an earlier version has stored has no
+    /// mark: the name alone decides.
     case named
 }
 

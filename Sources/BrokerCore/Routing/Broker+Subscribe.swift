@@ -289,7 +289,7 @@ extension Broker {
     @discardableResult
     mutating func addSubscription(
         of session: Index<Session>, filter judged: JudgedFilter, grade: Grade, identifier: UInt64,
-        options: SubscriptionOptions, subscriptionIdentifier: UInt32
+        options: SubscriptionOptions, subscriptionIdentifier: UInt32, storedShare: UInt16? = nil
     ) -> Index<Subscription> {
         let filter = judged.bytes
         let app = registry.users[sessions[session].user].app
@@ -302,7 +302,7 @@ extension Broker {
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: registry.apps[app].addressCount += 1
             case .presence?: registry.apps[app].presenceFilterCount += 1
-            case .share?: addShare(new, filter: filter, app: app)
+            case .share?: addShare(new, filter: filter, app: app, stored: storedShare)
             case .system?: registry.apps[app].systemCount += 1
             case nil: break
             }
@@ -327,6 +327,7 @@ extension Broker {
         return Records.subscription(
             session: sessions[place.session].identifier, identifier: place.identifier,
             filter: routing.audiences[place.audience].filter,
+            share: routing.audiences[place.audience].share,
             routing.audiences[place.audience].subscribers[Int(place.position)])
     }
 
