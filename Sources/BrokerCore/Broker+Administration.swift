@@ -64,7 +64,9 @@ extension Broker {
             guard users[sessions[session].user].app == app else { continue }
             // What a gateway's sensors may do follows from what the gateway may do, below.
             if case .gateway = accesses[access].source { continue }
-            accesses[access].rights = ownRights(of: accesses[access].source) ?? rights
+            let new = ownRights(of: accesses[access].source) ?? rights
+            if new == accesses[access].rights { continue }
+            accesses[access].rights = new
             dropForbiddenSubscriptions(session, in: &step)
         }
         refreshSensors(of: nil, in: &step)

@@ -89,13 +89,36 @@ extension Broker {
         if result.isUnfinished { gathering.isUrgent = true }
         takeLoads(result, in: &step)
         remove(expired: result.swept)
-        for attachment in committing.waiting where attachments.contains(attachment) {
-            pump(attachments[attachment.index].session, in: &step)
-        }
+        for attachment in committing.waiting { waitingDeliveries.append(attachment) }
+        // What was taken back leaves the windows at once.
+        let end = result.refusal == nil ? start + limits.turnWorkMaximum : Int.max
+        deliverWaiting(untilWork: end, effects, in: &step)
         committing.reset(sequence: 0)
         // What was taken back has left windows that nobody else looks at.
         if result.refusal != nil { resumeReplays(in: &step) }
         scheduleHousekeeping(at: step.moment)
+    }
+
+    /// Whether there is more to deliver of what a commit has let go.
+    public var hasWaitingDeliveries: Bool { !waitingDeliveries.isEmpty }
+
+    /// Delivers to those who waited for a commit, in their order, until so much has been done. The
+    /// rest is due at once, and left to the next turn: ten thousand sessions with full windows cost
+    /// a third of a second.
+    mutating func deliverWaiting(
+        untilWork end: Int, _ effects: borrowing Effects, in step: inout Step
+    ) {
+        while !waitingDeliveries.isEmpty, work + effects.work < end {
+            let attachment = waitingDeliveries.removeFirst()
+            work += 1
+            // An attachment that has ended needs nothing any more.
+            guard attachments.contains(attachment) else { continue }
+            pump(attachments[attachment.index].session, in: &step)
+        }
+        guard !waitingDeliveries.isEmpty, !areDeliveriesDue else { return }
+        areDeliveriesDue = true
+        _ = deadlines.insert(
+            deadline: step.moment.instant, payload: DeadlinePayload.deliveries.raw)
     }
 
     // MARK: - Handing over

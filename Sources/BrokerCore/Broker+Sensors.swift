@@ -35,6 +35,7 @@ extension Broker {
                 attachments[attachmentIndex(of: carrier)].sensorCount > 0
             else { return }
         }
+        work += accesses.count / CoreLimits.looksPerWork
         for access in accesses.places where accesses.contains(access) {
             guard case .gateway(let gateway) = accesses[access].source,
                 changed == nil || gateway == changed, let carrier = session(of: gateway)
@@ -46,8 +47,10 @@ extension Broker {
                 close(sensor, .notAuthorized, willFate: .removed, in: &step)
                 continue
             }
-            accesses[access].rights = accesses[self.access(of: carrier)].rights
             renewAuthority(of: sensor)
+            let rights = accesses[self.access(of: carrier)].rights
+            if rights == accesses[access].rights { continue }
+            accesses[access].rights = rights
             dropForbiddenSubscriptions(sensor, in: &step)
         }
     }

@@ -101,7 +101,8 @@ extension Broker {
         }
         answer(
             session, request.requestIdentifier, reason, body: [],
-            followingCount: request.followingCount, omittedCount: request.omittedCount,  // Of the codes of UNSUBACK the one that refuses what is valid (section 3.11.3).
+            followingCount: request.followingCount, omittedCount: request.omittedCount,
+            // Of the codes of UNSUBACK the one that refuses what is valid (section 3.11.3).
             omittedReason: .implementationSpecificError, in: &step)
     }
 
@@ -185,7 +186,10 @@ extension Broker {
         of session: Index<Session>, _ filter: UnsafeRawBufferPointer
     ) -> Index<Subscription>? {
         let app = users[sessions[session].user].app
-        guard let audience = apps[app].topics.target(of: filter) else { return nil }
+        var visitedCount = 0
+        defer { work += visitedCount / CoreLimits.nodesPerWork }
+        guard let audience = apps[app].topics.target(of: filter, visitedCount: &visitedCount)
+        else { return nil }
         work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
         return subscription(of: session, audience: audience)
     }
@@ -240,6 +244,7 @@ extension Broker {
         let app = users[sessions[session].user].app
         var audience = filter.withUnsafeBytes { apps[app].topics.target(of: $0) }
         if audience == nil {
+            work += levelCount(of: filter) / CoreLimits.nodesPerWork
             unmarkAudiences()
             let new = audiences.insert(Audience(filter: filter)).index
             filter.withUnsafeBytes { apps[app].topics.insert($0, target: new) }
@@ -258,6 +263,10 @@ extension Broker {
             options: options.stored, subscriptionIdentifier: subscriptionIdentifier)
         addressChanged(session, filter: filter, isHeard: true)
         return index
+    }
+
+    private func levelCount(of filter: [UInt8]) -> Int {
+        1 + filter.count { $0 == UInt8(ascii: "/") }
     }
 
     /// Writes the row of a stored subscription again, which is as long as before.
@@ -297,6 +306,7 @@ extension Broker {
         }
         if audiences[subscription.audience].subscribers.isEmpty {
             let app = users[sessions[session].user].app
+            work += levelCount(of: filter) / CoreLimits.nodesPerWork
             unmarkAudiences()
             let removed = audiences.remove(subscription.audience)
             filter.withUnsafeBytes { apps[app].topics.remove($0) }

@@ -91,6 +91,8 @@ package final class SharedBroker: Sendable {
             where UInt8(index) != lane && !state.effects[UInt8(index)].isEmpty {
                 lanesToWake |= 1 << UInt64(index)
             }
+            // A lane that enters comes again by itself.
+            if lane == nil && state.broker.hasWaitingDeliveries { lanesToWake |= 1 }
             hasBatch = state.broker.hasBatch
             return result
         }
