@@ -238,6 +238,12 @@ public struct CoreLimits: Sendable {
     /// Nodes of a tree of filters that a match visits for the price of one delivery: names are
     /// hashed there, and memory is read that nobody read lately.
     static let nodesPerWork = 2
+    /// Levels and texts of rights that are compared with a topic, or parts of a pattern with a
+    /// name, for the price of one delivery: 6 nanoseconds each of a topic, more of a name.
+    static let comparisonsPerWork = 16
+    /// Subscriptions that are judged again for the price of one delivery, beside what is compared:
+    /// 80 nanoseconds each.
+    static let judgedFiltersPerWork = 2
     /// Subscribers of several audiences that are merged for the price of one delivery.
     static let mergedPerWork = 8
     /// Subscription identifiers that are listed and written for the price of one delivery.

@@ -240,7 +240,11 @@ extension Broker {
         of session: Index<Session>, _ filter: UnsafeRawBufferPointer
     ) -> Index<Subscription>? {
         let app = registry.users[sessions[session].user].app
-        guard let audience = registry.apps[app].topics.target(of: filter) else { return nil }
+        var visitedCount = 0
+        defer { work += visitedCount / CoreLimits.nodesPerWork }
+        guard
+            let audience = registry.apps[app].topics.target(of: filter, visitedCount: &visitedCount)
+        else { return nil }
         work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
         return subscription(of: session, audience: audience)
     }
@@ -295,6 +299,7 @@ extension Broker {
         let app = registry.users[sessions[session].user].app
         var audience = filter.withUnsafeBytes { registry.apps[app].topics.target(of: $0) }
         if audience == nil {
+            work += levelCount(of: filter) / CoreLimits.nodesPerWork
             unmarkAudiences()
             let new = routing.audiences.insert(Audience(filter: filter)).index
             filter.withUnsafeBytes { registry.apps[app].topics.insert($0, target: new) }
@@ -313,6 +318,10 @@ extension Broker {
             options: options.stored, subscriptionIdentifier: subscriptionIdentifier)
         addressChanged(session, filter: filter, isHeard: true)
         return index
+    }
+
+    private func levelCount(of filter: [UInt8]) -> Int {
+        1 + filter.count { $0 == UInt8(ascii: "/") }
     }
 
     /// Writes the row of a stored subscription again, which is as long as before.
@@ -353,6 +362,7 @@ extension Broker {
         }
         if routing.audiences[subscription.audience].subscribers.isEmpty {
             let app = registry.users[sessions[session].user].app
+            work += levelCount(of: filter) / CoreLimits.nodesPerWork
             unmarkAudiences()
             let removed = routing.audiences.remove(subscription.audience)
             filter.withUnsafeBytes { registry.apps[app].topics.remove($0) }
