@@ -23,9 +23,9 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case backup
     /// The bytes of several connections, through dialects, core and back.
     case connection
-    /// The real lane: credentials, rights, rates, several connections and turns, operators,
+    /// The real loop: credentials, rights, rates, several connections and turns, operators,
     /// restarts.
-    case lane
+    case loop
     /// What an MQTT broker says to a bridge.
     case bridge
     /// What a broker says to the SDK.
@@ -45,7 +45,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .store: fuzzStore(bytes)
         case .backup: fuzzBackup(bytes)
         case .connection: fuzzConnection(bytes)
-        case .lane: fuzzLane(bytes)
+        case .loop: fuzzLoop(bytes)
         case .bridge: fuzzBridge(bytes)
         case .client: fuzzClient(bytes)
         case .gateway: fuzzGateway(bytes)
