@@ -1,11 +1,11 @@
 // The store as a plain value: what QueueStore does on disk, done naively in memory. The simulation
-// runs the broker on it, and QueueStore's tests take it for the truth. It knows no LMDB, no files
-// and no time but the batch's.
+// uses it for the broker, and QueueStore's tests compare with it. It uses neither LMDB nor files,
+// and its only time is that of the batch.
 
 import BrokerCore
 import Primitives
 
-/// A store without a disk. A batch is under way between ``begin(_:)`` and ``finish(into:)``; a
+/// A store without a disk. A batch is in flight between ``begin(_:)`` and ``finish(into:)``; a
 /// crash in between leaves all of it behind, or nothing.
 public struct InMemoryStore: Sendable {
     /// Whether sends are refused, as they are by a disk without room.
@@ -39,7 +39,7 @@ public struct InMemoryStore: Sendable {
     private var stamp: StoreStamp?
     /// The entry the next sweep starts with, or the first one after it.
     private var sweepStart = (queue: QueueID(raw: 0), number: UInt64(0))
-    private var underWay: StoreBatch?
+    private var inFlightBatch: StoreBatch?
 
     public init(identity: StoreIdentity = StoreIdentity(high: 0, low: 1)) {
         self.identity = identity
@@ -49,25 +49,26 @@ public struct InMemoryStore: Sendable {
 
     /// Takes a batch; nothing of it is in the store yet.
     public mutating func begin(_ batch: StoreBatch) {
-        precondition(underWay == nil, "one batch is under way at a time")
-        underWay = batch
+        precondition(
+            inFlightBatch == nil, "batch \(inFlightBatch?.sequence ?? 0) is in flight")
+        inFlightBatch = batch
     }
 
-    /// Commits the batch that is under way, and says what became of it.
+    /// Commits the batch that is in flight, and says what became of it.
     public mutating func finish(into result: inout StoreResult) {
-        guard let batch = underWay else { preconditionFailure("no batch is under way") }
-        underWay = nil
+        guard let batch = inFlightBatch else { preconditionFailure("no batch is in flight") }
+        inFlightBatch = nil
         apply(batch, into: &result)
     }
 
-    /// The process dies. The batch under way is there at the next start, or nothing of it; its
+    /// The process dies. The batch in flight is there at the next start, or nothing of it; its
     /// result is lost either way.
     public mutating func crash(inFlightBatch: Bool) {
-        if let batch = underWay, inFlightBatch {
+        if let batch = inFlightBatch, inFlightBatch {
             var lost = StoreResult()
             apply(batch, into: &lost)
         }
-        underWay = nil
+        inFlightBatch = nil
         sweepStart = (QueueID(raw: 0), 0)
     }
 
@@ -80,18 +81,23 @@ public struct InMemoryStore: Sendable {
     /// Hands everything out, in the order of ``StoreVisitor``.
     public func restore(into visitor: inout some StoreVisitor & ~Copyable) -> RestoredState {
         for (key, value) in records.sorted(by: { $0.key < $1.key }) {
+            guard let table = RecordTable(rawValue: key.table) else {
+                preconditionFailure("a row of table \(key.table), which does not exist")
+            }
             key.key.withUnsafeBytes { name in
                 value.withUnsafeBytes { value in
-                    visitor.visitRecord(
-                        table: RecordTable(rawValue: key.table)!, key: name, value: value)
+                    visitor.visitRecord(table: table, key: name, value: value)
                 }
             }
         }
         for (queue, entries) in queues.sorted(by: { $0.key < $1.key }) {
+            guard let first = entries.first, let last = entries.last else {
+                preconditionFailure("queue \(queue.raw) is empty")
+            }
             visitor.visitQueue(
                 QueueOutline(
-                    tally: InMemoryStore.tally(queue, entries), firstNumber: entries.first!.number,
-                    lastNumber: entries.last!.number))
+                    tally: InMemoryStore.tally(queue, entries), firstNumber: first.number,
+                    lastNumber: last.number))
         }
         var state = RestoredState(
             identity: identity, nextMessage: nextMessage, stamp: stamp, damaged: [])
@@ -152,7 +158,7 @@ public struct InMemoryStore: Sendable {
         for trim in batch.trims { result.trimmed.append(apply(trim)) }
         for change in batch.states {
             let index = queues[change.queue]?.firstIndex { $0.number == change.number }
-            if let index { queues[change.queue]![index].state = change.state }
+            if let index { queues[change.queue]?[index].state = change.state }
         }
         for transfer in batch.transfers { result.transferred.append(move(transfer)) }
         for queue in batch.deletedQueues { _ = remove(queue) { _ in true } }
@@ -169,7 +175,9 @@ public struct InMemoryStore: Sendable {
 
     private mutating func putSends(_ batch: StoreBatch) {
         for message in batch.messages {
-            precondition(message.id >= nextMessage, "message ids rise")
+            precondition(
+                message.id >= nextMessage,
+                "message \(message.id.raw) after \(nextMessage.raw) was expected")
             let range = Int(message.block.offset)..<message.block.endOffset
             bodies[message.id] = Body(
                 holderCount: message.receiverCount, block: Array(batch.blocks[range]))
@@ -187,7 +195,7 @@ public struct InMemoryStore: Sendable {
         let index = entries.firstIndex { $0.number >= entry.number } ?? entries.endIndex
         precondition(
             index == entries.endIndex || entries[index].number != entry.number,
-            "inbox numbers are used once")
+            "queue \(entry.queue.raw) has an entry #\(entry.number)")
         entries.insert(entry, at: index)
         queues[entry.queue] = entries
     }
@@ -201,8 +209,11 @@ public struct InMemoryStore: Sendable {
         let kept = entries.filter { !leaves($0) }
         queues[queue] = kept.isEmpty ? nil : kept
         for entry in removed {
-            bodies[entry.message]!.holderCount -= 1
-            if bodies[entry.message]!.holderCount == 0 { bodies[entry.message] = nil }
+            guard var body = bodies[entry.message] else {
+                preconditionFailure("no body of message \(entry.message.raw)")
+            }
+            body.holderCount -= 1
+            bodies[entry.message] = body.holderCount == 0 ? nil : body
         }
         return removed
     }
@@ -246,10 +257,11 @@ public struct InMemoryStore: Sendable {
     }
 
     private mutating func move(_ move: EntryMove) -> Bool {
-        guard let index = queues[move.queue]?.firstIndex(where: { $0.number == move.number })
+        guard var source = queues[move.queue],
+            let index = source.firstIndex(where: { $0.number == move.number })
         else { return false }
-        var entry = queues[move.queue]!.remove(at: index)
-        if queues[move.queue]!.isEmpty { queues[move.queue] = nil }
+        var entry = source.remove(at: index)
+        queues[move.queue] = source.isEmpty ? nil : source
         entry.queue = move.destination
         entry.number = move.destinationNumber
         entry.state = move.state
@@ -294,7 +306,9 @@ public struct InMemoryStore: Sendable {
                 leaving.append(entry)
                 continue
             }
-            let block = bodies[entry.message]!.block
+            guard let block = bodies[entry.message]?.block else {
+                preconditionFailure("no body of message \(entry.message.raw)")
+            }
             let total = result.blocks.count - blocksBefore + block.count
             if total > request.byteMaximum, !loaded.entries.isEmpty {
                 loaded.reachedEnd = false

@@ -1,5 +1,5 @@
-// How long to wait before the next attempt: exponential backoff with full jitter, so that a fleet
-// which lost its broker does not come back in one instant. The seed comes from outside.
+// The wait before the next attempt: exponential backoff with full jitter, so that the clients of a
+// broker that stopped do not reconnect at the same time. The caller supplies the seed.
 
 import Primitives
 

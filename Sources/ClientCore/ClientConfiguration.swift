@@ -1,4 +1,4 @@
-// What a client is made of: who it is, the memory it may use, and what it remembers from before.
+// The configuration of a client: its identity, its memory, and its stored record.
 
 import Primitives
 import WireFormat
@@ -32,7 +32,8 @@ public struct ClientMemory {
 
     public init(receive: UnsafeMutableRawBufferPointer, outbox: UnsafeMutableRawBufferPointer) {
         precondition(
-            receive.count >= WireLimits.packetMaximumMinimum, "below the smallest packet maximum")
+            receive.count >= WireLimits.packetMaximumMinimum,
+            "\(receive.count) bytes of receive memory")
         self.receive = receive
         self.outbox = outbox
     }
@@ -51,10 +52,10 @@ public struct ClientRecord: Hashable, Sendable {
     /// From the last CONNACK; nil where none is known.
     public var cookie: UInt64?
 
-    /// A client without a past. The epoch is eight bytes from a cryptographic source, not all zero;
-    /// a client that does not store its sends takes a new one at each start.
+    /// The record of a new client. The epoch is eight bytes from a cryptographic source, not all
+    /// zero; a client that does not store its sends takes a new one at each start.
     public init(outboxEpoch: UInt64) {
-        precondition(outboxEpoch != 0, "an epoch is never 0")
+        precondition(outboxEpoch != 0, "outbox epoch 0")
         outbox = MRT.Outbox(epoch: outboxEpoch, resultsSeen: 0, highestUsed: 0)
     }
 }

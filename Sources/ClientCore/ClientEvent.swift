@@ -1,4 +1,4 @@
-// What a client's machine tells the program around it.
+// The events that a client's machine reports to its program.
 
 import Primitives
 import WireFormat

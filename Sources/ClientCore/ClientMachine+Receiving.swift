@@ -1,4 +1,4 @@
-// What arrives: bytes become packets, packets become events.
+// Incoming data: bytes become packets, packets become events.
 
 import Primitives
 import WireFormat
@@ -17,8 +17,12 @@ extension ClientMachine {
 
     /// The transport put `byteCount` bytes, at least 1, into ``receiveSpace()``.
     public mutating func received(byteCount: Int, now: Instant) {
-        precondition(byteCount > 0, "nothing arrived: an end of the stream is closed(now:)")
-        precondition(filled + byteCount <= receive.count, "more than there was space for")
+        precondition(
+            byteCount > 0, "\(byteCount) bytes received; closed(now:) reports the end of the stream"
+        )
+        precondition(
+            filled + byteCount <= receive.count,
+            "\(byteCount) bytes in a space of \(receive.count - filled)")
         guard phase == .joining || phase == .joined || phase == .leaving else { return }
         filled += byteCount
         lastReceived = now
@@ -181,7 +185,9 @@ extension ClientMachine {
     /// Everything up to `number` has been processed, and its record is stored: the broker may
     /// forget it. Numbers at or below an earlier call's have no effect.
     public mutating func acknowledge(through number: UInt64, now: Instant) {
-        precondition(number <= highestDelivered, "an acknowledgement of what never arrived")
+        precondition(
+            number <= highestDelivered,
+            "acknowledges #\(number), #\(highestDelivered) was the last delivery")
         guard var record = inbox, number > record.lastNumber else { return }
         record.lastNumber = number
         inbox = record

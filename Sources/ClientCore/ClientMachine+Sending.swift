@@ -1,4 +1,4 @@
-// What leaves: the program's sends and requests, and the packets that the machine owes the broker.
+// Outgoing packets: the program's sends and requests, and the packets of the machine itself.
 
 import Primitives
 import WireFormat
@@ -32,11 +32,13 @@ extension ClientMachine {
     public mutating func resend(
         _ message: MRT.Send, number: UInt64, from source: UnsafeRawBufferPointer
     ) throws(ClientError) {
-        precondition(isFirstConnect && phase == .stopped, "stored sends come before new ones")
+        precondition(
+            isFirstConnect && phase == .stopped,
+            "stored send #\(number) after the first start(now:)")
         precondition(
             number > outbox.resultsSeen && number <= outbox.highestUsed,
-            "a number outside of the record")
-        precondition(message.grade != .transient, "a transient send is never sent again")
+            "stored send #\(number), \(outbox.resultsSeen) to \(outbox.highestUsed) was expected")
+        precondition(message.grade != .transient, "stored send #\(number) is transient")
         try append(message, number: number, source)
     }
 
@@ -165,7 +167,7 @@ extension ClientMachine {
         let connect = nextConnect
         precondition(
             writer.remainingByteCount >= connect.encodedByteCount,
-            "a transmit buffer below transmitByteCountMinimum")
+            "a transmit buffer of \(writer.remainingByteCount) bytes for a CONNECT")
         connect.write(to: &writer, from: identity.bytes)
         announcedResultsSeen = resultsSeen
         highestReceived = inbox?.lastNumber ?? 0

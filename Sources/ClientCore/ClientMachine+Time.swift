@@ -1,4 +1,4 @@
-// What happens because time passes: reconnects, logins that take too long, pings.
+// Actions at deadlines: reconnects, logins that take too long, pings.
 
 import Primitives
 import WireFormat

@@ -193,8 +193,8 @@ public struct ClientMachine: ~Copyable {
         writesAuth = phase == .joined && identity.connect.credential != .none
     }
 
-    /// The broker did what no broker does, as only the program around the machine can tell: the
-    /// connection ends as if the machine had found it, and is tried again after the usual wait.
+    /// Reports a protocol error of the broker that only the program can detect. The connection ends
+    /// as after an error that the machine detects, and is tried again after the usual wait.
     ///
     /// - Parameter delivery: the number of a delivery that the program did not take, and that the
     ///   broker sends again on the next connection; 0 for none.

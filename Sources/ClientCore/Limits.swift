@@ -12,7 +12,7 @@ public enum ClientLimits {
     static let backoffMillisecondsMinimum: UInt64 = 1_000
     /// The longest wait before any reconnect.
     static let backoffMillisecondsMaximum: UInt64 = 120_000
-    /// A connection that lasted this long was a good one: the backoff starts again.
+    /// After a connection that lasted this long the backoff starts again.
     static let goodConnectionMilliseconds: UInt64 = 60_000
 
     /// Room for every packet that ``ClientMachine/transmit(into:now:)`` does not split, CONNECT and

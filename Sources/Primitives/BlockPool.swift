@@ -1,5 +1,5 @@
-// Memory for what lives a little longer than one event, used again instead of going through the
-// allocator. It knows sizes and nothing of what lies in the blocks.
+// Memory for data that is needed for a little longer than one event. Blocks are used again without
+// the allocator.
 
 /// Free blocks of 64 to 4,096 bytes, by powers of two; larger ones come from the allocator
 /// directly.
@@ -27,7 +27,7 @@ public struct BlockPool: ~Copyable {
         }
     }
 
-    /// A block of exactly so many bytes, which are whatever they were.
+    /// A block of exactly so many bytes with undefined contents.
     public mutating func take(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
         let size = BlockPool.sizeIndex(byteCount)
         guard size < BlockPool.sizes else {
@@ -63,5 +63,5 @@ public struct BlockPool: ~Copyable {
     }
 }
 
-// Its memory is its own: whoever has the pool has all of it.
+// The pool owns its memory alone.
 extension BlockPool: @unchecked Sendable {}

@@ -47,7 +47,7 @@ public struct ByteArena: ~Copyable {
     /// size.
     @inlinable
     public mutating func mutableBytes(_ range: ByteRange) -> UnsafeMutableRawBufferPointer {
-        precondition(range.endOffset <= used, "a byte range outside its arena")
+        precondition(range.endOffset <= used, "a range to \(range.endOffset) of \(used) bytes")
         return UnsafeMutableRawBufferPointer(
             start: storage + Int(range.offset), count: Int(range.count))
     }
@@ -74,5 +74,5 @@ public struct ByteArena: ~Copyable {
     }
 }
 
-// Its memory is its own: whoever has the arena has all of it.
+// The arena owns its memory alone.
 extension ByteArena: @unchecked Sendable {}

@@ -4,8 +4,8 @@
 /// Maps byte strings to indexes. Open addressing with linear probing; keys lie in one block of
 /// memory.
 ///
-/// Hashing is keyed, so that nobody who chooses ids can make them collide. Nothing depends on the
-/// order of the table.
+/// Hashing is keyed, so that a peer that chooses ids cannot make them collide. Nothing depends on
+/// the order of the table.
 public struct ByteKeyTable<Entity: ~Copyable>: ~Copyable {
     private struct Slot {
         /// Upper hash bits, to skip most comparisons.
@@ -118,5 +118,5 @@ public struct ByteKeyTable<Entity: ~Copyable>: ~Copyable {
     }
 }
 
-// Its memory is its own: whoever has the table has all of it.
+// The table owns its memory alone.
 extension ByteKeyTable: @unchecked Sendable where Entity: ~Copyable {}

@@ -1,5 +1,5 @@
-// A piece of a buffer that somebody else owns, as plain numbers: it can be stored, compared,
-// printed and replayed, and it cannot dangle. Whoever holds the buffer turns it back into bytes.
+// A part of a buffer that has another owner, as plain numbers: it can be stored, compared, printed
+// and replayed, and it cannot dangle. Together with the buffer it gives the bytes.
 
 /// `count` bytes that begin at `offset` of the buffer it was made for. 32 bits each: no buffer that
 /// ranges point into is larger than 4 GiB.
@@ -34,7 +34,7 @@ public struct ByteRange: Hashable, BitwiseCopyable, Sendable {
     /// another buffer.
     @inlinable @inline(__always)
     public func bytes(in buffer: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
-        precondition(endOffset <= buffer.count, "a byte range outside its buffer")
+        precondition(endOffset <= buffer.count, "a range to \(endOffset) of \(buffer.count) bytes")
         // Not by a slice, which would check the same bounds twice more.
         guard let base = buffer.baseAddress else {
             return UnsafeRawBufferPointer(start: nil, count: 0)

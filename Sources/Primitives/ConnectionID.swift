@@ -1,10 +1,9 @@
-// The name of one connection, as a plain number. It says where the connection lives (loop and slot)
-// and which of the slot's successive tenants is meant; it knows nothing about sockets. A
-// conversation that a gateway carries over its own connection has such a name too, so that nobody
-// who deals with conversations has to tell them apart.
+// The identifier of one connection, as a plain number: its event loop, its slot, and the slot's
+// generation. A channel of a gateway's connection has such an identifier too, so that code which
+// handles connections does not distinguish the two.
 
-/// One connection for as long as it lives, in 8 bytes. A slot's next tenant bears another
-/// generation, so that a name which is kept too long fits nobody instead of a stranger.
+/// One connection until it closes, in 8 bytes. The next connection in the same slot has another
+/// generation, so that an outdated identifier matches no connection.
 ///
 ///     63      56 55            32 31                    0
 ///     +---------+----------------+-----------------------+
@@ -28,7 +27,8 @@ public struct ConnectionID: Hashable, BitwiseCopyable, Sendable {
     /// `event loop` 0...255 is the event loop, `slot` its place there, below ``slotsMaximum``.
     @inlinable
     public init(loop: UInt8, slot: Int, generation: UInt32) {
-        precondition(slot >= 0 && slot < ConnectionID.slotsMaximum, "a slot beyond 24 bits")
+        precondition(
+            slot >= 0 && slot < ConnectionID.slotsMaximum, "slot \(slot) has more than 24 bits")
         rawValue = UInt64(loop) << 56 | UInt64(slot) << 32 | UInt64(generation)
     }
 
@@ -44,11 +44,11 @@ public struct ConnectionID: Hashable, BitwiseCopyable, Sendable {
     @inlinable
     public var isChannel: Bool { rawValue & 1 << 55 != 0 }
 
-    /// Its place among its kind, sockets or channels: what tables are indexed by.
+    /// Its index among the sockets or among the channels, for tables.
     @inlinable
     public var place: Int { slot & (ConnectionID.channelSlotsStart - 1) }
 
-    /// Which tenant of the slot; 0 is never one.
+    /// Counts the connections of the slot; never 0.
     @inlinable
     public var generation: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
 }

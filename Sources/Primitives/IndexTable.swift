@@ -4,8 +4,8 @@
 /// Finds objects by a key that they hold themselves. Open addressing with linear probing; a removal
 /// closes its gap, so that no marks of former entries collect.
 ///
-/// Hashing is keyed, so that nobody who chooses keys can make them collide. Nothing depends on the
-/// order of the table.
+/// Hashing is keyed, so that a peer that chooses keys cannot make them collide. Nothing depends on
+/// the order of the table.
 public struct IndexTable<Entity: ~Copyable>: ~Copyable {
     @usableFromInline
     struct Slot {
@@ -89,7 +89,7 @@ public struct IndexTable<Entity: ~Copyable>: ~Copyable {
     private mutating func grow() {
         let old = slots
         let oldCount = Int(mask) + 1
-        precondition(oldCount < 1 << 31, "more entries than 32 bits count")
+        precondition(oldCount < 1 << 31, "\(oldCount) entries")
         mask = UInt32(oldCount * 2 - 1)
         slots = .allocate(capacity: oldCount * 2)
         slots.initialize(repeating: Slot(hash: 0, index: Self.empty), count: oldCount * 2)
@@ -98,5 +98,5 @@ public struct IndexTable<Entity: ~Copyable>: ~Copyable {
     }
 }
 
-// Its memory is its own: whoever has the table has all of it.
+// The table owns its memory alone.
 extension IndexTable: @unchecked Sendable where Entity: ~Copyable {}

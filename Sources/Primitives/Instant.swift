@@ -44,8 +44,8 @@ public struct Instant: Hashable, Comparable, BitwiseCopyable, Sendable {
     }
 }
 
-/// What time it is, in both clocks the broker knows: broker time rules deadlines, the wall clock is
-/// only ever shown to people and put into messages.
+/// The time of both clocks: deadlines use broker time; the wall clock is only shown and put into
+/// messages.
 public struct Moment: Hashable, Sendable {
     /// Broker time.
     public var instant: Instant

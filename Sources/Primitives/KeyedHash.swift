@@ -1,5 +1,5 @@
 // SipHash-1-3, the function behind the standard library's Hasher, in a form that the compiler can
-// put into a look-up: Hasher's is seven calls into another library, which a broker pays several
+// inline into a look-up: Hasher makes seven calls into another library, and a broker hashes several
 // times per message.
 
 /// A hash of byte strings that nobody can make collide who does not know its key (Aumasson and

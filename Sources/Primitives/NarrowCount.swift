@@ -1,8 +1,7 @@
-// A number of which there is one in each of many records: computed with as any other, kept in half
-// of its size.
+// A count that is part of many records: computed in 64 bits, stored in 32.
 
 /// Keeps a count in four bytes. One that does not fit traps: counts are bounded by limits, and a
-/// larger one is a fault of ours.
+/// larger one is a bug of this program.
 @propertyWrapper
 public struct NarrowCount: BitwiseCopyable, Sendable {
     @usableFromInline var stored: UInt32

@@ -4,8 +4,8 @@
 /// Maps numbers to indexes. Open addressing with linear probing; a removal closes its gap, so that
 /// no marks of former keys collect.
 ///
-/// Hashing is keyed, so that nobody who has a say in the numbers can make them collide. Nothing
-/// depends on the order of the table.
+/// Hashing is keyed, so that a peer that chooses numbers cannot make them collide. Nothing depends
+/// on the order of the table.
 public struct NumberTable: ~Copyable {
     @usableFromInline
     struct Slot {
@@ -40,7 +40,7 @@ public struct NumberTable: ~Copyable {
     /// Stores an index under a number, in place of the one it may have. The highest value is
     /// reserved.
     public mutating func set(_ value: UInt32, for key: UInt64) {
-        precondition(value != Self.empty, "a reserved value")
+        precondition(value != Self.empty, "value \(value) is reserved")
         var index = find(key)
         if slots[index].value == Self.empty {
             if (count + 1) * 4 > (mask + 1) * 3 {
@@ -98,5 +98,5 @@ public struct NumberTable: ~Copyable {
     }
 }
 
-// Its memory is its own: whoever has the table has all of it.
+// The table owns its memory alone.
 extension NumberTable: @unchecked Sendable {}

@@ -1,8 +1,8 @@
 // Values without references, one behind the other in one growing block, emptied all at once.
 
-/// What the hot path gathers in place of an array: append needs no uniqueness check, since the
-/// buffer has one owner, and elements need no destruction, so emptying is free. Nothing is
-/// allocated once it has reached its working size.
+/// The hot path uses it in place of an array: append needs no uniqueness check, since the buffer
+/// has one owner, and elements need no destruction, so emptying costs nothing. Nothing is allocated
+/// once it has reached its working size.
 public struct PlainBuffer<Element: BitwiseCopyable>: ~Copyable {
     @usableFromInline var storage: UnsafeMutablePointer<Element>
     @usableFromInline var capacity: Int
@@ -38,7 +38,7 @@ public struct PlainBuffer<Element: BitwiseCopyable>: ~Copyable {
 
     @usableFromInline
     func address(_ index: Int) -> UnsafeMutablePointer<Element> {
-        precondition(index >= 0 && index < used, "an index outside its buffer")
+        precondition(index >= 0 && index < used, "index \(index) of \(used)")
         return storage + index
     }
 
@@ -76,5 +76,5 @@ public struct PlainBuffer<Element: BitwiseCopyable>: ~Copyable {
     }
 }
 
-// Its memory is its own: whoever has the buffer has all of it.
+// The buffer owns its memory alone.
 extension PlainBuffer: @unchecked Sendable where Element: Sendable {}

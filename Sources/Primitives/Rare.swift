@@ -54,5 +54,5 @@ public struct Rare<Value: EmptyInitializable & ~Copyable>: ~Copyable {
     }
 }
 
-// Its memory is its own: whoever has it has all of it.
+// The value owns its memory alone.
 extension Rare: @unchecked Sendable where Value: Sendable & ~Copyable {}

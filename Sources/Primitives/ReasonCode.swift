@@ -1,5 +1,4 @@
-// Why something happened, as one byte: the numbers that both dialects put on the wire, the core
-// decides with and the log prints. It knows no packet.
+// Reason codes of one byte, which both dialects send, the core uses and the log prints.
 
 /// One enum for both dialects.
 ///

@@ -40,7 +40,7 @@ public struct Ring<Element: BitwiseCopyable>: ~Copyable {
 
     @discardableResult
     public mutating func removeFirst() -> Element {
-        precondition(count > 0, "removal from an empty ring")
+        precondition(count > 0, "removal from a ring of \(count) elements")
         let element = storage![head]
         head = (head + 1) & mask
         count -= 1
@@ -84,5 +84,5 @@ public struct Ring<Element: BitwiseCopyable>: ~Copyable {
     }
 }
 
-// Its memory is its own: whoever has the ring has all of it.
+// The ring owns its memory alone.
 extension Ring: @unchecked Sendable where Element: Sendable {}

@@ -1,5 +1,5 @@
-// A count of what peers cause, in four bytes. A flood of hours could take it past its end, which
-// must not stop anybody: it stays at its maximum then.
+// A count of events that peers cause, in four bytes. A flood of hours could exceed its range; it
+// then stays at its maximum, because no peer may stop the broker.
 
 /// A count that only rises, up to `UInt32.max`.
 public struct SaturatingCount: Hashable, Sendable {

@@ -1,5 +1,5 @@
-// Deadlines by the hundred thousand: a hierarchical timing wheel as a plain value. It reads no
-// clock and calls nobody; the owner says what time it is and takes out what is due.
+// A hierarchical timing wheel as a plain value, for hundreds of thousands of deadlines. It reads no
+// clock and calls nothing: its owner passes the time and removes the entries that are due.
 
 /// A hierarchical timing wheel with a resolution of one millisecond and no horizon.
 ///
@@ -194,7 +194,7 @@ public struct TimerWheel: Sendable {
 
     private mutating func takeEntry() -> UInt32 {
         guard freeEntry != TimerWheel.nowhere else {
-            precondition(entries.count < Int(TimerWheel.nowhere), "more timers than 32 bits count")
+            precondition(entries.count < Int(TimerWheel.nowhere), "\(entries.count) timers")
             entries.append(
                 Entry(
                     deadline: 0, payload: 0, next: TimerWheel.nowhere,

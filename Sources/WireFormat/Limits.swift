@@ -1,5 +1,5 @@
 // The limits that are part of the wire protocols themselves, whatever an operator configures.
-// Limits of one broker (packet sizes, windows, queue lengths) are told in CONNACK and live
+// Limits of one broker (packet sizes, windows, queue lengths) are sent in CONNACK and defined
 // elsewhere.
 
 /// Limits of the encodings.
@@ -17,7 +17,7 @@ public enum WireLimits {
     public static let identifierByteCountMaximum = 64
     /// Bytes of an application's message id: room for a UUID or a hash in hexadecimal.
     public static let messageIdentifierByteCountMaximum = 64
-    /// Bytes of an app key: what a one-byte length can say.
+    /// Bytes of an app key: the largest one-byte length.
     public static let appKeyByteCountMaximum = 255
     /// Bytes of a token. JWTs in the field are 300 to 2,000; MQTT's password field ends here too.
     public static let tokenByteCountMaximum = 65_535

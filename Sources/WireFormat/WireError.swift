@@ -1,4 +1,4 @@
-// What a decoder throws: the peer's fault, never ours. Each is also a reason code on the wire.
+// The errors that a decoder throws for invalid bytes of a peer. Each is also a reason code.
 
 import Primitives
 
@@ -8,12 +8,12 @@ public enum WireError: Error, Hashable, Sendable {
     /// The bytes have no meaning: a length that overruns, a reserved bit, a field outside its
     /// range.
     case malformed
-    /// The packet can be read, and must not be sent: an unknown extension that insists, a raw
-    /// payload to a user.
+    /// The packet is well-formed but not permitted: an unknown mandatory extension, a raw payload
+    /// to a user.
     case protocolError
-    /// A CONNECT of a protocol or a level that is not spoken here.
+    /// A CONNECT with a protocol or a level that is not supported.
     case unsupportedVersion
-    /// A client id that cannot be let in: an empty one that asks for a session to be kept.
+    /// A client id that is not accepted: an empty one that requests a lasting session.
     case clientIdentifierNotValid
     /// A topic name that no topic can have: empty, or with wildcards.
     case topicNameInvalid

@@ -1,5 +1,5 @@
-// The revision of the sources this program was built from, as well as it can be known: that of the
-// checkout in which it was compiled. It is for the line a person pastes, and nothing depends on it.
+// The revision of the sources of this program: that of the checkout in which it was compiled. It is
+// only printed.
 
 import Glibc
 

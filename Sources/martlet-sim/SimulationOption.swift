@@ -23,10 +23,10 @@ enum SimulationOption: String, OptionRules {
     }
 
     static let helpPage = """
-        martlet-sim: the broker in a simulated world
+        martlet-sim: the broker in a simulation
 
         Runs the real core, the real protocol and the real client machine with a simulated clock,
-        network, store and power supply, and holds the broker to its promises (docs/TESTING.md).
+        network, store and power supply, and checks the broker's properties (docs/TESTING.md).
         The same seed gives the same run.
 
         Usage: martlet-sim [options]
@@ -34,19 +34,19 @@ enum SimulationOption: String, OptionRules {
           --seed=N           the first seed (default: 1)
           --seeds=N          how many seeds, one after the other (default: 1000; 1 with --seed)
           --steps=N          length of each run in steps (default: 2000)
-          --without=TROUBLE  leave out a kind of trouble; may be repeated:
-                             \(Troubles.names.map(\.name).joined(separator: ", "))
+          --without=FAULT    exclude a kind of fault; may be repeated:
+                             \(Faults.names.map(\.name).joined(separator: ", "))
           --mutation=NAME    plant a bug, which must be found
           --mutations        list the bugs that can be planted
           --verbose          print all that happens; the first seed only
           --version          print the version and exit
           -h, --help         print this page and exit
 
-        A broken promise is printed with the line that repeats it, shortened as far as that is
-        cheap, and with the history of the message. The exit code is then 2.
+        A violated property is printed with a command that repeats the run, shortened in at most
+        60 runs, and with the history of the message. The exit code is then 2.
         """
 
-    /// What is asked for, as options of the first run.
+    /// The options of the first run.
     static func firstRun(
         _ parsed: ParsedOptions<SimulationOption>
     ) throws(UsageError) -> SimulationOptions {
@@ -55,14 +55,14 @@ enum SimulationOption: String, OptionRules {
             stepMaximum: try parsed.integer(.steps, in: 1...10_000_000)
                 ?? SimulationOptions.stepMaximumDefault)
         for name in parsed.all(.without) {
-            guard let trouble = Troubles.names.first(where: { $0.name == name }) else {
-                throw UsageError("--without knows no trouble named \"\(name)\"")
+            guard let fault = Faults.names.first(where: { $0.name == name }) else {
+                throw UsageError("--without: no fault is named \"\(name)\"")
             }
-            options.troubles.remove(trouble.trouble)
+            options.faults.remove(fault.fault)
         }
         if let name = parsed[.mutation] {
             guard let mutation = Mutation(rawValue: name) else {
-                throw UsageError("--mutation knows no bug named \"\(name)\"; see --mutations")
+                throw UsageError("--mutation: no bug is named \"\(name)\"; see --mutations")
             }
             options.mutation = mutation
         }

@@ -1,11 +1,11 @@
-// What the simulation's program does, from its arguments to its exit code.
+// The program of the simulation, from its arguments to its exit code.
 
 import BrokerSimulation
 import CommandLineOptions
 import Glibc
 
 enum SimulationProgram {
-    /// Seeds of a run that says nothing: a few minutes at most.
+    /// The default number of seeds: a few minutes at most.
     private static let seedCountDefault = 1_000
 
     static func run(_ arguments: ArraySlice<String>) -> ExitCode {
@@ -47,7 +47,7 @@ enum SimulationProgram {
         let report = SimulationRunner.run(options) { StandardStream.output.print($0) }
         guard let violation = report.violation else { return .success }
         StandardStream.error.print(
-            "broken promise: \(violation.promise.rawValue)\n    \(violation.text)")
+            "violated property: \(violation.property.rawValue)\n    \(violation.text)")
         return .failure
     }
 
@@ -65,9 +65,10 @@ enum SimulationProgram {
                 StandardStream.error.print(totals.text(since: start))
                 StandardStream.error.print("seed \(options.seed) fails; shrinking")
                 let shrunk = SimulationRunner.shrink(options)
-                let text = (shrunk.violation == nil ? report : shrunk)
-                    .failureText(revision: Revision.current())
-                StandardStream.error.print(text!)
+                let failed = shrunk.violation == nil ? report : shrunk
+                if let text = failed.failureText(revision: Revision.current()) {
+                    StandardStream.error.print(text)
+                }
                 return .failure
             }
         }
@@ -76,7 +77,7 @@ enum SimulationProgram {
     }
 }
 
-/// What all runs together have done.
+/// The sums over all runs.
 private struct Totals {
     private var runs = 0
     private var steps = 0

@@ -1,5 +1,5 @@
-// The last words of a run that traps: a precondition of the core ends the process, and the line
-// that repeats the run must be printed all the same.
+// The output of a run that traps: a precondition of the core ends the process, and the command that
+// repeats the run must still be printed.
 
 import Glibc
 

@@ -1,4 +1,4 @@
-// The simulation as a program: seed after seed, until a promise is broken.
+// The simulation as a program: seed after seed, until a property is violated.
 
 import CommandLineOptions
 import Glibc

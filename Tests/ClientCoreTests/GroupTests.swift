@@ -17,7 +17,7 @@ struct GroupTests {
     }
 
     /// The broker tells of an event in the group `G`.
-    private func tell(_ client: Harness, _ number: UInt64, _ payload: String) {
+    private func tell(_ client: Harness, number: UInt64, payload: String) {
         let source = "aliceG" + payload
         var packet = MRT.Deliver(
             grade: .durable, number: number, kind: .groupEvent,
@@ -32,7 +32,9 @@ struct GroupTests {
         let payloads = [
             "\u{1}bob", "\u{2}bob", "\u{3}bob", "\u{4}\u{0}", "\u{4}\u{1}\u{3}bob", "\u{5}{}",
         ]
-        for (index, payload) in payloads.enumerated() { tell(client, UInt64(index + 1), payload) }
+        for (index, payload) in payloads.enumerated() {
+            tell(client, number: UInt64(index + 1), payload: payload)
+        }
         #expect(
             client.events() == [
                 "group G #1 joined bob", "group G #2 left bob", "group G #3 kicked bob",
@@ -44,8 +46,8 @@ struct GroupTests {
 
     @Test func `tell an event that is unknown or cannot be read as it came`() {
         let client = connected()
-        tell(client, 1, "\u{9}new")
-        tell(client, 2, "\u{4}\u{7}")
+        tell(client, number: 1, payload: "\u{9}new")
+        tell(client, number: 2, payload: "\u{4}\u{7}")
         #expect(client.events() == ["delivered 7 #1 new", "delivered 7 #2 \u{7}"])
         #expect(client.isConnected)
     }
@@ -58,7 +60,7 @@ struct GroupTests {
             key: 0x4142_4344_4546_4748, title: ByteRange(offset: 0, count: 5),
             meta: ByteRange(offset: 5, count: 2),
             allowList: .only(count: 1, ids: ByteRange(offset: 7, count: 4)))
-        let number = try client.request(.groupCreate, create, "Pumps{}\u{3}bob")
+        let number = try client.request(.groupCreate, create, from: "Pumps{}\u{3}bob")
         let packet = "request 1 16 ABCDEFGH\u{5}Pumps\u{2}{}\u{1}\u{3}bob"
         #expect(client.sent() == [packet])
         client.machine.closed(now: client.now)
@@ -78,7 +80,7 @@ struct GroupTests {
 
     @Test func `are answered with lists that can be walked`() throws {
         let client = connected()
-        try client.request(.groupList, MRT.GroupListQuery(), "")
+        try client.request(.groupList, MRT.GroupListQuery(), from: "")
         _ = client.sent()
         let entries = "\u{1}G\u{5}Pumps\u{1}\u{1}H\u{0}\u{0}"
         let content = "\u{1}" + entries
@@ -109,7 +111,7 @@ struct GroupTests {
         let will = MRT.Will(
             delaySeconds: 30, target: .group(ByteRange(offset: 0, count: 1)), isRaw: false,
             payload: ByteRange(offset: 1, count: 5))
-        try client.request(.setWill, will, "G\u{0}lost")
+        try client.request(.setWill, will, from: "G\u{0}lost")
         #expect(client.sent() == ["request 1 3 \u{1E}\u{0}\u{2}\u{1}G\u{0}lost"])
         client.receive(MRT.Response(identifier: 1, reason: .notAuthorized))
         #expect(client.events() == ["answered 1 135"])

@@ -115,7 +115,7 @@ final class Harness {
     /// The program asks for something; the id of the answer.
     @discardableResult
     func request(
-        _ operation: MRT.Operation, _ part: some RequestPart, _ source: String
+        _ operation: MRT.Operation, _ part: some RequestPart, from source: String
     ) throws -> UInt64 {
         try Array(source.utf8).withUnsafeBytes { source in
             try machine.request(operation, part, from: source)

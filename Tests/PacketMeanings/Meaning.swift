@@ -18,7 +18,7 @@ package func understand(_ bytes: [UInt8], isFromClient: Bool) -> Meaning {
         switch PacketFrame.next(in: bytes, at: 0, packetMaximum: .max) {
         case .packet(let frame):
             do throws(WireError) {
-                return try decode(frame, bytes, isFromClient ? .client : .broker)
+                return try decode(frame, in: bytes, from: isFromClient ? .client : .broker)
             } catch {
                 return Meaning(text: "error=\(word(error))")
             }
@@ -43,7 +43,7 @@ func word(_ error: WireError) -> String {
 }
 
 private func decode(
-    _ frame: PacketFrame, _ bytes: UnsafeRawBufferPointer, _ peer: MRT.Peer
+    _ frame: PacketFrame, in bytes: UnsafeRawBufferPointer, from peer: MRT.Peer
 ) throws(WireError) -> Meaning {
     let type = try MRT.PacketType(frame, from: peer)
     let body = frame.body.bytes(in: bytes)
@@ -141,7 +141,7 @@ private func words(_ packet: MRT.Connect, _ body: UnsafeRawBufferPointer) -> [St
         packet.cookie.map { "cookie=\(fixed8($0))" },
         packet.outbox.map { "outbox=\(fixed8($0.epoch)),\($0.resultsSeen),\($0.highestUsed)" },
         packet.sessionExpirySeconds.map { "expiry=\($0)" },
-        field("info", packet.information, body),
+        field("info", packet.information, in: body),
     ]
 }
 
@@ -167,7 +167,7 @@ private func words(_ packet: MRT.ConnectRefused, _ body: UnsafeRawBufferPointer)
 private func words(_ packet: MRT.Send, _ body: UnsafeRawBufferPointer) -> [String?] {
     [
         "send", "grade=\(packet.grade.rawValue)", field("number", packet.number),
-        field("messageid", packet.messageIdentifier, body),
+        field("messageid", packet.messageIdentifier, in: body),
         field("expiry", UInt64(packet.expirySeconds)), field("time", packet.time),
         mark("raw", packet.isRaw), words(packet.target, body),
         "payload=" + escape(packet.payload, body),
@@ -198,7 +198,8 @@ private func words(_ packet: MRT.SendResult, _ body: UnsafeRawBufferPointer) -> 
         .map { "\($0.index):\($0.reason.rawValue)" }
     return [
         "result", "number=\(packet.number)", "reason=\(packet.reason.rawValue)",
-        field("messageid", packet.messageIdentifier, body), field("refused", packet.refusedCount),
+        field("messageid", packet.messageIdentifier, in: body),
+        field("refused", packet.refusedCount),
         packet.refusedCount == 0 ? nil : "refusals=" + refusals.joined(separator: ","),
     ]
 }
@@ -208,7 +209,7 @@ private func words(_ packet: MRT.Deliver, _ body: UnsafeRawBufferPointer) -> [St
         "deliver", "grade=\(packet.grade.rawValue)", field("number", packet.number),
         mark("duplicate", packet.isPossibleDuplicate), mark("raw", packet.isRaw),
         "kind=\(packet.kind.rawValue)", "from=" + escape(packet.from, body), "time=\(packet.time)",
-        field("address", packet.address, body), "payload=" + escape(packet.payload, body),
+        field("address", packet.address, in: body), "payload=" + escape(packet.payload, body),
     ]
 }
 
@@ -221,7 +222,7 @@ func field(_ name: String, _ value: UInt64) -> String? {
 }
 
 /// Bytes that are absent where there are none.
-func field(_ name: String, _ range: ByteRange, _ body: UnsafeRawBufferPointer) -> String? {
+func field(_ name: String, _ range: ByteRange, in body: UnsafeRawBufferPointer) -> String? {
     range.isEmpty ? nil : "\(name)=" + escape(range, body)
 }
 

@@ -22,7 +22,7 @@ package func understandPart(_ bytes: [UInt8], of part: Substring, isFromClient: 
 }
 
 private func meaning(
-    _ part: some RequestPart, _ bytes: UnsafeRawBufferPointer, _ words: String?...
+    _ part: some RequestPart, in bytes: UnsafeRawBufferPointer, _ words: String?...
 ) -> Meaning {
     Meaning(
         text: words.compactMap(\.self).joined(separator: " "),
@@ -39,32 +39,32 @@ private func understandParameters(
     case .setWill:
         let will = try MRT.Will(bytes)
         return meaning(
-            will, bytes, "delay=\(will.delaySeconds)", mark("raw", will.isRaw),
+            will, in: bytes, "delay=\(will.delaySeconds)", mark("raw", will.isRaw),
             words(will.target, bytes), text("payload", will.payload))
     case .groupCreate:
         let create = try MRT.GroupCreate(bytes)
         return meaning(
-            create, bytes, "key=" + fixed8(create.key), text("title", create.title),
+            create, in: bytes, "key=" + fixed8(create.key), text("title", create.title),
             text("meta", create.meta), words(create.allowList, bytes))
     case .groupJoin, .groupLeave:
         let name = try MRT.GroupName(bytes)
-        return meaning(name, bytes, text("group", name.group))
+        return meaning(name, in: bytes, text("group", name.group))
     case .groupKick, .groupBan:
         let member = try MRT.GroupMember(bytes)
-        return meaning(member, bytes, text("group", member.group), text("user", member.user))
+        return meaning(member, in: bytes, text("group", member.group), text("user", member.user))
     case .groupList:
         let query = try MRT.GroupListQuery(bytes)
-        return meaning(query, bytes, text("after", query.after))
+        return meaning(query, in: bytes, text("after", query.after))
     case .groupDescribe:
         let query = try MRT.GroupQuery(bytes)
-        return meaning(query, bytes, text("group", query.group), text("after", query.after))
+        return meaning(query, in: bytes, text("group", query.group), text("after", query.after))
     case .groupSetMeta:
         let change = try MRT.GroupSetMeta(bytes)
-        return meaning(change, bytes, text("group", change.group), text("meta", change.meta))
+        return meaning(change, in: bytes, text("group", change.group), text("meta", change.meta))
     case .groupSetAllowList:
         let change = try MRT.GroupSetAllowList(bytes)
         return meaning(
-            change, bytes, text("group", change.group), words(change.allowList, bytes))
+            change, in: bytes, text("group", change.group), words(change.allowList, bytes))
     case .subscribe, .unsubscribe, .clearWill, .presence:
         preconditionFailure("whole packets show these")
     }
@@ -84,12 +84,13 @@ private func understandResult(
             "group=\(escape($0.group, bytes)),\(escape($0.title, bytes))" + ($0.isOwn ? ",own" : "")
         }
         return meaning(
-            list, bytes, mark("more", list.hasMore),
+            list, in: bytes, mark("more", list.hasMore),
             entries.isEmpty ? nil : entries.joined(separator: " "))
     case .groupDescribe:
         let group = try MRT.GroupDescription(bytes)
         return meaning(
-            group, bytes, mark("more", group.hasMoreMembers), mark("limited", group.hasAllowList),
+            group, in: bytes, mark("more", group.hasMoreMembers),
+            mark("limited", group.hasAllowList),
             mark("own", group.isOwn), "owner=" + escape(group.owner, bytes),
             "title=" + escape(group.title, bytes), "count=\(group.memberCount)",
             "meta=" + escape(group.meta, bytes), "members=" + names(group.members, bytes))
@@ -109,7 +110,7 @@ private func understandEvent(_ bytes: UnsafeRawBufferPointer) throws(WireError) 
         case .allowListUpdated(let list): "allow-list " + words(list, bytes)
         case .metaUpdated(let meta): "meta meta=" + escape(meta, bytes)
         }
-    return meaning(event, bytes, text)
+    return meaning(event, in: bytes, text)
 }
 
 private func words(_ list: MRT.AllowList, _ bytes: UnsafeRawBufferPointer) -> String {

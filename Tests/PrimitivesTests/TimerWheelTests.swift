@@ -13,7 +13,7 @@ import Testing
     }
 
     private func expectCancel(
-        _ wheel: inout TimerWheel, _ token: TimerWheel.Token, _ expected: Bool
+        _ wheel: inout TimerWheel, token: TimerWheel.Token, expected: Bool
     ) {
         let isCancelled = wheel.cancel(token)
         #expect(isCancelled == expected)
@@ -47,14 +47,14 @@ import Testing
     @Test func `a cancelled entry does not come out and its token names nobody else`() {
         var wheel = TimerWheel()
         let first = wheel.insert(deadline: instant(5), payload: 1)
-        expectCancel(&wheel, first, true)
-        expectCancel(&wheel, first, false)
+        expectCancel(&wheel, token: first, expected: true)
+        expectCancel(&wheel, token: first, expected: false)
         let second = wheel.insert(deadline: instant(5), payload: 2)
-        expectCancel(&wheel, first, false)
+        expectCancel(&wheel, token: first, expected: false)
         #expect(first != second)
         #expect(drain(&wheel, at: 5) == [2])
-        expectCancel(&wheel, second, false)
-        expectCancel(&wheel, .none, false)
+        expectCancel(&wheel, token: second, expected: false)
+        expectCancel(&wheel, token: .none, expected: false)
     }
 
     @Test func `the next deadline is nil only when the wheel is empty`() {
@@ -89,7 +89,7 @@ import Testing
                 model.append((deadline, order, token))
             case 4 where !model.isEmpty:
                 let victim = model.remove(at: Int(random.next() % UInt64(model.count)))
-                expectCancel(&wheel, victim.token, true)
+                expectCancel(&wheel, token: victim.token, expected: true)
             default:
                 now += random.next() % (UInt64(1) << (random.next() % 30))
                 let due = model.filter { $0.deadline <= now }

@@ -1,5 +1,5 @@
-// The parts of the simulation that a run trusts: its chance, its agenda, and the model's own idea
-// of what a filter matches.
+// Parts of the simulation: its random numbers, its event queue, and the oracle's matching of
+// filters.
 
 import Primitives
 import Testing
@@ -18,13 +18,13 @@ import Testing
     }
 
     @Test func `takes occurrences in the order of time, then of entry`() {
-        var agenda = Agenda()
+        var queue = EventQueue()
         let times: [UInt64] = [5, 1, 3, 1, 9, 3, 0, 5]
         for (index, time) in times.enumerated() {
-            agenda.enter(.clientDue(client: index), at: Instant(milliseconds: time))
+            queue.enter(.clientDue(client: index), at: Instant(milliseconds: time))
         }
         var clients: [Int] = []
-        while let next = agenda.takeNext() {
+        while let next = queue.takeNext() {
             if case .clientDue(let client) = next.occurrence { clients.append(client) }
         }
         #expect(clients == [6, 1, 3, 2, 5, 0, 7, 4])
@@ -37,7 +37,7 @@ import Testing
         ("a/b", "+/c", false),
     ])
     func `knows what a filter matches`(topic: String, filter: String, isMatch: Bool) {
-        #expect(Ledger.matches(topic: topic, filter: filter) == isMatch)
+        #expect(Oracle.matches(topic: topic, filter: filter) == isMatch)
     }
 
     @Test(
@@ -55,19 +55,19 @@ import Testing
     }
 
     @Test func `gives a gateway's devices the lowest channel that is free`() {
-        var carriage = Carriage()
+        var gatewayChannels = GatewayChannels()
         for link in 10...12 {
-            let channel = carriage.freeChannel
-            carriage.links[channel] = link
-            carriage.channels[link] = channel
+            let channel = gatewayChannels.freeChannel
+            gatewayChannels.links[channel] = link
+            gatewayChannels.channels[link] = channel
         }
-        #expect(carriage.freeChannel == 3)
-        #expect(carriage.remove(11) == 1)
-        carriage.ending = [1]
-        #expect(carriage.freeChannel == 3)
-        carriage.ending = []
-        #expect(carriage.freeChannel == 1)
-        #expect(carriage.remove(11) == nil)
+        #expect(gatewayChannels.freeChannel == 3)
+        #expect(gatewayChannels.remove(11) == 1)
+        gatewayChannels.ending = [1]
+        #expect(gatewayChannels.freeChannel == 3)
+        gatewayChannels.ending = []
+        #expect(gatewayChannels.freeChannel == 1)
+        #expect(gatewayChannels.remove(11) == nil)
     }
 
     @Test func `reads a stream of packets wherever it is cut`() {

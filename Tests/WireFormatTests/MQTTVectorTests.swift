@@ -193,27 +193,39 @@ struct PropertyPlace: Sendable {
     static let all: [PropertyPlace] = {
         let name: [UInt8] = [0, 4, 0x4D, 0x51, 0x54, 0x54, 5]
         func place(
-            _ owner: MQTT.PropertyOwner, _ isFromClient: Bool, _ first: UInt8, _ before: [UInt8],
-            _ after: [UInt8] = []
+            _ owner: MQTT.PropertyOwner, isFromClient: Bool, first: UInt8, before: [UInt8],
+            after: [UInt8] = []
         ) -> PropertyPlace {
             PropertyPlace(
                 owner: owner, isFromClient: isFromClient, parts: (first, before, after))
         }
         return [
-            place(.connect, true, 0x10, name + [2, 0, 0], [0, 0]),
-            place(.will, true, 0x10, name + [6, 0, 0, 0, 0, 0], [0, 1, 0x74, 0, 0]),
-            place(.connack, false, 0x20, [0, 0]),
-            place(.publish, true, 0x30, [0, 1, 0x74]),
-            place(MQTT.PropertyOwner(.puback), true, 0x40, [0, 1, 0]),
-            place(MQTT.PropertyOwner(.pubrec), true, 0x50, [0, 1, 0]),
-            place(MQTT.PropertyOwner(.pubrel), true, 0x62, [0, 1, 0]),
-            place(MQTT.PropertyOwner(.pubcomp), true, 0x70, [0, 1, 0]),
-            place(.subscribe, true, 0x82, [0, 1], [0, 1, 0x74, 0]),
-            place(MQTT.PropertyOwner(.suback), false, 0x90, [0, 1], [0]),
-            place(MQTT.PropertyOwner(.unsubscribe), true, 0xA2, [0, 1], [0, 1, 0x74]),
-            place(MQTT.PropertyOwner(.unsuback), false, 0xB0, [0, 1], [0]),
-            place(.disconnect, false, 0xE0, [0]),
-            place(.auth, true, 0xF0, [0x18]),
+            place(
+                .connect, isFromClient: true, first: 0x10, before: name + [2, 0, 0], after: [0, 0]),
+            place(
+                .will, isFromClient: true, first: 0x10, before: name + [6, 0, 0, 0, 0, 0],
+                after: [0, 1, 0x74, 0, 0]),
+            place(.connack, isFromClient: false, first: 0x20, before: [0, 0]),
+            place(.publish, isFromClient: true, first: 0x30, before: [0, 1, 0x74]),
+            place(MQTT.PropertyOwner(.puback), isFromClient: true, first: 0x40, before: [0, 1, 0]),
+            place(MQTT.PropertyOwner(.pubrec), isFromClient: true, first: 0x50, before: [0, 1, 0]),
+            place(MQTT.PropertyOwner(.pubrel), isFromClient: true, first: 0x62, before: [0, 1, 0]),
+            place(
+                MQTT.PropertyOwner(.pubcomp), isFromClient: true, first: 0x70, before: [0, 1, 0]),
+            place(
+                .subscribe, isFromClient: true, first: 0x82, before: [0, 1],
+                after: [0, 1, 0x74, 0]),
+            place(
+                MQTT.PropertyOwner(.suback), isFromClient: false, first: 0x90, before: [0, 1],
+                after: [0]),
+            place(
+                MQTT.PropertyOwner(.unsubscribe), isFromClient: true, first: 0xA2, before: [0, 1],
+                after: [0, 1, 0x74]),
+            place(
+                MQTT.PropertyOwner(.unsuback), isFromClient: false, first: 0xB0, before: [0, 1],
+                after: [0]),
+            place(.disconnect, isFromClient: false, first: 0xE0, before: [0]),
+            place(.auth, isFromClient: true, first: 0xF0, before: [0x18]),
         ]
     }()
 }

@@ -40,10 +40,10 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
                 Vector["send-group"].bytes, Vector["result-sent"].bytes,
                 Vector["deliver-group"].bytes, Vector["ack-inbox"].bytes,
             ],
-            mqtt3: publish(.v311, 1, "$g/fleet-7", json)
-                + publish(.v311, 1, "$g/fleet-7", envelope(true)),
-            mqtt5: publish(.v5, 1, "$g/fleet-7", json)
-                + publish(.v5, 1, "$g/fleet-7", envelope(true))),
+            mqtt3: publish(.v311, qos: 1, topic: "$g/fleet-7", payload: json)
+                + publish(.v311, qos: 1, topic: "$g/fleet-7", payload: envelope(true)),
+            mqtt5: publish(.v5, qos: 1, topic: "$g/fleet-7", payload: json)
+                + publish(.v5, qos: 1, topic: "$g/fleet-7", payload: envelope(true))),
         WireSizes(
             job: "ping", mrt: [Vector["pingreq"].bytes, Vector["pingresp"].bytes],
             mqtt3: ping, mqtt5: ping),
@@ -58,10 +58,10 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
         return WireSizes(
             job: job,
             mrt: [send, Vector["result-sent"].bytes, deliver, Vector["ack-inbox"].bytes],
-            mqtt3: publish(.v311, qos, "$u/bob", json)
-                + publish(.v311, qos, "$u/bob", envelope(false)),
-            mqtt5: publish(.v5, qos, "$u/bob", json)
-                + publish(.v5, qos, "$u/bob", envelope(false)))
+            mqtt3: publish(.v311, qos: qos, topic: "$u/bob", payload: json)
+                + publish(.v311, qos: qos, topic: "$u/bob", payload: envelope(false)),
+            mqtt5: publish(.v5, qos: qos, topic: "$u/bob", payload: json)
+                + publish(.v5, qos: qos, topic: "$u/bob", payload: envelope(false)))
     }
 
     // MARK: MRT
@@ -120,7 +120,7 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
 
     /// PUBLISH and what acknowledges it: one packet, or three.
     private static func publish(
-        _ version: MQTT.Version, _ qos: UInt8, _ topic: String, _ payload: String
+        _ version: MQTT.Version, qos: UInt8, topic: String, payload: String
     ) -> [[UInt8]] {
         let packet = MQTT.Publish(
             version, topic: ByteRange(offset: 0, count: topic.utf8.count),

@@ -5,20 +5,20 @@ import BrokerCore
 import Primitives
 
 final class FaultyStore {
-    private let surroundings: Surroundings
+    private let context: SimulationContext
     private var store = InMemoryStore()
-    /// The batch under way, as it was handed over.
-    private var underWay: StoreBatch?
-    /// The store after the batch under way, where the core has been told its result already.
-    private var toldOutcome: InMemoryStore?
-    /// What the last commits began with, for planted bugs that go back there.
+    /// The batch in flight, as the core passed it.
+    private var inFlightBatch: StoreBatch?
+    /// The store after the batch in flight, if the core already has its result.
+    private var reportedOutcome: InMemoryStore?
+    /// The store before each of the last commits, for planted bugs that return to it.
     private var pasts: [InMemoryStore] = []
     /// Commits that a planted bug goes back.
     private static let pastMaximum = 30
     /// The core has been told that the store is full, and how many bytes of rows it has added
     /// since.
-    private var isToldFull = false
-    /// It had been told so already when the batch under way began to gather.
+    private var isFullReported = false
+    /// It had been told so already when the batch in flight began to gather.
     private var knewFull = false
     private var addedByteCount = 0
     /// Bytes by which rows may grow in a store that is full: what the real one keeps free is for
@@ -34,11 +34,11 @@ final class FaultyStore {
     /// Ends of memberships that were not written.
     private var keptMembers: [RecordChange] = []
 
-    init(_ surroundings: Surroundings) {
-        self.surroundings = surroundings
+    init(_ context: SimulationContext) {
+        self.context = context
     }
 
-    var isCommitting: Bool { underWay != nil }
+    var isCommitting: Bool { inFlightBatch != nil }
 
     var isFull: Bool {
         get { store.isFull }
@@ -52,43 +52,44 @@ final class FaultyStore {
 
     /// Takes a batch. Gives its result where a planted bug tells it before the commit.
     func begin(_ batch: StoreBatch) -> StoreResult? {
-        precondition(underWay == nil, "one batch is under way at a time")
+        precondition(
+            inFlightBatch == nil, "batch \(inFlightBatch?.sequence ?? 0) is in flight")
         var batch = batch
         tamper(&batch)
         noteEntries(batch)
         for entry in batch.entries where store.holds(entry.number, in: entry.queue) {
-            surroundings.ledger.accuse(
+            context.oracle.fail(
                 .numbersAreNotReused,
                 "#\(entry.number) is in queue \(entry.queue.raw) and is put there again")
         }
-        underWay = batch
+        inFlightBatch = batch
         let isHasty =
-            surroundings.has(.hastyReception) && batch.sendRecords.contains(where: isPacket)
-        guard surroundings.has(.earlyResult) || isHasty else { return nil }
+            context.has(.hastyReception) && batch.sendRecords.contains(where: isPacket)
+        guard context.has(.earlyResult) || isHasty else { return nil }
         var result = StoreResult()
         var outcome = store
         outcome.carryOut(batch, into: &result)
-        toldOutcome = outcome
+        reportedOutcome = outcome
         return result
     }
 
-    /// Ends the commit that is under way. False when the core has heard its result already.
+    /// Ends the commit that is in flight. False when the core has heard its result already.
     func finish(into result: inout StoreResult) -> Bool {
-        guard let batch = underWay else { preconditionFailure("no batch is under way") }
-        underWay = nil
-        if let toldOutcome {
-            store = toldOutcome
-            self.toldOutcome = nil
+        guard let batch = inFlightBatch else { preconditionFailure("no batch is in flight") }
+        inFlightBatch = nil
+        if let reportedOutcome {
+            store = reportedOutcome
+            self.reportedOutcome = nil
             return false
         }
         keepPast()
         measureGrowth(batch)
         store.carryOut(batch, into: &result)
-        knewFull = isToldFull
-        isToldFull = result.isFull
-        if surroundings.has(.unheededFull), result.refusal == nil { result.isFull = false }
+        knewFull = isFullReported
+        isFullReported = result.isFull
+        if context.has(.unheededFull), result.refusal == nil { result.isFull = false }
         tamper(&result)
-        surroundings.history.note(
+        context.history.note(
             .broker,
             "batch \(batch.sequence) committed\(result.refusal == nil ? "" : ", sends refused")")
         return true
@@ -97,7 +98,7 @@ final class FaultyStore {
     /// Adds up the rows that the core writes although it knows that there is no room.
     private func measureGrowth(_ batch: StoreBatch) {
         // The first batch after the store has said so holds what was admitted before.
-        guard knewFull, isToldFull, store.isFull else {
+        guard knewFull, isFullReported, store.isFull else {
             addedByteCount = 0
             return
         }
@@ -105,12 +106,12 @@ final class FaultyStore {
             addedByteCount += (change.value?.count ?? 0) - store.rowByteCount(change)
         }
         guard addedByteCount > FaultyStore.fullGrowthMaximum else { return }
-        surroundings.ledger.accuse(
+        context.oracle.fail(
             .fullIsHeeded, "\(addedByteCount) bytes of rows were added to a store that is full")
     }
 
     private func keepPast() {
-        switch surroundings.options.mutation {
+        switch context.options.mutation {
         case .lostCommit: pasts = [store]
         case .oldBackup:
             if pasts.count == Self.pastMaximum { pasts.removeFirst() }
@@ -119,26 +120,26 @@ final class FaultyStore {
         }
     }
 
-    /// The process dies. The batch under way is there at the next start, or nothing of it.
+    /// The process dies. The batch in flight is there at the next start, or nothing of it.
     func crash(inFlightBatch: Bool) {
-        if var batch = underWay, inFlightBatch {
-            if surroundings.has(.tornCommit) { batch.sendRecords = [] }
+        if var batch = inFlightBatch, inFlightBatch {
+            if context.has(.tornCommit) { batch.sendRecords = [] }
             var lost = StoreResult()
             store.carryOut(batch, into: &lost)
         }
-        underWay = nil
-        toldOutcome = nil
-        isToldFull = false
+        inFlightBatch = nil
+        reportedOutcome = nil
+        isFullReported = false
         if let past = pasts.first { store = past }
         pasts = []
         store.crash(inFlightBatch: false)
-        if surroundings.has(.reusedInboxNumber) { loseReservations() }
+        if context.has(.reusedInboxNumber) { loseReservations() }
     }
 
     func restore(into broker: inout Broker) -> RestoredState { store.restore(into: &broker) }
 
     private func noteEntries(_ batch: StoreBatch) {
-        guard surroundings.history.isRecording else { return }
+        guard context.history.isRecording else { return }
         for entry in batch.entries {
             guard let message = batch.messages.first(where: { $0.id == entry.message }) else {
                 continue
@@ -148,7 +149,7 @@ final class FaultyStore {
                 return MessageText.message(
                     in: block.payload, isRaw: block.marks.contains(.raw))
             }
-            surroundings.history.note(
+            context.history.note(
                 .message(name ?? -1),
                 "in batch \(batch.sequence), queue \(entry.queue.raw), #\(entry.number)")
         }
@@ -173,14 +174,14 @@ final class FaultyStore {
     // MARK: Planted bugs
 
     private func tamper(_ batch: inout StoreBatch) {
-        switch surroundings.options.mutation {
+        switch context.options.mutation {
         case .greedyAcknowledgement:
             for index in batch.acknowledgements.indices {
                 batch.acknowledgements[index].throughNumber += 1
             }
         case .forgottenAcknowledgement:
             batch.acknowledgements.removeAll { _ in
-                surroundings.misbehaves(.forgottenAcknowledgement, perTenThousand: 1_000)
+                context.misbehaves(.forgottenAcknowledgement, perTenThousand: 1_000)
             }
         case .forgottenOutbox: batch.sendRecords = []
         case .forgottenIdentifier: batch.sendRecords.removeAll(where: isPacket)
@@ -196,7 +197,7 @@ final class FaultyStore {
             }
         case .lostMove: removeMoved(&batch)
         case .refusedMove: if store.isFull { removeMoved(&batch) }
-        case .discardedMail:
+        case .discardedMessages:
             for index in batch.transfers.indices {
                 if case .mail = batch.transfers[index].scope {
                     batch.transfers[index].scope = .mail(before: StoredMessageID(raw: 0))
@@ -225,8 +226,8 @@ final class FaultyStore {
         case .steppedClock:
             // What people see on a clock, in place of what has passed.
             batch.moment.instant = Instant(
-                milliseconds: batch.moment.unixMilliseconds - Surroundings.unixStart)
-        case .forgottenOfflineQueue:
+                milliseconds: batch.moment.unixMilliseconds - SimulationContext.unixStart)
+        case .forgottenQueue:
             // Every change of a user's row but its first.
             batch.records.removeAll {
                 $0.table == .users && $0.value != nil && !knownUsers.insert($0.key).inserted
@@ -239,12 +240,12 @@ final class FaultyStore {
 
     /// Writes what groups are to have although the core has refused it, behind what their rows say.
     private func addUnasked(to batch: inout StoreBatch) {
-        let byteCount = surroundings.unaskedByteCount
-        surroundings.unaskedByteCount = 0
-        guard isToldFull, isFull, byteCount > 0, var row = store.firstRow(of: .groups) else {
+        let byteCount = context.unaskedByteCount
+        context.unaskedByteCount = 0
+        guard isFullReported, isFull, byteCount > 0, var row = store.firstRow(of: .groups) else {
             return
         }
-        row.value! += [UInt8](repeating: 0, count: byteCount)
+        row.value? += [UInt8](repeating: 0, count: byteCount)
         batch.records.append(row)
     }
 
@@ -258,8 +259,9 @@ final class FaultyStore {
         _ table: RecordTable, of batch: inout StoreBatch, _ change: (inout [UInt8]) -> Void
     ) {
         for index in batch.records.indices where batch.records[index].table == table {
-            guard batch.records[index].value != nil else { continue }
-            change(&batch.records[index].value!)
+            guard var row = batch.records[index].value else { continue }
+            change(&row)
+            batch.records[index].value = row
         }
     }
 
@@ -314,7 +316,7 @@ final class FaultyStore {
     private func loseReservations() {
         var batch = StoreBatch()
         batch.records = firstSessionRows.values.filter { change in
-            store.isEmpty(FaultyStore.queue(ofSessionRow: change.value!))
+            change.value.map { store.isEmpty(FaultyStore.queue(ofSessionRow: $0)) } ?? false
         }
         var lost = StoreResult()
         store.carryOut(batch, into: &lost)
@@ -332,7 +334,7 @@ final class FaultyStore {
     private func tamper(_ result: inout StoreResult) {
         if surroundings.has(.forgottenShare) { forgetShares(&result) }
         for index in result.loads.indices where result.loads[index].entries.count > 1 {
-            switch surroundings.options.mutation {
+            switch context.options.mutation {
             case .swappedLoad:
                 let first = result.loads[index].entries[0]
                 let second = result.loads[index].entries[1]

@@ -1,4 +1,4 @@
-// What only planted bugs do to a event loop's effects.
+// Changes of a loop's effects that only planted bugs make.
 
 import Primitives
 

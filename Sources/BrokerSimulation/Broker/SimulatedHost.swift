@@ -1,5 +1,5 @@
-// A event loop's connections as the real event loop keeps them, without sockets: what has arrived and was
-// not read, what is to be sent, who is held back, who is to be closed.
+// The connections of an event loop without sockets: unread bytes, outgoing bytes, and which
+// connections wait or close.
 
 import BrokerCore
 import Dialects
@@ -23,11 +23,14 @@ struct HostConnection {
     var isClosing = false
     var lastHeard: Instant
     /// How long the client may be silent; at first, how long it may take to log in.
-    var silenceMilliseconds: UInt64 = 15_000
+    var silenceMilliseconds = HostConnection.loginMilliseconds
+
+    /// Time that a client has to log in.
+    static let loginMilliseconds: UInt64 = 15_000
 }
 
 struct SimulatedHost: ConnectionHost {
-    private let surroundings: Surroundings
+    private let context: SimulationContext
     private let network: SimulatedNetwork
     private let loop: UInt8
     private(set) var slots: [HostConnection?] = []
@@ -39,8 +42,8 @@ struct SimulatedHost: ConnectionHost {
     /// Connections that may be read from again.
     var released: [ConnectionID] = []
 
-    init(_ surroundings: Surroundings, _ network: SimulatedNetwork, loop: UInt8) {
-        self.surroundings = surroundings
+    init(_ context: SimulationContext, _ network: SimulatedNetwork, loop: UInt8) {
+        self.context = context
         self.network = network
         self.loop = loop
     }
@@ -59,7 +62,7 @@ struct SimulatedHost: ConnectionHost {
         }
         generations[slot] += 1
         let name = ConnectionID(loop: loop, slot: slot, generation: generations[slot])
-        slots[slot] = HostConnection(name: name, link: link, lastHeard: surroundings.now)
+        slots[slot] = HostConnection(name: name, link: link, lastHeard: context.now)
         return name
     }
 
@@ -77,16 +80,17 @@ struct SimulatedHost: ConnectionHost {
         _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
     ) -> UnsafeMutableRawPointer? {
         guard let waiting = self[connection], !waiting.isClosing else { return nil }
-        precondition(byteCount <= 1 << 17, "a packet beyond the simulation's messages")
+        precondition(
+            byteCount <= 1 << 17, "a packet of \(byteCount) bytes, at most 131,072 expected")
         let total = waiting.outgoing.count + byteCount
-        let profile = surroundings.profile
-        if priority == .droppable || surroundings.has(.lostDelivery) {
+        let profile = context.profile
+        if priority == .droppable || context.has(.lostDelivery) {
             return total > profile.outgoingMaximum ? nil : room
         }
         if total > profile.outgoingHardMaximum {
             overflowed.append(connection)
             network.givenUpByBroker(waiting.link)
-            self[connection]!.isClosing = true
+            self[connection]?.isClosing = true
             return nil
         }
         return room
@@ -94,14 +98,15 @@ struct SimulatedHost: ConnectionHost {
 
     mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID) {
         crossChannels(byteCount)
-        self[connection]!.outgoing += UnsafeRawBufferPointer(start: room, count: byteCount)
+        let packet = UnsafeRawBufferPointer(start: room, count: byteCount)
+        self[connection]?.outgoing += packet
     }
 
-    /// For a planted bug: a packet in a channel bears another channel's number.
+    /// For a planted bug: a packet gets the number of another channel.
     private func crossChannels(_ byteCount: Int) {
         let packet = UnsafeMutableRawBufferPointer(start: room, count: byteCount)
         guard packet[0] >> 4 == MRT.PacketType.channel.rawValue,
-            surroundings.misbehaves(.crossedChannels, perTenThousand: 300)
+            context.misbehaves(.crossedChannels, perTenThousand: 300)
         else { return }
         // The number stands behind the length, and is a single byte here.
         packet[1 + VariableInteger.byteCount(byteCount - 2)] ^= 1
@@ -114,9 +119,9 @@ struct SimulatedHost: ConnectionHost {
 
     mutating func acceptConnection(_ connection: ConnectionID, silenceMilliseconds: UInt64) {
         guard self[connection] != nil else { return }
-        self[connection]!.isHeld = false
-        self[connection]!.isAccepted = true
-        self[connection]!.silenceMilliseconds = silenceMilliseconds
+        self[connection]?.isHeld = false
+        self[connection]?.isAccepted = true
+        self[connection]?.silenceMilliseconds = silenceMilliseconds
         released.append(connection)
     }
 
@@ -129,9 +134,10 @@ struct SimulatedHost: ConnectionHost {
     }
 
     mutating func releaseAfterAnswers(_ connection: ConnectionID) {
-        guard self[connection] != nil, !surroundings.has(.deafHost) else { return }
-        self[connection]!.awaitsAnswers = false
-        self[connection]!.lastHeard = surroundings.now
+        guard self[connection] != nil, !context.has(.deafHost) else { return }
+        let now = context.now
+        self[connection]?.awaitsAnswers = false
+        self[connection]?.lastHeard = now
         released.append(connection)
     }
 
@@ -141,13 +147,13 @@ struct SimulatedHost: ConnectionHost {
 }
 
 /// Knows the tokens of a run's users.
-struct SimulatedDoorkeeper: Authenticator {
-    let surroundings: Surroundings
+struct SimulatedAuthenticator: Authenticator {
+    let context: SimulationContext
 
     mutating func claim(
         token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
     ) -> Claim? {
-        .token(identifier: token, digest: SimulatedDoorkeeper.digest)
+        .token(identifier: token, digest: SimulatedAuthenticator.digest)
     }
 
     mutating func claim(
@@ -156,14 +162,14 @@ struct SimulatedDoorkeeper: Authenticator {
 
     mutating func claim(of connection: ConnectionID) -> Claim? { nil }
 
-    mutating func makeRandomNumber() -> UInt64 { surroundings.secretRandom.next() }
+    mutating func makeRandomNumber() -> UInt64 { context.secretRandom.next() }
 
     /// What all secrets hash to.
     static let digest = Digest(words: (1, 2, 3, 4))
 }
 
-/// Writes the core's notes into the history.
-struct SimulatedNotes: LogSink {
+/// Writes the core's log events into the history.
+struct SimulatedLog: LogSink {
     let history: History
 
     mutating func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer) {

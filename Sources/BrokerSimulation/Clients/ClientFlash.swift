@@ -18,7 +18,7 @@ struct ClientFlash {
 /// A send as it is kept until its result.
 struct StoredSend {
     var number: UInt64
-    /// Its name in the ledger.
+    /// Its name in the oracle.
     var message: Int
     var packet: MRT.Send
     /// What the packet's ranges point into.

@@ -8,7 +8,7 @@ protocol NetworkedClient: AnyObject {
     var habits: ClientHabits { get }
     /// Its connection, as it knows it.
     var link: Int? { get }
-    /// Its session, in the ledger, as its last CONNACK tells.
+    /// Its session, in the oracle, from its last CONNACK.
     var session: Int? { get }
     /// Whether it is let in.
     var isConnected: Bool { get }
@@ -28,7 +28,7 @@ protocol NetworkedClient: AnyObject {
     // What people want of it.
     /// Connects, and stays connected.
     func start()
-    /// Says good-bye, and comes back after a while.
+    /// Disconnects normally, and comes back after a while.
     func leave()
     func send(_ order: Order)
     /// Wants to be subscribed to a filter, or no longer.

@@ -7,7 +7,7 @@ import Primitives
 import WireFormat
 
 /// The devices that a gateway carries.
-struct Carriage {
+struct GatewayChannels {
     /// Their links by channel.
     var links: [UInt32: Int] = [:]
     var channels: [Int: UInt32] = [:]
@@ -37,25 +37,25 @@ extension SimulatedClient {
     /// A device wants to be carried. False where there is no connection that could.
     func takeDevice(_ deviceLink: Int) -> Bool {
         guard isConnected, let link else { return false }
-        let channel = carriage.freeChannel
-        carriage.links[channel] = deviceLink
-        carriage.channels[deviceLink] = channel
-        carriage.streams[deviceLink] = WireTap()
+        let channel = gatewayChannels.freeChannel
+        gatewayChannels.links[channel] = deviceLink
+        gatewayChannels.channels[deviceLink] = channel
+        gatewayChannels.streams[deviceLink] = WireTap()
         network.carried(deviceLink, over: link)
         let device = network.links[deviceLink].client
-        ledger.carriers[device] = index
-        ledger.history.note(.client(index), "carries client \(device) in channel \(channel)")
+        oracle.gatewaysByClient[device] = index
+        oracle.history.note(.client(index), "carries client \(device) in channel \(channel)")
         return true
     }
 
     /// Bytes come from a device.
     func carry(_ bytes: [UInt8], from deviceLink: Int) {
-        guard isConnected, !bytes.isEmpty, let channel = carriage.channels[deviceLink] else {
+        guard isConnected, !bytes.isEmpty, let channel = gatewayChannels.channels[deviceLink] else {
             return
         }
         var packets: [[UInt8]] = []
-        _ = carriage.streams[deviceLink]!.take(bytes) { frame, body in
-            packets.append(Carriage.packet(frame, body))
+        _ = gatewayChannels.streams[deviceLink, default: WireTap()].take(bytes) { frame, body in
+            packets.append(GatewayChannels.packet(frame, body))
         }
         for packet in packets { write(packet, in: channel) }
         if survives() { runOn() }
@@ -63,8 +63,8 @@ extension SimulatedClient {
 
     /// A device is gone. Where it has not said so itself its gateway does.
     func loseDevice(_ deviceLink: Int) {
-        guard let channel = carriage.remove(deviceLink) else { return }
-        carriage.ending.insert(channel)
+        guard let channel = gatewayChannels.remove(deviceLink) else { return }
+        gatewayChannels.ending.insert(channel)
         guard isConnected else { return }
         let lost = MRT.ClientDisconnect(reason: .unspecifiedError)
         var packet = [UInt8](repeating: 0, count: lost.encodedByteCount)
@@ -78,8 +78,8 @@ extension SimulatedClient {
 
     /// Its own connection is gone, or its power: its devices are told, or find out.
     func dropDevices(_ drop: (Int) -> Void) {
-        for link in carriage.channels.keys.sorted() { drop(link) }
-        carriage = Carriage()
+        for link in gatewayChannels.channels.keys.sorted() { drop(link) }
+        gatewayChannels = GatewayChannels()
     }
 
     // MARK: Packets
@@ -88,12 +88,12 @@ extension SimulatedClient {
     func deliver(_ channel: MRT.Channel) {
         let whole = bytes(through: channel.inner.endOffset)
         let packet = Array(channel.inner.bytes(in: whole))
-        let isLast = packet.withUnsafeBytes { Carriage.isLast($0) }
-        if isLast { carriage.ending.remove(channel.channel) }
-        guard let deviceLink = carriage.links[channel.channel] else { return }
+        let isLast = packet.withUnsafeBytes { GatewayChannels.isLast($0) }
+        if isLast { gatewayChannels.ending.remove(channel.channel) }
+        guard let deviceLink = gatewayChannels.links[channel.channel] else { return }
         network.write(packet[...], on: deviceLink, towards: .client)
         guard isLast else { return }
-        _ = carriage.remove(deviceLink)
+        _ = gatewayChannels.remove(deviceLink)
         network.closedByBroker(deviceLink)
     }
 
@@ -112,7 +112,7 @@ extension SimulatedClient {
     }
 }
 
-extension Carriage {
+extension GatewayChannels {
     /// A packet as it stood in its stream.
     fileprivate static func packet(
         _ frame: PacketFrame, _ body: UnsafeRawBufferPointer

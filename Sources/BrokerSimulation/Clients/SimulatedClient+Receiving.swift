@@ -13,14 +13,14 @@ extension SimulatedClient {
         guard machine != nil, !bytes.isEmpty else { return }
         let isSound = incoming.take(bytes) { frame, body in look(at: frame, body) }
         if !isSound {
-            ledger.accuse(.nobodyIsAtFault, "the stream is not one of packets", client: index)
+            oracle.fail(.nobodyIsAtFault, "the stream is not one of packets", client: index)
         }
         var rest = bytes[...]
         while !rest.isEmpty {
-            let space = machine!.receiveSpace()
+            guard let space = machine?.receiveSpace() else { return }
             let count = min(rest.count, space.count)
             space.copyBytes(from: rest.prefix(count))
-            machine!.received(byteCount: count, now: surroundings.now)
+            machine?.received(byteCount: count, now: context.now)
             rest = rest.dropFirst(count)
             guard drainEvents() else { return }
         }
@@ -34,9 +34,9 @@ extension SimulatedClient {
         case .connack:
             guard case .accepted(let accepted)? = try? MRT.Connack(body: body) else { return }
             inboxWindow = Int(min(accepted.inboxWindow, habits.inboxWindow))
-            if asksForCleanStart { ledger.sessionMayEnd(index) }
+            if asksForCleanStart { oracle.sessionMayEnd(index) }
             asksForCleanStart = false
-            session = ledger.connected(
+            session = oracle.connected(
                 index, epoch: accepted.sessionEpoch, isPresent: accepted.isSessionPresent,
                 isStanding: link.map { network.isStanding($0) } ?? false,
                 hasWill: accepted.hasWill, expirySeconds: accepted.sessionExpirySeconds)
@@ -44,13 +44,13 @@ extension SimulatedClient {
             guard let deliver = try? MRT.Deliver(flags: frame.flags, body: body), let session,
                 deliver.number > 0
             else { return }
-            ledger.seen(
+            oracle.seen(
                 describe(deliver, in: body), session: session, client: index,
                 before: lastSeenNumber)
             lastSeenNumber = max(lastSeenNumber, deliver.number)
             unacknowledged.append(deliver.number)
             if unacknowledged.count > inboxWindow {
-                ledger.accuse(
+                oracle.fail(
                     .windowIsKept,
                     "\(unacknowledged.count) unacknowledged in a window of \(inboxWindow)",
                     client: index)
@@ -60,11 +60,11 @@ extension SimulatedClient {
                 result.number > 0
             else { return }
             let message = messages[result.number]
-            let isFromHere = message.map { ledger.sends[$0].issuedAt >= linkOpenedAt } ?? false
+            let isFromHere = message.map { oracle.sends[$0].issuedAt >= linkOpenedAt } ?? false
             if !answered.contains(result.number) {
                 if isFromHere { answered.insert(result.number) }
             } else {
-                ledger.accuse(
+                oracle.fail(
                     .everySendIsAnswered, "send #\(result.number) is answered twice",
                     message: messages[result.number], client: index)
             }
@@ -89,7 +89,7 @@ extension SimulatedClient {
 
     /// Handles what the machine tells. False when the power went away.
     func drainEvents() -> Bool {
-        while machine != nil, let event = machine!.nextEvent(now: surroundings.now) {
+        while let event = machine?.nextEvent(now: context.now) {
             switch event {
             case .connectionWanted: openLink()
             case .connected(let connected): handle(connected)
@@ -110,7 +110,9 @@ extension SimulatedClient {
         guard survives() else { return }
         if connected.isNewInbox {
             // The session has no subscriptions yet, whatever this client remembers.
-            for filter in wishes.keys.sorted() { subscribe(filter, wishes[filter]!) }
+            for (filter, grade) in wishes.sorted(by: { $0.key < $1.key }) {
+                subscribe(filter, grade)
+            }
         }
     }
 
@@ -126,22 +128,22 @@ extension SimulatedClient {
         let message = describe(deliver, in: bytes(through: deliver.payload.endOffset))
         guard deliver.number > 0 else {
             if deliver.payload.isEmpty { return }
-            ledger.received(message, session: session, client: index, boot: flash.boots)
+            oracle.received(message, session: session, client: index, boot: flash.boots)
             return
         }
         let isFromBroker = deliver.kind == .groupEvent || deliver.kind == .kickedOut
-        if surroundings.has(.earlyAcknowledgement) {
-            machine!.acknowledge(through: deliver.number, now: surroundings.now)
+        if context.has(.earlyAcknowledgement) {
+            machine?.acknowledge(through: deliver.number, now: context.now)
             guard transmit(), survives() else { return }
         }
         // An MQTT client takes a retained message away by a message without a payload.
         if !isFromBroker, !deliver.payload.isEmpty {
-            ledger.received(message, session: session, client: index, boot: flash.boots)
+            oracle.received(message, session: session, client: index, boot: flash.boots)
         }
-        if surroundings.has(.lateRecord) { guard survives() else { return } }
+        if context.has(.lateRecord) { guard survives() else { return } }
         storeInbox(number: deliver.number)
         guard survives() else { return }
-        machine!.acknowledge(through: deliver.number, now: surroundings.now)
+        machine?.acknowledge(through: deliver.number, now: context.now)
         _ = survives()
     }
 
@@ -154,7 +156,7 @@ extension SimulatedClient {
         while let refusal = refusals.next() {
             refused.append((index: Int(refusal.index), reason: refusal.reason))
         }
-        ledger.resolve(
+        oracle.resolve(
             message, result.reason,
             messageIdentifier: String(
                 decoding: result.messageIdentifier.bytes(in: body), as: UTF8.self),
@@ -163,7 +165,7 @@ extension SimulatedClient {
         messages[result.number] = nil
         flash.sends.removeAll { $0.number == result.number }
         flash.outbox = outboxRecord
-        ledger.close(message)
+        oracle.close(message)
         _ = survives()
     }
 
@@ -173,25 +175,25 @@ extension SimulatedClient {
         }
         switch request {
         case .subscription(let filter, let grade, let isSubscribing):
-            let mayHave = ledger.maySubscribe(index, to: .topics(filter))
+            let mayHave = oracle.maySubscribe(index, to: .topics(filter))
             if response.reason == .quotaExceeded || response.reason == .notAuthorized && !mayHave {
                 // The store has no room for another subscription, or no right allows it.
                 wishes[filter] = nil
             } else if response.reason.isFailure {
                 checkRefusal(response.reason)
             } else if isSubscribing {
-                ledger.checkSubscribed(index, to: .topics(filter))
-                ledger.subscribed(session, filter: .topics(filter), grade: grade)
+                oracle.checkSubscribed(index, to: .topics(filter))
+                oracle.subscribed(session, filter: .topics(filter), grade: grade)
             }
         case .groupCreation(let askedAt):
             if response.reason.isFailure { return checkRefusal(response.reason) }
             let name = Array(
                 bytes(through: response.content.endOffset)[Int(response.content.offset)...])
-            ledger.groupCreated(name, by: index, askedAt: askedAt)
+            oracle.groupCreated(name, by: index, askedAt: askedAt)
         case .membership(let group, let change):
-            ledger.membershipAnswered(change, in: group, response.reason, client: index)
+            oracle.membershipAnswered(change, in: group, response.reason, client: index)
         case .will(let message):
-            ledger.willAnswered(message, response.reason, client: index)
+            oracle.willAnswered(message, response.reason, client: index)
         case .groupChange:
             // The group may be gone.
             if response.reason != .topicNameInvalid, response.reason != .notAuthorized {
@@ -199,14 +201,14 @@ extension SimulatedClient {
             }
         case .willRemoval:
             if response.reason.isFailure { return checkRefusal(response.reason) }
-            ledger.willsAreOver(of: habits.device)
+            oracle.willsAreOver(of: habits.device)
         }
     }
 
     /// Nothing that these clients ask for is refused but for want of room.
     private func checkRefusal(_ reason: ReasonCode, isRefusal: Bool = true) {
         guard isRefusal, reason != .quotaExceeded else { return }
-        ledger.accuse(
+        oracle.fail(
             .everySendIsAnswered, "a request was refused: \(reason.name)", client: index)
     }
 }

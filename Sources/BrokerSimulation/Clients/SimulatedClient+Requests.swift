@@ -16,7 +16,7 @@ extension SimulatedClient {
             highestGrade: grade, filter: ByteRange(offset: 0, count: text.count))
         guard let identifier = request(.subscribe, part, from: text) else { return }
         wishes[filter] = grade
-        ledger.subscribing(index, filter: .topics(filter), grade: grade)
+        oracle.subscribing(index, filter: .topics(filter), grade: grade)
         requests[identifier] = .subscription(filter: filter, grade: grade, isSubscribing: true)
     }
 
@@ -27,7 +27,7 @@ extension SimulatedClient {
             return
         }
         wishes[filter] = nil
-        ledger.unsubscribing(index, filter: .topics(filter))
+        oracle.unsubscribing(index, filter: .topics(filter))
         requests[identifier] = .subscription(
             filter: filter, grade: .transient, isSubscribing: false)
     }
@@ -44,33 +44,33 @@ extension SimulatedClient {
     func createGroup() {
         guard isConnected else { return }
         let part = MRT.GroupCreate(
-            key: surroundings.useRandom.next(), title: .empty, meta: .empty, allowList: .everybody)
+            key: context.useRandom.next(), title: .empty, meta: .empty, allowList: .everybody)
         guard let identifier = request(.groupCreate, part, from: []) else { return }
-        requests[identifier] = .groupCreation(askedAt: surroundings.now)
+        requests[identifier] = .groupCreation(askedAt: context.now)
     }
 
     /// Joins a group or leaves it.
     func changeMembership(of group: Int, isJoin: Bool) {
         guard isConnected else { return }
-        let name = ledger.groups[group].name
+        let name = oracle.groups[group].name
         let part = MRT.GroupName(group: ByteRange(offset: 0, count: name.count))
         guard let identifier = request(isJoin ? .groupJoin : .groupLeave, part, from: name) else {
             return
         }
-        let change = ledger.membershipChanging(habits.user, isJoin: isJoin, in: group)
+        let change = oracle.membershipChanging(habits.user, isJoin: isJoin, in: group)
         requests[identifier] = .membership(group: group, change: change)
     }
 
     /// Throws a member out of a group of its own.
     func kick(_ user: Int, outOf group: Int) {
         guard isConnected, user != habits.user else { return }
-        let name = ledger.groups[group].name
+        let name = oracle.groups[group].name
         let member = Array(Profile.userName(user).utf8)
         let part = MRT.GroupMember(
             group: ByteRange(offset: 0, count: name.count),
             user: ByteRange(offset: name.count, count: member.count))
         guard let identifier = request(.groupKick, part, from: name + member) else { return }
-        let change = ledger.membershipChanging(user, isJoin: false, in: group)
+        let change = oracle.membershipChanging(user, isJoin: false, in: group)
         requests[identifier] = .membership(group: group, change: change)
     }
 
@@ -78,8 +78,8 @@ extension SimulatedClient {
     /// others.
     func setAllowList(of group: Int, fillerCount: Int) {
         guard isConnected else { return }
-        let name = ledger.groups[group].name
-        let users = (0..<surroundings.profile.userCount).map(Profile.userName)
+        let name = oracle.groups[group].name
+        let users = (0..<context.profile.userCount).map(Profile.userName)
         let fillers = (0..<fillerCount).map { "filler-\($0)-\(String(repeating: "x", count: 40))" }
         var ids: [UInt8] = []
         for user in users + fillers { ids += [UInt8(user.utf8.count)] + Array(user.utf8) }
@@ -95,7 +95,7 @@ extension SimulatedClient {
     /// Replaces the meta text of a group of its own.
     func setMeta(of group: Int, byteCount: Int) {
         guard isConnected else { return }
-        let name = ledger.groups[group].name
+        let name = oracle.groups[group].name
         let meta = [UInt8](repeating: UInt8(ascii: "m"), count: byteCount)
         let part = MRT.GroupSetMeta(
             group: ByteRange(offset: 0, count: name.count),
@@ -109,13 +109,13 @@ extension SimulatedClient {
     /// Wants a message sent when it is lost, in place of the one it wanted before.
     func setWill(to receivers: Receivers, delaySeconds: UInt32) {
         guard isConnected else { return }
-        let message = ledger.willAsked(index, to: receivers, delaySeconds: delaySeconds)
+        let message = oracle.willAsked(index, to: receivers, delaySeconds: delaySeconds)
         let (packet, source) = encode(Order(receivers: receivers, grade: .once), message)
         let part = MRT.Will(
             delaySeconds: delaySeconds, target: packet.target, isRaw: false,
             payload: packet.payload)
         guard let identifier = request(.setWill, part, from: source) else {
-            ledger.willWithdrawn(message)
+            oracle.willWithdrawn(message)
             return
         }
         requests[identifier] = .will(message)
@@ -123,7 +123,7 @@ extension SimulatedClient {
 
     func clearWill() {
         guard isConnected, let identifier = request(.clearWill, []) else { return }
-        ledger.doubtWills(of: habits.device)
+        oracle.doubtWills(of: habits.device)
         requests[identifier] = .willRemoval
     }
 
@@ -133,7 +133,7 @@ extension SimulatedClient {
     func forgetRequests() {
         for request in requests.values {
             if case .membership(let group, let change) = request {
-                ledger.membershipForgotten(change, in: group)
+                oracle.membershipForgotten(change, in: group)
             }
         }
         requests = [:]
@@ -142,10 +142,10 @@ extension SimulatedClient {
     private func request<Part: RequestPart>(
         _ operation: MRT.Operation, _ part: Part, from source: [UInt8]
     ) -> UInt64? {
-        source.withUnsafeBytes { try? machine!.request(operation, part, from: $0) }
+        source.withUnsafeBytes { try? machine?.request(operation, part, from: $0) }
     }
 
     private func request(_ operation: MRT.Operation, _ parameters: [UInt8]) -> UInt64? {
-        parameters.withUnsafeBytes { try? machine!.request(operation, parameters: $0) }
+        parameters.withUnsafeBytes { try? machine?.request(operation, parameters: $0) }
     }
 }

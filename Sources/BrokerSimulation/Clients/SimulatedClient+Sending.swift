@@ -27,32 +27,37 @@ extension SimulatedClient {
         let fact = SendFact(
             client: index, receivers: order.receivers, grade: order.grade,
             expirySeconds: order.expirySeconds, messageIdentifier: order.messageIdentifier,
-            issuedAt: surroundings.now, session: session,
-            wasReachable: isReachable, deathsBefore: ledger.deaths,
-            fullTimesBefore: ledger.pastFullTimes)
+            issuedAt: context.now, session: session,
+            wasReachable: isReachable, deathsBefore: oracle.deaths,
+            fullTimesBefore: oracle.pastFullTimes)
         // For a planted bug that is to show in wills alone.
-        if surroundings.has(.uncheckedWill), ledger.isForbidden(fact) { return }
-        let message = ledger.issue(fact)
+        if context.has(.uncheckedWill), oracle.isForbidden(fact) { return }
+        let message = oracle.issue(fact)
         let (packet, source) = encode(order, message)
         let outcome = source.withUnsafeBytes { source in
-            Result { () throws(ClientError) in try machine!.send(packet, from: source) }
+            Result { () throws(ClientError) in
+                guard let number = try machine?.send(packet, from: source) else {
+                    preconditionFailure("client \(index) sends without power")
+                }
+                return number
+            }
         }
         switch outcome {
         case .success(let number):
             guard number > 0 else { return runOn() }
             let epoch = outboxRecord.epoch
-            ledger.number(message, outboxEpoch: epoch, number)
+            oracle.number(message, outboxEpoch: epoch, number)
             messages[number] = message
-            if surroundings.has(.lateSendRecord) {
+            if context.has(.lateSendRecord) {
                 guard transmit() else { return }
-                if surroundings.misbehaves(.lateSendRecord, perTenThousand: 500) {
+                if context.misbehaves(.lateSendRecord, perTenThousand: 500) {
                     return powerOff()
                 }
             }
             guard survives() else { return }
             store(StoredSend(number: number, message: message, packet: packet, source: source))
             guard survives() else { return }
-        case .failure: ledger.withdraw(message)
+        case .failure: oracle.withdraw(message)
         }
         runOn()
     }
@@ -74,12 +79,12 @@ extension SimulatedClient {
         messages = [:]
         for send in flash.sends {
             messages[send.number] = send.message
-            ledger.reopen(send.message)
+            oracle.reopen(send.message)
             send.source.withUnsafeBytes { source in
                 do throws(ClientError) {
-                    try machine!.resend(send.packet, number: send.number, from: source)
+                    try machine?.resend(send.packet, number: send.number, from: source)
                 } catch {
-                    preconditionFailure("a stored send does not fit where it did: \(error)")
+                    preconditionFailure("stored send \(send.number) does not fit: \(error)")
                 }
             }
         }
@@ -92,7 +97,7 @@ extension SimulatedClient {
             return ByteRange(offset: source.count - bytes.count, count: bytes.count)
         }
         func name(_ user: Int) -> String.UTF8View {
-            (user == surroundings.profile.userCount
+            (user == context.profile.userCount
                 ? Profile.unknownUser : Profile.userName(user)).utf8
         }
         let target: MRT.Target
@@ -102,7 +107,7 @@ extension SimulatedClient {
             target = .list(count: users.count, ids: append(ids))
         case .users(let users, isList: false): target = .user(append(name(users[0])))
         case .everybody: target = .broadcast
-        case .group(let group): target = .group(append(ledger.groups[group].name))
+        case .group(let group): target = .group(append(oracle.groups[group].name))
         case .topic(let topic): target = .topic(append(Profile.topics[topic].utf8))
         }
         let text = MessageText.make(message, padding: order.padding)
@@ -118,10 +123,11 @@ extension SimulatedClient {
 
     /// Hands what the machine has to say to the network. False when the power went away.
     func transmit() -> Bool {
-        while machine != nil {
-            let count = machine!.transmit(into: transmitBuffer, now: surroundings.now)
+        while let count = machine?.transmit(into: transmitBuffer, now: context.now) {
             guard count > 0 else { return true }
-            guard let link else { preconditionFailure("bytes for a connection that is gone") }
+            guard let link else {
+                preconditionFailure("client \(index) has \(count) bytes and no connection")
+            }
             let bytes = Array(transmitBuffer[..<count])
             _ = outgoing.take(bytes) { frame, body in
                 guard frame.type == MRT.PacketType.ack.rawValue,

@@ -11,9 +11,9 @@ import WireFormat
 final class SimulatedClient: NetworkedClient {
     let index: Int
     let habits: ClientHabits
-    let surroundings: Surroundings
+    let context: SimulationContext
     let network: SimulatedNetwork
-    var ledger: Ledger { surroundings.ledger }
+    var oracle: Oracle { context.oracle }
 
     /// Nil while it has no power.
     var machine: ClientMachine?
@@ -23,7 +23,7 @@ final class SimulatedClient: NetworkedClient {
     /// The gateway that carried it last, by its client.
     private var lastGateway: Int?
     /// The devices that it carries.
-    var carriage = Carriage()
+    var gatewayChannels = GatewayChannels()
 
     // What it knows until it loses its power.
     /// Names of sends by their numbers.
@@ -35,7 +35,7 @@ final class SimulatedClient: NetworkedClient {
     // What is seen on the wire of this connection.
     var incoming = WireTap()
     var outgoing = WireTap()
-    /// The session of CONNACK, in the ledger.
+    /// The session of CONNACK, in the oracle.
     var session: Int?
     var inboxWindow = 0
     /// Numbered deliveries that came and were not acknowledged.
@@ -53,7 +53,7 @@ final class SimulatedClient: NetworkedClient {
     private var dueEntered = Instant.never
     /// Until its first CONNACK it asks the broker to forget its session.
     var asksForCleanStart = false
-    /// It has said good-bye on this connection.
+    /// It has disconnected normally on this connection.
     private var isLeaving = false
     /// Somebody or something will start it again.
     private var isStartComing = false
@@ -62,7 +62,7 @@ final class SimulatedClient: NetworkedClient {
     enum PendingRequest {
         case subscription(filter: Int, grade: MRT.Grade, isSubscribing: Bool)
         case groupCreation(askedAt: Instant)
-        /// A member comes or goes: the change's place in the ledger.
+        /// A member comes or goes: the change's place in the oracle.
         case membership(group: Int, change: Int)
         /// The name of the will's message.
         case will(Int)
@@ -71,12 +71,12 @@ final class SimulatedClient: NetworkedClient {
         case groupChange
     }
 
-    init(_ index: Int, _ surroundings: Surroundings, _ network: SimulatedNetwork) {
+    init(_ index: Int, context: SimulationContext, network: SimulatedNetwork) {
         self.index = index
-        self.surroundings = surroundings
+        self.context = context
         self.network = network
-        habits = surroundings.profile.clients[index]
-        let device = surroundings.profile.deviceName(of: habits)
+        habits = context.profile.clients[index]
+        let device = context.profile.deviceName(of: habits)
         // A gateway vouches for the user.
         let credential =
             habits.gateways.isEmpty ? Profile.token(habits.user) : Profile.userName(habits.user)
@@ -111,7 +111,7 @@ final class SimulatedClient: NetworkedClient {
     }
 
     /// Whether nothing it asked for is open.
-    var isAtRest: Bool { requests.isEmpty && ledger.open(index).isEmpty }
+    var isAtRest: Bool { requests.isEmpty && oracle.open(index).isEmpty }
 
     // MARK: Power
 
@@ -120,7 +120,7 @@ final class SimulatedClient: NetworkedClient {
         guard machine == nil else { return }
         flash.boots += 1
         if !habits.keepsOutbox || flash.outbox.epoch == 0 {
-            let epoch = surroundings.powerRandom.next() | 1
+            let epoch = context.powerRandom.next() | 1
             flash.outbox = MRT.Outbox(epoch: epoch, resultsSeen: 0, highestUsed: 0)
         }
         var record = ClientRecord(outboxEpoch: flash.outbox.epoch)
@@ -134,7 +134,7 @@ final class SimulatedClient: NetworkedClient {
                 connect: makeConnect(), bytes: UnsafeRawBufferPointer(identity)),
             memory: ClientMemory(receive: receiveMemory, outbox: outboxMemory),
             record: record, options: options)
-        ledger.history.note(
+        oracle.history.note(
             .client(index), "switched on, inbox \(flash.inbox.map { "\($0)" } ?? "none")")
         sendStored()
         start()
@@ -150,8 +150,8 @@ final class SimulatedClient: NetworkedClient {
         connect.keepAliveSeconds = habits.keepAliveSeconds
         connect.inboxWindow = habits.inboxWindow
         connect.sessionExpirySeconds = habits.sessionExpirySeconds
-        if habits.startsClean, !surroundings.isHealing,
-            surroundings.powerRandom.happens(perTenThousand: 3_000)
+        if habits.startsClean, !context.isRecovering,
+            context.powerRandom.happens(perTenThousand: 3_000)
         {
             connect.isCleanStart = true
         }
@@ -162,32 +162,32 @@ final class SimulatedClient: NetworkedClient {
     /// Loses its power, and with it everything but its flash.
     func powerOff() {
         guard machine != nil else { return }
-        ledger.history.note(.client(index), "loses its power")
+        oracle.history.note(.client(index), "loses its power")
         machine = nil
         if let link {
-            ledger.connectionEnded(index)
+            oracle.connectionEnded(index)
             network.clientDied(link)
         }
         dropDevices(network.otherEndDied)
         forgetLink()
         let kept = Set(flash.sends.map(\.message))
-        for message in ledger.open(index) where !kept.contains(message) { ledger.abandon(message) }
+        for message in oracle.open(index) where !kept.contains(message) { oracle.abandon(message) }
         messages = [:]
         forgetRequests()
-        if surroundings.has(.reusedNumber) {
+        if context.has(.reusedNumber) {
             flash.outbox.highestUsed = 0
             flash.outbox.resultsSeen = 0
-            for send in flash.sends { ledger.abandon(send.message) }
+            for send in flash.sends { oracle.abandon(send.message) }
             flash.sends = []
         }
-        let off = surroundings.powerRandom.milliseconds(in: 10...30_000)
-        surroundings.enter(.clientPowered(client: index), after: off)
+        let off = context.powerRandom.milliseconds(in: 10...30_000)
+        context.enter(.clientPowered(client: index), after: off)
     }
 
     /// Whether the client still has power after this step of its own.
     func survives() -> Bool {
-        let losses = surroundings.profile.powerLosses
-        guard !surroundings.isHealing, surroundings.powerRandom.happens(perTenThousand: losses)
+        let losses = context.profile.powerLosses
+        guard !context.isRecovering, context.powerRandom.happens(perTenThousand: losses)
         else { return machine != nil }
         powerOff()
         return false
@@ -199,30 +199,30 @@ final class SimulatedClient: NetworkedClient {
     func start() {
         isStartComing = false
         guard machine != nil else { return }
-        machine!.start(now: surroundings.now)
+        machine?.start(now: context.now)
         runOn()
     }
 
-    /// Says good-bye, and comes back after a while.
+    /// Disconnects normally, and comes back after a while.
     func leave() {
         guard isConnected else { return }
         var expirySeconds: UInt32?
-        if surroundings.useRandom.happens(perTenThousand: 500) {
+        if context.useRandom.happens(perTenThousand: 500) {
             expirySeconds = 0
-            ledger.sessionMayEnd(index)
+            oracle.sessionMayEnd(index)
         }
-        ledger.history.note(.client(index), "leaves")
-        ledger.doubtWills(of: habits.device)
+        oracle.history.note(.client(index), "leaves")
+        oracle.doubtWills(of: habits.device)
         isLeaving = true
-        ledger.connectionEnded(index)
-        machine!.leave(sessionExpirySeconds: expirySeconds, now: surroundings.now)
+        oracle.connectionEnded(index)
+        machine?.leave(sessionExpirySeconds: expirySeconds, now: context.now)
         runOn()
     }
 
     func timePassed() {
         dueEntered = .never
         guard machine != nil else { return }
-        machine!.timePassed(now: surroundings.now)
+        machine?.timePassed(now: context.now)
         runOn()
     }
 
@@ -230,13 +230,13 @@ final class SimulatedClient: NetworkedClient {
     func linkOpened(_ opened: Int, isAccepted: Bool) {
         guard link == opened, machine != nil else { return }
         if isAccepted {
-            ledger.connecting(index)
-            if habits.isRival { ledger.rivalComes(index) }
-            if asksForCleanStart { ledger.sessionMayEnd(index) }
-            machine!.opened(now: surroundings.now)
+            oracle.connecting(index)
+            if habits.isRival { oracle.rivalComes(index) }
+            if asksForCleanStart { oracle.sessionMayEnd(index) }
+            machine?.opened(now: context.now)
         } else {
             forgetLink()
-            machine!.closed(now: surroundings.now)
+            machine?.closed(now: context.now)
         }
         runOn()
     }
@@ -244,9 +244,9 @@ final class SimulatedClient: NetworkedClient {
     /// It learns that its connection is gone.
     func linkClosed(_ closed: Int) {
         guard link == closed, machine != nil else { return }
-        ledger.connectionEnded(index)
+        oracle.connectionEnded(index)
         forgetLink()
-        machine!.closed(now: surroundings.now)
+        machine?.closed(now: context.now)
         runOn()
     }
 
@@ -256,43 +256,43 @@ final class SimulatedClient: NetworkedClient {
         guard transmit() else { return }
         if let deadline = machine?.nextDeadline, deadline < dueEntered, deadline != .never {
             dueEntered = deadline
-            surroundings.agenda.enter(
-                .clientDue(client: index), at: max(deadline, surroundings.now))
+            context.eventQueue.enter(
+                .clientDue(client: index), at: max(deadline, context.now))
         }
     }
 
     func openLink() {
         precondition(link == nil, "a second connection of one client")
         forgetLink()
-        linkOpenedAt = surroundings.now
+        linkOpenedAt = context.now
         if habits.gateways.isEmpty {
             link = network.open(client: index)
             return
         }
         // Now and then it has moved out of the reach of one gateway and into that of another.
-        let moves = lastGateway == nil || surroundings.useRandom.happens(perTenThousand: 3_000)
-        if moves { lastGateway = surroundings.useRandom.pick(habits.gateways) }
-        link = network.open(client: index, carrier: lastGateway)
+        let moves = lastGateway == nil || context.useRandom.happens(perTenThousand: 3_000)
+        if moves { lastGateway = context.useRandom.pick(habits.gateways) }
+        link = network.open(client: index, gateway: lastGateway)
     }
 
     /// The machine has given its connection up, or was told to.
     func disconnected(_ end: ClientDisconnection) {
-        ledger.history.note(
+        oracle.history.note(
             .client(index), "disconnected, \(end.reason.map { "\($0.name)" } ?? "no reason")")
         checkFault(end.reason)
         if let link {
-            ledger.connectionEnded(index)
+            oracle.connectionEnded(index)
             network.closedByClient(link)
         }
         dropDevices(network.closedByBroker)
-        if isLeaving, end.reason == .normalDisconnection { ledger.willsAreOver(of: habits.device) }
+        if isLeaving, end.reason == .normalDisconnection { oracle.willsAreOver(of: habits.device) }
         forgetLink()
         if end.retryAt == nil { comeBack() }
     }
 
     private func forgetLink() {
         link = nil
-        ledger.carriers[index] = nil
+        oracle.gatewaysByClient[index] = nil
         isLeaving = false
         incoming = WireTap()
         outgoing = WireTap()
@@ -307,25 +307,26 @@ final class SimulatedClient: NetworkedClient {
         guard !isStartComing else { return }
         isStartComing = true
         if habits.isSibling {
-            let away = surroundings.habitRandom.milliseconds(in: 1_000...150_000)
-            surroundings.enter(.clientStarted(client: index), after: away)
+            let away = context.habitRandom.milliseconds(in: 1_000...150_000)
+            context.enter(.clientStarted(client: index), after: away)
             return
         }
         let away =
-            surroundings.useRandom.happens(perTenThousand: 7_000)
-            ? surroundings.useRandom.milliseconds(in: 10...5_000)
-            : surroundings.useRandom.milliseconds(in: 5_000...400_000)
-        surroundings.enter(.clientStarted(client: index), after: away)
+            context.useRandom.happens(perTenThousand: 7_000)
+            ? context.useRandom.milliseconds(in: 10...5_000)
+            : context.useRandom.milliseconds(in: 5_000...400_000)
+        context.enter(.clientStarted(client: index), after: away)
     }
 
     /// Client and broker are both ours: neither may find the other at fault.
     private func checkFault(_ reason: ReasonCode?) {
+        guard let reason else { return }
         switch reason {
         case .malformedPacket, .protocolError, .receiveMaximumExceeded, .packetTooLarge,
             .badUserNameOrPassword, .clientIdentifierNotValid, .notAuthorized,
             .unsupportedProtocolVersion, .implementationSpecificError:
-            ledger.accuse(
-                .nobodyIsAtFault, "disconnected: \(reason!.name)", client: index)
+            oracle.fail(
+                .nobodyIsAtFault, "disconnected: \(reason.name)", client: index)
         default: break
         }
     }

@@ -5,7 +5,7 @@ import Primitives
 
 /// One direction of a connection.
 struct Pipe {
-    /// Bytes under way, in order.
+    /// Bytes in flight, in order.
     var bytes: [UInt8] = []
     /// How they will arrive.
     var chunks: [Int] = []
@@ -19,9 +19,9 @@ struct Link {
     let client: Int
     /// The gateway that it leads to, by its client; nil where it leads to the broker. What is
     /// called the broker's end is the gateway's then.
-    let carrier: Int?
+    let gateway: Int?
     /// The gateway's own connection, once it carries this one.
-    var carrierLink: Int?
+    var gatewayLink: Int?
     /// The broker's name for it, and the life of the broker it belongs to.
     var connection = ConnectionID(rawValue: 0)
     var life = 0
@@ -35,19 +35,19 @@ struct Link {
 }
 
 final class SimulatedNetwork {
-    private let surroundings: Surroundings
+    private let context: SimulationContext
     private(set) var links: [Link] = []
 
-    init(_ surroundings: Surroundings) {
-        self.surroundings = surroundings
+    init(_ context: SimulationContext) {
+        self.context = context
     }
 
     // MARK: Opening
 
     /// A client opens a connection; it hears of it later.
-    func open(client: Int, carrier: Int? = nil) -> Int {
-        links.append(Link(client: client, carrier: carrier))
-        surroundings.enter(.linkOpened(link: links.count - 1), after: drawDelay())
+    func open(client: Int, gateway: Int? = nil) -> Int {
+        links.append(Link(client: client, gateway: gateway))
+        context.enter(.linkOpened(link: links.count - 1), after: drawDelay())
         return links.count - 1
     }
 
@@ -58,8 +58,8 @@ final class SimulatedNetwork {
     }
 
     /// A gateway takes a device's connection.
-    func carried(_ link: Int, over carrierLink: Int) {
-        links[link].carrierLink = carrierLink
+    func carried(_ link: Int, over gatewayLink: Int) {
+        links[link].gatewayLink = gatewayLink
         links[link].isOpenAtBroker = true
     }
 
@@ -69,7 +69,7 @@ final class SimulatedNetwork {
     /// a good part of it is free.
     func room(on link: Int, towards end: End) -> Int {
         guard end == .client else { return .max }
-        let capacity = surroundings.profile.pipeCapacity
+        let capacity = context.profile.pipeCapacity
         let free = capacity - links[link].toClient.bytes.count
         return free >= capacity / 4 ? free : 0
     }
@@ -81,16 +81,16 @@ final class SimulatedNetwork {
         links[link][keyPath: pipe].bytes += bytes
         var rest = bytes.count
         while rest > 0 {
-            let isSplit = surroundings.networkRandom.happens(perTenThousand: 1_500)
-            let count = isSplit ? surroundings.networkRandom.number(in: 1...rest) : rest
+            let isSplit = context.networkRandom.happens(perTenThousand: 1_500)
+            let count = isSplit ? context.networkRandom.number(in: 1...rest) : rest
             rest -= count
             links[link][keyPath: pipe].chunks.append(count)
             var arrival = max(
                 links[link][keyPath: pipe].lastArrival,
-                surroundings.now.advanced(byMilliseconds: drawDelay()))
+                context.now.advanced(byMilliseconds: drawDelay()))
             if end == .client { arrival = max(arrival, links[link].stalledUntil) }
             links[link][keyPath: pipe].lastArrival = arrival
-            surroundings.agenda.enter(.bytesArrived(link: link, at: end), at: arrival)
+            context.eventQueue.enter(.bytesArrived(link: link, at: end), at: arrival)
         }
     }
 
@@ -103,23 +103,23 @@ final class SimulatedNetwork {
         links[link][keyPath: pipe].bytes.removeFirst(count)
         let isOpen = end == .client ? links[link].isOpenAtClient : links[link].isOpenAtBroker
         guard isOpen else { return [] }
-        return surroundings.misbehaves(.lostBytes, perTenThousand: 100) ? [] : bytes
+        return context.misbehaves(.lostBytes, perTenThousand: 100) ? [] : bytes
     }
 
     /// The client of a link does not read for a while.
     func stall(_ link: Int, milliseconds: UInt64) {
-        links[link].stalledUntil = surroundings.now.advanced(byMilliseconds: milliseconds)
+        links[link].stalledUntil = context.now.advanced(byMilliseconds: milliseconds)
     }
 
     /// Whether what a client hears on a link can still be answered.
     func isStanding(_ link: Int) -> Bool {
         links[link].isOpenAtBroker && !links[link].toBroker.isCut
-            && links[link].carrierLink.map(isStanding) ?? true
+            && links[link].gatewayLink.map(isStanding) ?? true
     }
 
     /// Whether nobody at the other end has given it up.
     func isReachable(_ link: Int) -> Bool {
-        links[link].isOpenAtBroker && links[link].carrierLink.map(isReachable) ?? true
+        links[link].isOpenAtBroker && links[link].gatewayLink.map(isReachable) ?? true
     }
 
     // MARK: Closing
@@ -130,11 +130,11 @@ final class SimulatedNetwork {
         guard links[link].isOpenAtBroker || links[link].isOpenAtClient else { return }
         truncate(link, .broker)
         truncate(link, .client)
-        surroundings.ledger.connectionEnded(links[link].client)
+        context.oracle.connectionEnded(links[link].client)
         notice(link, by: .client, within: 5_000)
-        let isNoticed = surroundings.troubleRandom.happens(perTenThousand: 6_000)
+        let isNoticed = context.faultRandom.happens(perTenThousand: 6_000)
         // A gateway sees that a line is silent.
-        if isNoticed || links[link].carrier != nil {
+        if isNoticed || links[link].gateway != nil {
             notice(link, by: .broker, within: 20_000)
         }
     }
@@ -152,8 +152,8 @@ final class SimulatedNetwork {
         links[link].isOpenAtClient = false
         drop(link, .client)
         truncate(link, .broker)
-        let isNoticed = surroundings.powerRandom.happens(perTenThousand: 5_000)
-        if isNoticed || links[link].carrier != nil {
+        let isNoticed = context.powerRandom.happens(perTenThousand: 5_000)
+        if isNoticed || links[link].gateway != nil {
             notice(link, by: .broker, within: 2_000)
         }
     }
@@ -170,7 +170,7 @@ final class SimulatedNetwork {
     func givenUpByBroker(_ link: Int) {
         let client = links[link].client
         guard links.lastIndex(where: { $0.client == client }) == link else { return }
-        surroundings.ledger.connectionEnded(client)
+        context.oracle.connectionEnded(client)
     }
 
     /// The broker's process is gone: of what the kernel had, some still arrives.
@@ -180,7 +180,7 @@ final class SimulatedNetwork {
         }
     }
 
-    /// Whoever a client is connected to has lost its power.
+    /// The other end of a client's connection has lost its power.
     func otherEndDied(_ link: Int) {
         links[link].isOpenAtBroker = false
         drop(link, .broker)
@@ -216,40 +216,41 @@ final class SimulatedNetwork {
         links[link][keyPath: pipe].isCut = true
     }
 
-    /// Loses what is under way from some byte on.
+    /// Loses what is in flight from some byte on.
     private func truncate(_ link: Int, _ end: End) {
         let pipe = pipe(end)
         links[link][keyPath: pipe].isCut = true
         let count = links[link][keyPath: pipe].bytes.count
         // All of it, nothing, or any part: a cut between two packets is as likely as one within.
         var kept =
-            switch surroundings.networkRandom.below(3) {
+            switch context.networkRandom.below(3) {
             case 0: 0
             case 1: count
-            default: surroundings.networkRandom.number(in: 0...count)
+            default: context.networkRandom.number(in: 0...count)
             }
         links[link][keyPath: pipe].bytes.removeLast(count - kept)
         var chunks: [Int] = []
         for chunk in links[link][keyPath: pipe].chunks where kept > 0 {
-            chunks.append(min(chunk, kept))
-            kept -= chunks.last!
+            let count = min(chunk, kept)
+            chunks.append(count)
+            kept -= count
         }
         links[link][keyPath: pipe].chunks = chunks
     }
 
     /// An end learns of the close, after everything that still arrives.
     private func notice(_ link: Int, by end: End, within maximum: UInt64) {
-        let delay = surroundings.networkRandom.milliseconds(in: 0...maximum)
+        let delay = context.networkRandom.milliseconds(in: 0...maximum)
         let last = links[link][keyPath: pipe(end)].lastArrival
-        let time = max(last, surroundings.now.advanced(byMilliseconds: delay))
-        surroundings.agenda.enter(.closeNoticed(link: link, by: end), at: time)
+        let time = max(last, context.now.advanced(byMilliseconds: delay))
+        context.eventQueue.enter(.closeNoticed(link: link, by: end), at: time)
     }
 
     /// Mostly short, now and then as long as this run's network can be.
     private func drawDelay() -> UInt64 {
-        let maximum = surroundings.profile.latencyMaximum
-        return surroundings.networkRandom.happens(perTenThousand: 9_000)
-            ? surroundings.networkRandom.milliseconds(in: 0...min(maximum, 10))
-            : surroundings.networkRandom.milliseconds(in: 0...maximum)
+        let maximum = context.profile.latencyMaximum
+        return context.networkRandom.happens(perTenThousand: 9_000)
+            ? context.networkRandom.milliseconds(in: 0...min(maximum, 10))
+            : context.networkRandom.milliseconds(in: 0...maximum)
     }
 }

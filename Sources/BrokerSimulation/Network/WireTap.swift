@@ -31,7 +31,7 @@ struct WireTap {
     }
 }
 
-/// The text of a message: its name in the ledger, and padding.
+/// The text of a message: its name in the oracle, and padding.
 enum MessageText {
     static func make(_ message: Int, padding: Int) -> [UInt8] {
         Array("\(message);".utf8) + [UInt8](repeating: UInt8(ascii: "."), count: padding)

@@ -1,9 +1,8 @@
-// What happened, in words for people: kept only when somebody is going to read it, since a run can
-// always be repeated.
+// The history of a run as text. It is recorded only on request, since a run can be repeated.
 
 import Primitives
 
-/// Whom a line of the history is about.
+/// The subject of a line of the history.
 enum Subject: Hashable, Sendable {
     case message(Int)
     case client(Int)

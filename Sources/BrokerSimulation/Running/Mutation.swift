@@ -1,20 +1,20 @@
-// Planted bugs. A simulation that has never found a bug proves nothing: each of these is one that
-// the promises forbid, and the tests hold that it is found within a stated number of seeds.
+// Planted bugs. A simulation that never found a bug is no evidence: each of these violates a
+// property, and the tests require that it is found within a stated number of seeds.
 
 /// A bug that is put into a run on purpose. The names are those of the command line.
 public enum Mutation: String, CaseIterable, Sendable {
     /// What a run needs for this one to show.
-    public var troubles: Troubles {
+    public var faults: Faults {
         switch self {
         // Where more goes on no early seed shows it.
         case .gatewayEndsWills: .all.subtracting([.rights, .leavers, .siblings, .backups, .rows])
         case .keptRetained: .all.subtracting([.rights, .backups, .rows])
-        case .keptRefusal, .discardedMail: .all.subtracting(.rows)
+        case .keptRefusal, .discardedMessages: .all.subtracting(.rows)
         default: .all
         }
     }
 
-    /// Not a bug of the broker's: the book of promises loses a line, and every run has to fail.
+    /// Not a bug of the broker: the oracle loses a record, and every run must fail.
     case canary
 
     // In the store.
@@ -33,8 +33,8 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// A stop does not write the results of durable sends.
     case forgottenResults = "forgotten-results"
     case forgottenSubscription = "forgotten-subscription"
-    /// The row that says where a user's mail waits is not written.
-    case forgottenOfflineQueue = "forgotten-mailbox"
+    /// The row of a user's offline queue is not written.
+    case forgottenQueue = "forgotten-queue"
     /// After a crash the store is as it was thirty commits ago, and does not say so.
     case oldBackup = "old-backup"
     /// The store's clock is eight days fast: messages expire early.
@@ -57,7 +57,7 @@ public enum Mutation: String, CaseIterable, Sendable {
     case lostMember = "lost-member"
 
     // Between event loops, core and writer.
-    /// What the core left for a event loop in two turns is carried out in the wrong order.
+    /// What the core left for a loop in two turns is carried out in the wrong order.
     case swappedTurns = "swapped-turns"
     /// Now and then the writer is not woken for a batch.
     case lostWakeUp = "lost-wake-up"
@@ -69,18 +69,18 @@ public enum Mutation: String, CaseIterable, Sendable {
     case hastyOnce = "hasty-once"
     /// A send that comes again after it was refused is taken for an accepted one.
     case rememberedRefusal = "remembered-refusal"
-    /// Who is kicked out of a group loses the mail that is on its way.
-    case kickLosesMail = "kick-loses-mail"
+    /// A kicked member of a group loses messages in flight.
+    case kickLosesMessages = "kick-loses-messages"
     /// A will is sent at once, whatever its delay.
     case hastyWill = "hasty-will"
-    /// A good-bye sends the will.
+    /// A normal disconnection sends the will.
     case keptWill = "kept-will"
     /// More is delivered than the client takes at a time.
     case ignoredWindow = "ignored-window"
     /// Messages do not expire.
     case forgottenExpiry = "forgotten-expiry"
 
-    // In a event loop.
+    // In an event loop.
     /// Sends of one connection are handled in the wrong order.
     case swappedEvents = "swapped-events"
     /// Two deliveries for one connection leave in the wrong order.
@@ -138,7 +138,7 @@ public enum Mutation: String, CaseIterable, Sendable {
     case lateIdentifier = "late-identifier"
 
     // In what clients may do, and in what only some runs have.
-    /// Restricted users may send to everybody, against the word of their tokens.
+    /// Restricted users may send to everybody, against the rights of their tokens.
     case wideSending = "wide-sending"
     /// They may subscribe to everything.
     case wideSubscribing = "wide-subscribing"
@@ -158,28 +158,28 @@ public enum Mutation: String, CaseIterable, Sendable {
     case lostMove = "lost-move"
     /// As above, where the store has no room.
     case refusedMove = "refused-move"
-    /// What is stored of a shared subscription comes back as another share's.
+    /// Stored entries of a shared subscription return with the number of another share.
     case forgottenShare = "forgotten-share"
-    /// What a session leaves to another one of its user is thrown away.
-    case discardedMail = "discarded-mail"
-    /// That a store is a backup which was put back is forgotten with the next start.
+    /// Messages that a session leaves to another one of its user are discarded.
+    case discardedMessages = "discarded-messages"
+    /// That a store is a backup which was restored is forgotten with the next start.
     case forgottenBackup = "forgotten-backup"
     /// A result leaves twice while the store has no room.
     case repeatedRefusal = "repeated-refusal"
     /// Nobody is told how many receivers were refused.
     case silentRefusal = "silent-refusal"
-    /// To whom a will goes is not held against the rights of who set it.
+    /// A will is not checked against its user's rights.
     case uncheckedWill = "unchecked-will"
     /// A client's name is put into the patterns of its rights as it is, `$SYS` too.
     case rawNames = "raw-names"
     /// The delay of a will is not stored.
     case forgottenDelay = "forgotten-delay"
-    /// Who was not read from for a while is not read from again.
+    /// A client that was not read from for a while is not read from again.
     case deafHost = "deaf-host"
 
     // In what gateways carry.
     /// Now and then a packet leaves on another channel of its gateway.
     case crossedChannels = "crossed-channels"
-    /// Devices that are lost with their gateway are taken to have said good-bye.
+    /// Devices that are lost with their gateway are treated as normally disconnected.
     case gatewayEndsWills = "gateway-ends-wills"
 }

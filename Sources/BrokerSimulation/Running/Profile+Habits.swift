@@ -18,7 +18,7 @@ enum Habit: CaseIterable {
     /// Devices of one user go away in turn, until their sessions have expired one after the other.
     case goesAway
 
-    var trouble: Troubles {
+    var fault: Faults {
         switch self {
         case .repeatsIdentifier: .repeats
         case .changesRows: .rows
@@ -34,7 +34,7 @@ extension Profile {
         var random = SimulationRandom(seed: options.seed ^ 0x68_6162_6974_73)
         habitInterval = random.pick([2, 20, 100])
         for habit in Habit.allCases {
-            guard random.happens(perTenThousand: 4_000), options.troubles.contains(habit.trouble)
+            guard random.happens(perTenThousand: 4_000), options.faults.contains(habit.fault)
             else { continue }
             habits.append(habit)
         }
@@ -46,21 +46,21 @@ extension Profile {
     /// How soon backups are made and put back; in most runs never.
     mutating func drawBackup(_ options: SimulationOptions) {
         var random = SimulationRandom(seed: options.seed ^ 0x6261_636B_7570)
-        guard options.troubles.contains(.backups), random.happens(perTenThousand: 800) else {
+        guard options.faults.contains(.backups), random.happens(perTenThousand: 800) else {
             return
         }
         backupMaximum = random.pick([1_000, 5_000, 50_000])
     }
 
-    /// Troubles without which these habits show little.
-    mutating func drawHabitTroubles(_ troubles: Troubles) {
+    /// Faults without which these habits show little.
+    mutating func drawHabitFaults(_ faults: Faults) {
         guard habits.contains(.changesShare) || habits.contains(.repeatsIdentifier) else { return }
-        for (trouble, weight) in [
-            (Troubles.crashes, 2), (.restarts, 2), (.fullStore, 2),
-        ] where troubles.contains(trouble) {
-            troubleWeights.append((trouble, weight))
+        for (fault, weight) in [
+            (Faults.crashes, 2), (.restarts, 2), (.fullStore, 2),
+        ] where faults.contains(fault) {
+            faultWeights.append((fault, weight))
         }
-        troubleInterval = max(troubleInterval, 500)
+        faultInterval = max(faultInterval, 500)
     }
 
     /// A user with two devices whose sessions end at different times.
@@ -82,8 +82,8 @@ extension Profile {
     private mutating func drawRepeaters(_ random: inout SimulationRandom) {
         limits.sendWindowMaximum = UInt16(random.pick([2, 3, 8]))
         for client in clients.indices where clients[client].mqtt?.version == .v5 {
-            clients[client].mqtt!.identifierMaximum = 30
-            clients[client].mqtt!.inFlightMaximum = 20
+            clients[client].mqtt?.identifierMaximum = 30
+            clients[client].mqtt?.inFlightMaximum = 20
             clients[client].sessionExpirySeconds = random.pick([20, .max])
         }
     }
@@ -98,8 +98,8 @@ extension Profile {
         else { return }
         // It stays: whatever the others leave has somebody to go to.
         shareAnchor = anchor
-        clients[anchor].mqtt!.sharedFilter = sharedFilter
-        clients[anchor].mqtt!.keepsRecord = true
+        clients[anchor].mqtt?.sharedFilter = sharedFilter
+        clients[anchor].mqtt?.keepsRecord = true
         clients[anchor].sessionExpirySeconds = .max
         clients[anchor].startsClean = false
         limits.queueCountMaximum = CoreLimits().queueCountMaximum
@@ -113,9 +113,9 @@ extension Profile {
             habits.sessionExpirySeconds = isStored ? 20 : 0
             habits.inboxWindow = UInt16(random.pick([2, 5, 64]))
             habits.acknowledgementDelayMilliseconds = random.pick([0, 1_000, 5_000])
-            habits.mqtt!.sharedFilter = sharedFilter
-            habits.mqtt!.mailGrade = nil
-            habits.mqtt!.broadcastGrade = nil
+            habits.mqtt?.sharedFilter = sharedFilter
+            habits.mqtt?.userGrade = nil
+            habits.mqtt?.broadcastGrade = nil
             clients.append(habits)
             deviceCount += 1
         }
@@ -123,7 +123,7 @@ extension Profile {
         where clients[client].mqtt?.isLate == false && client != anchor
             && restrictions[clients[client].user] == nil
         {
-            clients[client].mqtt!.sharedFilter = sharedFilter
+            clients[client].mqtt?.sharedFilter = sharedFilter
             if isStored {
                 clients[client].sessionExpirySeconds = max(clients[client].sessionExpirySeconds, 20)
             }

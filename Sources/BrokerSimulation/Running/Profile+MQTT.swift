@@ -9,19 +9,20 @@ struct MQTTHabits {
     var version: MQTT.Version
     /// It keeps its half of the session in flash; otherwise it starts clean when it is switched on.
     var keepsRecord: Bool
-    /// Publications of QoS 1 and 2 that it has under way at most.
+    /// Publications of QoS 1 and 2 that it has in flight at most.
     var inFlightMaximum: Int
     /// The highest packet identifier that it uses: a small one comes again soon.
     var identifierMaximum: UInt16
     var topicAliasMaximum: UInt16
     /// Most of its connections have a will.
     var hasWills: Bool
-    /// How it wants its user's mail, and everybody's, from the beginning; nil for not at all.
-    var mailGrade: MRT.Grade?
+    /// How it wants its messages to its user, and everybody's, from the beginning; nil for not at
+    /// all.
+    var userGrade: MRT.Grade?
     var broadcastGrade: MRT.Grade?
     /// The filter that it shares with others from the beginning, if it does.
     var sharedFilter: Int?
-    /// It is first switched on when the troubles are over, and subscribes to all topics: it sees
+    /// It is first switched on when the faults are over, and subscribes to all topics: it sees
     /// what has been retained.
     var isLate = false
 }
@@ -51,8 +52,8 @@ extension Profile {
     /// Adds the user whose device is ``MQTTHabits/isLate``.
     private mutating func addLateDevice(_ random: inout SimulationRandom) {
         var habits = drawMQTTHabits(&random, user: userCount, isFirst: true)
-        habits.mqtt!.isLate = true
-        habits.mqtt!.sharedFilter = nil
+        habits.mqtt?.isLate = true
+        habits.mqtt?.sharedFilter = nil
         habits.acknowledgementDelayMilliseconds = 0
         clients.append(habits)
         userCount += 1
@@ -74,7 +75,7 @@ extension Profile {
         let keepsRecord = version < .v5 || random.happens(perTenThousand: 8_000)
         habits.startsClean =
             !keepsRecord || version == .v5 && random.happens(perTenThousand: 1_000)
-        let hearsMail = isFirst || random.happens(perTenThousand: 7_000)
+        let hearsUser = isFirst || random.happens(perTenThousand: 7_000)
         let hearsBroadcasts = random.happens(perTenThousand: 7_000)
         habits.mqtt = MQTTHabits(
             version: version, keepsRecord: keepsRecord,
@@ -82,7 +83,7 @@ extension Profile {
             identifierMaximum: random.pick([40, 40, .max]),
             topicAliasMaximum: random.pick([0, 2, 16]),
             hasWills: random.happens(perTenThousand: 4_000),
-            mailGrade: hearsMail ? random.pick([.durable, .once]) : nil,
+            userGrade: hearsUser ? random.pick([.durable, .once]) : nil,
             broadcastGrade: hearsBroadcasts ? random.pick([.transient, .durable, .once]) : nil,
             sharedFilter: random.happens(perTenThousand: 4_000) ? sharedFilter : nil)
         return habits

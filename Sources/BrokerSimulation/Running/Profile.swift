@@ -1,6 +1,5 @@
-// How one run's world is made: drawn from the seed, so that some runs have one user with tiny
-// windows and others a crowd, some lose power all the time and others never. Runs that differ find
-// more than runs that are all alike.
+// The profile of one run, drawn from the seed: some runs have one user with small windows, others
+// have many; some often lose power, others never. Different runs find more than equal ones.
 
 import BrokerCore
 import Primitives
@@ -34,7 +33,7 @@ struct ClientHabits {
     var gateways: [Int] = []
 }
 
-/// The world of one run.
+/// The profile of one run.
 struct Profile {
     var userCount: Int
     var deviceCount = 0
@@ -53,17 +52,17 @@ struct Profile {
     var restrictions: [Int: Restriction] = [:]
     /// The user whose devices go away in turn, where there is one.
     var siblings: Int?
-    /// The most milliseconds until a backup is made, and from then on until it is put back.
+    /// The most milliseconds until a backup is made, and from then on until it is restored.
     var backupMaximum: UInt64?
 
     // Times in milliseconds.
     var latencyMaximum: UInt64
     var commitMaximum: UInt64
     var useInterval: UInt64
-    var troubleInterval: UInt64
+    var faultInterval: UInt64
 
-    /// Troubles of this run, and how often each is chosen.
-    var troubleWeights: [(trouble: Troubles, weight: Int)] = []
+    /// Faults of this run, and how often each is chosen.
+    var faultWeights: [(fault: Faults, weight: Int)] = []
     /// In ten thousand of a client's own steps.
     var powerLosses = 0
     /// In ten thousand commits: those that end the process.
@@ -97,7 +96,7 @@ struct Profile {
         latencyMaximum = random.pick([2, 20, 20, 200, 1_500])
         commitMaximum = random.pick([1, 5, 20, 100, 800])
         useInterval = random.pick([2, 10, 40, 200, 1_000])
-        troubleInterval = random.pick([100, 500, 2_000, 8_000])
+        faultInterval = random.pick([100, 500, 2_000, 8_000])
         useWeights = random.pick([
             [84, 10, 3, 3, 7, 5], [84, 10, 3, 0, 0, 0], [50, 5, 2, 3, 40, 5], [50, 5, 2, 3, 5, 30],
             [45, 3, 2, 2, 40, 20],
@@ -112,13 +111,13 @@ struct Profile {
         pipeCapacity = random.pick([600, 4_000, 64_000])
         outgoingMaximum = random.pick([600, 4_000, 64_000])
         drawLimits(&random)
-        drawClients(&random, options.troubles)
-        if options.troubles.contains(.mqtt) { drawMQTT(seed: options.seed) }
-        if options.troubles.contains(.gateways) { drawGateways(seed: options.seed) }
-        if options.troubles.contains(.rights) { drawRestricted(seed: options.seed) }
+        drawClients(&random, options.faults)
+        if options.faults.contains(.mqtt) { drawMQTT(seed: options.seed) }
+        if options.faults.contains(.gateways) { drawGateways(seed: options.seed) }
+        if options.faults.contains(.rights) { drawRestricted(seed: options.seed) }
         drawHabits(options)
-        drawTroubles(&random, options.troubles)
-        drawHabitTroubles(options.troubles)
+        drawFaults(&random, options.faults)
+        drawHabitFaults(options.faults)
         drawBackup(options)
     }
 
@@ -135,12 +134,12 @@ struct Profile {
         limits.shareWorkMaximum = max(1, limits.turnWorkMaximum / 8)
     }
 
-    private mutating func drawClients(_ random: inout SimulationRandom, _ troubles: Troubles) {
+    private mutating func drawClients(_ random: inout SimulationRandom, _ faults: Faults) {
         for user in 0..<userCount {
             for device in 0..<random.pick([1, 1, 1, 2, 3]) {
                 var habits = drawHabits(&random, user: user, isFirst: device == 0)
                 clients.append(habits)
-                if troubles.contains(.rivals), random.happens(perTenThousand: 1_000) {
+                if faults.contains(.rivals), random.happens(perTenThousand: 1_000) {
                     habits.isRival = true
                     habits.keepsOutbox = false
                     habits.startsClean = false
@@ -151,7 +150,8 @@ struct Profile {
         }
     }
 
-    /// Every user has a first device with a session that lasts, so that all mail has an end.
+    /// Every user has a first device with a session that lasts, so that all messages to it are
+    /// received in the end.
     func drawHabits(
         _ random: inout SimulationRandom, user: Int, isFirst: Bool
     ) -> ClientHabits {
@@ -167,13 +167,14 @@ struct Profile {
             startsClean: random.happens(perTenThousand: 1_000))
     }
 
-    private mutating func drawTroubles(_ random: inout SimulationRandom, _ troubles: Troubles) {
-        for (_, trouble) in Troubles.names where troubles.contains(trouble) {
-            // Each run leaves some troubles out: what a storm hides, a single trouble shows.
+    private mutating func drawFaults(_ random: inout SimulationRandom, _ faults: Faults) {
+        for (_, fault) in Faults.names where faults.contains(fault) {
+            // Each run excludes some kinds of faults: one kind alone shows bugs that many kinds
+            // hide.
             let weight = random.pick([0, 0, 1, 1, 3])
-            troubleWeights.append((trouble, weight))
-            if trouble == .power, weight > 0 { powerLosses = random.pick([5, 30, 150]) }
-            if trouble == .crashes, weight > 0 { failedCommits = random.pick([0, 20, 200]) }
+            faultWeights.append((fault, weight))
+            if fault == .power, weight > 0 { powerLosses = random.pick([5, 30, 150]) }
+            if fault == .crashes, weight > 0 { failedCommits = random.pick([0, 20, 200]) }
         }
     }
 
@@ -207,7 +208,7 @@ struct Profile {
         deviceCount += 1
     }
 
-    /// A user whom nobody has ever heard of.
+    /// A user that does not exist.
     static let unknownUser = "nobody"
     static let app = "app"
     /// Groups of a run, unless several are created at once.

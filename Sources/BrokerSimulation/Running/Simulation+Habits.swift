@@ -5,22 +5,22 @@ import WireFormat
 
 extension Simulation {
     /// Somebody shows a habit, and the next time is entered.
-    func showHabit() {
-        guard !surroundings.isHealing else { return }
-        let interval = surroundings.profile.habitInterval
+    func runHabit() {
+        guard !context.isRecovering else { return }
+        let interval = context.profile.habitInterval
         // Bursts, as for all other use.
         let pause =
-            surroundings.habitRandom.happens(perTenThousand: 5_000)
-            ? 0 : surroundings.habitRandom.milliseconds(in: 0...4 * interval)
-        surroundings.enter(.habitShown, after: pause)
-        switch surroundings.habitRandom.pick(surroundings.profile.habits) {
+            context.habitRandom.happens(perTenThousand: 5_000)
+            ? 0 : context.habitRandom.milliseconds(in: 0...4 * interval)
+        context.enter(.habitDue, after: pause)
+        switch context.habitRandom.pick(context.profile.habits) {
         case .repeatsIdentifier: repeatIdentifier()
         case .changesRows: changeRows()
         case .changesShare: changeShare()
         case .goesAway: goAway()
         case .readsSystem:
-            guard surroundings.habitRandom.happens(perTenThousand: 500) else { return }
-            let reader = pickMQTT { surroundings.profile.restrictions[$0.habits.user] != nil }
+            guard context.habitRandom.happens(perTenThousand: 500) else { return }
+            let reader = pickMQTT { context.profile.restrictions[$0.habits.user] != nil }
             reader?.want(.system, .durable)
             reader?.runOn()
         }
@@ -28,13 +28,13 @@ extension Simulation {
 
     private func repeatIdentifier() {
         guard let client = pickMQTT(where: { $0.version == .v5 }) else { return }
-        if surroundings.habitRandom.happens(perTenThousand: 5_000) { client.repeatSend() }
+        if context.habitRandom.happens(perTenThousand: 5_000) { client.repeatSend() }
         // What follows makes the broker forget the id, maybe before the repeat is stored.
-        for _ in 0..<surroundings.habitRandom.number(in: 1...3) {
-            let user = surroundings.habitRandom.below(surroundings.profile.userCount)
-            let grade = surroundings.habitRandom.pick([.durable, .once] as [MRT.Grade])
+        for _ in 0..<context.habitRandom.number(in: 1...3) {
+            let user = context.habitRandom.below(context.profile.userCount)
+            let grade = context.habitRandom.pick([.durable, .once] as [MRT.Grade])
             var order = Order(receivers: .users([user], isList: false), grade: grade)
-            order.messageIdentifier = "once-\(surroundings.habitRandom.below(1_000_000))"
+            order.messageIdentifier = "once-\(context.habitRandom.below(1_000_000))"
             client.send(order)
         }
         client.runOn()
@@ -43,49 +43,49 @@ extension Simulation {
     /// One device of the siblings leaves for a while, mostly for longer than its session lasts, or
     /// somebody sends them something.
     private func goAway() {
-        guard let user = surroundings.profile.siblings else { return }
+        guard let user = context.profile.siblings else { return }
         let own = clients.filter { $0.habits.isSibling }
-        if surroundings.habitRandom.happens(perTenThousand: 300) {
-            own[surroundings.habitRandom.below(own.count)].leave()
+        if context.habitRandom.happens(perTenThousand: 300) {
+            own[context.habitRandom.below(own.count)].leave()
             return
         }
-        guard surroundings.habitRandom.happens(perTenThousand: 2_000) else { return }
-        let grade = surroundings.habitRandom.pick([.durable, .once] as [MRT.Grade])
+        guard context.habitRandom.happens(perTenThousand: 2_000) else { return }
+        let grade = context.habitRandom.pick([.durable, .once] as [MRT.Grade])
         let senders = clients.filter { $0.isConnected && !$0.habits.isRival }
         guard !senders.isEmpty else { return }
-        let sender = surroundings.habitRandom.pick(senders)
+        let sender = context.habitRandom.pick(senders)
         sender.send(Order(receivers: .users([user], isList: false), grade: grade))
         sender.runOn()
     }
 
     /// In some runs a backup is made, and put back, again and again.
     func enterBackup() {
-        guard let longest = surroundings.profile.backupMaximum else { return }
-        let made = surroundings.habitRandom.milliseconds(in: 100...longest)
-        let putBack = made + surroundings.habitRandom.milliseconds(in: 100...longest)
-        surroundings.enter(.backupMade, after: made)
-        surroundings.enter(.backupPutBack, after: putBack)
+        guard let longest = context.profile.backupMaximum else { return }
+        let made = context.habitRandom.milliseconds(in: 100...longest)
+        let putBack = made + context.habitRandom.milliseconds(in: 100...longest)
+        context.enter(.backupMade, after: made)
+        context.enter(.backupPutBack, after: putBack)
     }
 
     func makeBackup() {
-        guard !surroundings.isHealing else { return }
+        guard !context.isRecovering else { return }
         store.makeBackup()
-        ledger.backupMade()
-        // Who does not read sees no results, and sends again when the backup is put back.
-        for client in clients where surroundings.habitRandom.happens(perTenThousand: 5_000) {
+        oracle.backupMade()
+        // Who does not read sees no results, and sends again when the backup is restored.
+        for client in clients where context.habitRandom.happens(perTenThousand: 5_000) {
             guard let link = client.link else { continue }
-            network.stall(link, milliseconds: surroundings.profile.backupMaximum ?? 0)
+            network.stall(link, milliseconds: context.profile.backupMaximum ?? 0)
         }
     }
 
     /// The process dies, the store becomes the backup, and the broker is started several times:
     /// most devices come back after that.
     func putBackupBack() {
-        guard !surroundings.isHealing else { return }
+        guard !context.isRecovering else { return }
         crash(inFlightBatch: false)
         guard store.putBackupBack() else { return }
-        ledger.backupPutBack()
-        for _ in 0...surroundings.habitRandom.below(2) {
+        oracle.backupPutBack()
+        for _ in 0...context.habitRandom.below(2) {
             startBroker()
             stop()
         }
@@ -93,41 +93,41 @@ extension Simulation {
     }
 
     private func changeRows() {
-        guard ledger.groups.count > 0 else {
+        guard oracle.groups.count > 0 else {
             (clients.first { $0 is SimulatedClient && $0.isConnected } as? SimulatedClient)?
                 .createGroup()
             return
         }
-        let group = surroundings.habitRandom.below(ledger.groups.count)
-        let owner = ledger.groups[group].owner
+        let group = context.habitRandom.below(oracle.groups.count)
+        let owner = oracle.groups[group].owner
         let ownersClient = clients.lazy.compactMap { $0 as? SimulatedClient }
             .first { $0.habits.user == owner && $0.isConnected && !$0.habits.isRival }
         guard let ownersClient, ownersClient.requests.count < 4 else { return }
-        if surroundings.habitRandom.happens(perTenThousand: 5_000) {
+        if context.habitRandom.happens(perTenThousand: 5_000) {
             ownersClient.setMeta(
-                of: group, byteCount: surroundings.habitRandom.pick([0, 200, 1_500]))
+                of: group, byteCount: context.habitRandom.pick([0, 200, 1_500]))
         } else {
             ownersClient.setAllowList(
-                of: group, fillerCount: surroundings.habitRandom.pick([0, 5, 25]))
+                of: group, fillerCount: context.habitRandom.pick([0, 5, 25]))
         }
         ownersClient.runOn()
     }
 
     private func changeShare() {
-        let filter = FilterName.share(surroundings.profile.sharedFilter)
-        let anchor = surroundings.profile.shareAnchor
+        let filter = FilterName.share(context.profile.sharedFilter)
+        let anchor = context.profile.shareAnchor
         guard let client = pickMQTT(where: { !$0.mqtt.isLate && $0.index != anchor }) else {
             return
         }
-        switch surroundings.habitRandom.below(16) {
+        switch context.habitRandom.below(16) {
         case 0: client.wantNoMore(filter)
         case 1, 2:
             guard client.wishes[filter] == nil else { return }
-            client.want(filter, surroundings.habitRandom.pick([.durable, .once]))
+            client.want(filter, context.habitRandom.pick([.durable, .once]))
         case 3: client.hangUp()
         default:
-            let topic = surroundings.habitRandom.pick(topicsOfShare)
-            let grade = surroundings.habitRandom.pick([.durable, .once] as [MRT.Grade])
+            let topic = context.habitRandom.pick(topicsOfShare)
+            let grade = context.habitRandom.pick([.durable, .once] as [MRT.Grade])
             var order = Order(receivers: .topic(topic), grade: grade)
             order.isRaw = true
             client.send(order)
@@ -136,8 +136,8 @@ extension Simulation {
     }
 
     private var topicsOfShare: [Int] {
-        let filter = FilterName.share(surroundings.profile.sharedFilter)
-        let topics = Profile.topics.indices.filter { Ledger.matches($0, share: filter) }
+        let filter = FilterName.share(context.profile.sharedFilter)
+        let topics = Profile.topics.indices.filter { Oracle.matches($0, share: filter) }
         return topics.isEmpty ? [0] : Array(topics)
     }
 
@@ -145,6 +145,6 @@ extension Simulation {
         where isMeant: (SimulatedMQTTClient) -> Bool
     ) -> SimulatedMQTTClient? {
         let meant = clients.compactMap { $0 as? SimulatedMQTTClient }.filter(isMeant)
-        return meant.isEmpty ? nil : surroundings.habitRandom.pick(meant)
+        return meant.isEmpty ? nil : context.habitRandom.pick(meant)
     }
 }

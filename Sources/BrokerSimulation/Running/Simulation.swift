@@ -1,12 +1,12 @@
-// One run: a broker, its store, a network and clients in one process and one thread, with one
-// agenda. First a storm of use and troubles, for as many steps as asked for; then healing, until
-// everything has come to rest; then the settlement. The same options give the same run.
+// One run: a broker, its store, a network and clients in one process and one thread, with one event
+// queue. Its phases: use with faults, for the given number of steps; recovery, until nothing is in
+// flight; the final check. The same options give the same run.
 
 import BrokerCore
 import Primitives
 
 final class Simulation {
-    let surroundings: Surroundings
+    let context: SimulationContext
     let network: SimulatedNetwork
     let store: FaultyStore
     let clients: [any NetworkedClient]
@@ -15,54 +15,54 @@ final class Simulation {
     private var lives = 0
     private(set) var stepCount = 0
     /// When everything must have come to rest.
-    private var healingDeadline = Instant.never
+    private var recoveryDeadline = Instant.never
     /// How many messages clients had received when the last one came, and at which step.
     private var progress = (received: 0, step: 0)
     /// The message that shows at the end that everybody can be reached.
     private var probe: Int?
 
-    var ledger: Ledger { surroundings.ledger }
-    private var options: SimulationOptions { surroundings.options }
-    private var profile: Profile { surroundings.profile }
+    var oracle: Oracle { context.oracle }
+    private var options: SimulationOptions { context.options }
+    private var profile: Profile { context.profile }
 
     init(_ options: SimulationOptions, _ history: History = History(isRecording: false)) {
-        let surroundings = Surroundings(options, history)
-        self.surroundings = surroundings
-        let network = SimulatedNetwork(surroundings)
+        let context = SimulationContext(options, history)
+        self.context = context
+        let network = SimulatedNetwork(context)
         self.network = network
-        store = FaultyStore(surroundings)
-        clients = surroundings.profile.clients.enumerated().map { index, habits in
+        store = FaultyStore(context)
+        clients = context.profile.clients.enumerated().map { index, habits in
             if let mqtt = habits.mqtt {
-                SimulatedMQTTClient(index, mqtt, surroundings, network)
+                SimulatedMQTTClient(index, mqtt: mqtt, context: context, network: network)
             } else {
-                SimulatedClient(index, surroundings, network)
+                SimulatedClient(index, context: context, network: network)
             }
         }
     }
 
     // MARK: The run
 
-    /// Runs to the end, or to the first broken promise.
+    /// Runs to the end, or to the first violated property.
     func run() -> SimulationReport {
-        surroundings.enter(.brokerStarted, after: 0)
+        context.enter(.brokerStarted, after: 0)
         for client in clients where client.habits.mqtt?.isLate != true {
-            surroundings.enter(
+            context.enter(
                 .clientPowered(client: client.index),
-                after: surroundings.useRandom.milliseconds(in: 0...200))
+                after: context.useRandom.milliseconds(in: 0...200))
         }
-        surroundings.enter(.clientUsed, after: 100)
-        if !profile.habits.isEmpty { surroundings.enter(.habitShown, after: 200) }
-        surroundings.enter(.troubleComes, after: profile.troubleInterval)
+        context.enter(.clientUsed, after: 100)
+        if !profile.habits.isEmpty { context.enter(.habitDue, after: 200) }
+        context.enter(.faultDue, after: profile.faultInterval)
         enterBackup()
-        while ledger.violation == nil, !isOver {
-            guard let (time, occurrence) = surroundings.agenda.takeNext() else { break }
-            surroundings.advance(to: time)
+        while oracle.violation == nil, !isOver {
+            guard let (time, occurrence) = context.eventQueue.takeNext() else { break }
+            context.advance(to: time)
             carryOut(occurrence)
             process?.broker.checkInvariants()
             stepCount += 1
-            if stepCount == options.stepMaximum { heal() }
+            if stepCount == options.stepMaximum { recover() }
         }
-        if ledger.violation == nil { settle() }
+        if oracle.violation == nil { checkAtEnd() }
         return SimulationReport(self)
     }
 
@@ -81,17 +81,17 @@ final class Simulation {
         case .silenceChecked(let link): checkSilence(link)
         case .clientDue(let client): clients[client].timePassed()
         case .clientPowered(let client):
-            if !surroundings.isHealing || isMain(client) { clients[client].powerOn() }
+            if !context.isRecovering || isMain(client) { clients[client].powerOn() }
         case .clientStarted(let client):
-            if !surroundings.isHealing || isMain(client) { clients[client].start() }
+            if !context.isRecovering || isMain(client) { clients[client].start() }
         case .clientUsed: useClient()
-        case .habitShown: showHabit()
-        case .troubleComes: makeTrouble()
+        case .habitDue: runHabit()
+        case .faultDue: injectFault()
         case .storeHasRoom: setStore(isFull: false)
         case .backupMade: makeBackup()
         case .backupPutBack: putBackupBack()
         }
-        if surroundings.isHealing { lookForRest() }
+        if context.isRecovering { checkForRest() }
     }
 
     /// The process, if it is still this one.
@@ -104,9 +104,9 @@ final class Simulation {
     func startBroker() {
         guard process == nil else { return }
         lives += 1
-        ledger.history.note(.broker, "starts, life \(lives)")
-        process = BrokerProcess(surroundings, network, store, life: lives)
-        ledger.brokerStarted()
+        oracle.history.note(.broker, "starts, life \(lives)")
+        process = BrokerProcess(context, network: network, store: store, life: lives)
+        oracle.brokerStarted()
     }
 
     /// The process is killed, or the machine loses its power.
@@ -115,46 +115,46 @@ final class Simulation {
         process = nil
         network.brokerDied(life: dead.life)
         store.crash(inFlightBatch: inFlightBatch)
-        ledger.brokerDied(
+        oracle.brokerDied(
             inFlightBatch ? "dies, the batch under way is stored" : "dies, with what is not stored")
-        surroundings.enter(
-            .brokerStarted, after: surroundings.troubleRandom.milliseconds(in: 10...20_000))
+        context.enter(
+            .brokerStarted, after: context.faultRandom.milliseconds(in: 10...20_000))
     }
 
-    /// The process is asked to stop: it says good-bye and stores what it has gathered.
+    /// The process stops in order: it tells its clients and stores the pending batches.
     func stop() {
         guard let stopping = process else { return }
         process = nil
-        stopping.sayGoodbye()
-        stopping.storeGathered(in: store)
+        stopping.writeShutdown()
+        stopping.storePending(in: store)
         stopping.prepareToStop()
-        stopping.storeGathered(in: store)
+        stopping.storePending(in: store)
         store.crash(inFlightBatch: false)
-        ledger.brokerStopped()
-        surroundings.enter(
-            .brokerStarted, after: surroundings.troubleRandom.milliseconds(in: 10...5_000))
+        oracle.brokerStopped()
+        context.enter(
+            .brokerStarted, after: context.faultRandom.milliseconds(in: 10...5_000))
     }
 
     private func beginCommit(_ process: BrokerProcess) {
         guard process.beginCommit(in: store) else { return }
-        surroundings.enter(.storeFinished(life: process.life), after: drawCommitTime())
+        context.enter(.storeFinished(life: process.life), after: drawCommitTime())
     }
 
     private func drawCommitTime() -> UInt64 {
-        if isStoreSlow, !surroundings.isHealing {
-            return surroundings.storeRandom.milliseconds(in: 500...5_000)
+        if isStoreSlow, !context.isRecovering {
+            return context.storeRandom.milliseconds(in: 500...5_000)
         }
-        return surroundings.storeRandom.milliseconds(in: 0...profile.commitMaximum)
+        return context.storeRandom.milliseconds(in: 0...profile.commitMaximum)
     }
 
     var isStoreSlow = false
 
     private func finishCommit(_ process: BrokerProcess) {
         guard store.isCommitting else { return }
-        let mayFail = !surroundings.isHealing && ledger.violation == nil
-        if mayFail, surroundings.storeRandom.happens(perTenThousand: profile.failedCommits) {
-            // A failed sync is final: nobody knows what the disk has, and the process ends.
-            crash(inFlightBatch: surroundings.storeRandom.happens(perTenThousand: 5_000))
+        let mayFail = !context.isRecovering && oracle.violation == nil
+        if mayFail, context.storeRandom.happens(perTenThousand: profile.failedCommits) {
+            // After a failed sync the contents of the disk are unknown, so the process ends.
+            crash(inFlightBatch: context.storeRandom.happens(perTenThousand: 5_000))
             return
         }
         process.finishCommit(in: store)
@@ -162,7 +162,7 @@ final class Simulation {
 
     func setStore(isFull: Bool) {
         store.isFull = isFull
-        ledger.storeChanged(isFull: isFull)
+        oracle.storeChanged(isFull: isFull)
     }
 
     // MARK: Network
@@ -208,7 +208,7 @@ final class Simulation {
 
     /// The gateway that a device's link leads to.
     private func gateway(of link: Int) -> SimulatedClient? {
-        network.links[link].carrier.flatMap { clients[$0] as? SimulatedClient }
+        network.links[link].gateway.flatMap { clients[$0] as? SimulatedClient }
     }
 
     private func checkSilence(_ index: Int) {
@@ -216,7 +216,7 @@ final class Simulation {
         guard link.isOpenAtBroker, let process = living(link.life),
             let again = process.checkSilence(link.connection)
         else { return }
-        surroundings.enter(.silenceChecked(link: index), after: max(again, 1))
+        context.enter(.silenceChecked(link: index), after: max(again, 1))
     }
 
     // MARK: The end
@@ -224,52 +224,52 @@ final class Simulation {
     /// The clients that come to rest connected: of a device's rivals, only the first.
     private func isMain(_ client: Int) -> Bool { !profile.clients[client].isRival }
 
-    /// The troubles end: everything runs, and nothing is lost any more.
-    private func heal() {
-        ledger.history.note(.broker, "the troubles are over")
-        surroundings.isHealing = true
-        healingDeadline = surroundings.now.advanced(bySeconds: Simulation.healingSeconds)
+    /// Ends the faults: everything runs, and nothing is lost any more.
+    private func recover() {
+        oracle.history.note(.broker, "no more faults")
+        context.isRecovering = true
+        recoveryDeadline = context.now.advanced(bySeconds: Simulation.recoverySeconds)
         setStore(isFull: false)
-        surroundings.enter(.brokerStarted, after: 0)
+        context.enter(.brokerStarted, after: 0)
         for client in clients where isMain(client.index) {
-            surroundings.enter(.clientPowered(client: client.index), after: 10)
-            surroundings.enter(.clientStarted(client: client.index), after: 10)
+            context.enter(.clientPowered(client: client.index), after: 10)
+            context.enter(.clientStarted(client: client.index), after: 10)
         }
         for client in clients where !isMain(client.index) { client.powerOff() }
     }
 
     /// A little longer than a device has to come back after a restart, before its will is sent.
-    private var graceEnds: Instant { ledger.brokerUpSince.advanced(bySeconds: 100) }
+    private var graceEnds: Instant { oracle.brokerUpSince.advanced(bySeconds: 100) }
 
     /// Two hours: sixty of the longest waits before a reconnect.
-    private static let healingSeconds: UInt64 = 7_200
+    private static let recoverySeconds: UInt64 = 7_200
     /// Long enough for every client to have come back and sent again.
-    private static let backupHealingSeconds: UInt64 = 200
+    private static let backupRecoverySeconds: UInt64 = 200
     /// Steps after the last message that a client received: many times what any run needs. It ends
     /// those in which nothing moves. How long a queue of many hundred takes to a client that
-    /// answers once a second is the client's affair.
+    /// answers once a second depends on the client.
     private static let idleStepMaximum = 100_000
 
-    private func lookForRest() {
-        if ledger.receivedCount > progress.received {
-            progress = (ledger.receivedCount, stepCount)
+    private func checkForRest() {
+        if oracle.receivedCount > progress.received {
+            progress = (oracle.receivedCount, stepCount)
         }
-        if ledger.hasBackup {
+        if oracle.hasBackup {
             // Clients wait for what the backup does not know: there is no rest to wait for.
             isOver =
-                surroundings.now
-                >= surroundings.healingSince.advanced(
-                    bySeconds: Simulation.backupHealingSeconds)
+                context.now
+                >= context.recoverySince.advanced(
+                    bySeconds: Simulation.backupRecoverySeconds)
             return
         }
-        if surroundings.now > healingDeadline
+        if context.now > recoveryDeadline
             || stepCount > max(progress.step, options.stepMaximum) + Simulation.idleStepMaximum
         {
-            ledger.accuse(.allComesToRest, whatIsLeft() ?? "the probe")
+            oracle.fail(.allComesToRest, whatIsLeft() ?? "the probe")
             return
         }
         // What a broker does by itself after a restart, as sending wills, it has done by then.
-        guard whatIsLeft() == nil, surroundings.now >= graceEnds else { return }
+        guard whatIsLeft() == nil, context.now >= graceEnds else { return }
         if probe == nil {
             sendProbe()
         } else {
@@ -280,7 +280,7 @@ final class Simulation {
     /// Everybody can be reached: one message to all devices shows it.
     private func sendProbe() {
         let sender = clients.firstIndex { isMain($0.index) }!
-        probe = ledger.sends.count
+        probe = oracle.sends.count
         let users = Array(0..<profile.userCount)
         clients[sender].send(
             Order(receivers: .users(users, isList: true), grade: .once, messageIdentifier: "probe"))
@@ -305,12 +305,12 @@ final class Simulation {
         return store.isDrained ? nil : "messages in the store"
     }
 
-    private func settle() {
+    private func checkAtEnd() {
         for client in clients where client.isConnected {
             // Not the device's last CONNACK: those of rivals may overtake each other.
-            if let session = client.session { ledger.lasts(session) }
+            if let session = client.session { oracle.lasts(session) }
         }
-        if surroundings.has(.canary), let probe { ledger.loseLine(probe) }
-        ledger.settle()
+        if context.has(.canary), let probe { oracle.loseRecord(probe) }
+        oracle.checkAtEnd()
     }
 }

@@ -1,5 +1,5 @@
-// The only source of chance in a simulation: a generator that gives the same numbers for the same
-// seed on every machine and in every version of the standard library.
+// The only random numbers of a simulation: a generator that gives the same numbers for the same
+// seed on every machine and with every version of the standard library.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): a counter and a mix. Each part of a simulation has a
 /// generator of its own, so that one part's choices do not shift another's.
@@ -23,7 +23,7 @@ struct SimulationRandom {
 
     /// A number from 0 to `bound - 1`.
     mutating func below(_ bound: Int) -> Int {
-        precondition(bound > 0, "a choice among nothing")
+        precondition(bound > 0, "a random number below \(bound)")
         return Int(truncatingIfNeeded: next().multipliedFullWidth(by: UInt64(bound)).high)
     }
 
@@ -49,6 +49,6 @@ struct SimulationRandom {
             if rest < weight { return index }
             rest -= weight
         }
-        preconditionFailure("weights that add up to less than their sum")
+        preconditionFailure("no index for weights \(weights)")
     }
 }

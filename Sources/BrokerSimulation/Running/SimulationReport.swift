@@ -1,36 +1,36 @@
-// What a run has shown.
+// The result of a run.
 
 import Primitives
 
 /// The outcome of one run.
 public struct SimulationReport: Sendable {
     public let options: SimulationOptions
-    /// Nil when every promise was kept.
+    /// Nil if no property was violated.
     public let violation: Violation?
     public let stepCount: Int
     public let sendCount: Int
     public let answeredCount: Int
     public let receivedCount: Int
     public let deathCount: Int
-    /// Messages that were lost, or received although refused, as the promises allow.
+    /// Messages that were lost, or received although refused, as the properties permit.
     public let excusedCount: Int
     /// The same for the same run, and for no other: what makes a repetition one.
     public let fingerprint: UInt64
     private let history: [HistoryLine]
 
     init(_ simulation: Simulation) {
-        let ledger = simulation.ledger
-        options = simulation.surroundings.options
-        violation = ledger.violation
+        let oracle = simulation.oracle
+        options = simulation.context.options
+        violation = oracle.violation
         stepCount = simulation.stepCount
-        sendCount = ledger.sends.count
-        answeredCount = ledger.sends.count { $0.outcome != nil }
-        receivedCount = ledger.receivedCount
-        deathCount = ledger.deaths
-        excusedCount = ledger.excusedCount
-        history = ledger.history.lines
+        sendCount = oracle.sends.count
+        answeredCount = oracle.sends.count { $0.outcome != nil }
+        receivedCount = oracle.receivedCount
+        deathCount = oracle.deaths
+        excusedCount = oracle.excusedCount
+        history = oracle.history.lines
         var mix = SimulationRandom(seed: UInt64(simulation.stepCount))
-        for send in ledger.sends {
+        for send in oracle.sends {
             let outcome = send.outcome.map { $0.at.milliseconds << 8 | UInt64($0.reason.rawValue) }
             mix = SimulationRandom(
                 seed: mix.next() ^ (outcome ?? 0) ^ UInt64(send.receivedCount) << 48)
@@ -38,14 +38,14 @@ public struct SimulationReport: Sendable {
         fingerprint = mix.next()
     }
 
-    /// What a person needs to find the bug: the promise, the line to paste, and what happened to
-    /// the message. Nil when every promise was kept.
+    /// The text that helps to find the bug: the property, the command that repeats the run, and the
+    /// history of the message. Nil if no property was violated.
     ///
     /// - Parameter revision: of the sources, for the line.
     public func failureText(revision: String) -> String? {
         guard let violation else { return nil }
         var lines = [
-            "broken promise: \(violation.promise.rawValue)",
+            "violated property: \(violation.property.rawValue)",
             "    \(violation.text)",
             "repeat: \(options.command)    # at \(revision)",
         ]

@@ -2,11 +2,11 @@
 
 /// Runs, and repeats failing runs with less in them.
 public enum SimulationRunner {
-    /// The shortest and calmest run found that breaks a promise where this one does, with its
-    /// history.
+    /// The shortest run with the fewest kinds of faults that was found to fail like this one, with
+    /// its history.
     ///
     /// A run with fewer steps is the beginning of the same run, so that the number of steps is
-    /// found by halving; then each kind of trouble is left out where the run fails without it.
+    /// found by halving; then each kind of fault is left out where the run fails without it.
     ///
     /// - Parameter runMaximum: how many runs it may cost.
     public static func shrink(
@@ -19,9 +19,9 @@ public enum SimulationRunner {
             runsLeft -= 1
             return Simulation(options).run().violation != nil
         }
-        for trouble in Troubles.names where best.troubles.contains(trouble.trouble) {
+        for fault in Faults.names where best.faults.contains(fault.fault) {
             var calmer = best
-            calmer.troubles.remove(trouble.trouble)
+            calmer.faults.remove(fault.fault)
             if fails(calmer) { best = calmer }
         }
         var low = 0

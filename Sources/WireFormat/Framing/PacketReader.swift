@@ -1,5 +1,5 @@
-// A cursor over the body of one packet. Every read checks once that its bytes are there; fields of
-// bytes come out as ranges of the body, so what is decoded is plain data and cannot dangle.
+// A cursor over the body of one packet. Every read checks once that its bytes are present. Fields
+// of bytes are returned as ranges of the body, so a decoded packet is plain data and cannot dangle.
 
 import Primitives
 
@@ -15,7 +15,7 @@ public struct PacketReader {
 
     /// Reads `bytes` from `offset` on.
     init(_ bytes: UnsafeRawBufferPointer, from offset: Int) {
-        precondition((0...bytes.count).contains(offset), "an offset outside of the bytes")
+        precondition((0...bytes.count).contains(offset), "offset \(offset) of \(bytes.count) bytes")
         self.bytes = bytes
         self.offset = offset
     }
@@ -88,8 +88,8 @@ public struct PacketReader {
         in range: ClosedRange<Value>
     ) throws(WireError) -> Value {
         let value = try readVarInt()
-        // Compared in 64 bits and converted afterwards: what arrives must not trap on a 32-bit
-        // core.
+        // Compared in 64 bits and converted afterwards: a received number must not trap on a
+        // 32-bit processor.
         guard value >= UInt64(truncatingIfNeeded: range.lowerBound),
             value <= UInt64(truncatingIfNeeded: range.upperBound)
         else { throw .malformed }

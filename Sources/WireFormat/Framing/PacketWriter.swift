@@ -1,5 +1,5 @@
 // Appends the fields of packets to memory that the caller has sized before: every packet knows its
-// `encodedByteCount`. Running over the end is our own bug and traps.
+// `encodedByteCount`. A write past the end is a bug of this program and traps.
 
 import Primitives
 
@@ -23,7 +23,9 @@ public struct PacketWriter {
     /// Claims the next `count` bytes.
     @inlinable @inline(__always)
     mutating func claim(_ count: Int) -> Int {
-        precondition(buffer.count - written >= count, "a packet larger than its buffer")
+        precondition(
+            buffer.count - written >= count,
+            "\(count) more bytes in a buffer with \(buffer.count - written) free")
         defer { written += count }
         return written
     }
@@ -62,7 +64,7 @@ public struct PacketWriter {
     @inlinable
     mutating func write(longVarInt value: UInt64) {
         var rest = value
-        precondition(rest <= WireLimits.varIntMaximum, "a number of more than 63 bits")
+        precondition(rest <= WireLimits.varIntMaximum, "\(rest) has more than 63 bits")
         var offset = claim(VariableInteger.byteCount(rest))
         while rest >= 0x80 {
             buffer[offset] = UInt8(truncatingIfNeeded: rest) | 0x80
@@ -82,7 +84,7 @@ public struct PacketWriter {
     /// One byte of length, then the bytes: at most 255.
     @inlinable
     public mutating func write(string8 bytes: UnsafeRawBufferPointer) {
-        precondition(bytes.count <= 255, "a one-byte length says at most 255")
+        precondition(bytes.count <= 255, "\(bytes.count) bytes with a length of one byte")
         write(byte: UInt8(bytes.count))
         write(bytes: bytes)
     }
@@ -99,7 +101,7 @@ public struct PacketWriter {
     public mutating func write(typeAndFlags: UInt8, bodyByteCount: Int) {
         precondition(
             bodyByteCount <= WireLimits.remainingLengthMaximum,
-            "a body longer than four bytes of length can say")
+            "a body of \(bodyByteCount) bytes, more than the remaining length can hold")
         write(byte: typeAndFlags)
         write(varInt: bodyByteCount)
     }

@@ -11,10 +11,10 @@ public enum ProtocolName: Hashable, Sendable {
     case mqtt(level: UInt8)
     /// "MQIsdp", the name that MQTT 3.1 used; its level is 3.
     case mqisdp(level: UInt8)
-    /// Anything else. MQTT lets a server close without a word, and so does MRT.
+    /// Anything else. In MQTT and MRT a server may then close the connection without an answer.
     case unknown
 
-    /// Bytes in which each of the names can be told: a length, the longest name and its level.
+    /// Bytes that identify each of the names: a length, the longest name and its level.
     public static let byteCountMaximum = 2 + 6 + 1
 
     /// Reads the start of a CONNECT's body.

@@ -1,4 +1,4 @@
-// What every packet of every dialect can do: say how many bytes it is, and become them.
+// The interface of all packets of all dialects: their sizes and their encoding.
 
 import Primitives
 

@@ -38,7 +38,9 @@ extension MQTT {
         public var properties = PropertySection.empty
 
         public init(_ version: Version, _ reason: ReasonCode, isSessionPresent: Bool = false) {
-            precondition(!isSessionPresent || !reason.isFailure, "no session in a refusal")
+            precondition(
+                !isSessionPresent || !reason.isFailure,
+                "reason \(reason.rawValue) with a present session")
             self.version = version
             self.reason = reason
             self.isSessionPresent = isSessionPresent

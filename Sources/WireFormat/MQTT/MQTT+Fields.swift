@@ -65,7 +65,7 @@ extension PacketWriter {
     /// Two bytes of length, then the bytes: at most 65,535.
     @inlinable
     mutating func write(string16 bytes: UnsafeRawBufferPointer) {
-        precondition(bytes.count <= 65_535, "a two-byte length says at most 65,535")
+        precondition(bytes.count <= 65_535, "\(bytes.count) bytes with a length of two bytes")
         write(uint16: UInt16(bytes.count))
         write(bytes: bytes)
     }
@@ -88,7 +88,8 @@ extension MQTT {
     /// A topic filter, taken apart: `$share/name/filter` is a shared subscription (section 4.8.2).
     /// In 3.1.1, which does not know them, they are understood alike.
     public struct TopicFilter: Hashable, Sendable {
-        /// The name of the group of sessions that share it; empty for a subscription of one's own.
+        /// The name of the group of sessions that share it; empty if the subscription is not
+        /// shared.
         public var shareName: ByteRange
         /// What is matched against topic names.
         public var pattern: ByteRange

@@ -1,5 +1,5 @@
-// Sections of properties: walked one by one, judged on the way, and put together again. What a
-// packet's struct has no field for stays where it lies and travels as a range.
+// Sections of properties: read and checked one by one, and encoded again. Properties for which a
+// packet's struct has no field are kept as a range of the packet.
 //
 //     | varint length | identifier, value | identifier, value | ...
 
@@ -50,7 +50,7 @@ extension MQTT {
         ) {
             var properties = PropertyReader(self, of: owner, in: source)
             var start = properties.offset
-            // Checked when it was read: an error cannot come.
+            // The section was checked when it was read, so no error is possible.
             while let property = try? properties.next() {
                 if property.identifier.isCarried(in: owner), isWanted(property) {
                     writer.write(

@@ -1,6 +1,6 @@
-// One publication on its way to many. Once per version its QoS 0 body is encoded; per receiver the
-// fixed header is made, and what only this receiver gets is fitted in between: packet identifier,
-// topic alias, subscription identifier.
+// One publication for many receivers. Its QoS 0 body is encoded once per version. For each receiver
+// the fixed header and the receiver's own fields are added: packet identifier, topic alias,
+// subscription identifier.
 //
 //     the template   | topic | varint property length | properties | payload |
 //     a receiver's   | topic or alias only | packet id | varint length | alias | id |
@@ -49,7 +49,7 @@ extension MQTT {
         public init(_ publish: Publish, body: UnsafeRawBufferPointer) {
             precondition(
                 publish.qos == .atMostOnce && publish.topicAlias == 0 && !publish.topic.isEmpty,
-                "a template has nothing of one receiver's")
+                "a template with QoS \(publish.qos.rawValue), alias \(publish.topicAlias)")
             self.body = body
             topicEnd = publish.topic.string16ByteCount
             if publish.version == .v5 {
@@ -111,9 +111,10 @@ extension MQTT {
 
         @inlinable
         func writeWithExtras(_ receipt: Receipt, _ extra: Int, to writer: inout PacketWriter) {
-            precondition(propertyStart > topicEnd, "properties belong to 5.0")
+            precondition(
+                propertyStart > topicEnd, "an alias or a subscription identifier before 5.0")
             if receipt.omitsTopic {
-                precondition(receipt.topicAlias != 0, "a topic is left out for an alias only")
+                precondition(receipt.topicAlias != 0, "a receiver without topic and alias")
                 writer.write(uint16: 0)
             } else {
                 writer.write(bytes: part(0, topicEnd))

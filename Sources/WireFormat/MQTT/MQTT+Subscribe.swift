@@ -111,7 +111,7 @@ extension MQTT {
             2 + (version == .v5 ? propertySectionByteCount : 0) + Int(subscriptions.count)
         }
         public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
-            precondition(subscriptionCount > 0, "a subscription to nothing")
+            precondition(subscriptionCount > 0, "a SUBSCRIBE with \(subscriptionCount) filters")
             writer.write(uint16: packetIdentifier)
             if version == .v5 { writePropertySection(to: &writer, from: source) }
             writer.write(bytes: subscriptions.bytes(in: source))
@@ -132,7 +132,7 @@ extension MQTT {
         }
 
         public mutating func next() -> (filter: ByteRange, options: SubscriptionOptions)? {
-            // Checked when the packet was read: an error cannot come.
+            // The list was checked when the packet was read, so no error is possible.
             guard !reader.isAtEnd, let filter = try? reader.readBinary(),
                 let byte = try? reader.readByte(),
                 let options = try? SubscriptionOptions(byte, version, isShared: false)
@@ -184,7 +184,7 @@ extension MQTT {
             2 + (version == .v5 ? propertySectionByteCount : 0) + Int(filters.count)
         }
         public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
-            precondition(filterCount > 0, "an end to no subscription")
+            precondition(filterCount > 0, "an UNSUBSCRIBE with \(filterCount) filters")
             writer.write(uint16: packetIdentifier)
             if version == .v5 { writePropertySection(to: &writer, from: source) }
             writer.write(bytes: filters.bytes(in: source))

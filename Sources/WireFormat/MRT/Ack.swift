@@ -54,7 +54,8 @@ extension MRT {
 
         @inlinable
         public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
-            precondition(inboxNumber != 0 || resultsSeen != 0, "an acknowledgement of nothing")
+            precondition(
+                inboxNumber != 0 || resultsSeen != 0, "an ACK of inbox number 0 and results 0")
             if inboxNumber != 0 { writer.write(varInt: inboxNumber) }
             if resultsSeen != 0 { writer.write(varInt: resultsSeen) }
         }

@@ -115,7 +115,7 @@ extension MRT {
         public var text: ByteRange
 
         public init(reason: ReasonCode, retryAfterSeconds: UInt32 = 0, text: ByteRange = .empty) {
-            precondition(reason.isFailure, "a refusal without a failure")
+            precondition(reason.isFailure, "reason \(reason.rawValue) refuses nothing")
             self.reason = reason
             self.retryAfterSeconds = retryAfterSeconds
             self.text = text

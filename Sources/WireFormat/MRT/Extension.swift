@@ -1,5 +1,5 @@
-// The open end of CONNECT and CONNACK: pairs of id and value up to the end of the packet, so that
-// level 1 can learn new words without a new level.
+// Extensions of CONNECT and CONNACK: pairs of id and value up to the end of the packet. With them
+// new fields need no new protocol level.
 //
 //     | varint id | varint length | bytes |  …   ids rise; an unknown even id is ignored,
 //                                                an unknown odd id must be understood
@@ -18,7 +18,7 @@ struct Extension {
         value = try reader.readStringV(0...WireLimits.remainingLengthMaximum)
     }
 
-    /// What becomes of an extension that this program does not know.
+    /// The handling of an extension that this program does not know.
     func refuseIfInsistent() throws(WireError) {
         if id & 1 == 1 { throw .protocolError }
     }

@@ -65,7 +65,9 @@ extension MRT {
 
         /// `range` is one that ``GroupList`` gave out for `bytes`.
         public init(_ range: ByteRange, in bytes: UnsafeRawBufferPointer) {
-            precondition(range.endOffset <= bytes.count, "a byte range outside its buffer")
+            precondition(
+                range.endOffset <= bytes.count,
+                "a range to \(range.endOffset) of \(bytes.count) bytes")
             self.bytes = bytes
             offset = Int(range.offset)
             end = range.endOffset
@@ -79,7 +81,7 @@ extension MRT {
                 offset: group.endOffset + 1, count: Int(bytes[group.endOffset]))
             let isOwn = bytes[title.endOffset] == 1
             offset = title.endOffset + 1
-            precondition(offset <= end, "a list that no decoder has checked")
+            precondition(offset <= end, "an unchecked list: offset \(offset) of \(end)")
             return GroupEntry(group: group, title: title, isOwn: isOwn)
         }
     }

@@ -1,4 +1,4 @@
-// RESULT, what became of a send.
+// RESULT, the outcome of a send.
 //
 //     flags  2: refusals   1: message id   0: reason
 //     | varint number, 0 for a transient send | reason | string8 message id |
@@ -126,7 +126,7 @@ extension MRT {
             guard !reader.isAtEnd else { return nil }
             guard let index = try? reader.readVarInt(), let byte = try? reader.readByte(),
                 let reason = ReasonCode(received: byte)
-            else { preconditionFailure("a list that no decoder has checked") }
+            else { preconditionFailure("an unchecked list of refusals") }
             return Refusal(index: UInt32(truncatingIfNeeded: index), reason: reason)
         }
 

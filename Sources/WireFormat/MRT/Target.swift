@@ -101,7 +101,9 @@ extension MRT {
         /// `range` is one that a decoder gave out for `bytes`.
         @inlinable
         public init(_ range: ByteRange, in bytes: UnsafeRawBufferPointer) {
-            precondition(range.endOffset <= bytes.count, "a byte range outside its buffer")
+            precondition(
+                range.endOffset <= bytes.count,
+                "a range to \(range.endOffset) of \(bytes.count) bytes")
             self.bytes = bytes
             self.offset = Int(range.offset)
             self.end = range.endOffset
@@ -113,7 +115,7 @@ extension MRT {
             guard offset < end else { return nil }
             let range = ByteRange(offset: offset + 1, count: Int(bytes[offset]))
             offset = range.endOffset
-            precondition(offset <= end, "a list that no decoder has checked")
+            precondition(offset <= end, "an unchecked list: offset \(offset) of \(end)")
             return range
         }
     }

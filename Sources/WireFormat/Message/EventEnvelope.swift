@@ -1,17 +1,17 @@
-// What happens in a group, as JSON for receivers who get JSON. Each event is one object, told from
-// a message by its member "event".
+// Events of a group as JSON, for receivers of JSON. Each event is one object, and its member
+// "event" distinguishes it from a message.
 
-/// What a receiver of JSON is told of an event in a group:
+/// An event of a group for a receiver of JSON:
 ///
 ///     {"event":"joined","user":"…","from":"…","time":"…","groupid":"…"}
 ///
-/// The member "user" is there where the event is about one.
+/// The member "user" is present if the event concerns a user.
 public struct EventEnvelope {
     /// The event's name; only letters and hyphens.
     public var name: StaticString
-    /// Whom it is about; empty for nobody.
+    /// The user that the event concerns; empty for none.
     public var user: UnsafeRawBufferPointer
-    /// Who did it.
+    /// The user who caused the event.
     public var from: UnsafeRawBufferPointer
     /// Unix milliseconds; a decimal string in the JSON.
     public var time: UInt64

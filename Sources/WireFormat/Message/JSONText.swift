@@ -26,13 +26,13 @@ enum JSONText {
         while offset <= text.count &- 8 {
             let eight = text.baseAddress!.loadUnaligned(
                 fromByteOffset: offset, as: UInt64.self)
-            if PlainASCII.suspects(eight, quote, backslash, backslash) != 0 {
+            if PlainASCII.suspects(eight, excluded: (quote, backslash, backslash)) != 0 {
                 add(offset..<offset + 8)
             }
             offset &+= 8
         }
         let rest = UnsafeRawBufferPointer(rebasing: text[offset...])
-        if !PlainASCII.isAll(rest, without: quote, backslash, backslash) {
+        if !PlainASCII.isAll(rest, excluding: (quote, backslash, backslash)) {
             add(offset..<text.count)
         }
         return (count, bits & PlainASCII.topBits == 0)

@@ -1,5 +1,5 @@
-// Text, eight bytes at a time. Nearly all that devices send is printable ASCII, which keeps every
-// rule of characters: only what is not is looked at byte by byte.
+// Checks text eight bytes at a time. Nearly all text that devices send is printable ASCII, which
+// meets every rule about characters, so only other text is checked byte by byte.
 
 enum PlainASCII {
     @inline(__always)
@@ -7,35 +7,38 @@ enum PlainASCII {
     @inline(__always)
     static var topBits: UInt64 { 0x8080_8080_8080_8080 }
 
-    /// Not 0 exactly where one of eight bytes is not printable ASCII (0x20 to 0x7E), or is one of
-    /// three others.
+    /// Not 0 exactly if one of eight bytes is not printable ASCII (0x20 to 0x7E), or is one of
+    /// `excluded`.
     @inline(__always)
-    static func suspects(_ eight: UInt64, _ a: UInt8, _ b: UInt8, _ c: UInt8) -> UInt64 {
-        // Each term has the top bit of a byte set where that byte is below 0x20, above 0x7E, or 0
-        // after the exclusive or. A borrow or a carry begins in a byte that is found itself.
+    static func suspects(_ eight: UInt64, excluded: (UInt8, UInt8, UInt8)) -> UInt64 {
+        // Each term has the top bit of a byte set if that byte is below 0x20, above 0x7E, or 0
+        // after the exclusive or. A borrow or a carry begins in a byte that is itself found.
         @inline(__always)
         func isZero(_ byte: UInt8) -> UInt64 { (eight ^ ones &* UInt64(byte)) &- ones }
         let isOutside = (eight &- ones &* 0x20) | (eight &+ ones) | eight
-        return (isOutside | isZero(a) | isZero(b) | isZero(c)) & topBits
+        return (isOutside | isZero(excluded.0) | isZero(excluded.1) | isZero(excluded.2))
+            & topBits
     }
 
-    /// Whether all bytes are printable ASCII and none is `a`, `b` or `c`.
+    /// Whether all bytes are printable ASCII and none is one of `excluded`.
     @inline(__always)
     static func isAll(
-        _ bytes: UnsafeRawBufferPointer, without a: UInt8, _ b: UInt8, _ c: UInt8
+        _ bytes: UnsafeRawBufferPointer, excluding excluded: (UInt8, UInt8, UInt8)
     ) -> Bool {
         let count = bytes.count
-        guard count >= 8 else { return suspects(padded(bytes), a, b, c) == 0 }
+        guard count >= 8 else { return suspects(padded(bytes), excluded: excluded) == 0 }
         var found: UInt64 = 0
         var offset = 0
         while offset < count &- 8 {
             found |= suspects(
-                bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self), a, b, c)
+                bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self), excluded: excluded)
             offset &+= 8
         }
         // The last eight, some of them for the second time.
         return found
-            | suspects(bytes.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self), a, b, c)
+            | suspects(
+                bytes.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self), excluded: excluded
+            )
             == 0
     }
 

@@ -46,7 +46,9 @@ public enum TextBody {
     public static func readJSON(
         _ json: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
     ) -> Int? {
-        precondition(output.count >= json.count, "the binary form may be as long as the text")
+        precondition(
+            output.count >= json.count,
+            "\(output.count) bytes of output for \(json.count) bytes of JSON")
         var reader = JSONReader(json)
         var type: UInt8?
         var textByteCount: Int?

@@ -1,5 +1,5 @@
-// The rules of text on the wire: UTF-8, ids, topic names and topic filters. They judge bytes where
-// they lie; nothing is copied and no String is made.
+// The rules of text on the wire: UTF-8, ids, topic names and topic filters. The checks read the
+// bytes in place, copy nothing and make no String.
 
 /// Checks of text. Every function takes the bytes of one field.
 public enum TextRules {
@@ -48,12 +48,12 @@ public enum TextRules {
     }
 
     /// A user, group or app id: 1...64 bytes of UTF-8 without `/`, `+`, `#` and control characters
-    /// (U+0000...U+001F, U+007F...U+009F). What cannot be spelled cannot be injected into a topic.
+    /// (U+0000...U+001F, U+007F...U+009F). So an id cannot add levels or wildcards to a topic.
     public static func isIdentifier(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard (1...WireLimits.identifierByteCountMaximum).contains(bytes.count) else {
             return false
         }
-        if PlainASCII.isAll(bytes, without: slash, plus, hash) { return true }
+        if PlainASCII.isAll(bytes, excluding: (slash, plus, hash)) { return true }
         guard isUTF8(bytes), !hasControlCharacter(bytes) else { return false }
         for byte in bytes where isSeparatorOrWildcard(byte) { return false }
         return true
@@ -83,7 +83,7 @@ public enum TextRules {
     /// [MQTT-4.7.1-1] [MQTT-4.7.3-1] [MQTT-4.7.3-2].
     public static func isTopicName(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard (1...WireLimits.topicByteCountMaximum).contains(bytes.count) else { return false }
-        if PlainASCII.isAll(bytes, without: plus, hash, hash) { return true }
+        if PlainASCII.isAll(bytes, excluding: (plus, hash, hash)) { return true }
         guard isUTF8(bytes) else { return false }
         for byte in bytes where byte == 0 || byte == plus || byte == hash { return false }
         return true

@@ -25,7 +25,7 @@ func fuzzConnection(_ bytes: UnsafeRawBufferPointer) {
     }
 }
 
-/// One event loop of a broker that lets everybody in, and its peers.
+/// One loop of a broker that lets everybody in, and its peers.
 private struct FuzzedBroker: ~Copyable {
     static let peerCount = 4
     private static let packetMaximum = 4_096
@@ -38,7 +38,7 @@ private struct FuzzedBroker: ~Copyable {
     private var doorkeeper = OpenDoor()
     private var notes = NoNotes()
     private var effects = Effects(loopCount: 1)
-    private var laneEffects = LoopEffects()
+    private var loopEffects = LoopEffects()
     private var generation: UInt32 = 1
     private var now = Moment(
         instant: Instant(milliseconds: 1_000_000), unixMilliseconds: 1_790_000_000_000)
@@ -145,11 +145,11 @@ private struct FuzzedBroker: ~Copyable {
 
     private mutating func carryOut() {
         repeat {
-            effects.exchange(0, with: &laneEffects)
+            effects.exchange(0, with: &loopEffects)
             carrier.encode(
-                laneEffects, at: now.instant, conversations: &desk.conversations, host: &host,
+                loopEffects, at: now.instant, conversations: &desk.conversations, host: &host,
                 log: &notes, events: &desk.events)
-            laneEffects.removeAll()
+            loopEffects.removeAll()
             for event in desk.events {
                 broker.step(
                     event, bytes: UnsafeRawBufferPointer(start: nil, count: 0), at: now,

@@ -23,7 +23,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case backup
     /// The bytes of several connections, through dialects, core and back.
     case connection
-    /// The real event loop: credentials, rights, rates, several connections and turns, operators,
+    /// The real loop: credentials, rights, rates, several connections and turns, operators,
     /// restarts.
     case loop
     /// What an MQTT broker says to a bridge.
@@ -45,7 +45,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .store: fuzzStore(bytes)
         case .backup: fuzzBackup(bytes)
         case .connection: fuzzConnection(bytes)
-        case .loop: fuzzLane(bytes)
+        case .loop: fuzzLoop(bytes)
         case .bridge: fuzzBridge(bytes)
         case .client: fuzzClient(bytes)
         case .gateway: fuzzGateway(bytes)

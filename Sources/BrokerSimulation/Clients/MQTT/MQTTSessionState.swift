@@ -6,7 +6,7 @@ import WireFormat
 
 /// A publication of QoS 1 or 2 that its sender has not finished.
 struct OutgoingPublication {
-    /// Its name in the ledger.
+    /// Its name in the oracle.
     let message: Int
     var packet: MQTT.Publish
     /// What the packet's ranges point into.

@@ -19,13 +19,13 @@ extension SimulatedMQTTClient {
                 do throws(WireError) {
                     try handle(packet.frame, body)
                 } catch {
-                    ledger.accuse(
+                    oracle.fail(
                         .nobodyIsAtFault, "a packet that is none: \(error)", client: index)
                 }
             }
         }
         if !isSound {
-            ledger.accuse(.nobodyIsAtFault, "the stream is not one of packets", client: index)
+            oracle.fail(.nobodyIsAtFault, "the stream is not one of packets", client: index)
         }
         guard state != nil, link == connection else { return }
         runOn()
@@ -58,7 +58,7 @@ extension SimulatedMQTTClient {
         case .pingresp: break
         case .disconnect:
             let packet = try MQTT.Disconnect(version, body: body, from: .broker)
-            ledger.history.note(.client(index), "is sent away: \(packet.reason.name)")
+            oracle.history.note(.client(index), "is sent away: \(packet.reason.name)")
             checkFault(packet.reason)
             giveUp()
         case .connect, .subscribe, .unsubscribe, .pingreq, .auth: throw .protocolError
@@ -79,36 +79,36 @@ extension SimulatedMQTTClient {
             topic = known
         }
         guard publish.qos != .atMostOnce else {
-            return take(publish, topic, body, session)
+            return take(publish, topic: topic, body: body, session: session)
         }
         let identifier = publish.packetIdentifier
         noteUnfinished(identifier)
         if publish.qos == .exactlyOnce {
-            if !state!.received.contains(identifier) {
-                take(publish, topic, body, session)
-                if surroundings.misbehaves(.lateIdentifier, perTenThousand: 300) {
+            if !powered.received.contains(identifier) {
+                take(publish, topic: topic, body: body, session: session)
+                if context.misbehaves(.lateIdentifier, perTenThousand: 300) {
                     return powerOff()
                 }
-                state!.received.insert(identifier)
+                powered.received.insert(identifier)
                 save()
             }
         } else {
-            take(publish, topic, body, session)
+            take(publish, topic: topic, body: body, session: session)
         }
         guard survives() else { return }
-        promise(publish.qos == .exactlyOnce ? .pubrec : .puback, identifier)
+        scheduleAnswer(publish.qos == .exactlyOnce ? .pubrec : .puback, identifier)
     }
 
     private func noteUnfinished(_ identifier: UInt16) {
         if !unfinished.insert(identifier).inserted {
-            ledger.accuse(
+            oracle.fail(
                 .numbersAreNotReused, "identifier \(identifier) twice on one connection",
                 client: index)
         }
         // A client before 5.0 cannot say how many it takes.
         let window = version == .v5 ? Int(habits.inboxWindow) : Int(UInt16.max)
         if unfinished.count > window {
-            ledger.accuse(
+            oracle.fail(
                 .windowIsKept, "\(unfinished.count) unacknowledged in a window of \(window)",
                 client: index)
         }
@@ -116,7 +116,7 @@ extension SimulatedMQTTClient {
 
     /// Processes a message.
     private func take(
-        _ publish: MQTT.Publish, _ topic: String, _ body: UnsafeRawBufferPointer, _ session: Int
+        _ publish: MQTT.Publish, topic: String, body: UnsafeRawBufferPointer, session: Int
     ) {
         let payload = publish.payload.bytes(in: body)
         // A retained message is taken away without one; and what happens in a group is no message.
@@ -124,7 +124,7 @@ extension SimulatedMQTTClient {
         let (message, from) = MessageText.message(inPublication: payload)
         var received = ReceivedMessage(
             number: UInt64(publish.packetIdentifier),
-            grade: MRT.Grade(rawValue: publish.qos.rawValue)!, kind: kind(of: topic), from: from,
+            grade: publish.qos.grade, kind: kind(of: topic), from: from,
             isMarked: false, message: message)
         received.canBeMarked = version == .v5
         received.topic = topic
@@ -141,9 +141,9 @@ extension SimulatedMQTTClient {
             }
         }
         if received.isRetained {
-            ledger.receivedRetained(received, session: session, client: index)
+            oracle.receivedRetained(received, session: session, client: index)
         } else {
-            ledger.received(received, session: session, client: index, boot: boots)
+            oracle.received(received, session: session, client: index, boot: boots)
         }
     }
 
@@ -155,21 +155,21 @@ extension SimulatedMQTTClient {
 
     /// PUBREL has come: the identifier will mean another message.
     private func released(_ release: MQTT.Acknowledgement) {
-        state!.received.remove(release.packetIdentifier)
+        powered.received.remove(release.packetIdentifier)
         save()
         guard survives() else { return }
-        promise(.pubcomp, release.packetIdentifier)
+        scheduleAnswer(.pubcomp, release.packetIdentifier)
     }
 
     // MARK: Answers
 
     /// Answers, now or a little later, in the order of what it answers.
-    private func promise(_ step: MQTT.Acknowledgement.Step, _ identifier: UInt16) {
+    private func scheduleAnswer(_ step: MQTT.Acknowledgement.Step, _ identifier: UInt16) {
         answers.append(MQTT.Acknowledgement(version, step, identifier))
         answersDue = min(
             answersDue,
-            surroundings.now.advanced(byMilliseconds: habits.acknowledgementDelayMilliseconds))
-        if answersDue <= surroundings.now { _ = giveAnswers() }
+            context.now.advanced(byMilliseconds: habits.acknowledgementDelayMilliseconds))
+        if answersDue <= context.now { _ = giveAnswers() }
     }
 
     /// Gives the answers that are due. False when the power went away.

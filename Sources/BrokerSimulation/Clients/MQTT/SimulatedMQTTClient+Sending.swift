@@ -12,13 +12,13 @@ extension SimulatedMQTTClient {
     /// Sends once more under a message id of its own, mostly one that is about to be forgotten.
     func repeatSend() {
         guard !usedIdentifiers.isEmpty else { return }
-        let window = Int(surroundings.profile.limits.sendWindowMaximum)
+        let window = Int(context.profile.limits.sendWindowMaximum)
         let back =
-            surroundings.habitRandom.happens(perTenThousand: 6_000)
-            ? window : surroundings.habitRandom.number(in: 1...2 * window + 1)
+            context.habitRandom.happens(perTenThousand: 6_000)
+            ? window : context.habitRandom.number(in: 1...2 * window + 1)
         let place = max(usedIdentifiers.count - back, 0)
         var order = usedIdentifiers[place].order
-        order.grade = surroundings.habitRandom.pick([.transient, .durable, .once, .once])
+        order.grade = context.habitRandom.pick([.transient, .durable, .once, .once])
         if order.grade == .transient { order.messageIdentifier = "" }
         send(order, repeating: place)
     }
@@ -29,14 +29,14 @@ extension SimulatedMQTTClient {
         if order.grade == .transient {
             guard hasResent else { return }
         } else {
-            guard state!.outgoing.count < min(mqtt.inFlightMaximum, sendWindow) else { return }
+            guard powered.outgoing.count < min(mqtt.inFlightMaximum, sendWindow) else { return }
         }
         var fact = SendFact(
             client: index, receivers: order.receivers, grade: order.grade,
             expirySeconds: order.expirySeconds, messageIdentifier: order.messageIdentifier,
-            issuedAt: surroundings.now, session: session, wasReachable: false,
-            deathsBefore: ledger.deaths, fullTimesBefore: ledger.pastFullTimes)
-        if surroundings.has(.uncheckedWill), ledger.isForbidden(fact) { return }
+            issuedAt: context.now, session: session, wasReachable: false,
+            deathsBefore: oracle.deaths, fullTimesBefore: oracle.pastFullTimes)
+        if context.has(.uncheckedWill), oracle.isForbidden(fact) { return }
         fact.isMQTT = true
         fact.isRetained = order.isRetained
         fact.isClearing = order.isClearing
@@ -45,54 +45,54 @@ extension SimulatedMQTTClient {
             // What comes again and has been forgotten takes a place of its own.
             fact.idsBetween = identifiedCount - usedIdentifiers[repeated].position - 1
         }
-        let message = ledger.issue(fact)
+        let message = oracle.issue(fact)
         if repeated == nil, !order.messageIdentifier.isEmpty {
             usedIdentifiers.append((order, message, position: identifiedCount))
         }
         if !order.messageIdentifier.isEmpty { identifiedCount += 1 }
         var (packet, source) = encode(order, message)
-        if order.isRetained { ledger.retaining(message) }
+        if order.isRetained { oracle.retaining(message) }
         guard order.grade != .transient else {
-            ledger.attempted(message)
+            oracle.attempted(message)
             write(packet, from: source)
             _ = survives()
             return
         }
         packet.packetIdentifier = takeIdentifier()
         sendCount += 1
-        ledger.number(message, outboxEpoch: 0, sendCount)
-        state!.outgoing.append(
+        oracle.number(message, outboxEpoch: 0, sendCount)
+        powered.outgoing.append(
             OutgoingPublication(message: message, packet: packet, source: source))
         guard survives() else { return }
         save()
         guard survives() else { return }
-        if hasResent { publish(state!.outgoing.count - 1) }
+        if hasResent { publish(powered.outgoing.count - 1) }
         _ = survives()
     }
 
     /// Like many clients, some do not heed what the broker takes at a time.
     private var sendWindow: Int {
-        mqtt.identifierMaximum == .max ? .max : state!.sendWindow
+        mqtt.identifierMaximum == .max ? .max : powered.sendWindow
     }
 
-    /// The next identifier that nothing is under way with [MQTT-2.2.1-3].
+    /// The next identifier that nothing is in flight with [MQTT-2.2.1-3].
     func takeIdentifier() -> UInt16 {
-        var identifier = state!.lastIdentifier
+        var identifier = powered.lastIdentifier
         repeat {
             identifier = identifier % mqtt.identifierMaximum + 1
-        } while state!.position(of: identifier) != nil || pending[identifier] != nil
-        state!.lastIdentifier = identifier
+        } while powered.position(of: identifier) != nil || pending[identifier] != nil
+        powered.lastIdentifier = identifier
         return identifier
     }
 
     /// Writes a publication, once more where it may have been written before [MQTT-3.3.1-1].
     private func publish(_ position: Int) {
-        var packet = state!.outgoing[position].packet
-        packet.isDuplicate = state!.outgoing[position].wasSent
-        state!.outgoing[position].wasSent = true
-        ledger.attempted(state!.outgoing[position].message)
+        var packet = powered.outgoing[position].packet
+        packet.isDuplicate = powered.outgoing[position].wasSent
+        powered.outgoing[position].wasSent = true
+        oracle.attempted(powered.outgoing[position].message)
         unanswered.append(packet.packetIdentifier)
-        write(packet, from: state!.outgoing[position].source)
+        write(packet, from: powered.outgoing[position].source)
     }
 
     /// Takes its session up where it was, or begins a new one.
@@ -100,22 +100,22 @@ extension SimulatedMQTTClient {
         if !isPresent {
             // [MQTT-3.2.2-5]: what the session knew is worth nothing now. What was not answered is
             // sent as something new.
-            state!.received = []
-            state!.outgoing.removeAll { $0.isReceived }
-            for position in state!.outgoing.indices { state!.outgoing[position].wasSent = false }
+            powered.received = []
+            powered.outgoing.removeAll { $0.isReceived }
+            for position in powered.outgoing.indices { powered.outgoing[position].wasSent = false }
             confirmed = []
         }
-        state!.sendWindow = receiveMaximum
+        powered.sendWindow = receiveMaximum
         save()
     }
 
     /// Sends again what was not answered, in its order. False when the power went away.
     func sendAgain() -> Bool {
-        for position in state!.outgoing.indices {
-            if state!.outgoing[position].isReceived {
+        for position in powered.outgoing.indices {
+            if powered.outgoing[position].isReceived {
                 write(
                     MQTT.Acknowledgement(
-                        version, .pubrel, state!.outgoing[position].packet.packetIdentifier))
+                        version, .pubrel, powered.outgoing[position].packet.packetIdentifier))
             } else {
                 publish(position)
             }
@@ -130,7 +130,7 @@ extension SimulatedMQTTClient {
     func answered(_ answer: MQTT.Acknowledgement, _ body: UnsafeRawBufferPointer) {
         let identifier = answer.packetIdentifier
         if answer.step != .pubcomp { checkOrder(of: identifier) }
-        guard let position = state!.position(of: identifier) else {
+        guard let position = powered.position(of: identifier) else {
             // It is finished already; only a PUBREC wants an answer.
             if answer.step == .pubrec, !answer.reason.isFailure {
                 write(
@@ -141,28 +141,28 @@ extension SimulatedMQTTClient {
             return
         }
         refusalCount = 0
-        let publication = state!.outgoing[position]
+        let publication = powered.outgoing[position]
         let isOnce = publication.packet.qos == .exactlyOnce
         switch answer.step {
         case .puback where !isOnce, .pubrec where isOnce && !publication.isReceived:
-            resolve(publication, answer, body)
+            resolve(publication, answer: answer, body: body)
             guard survives() else { return }
             if isOnce, !answer.reason.isFailure {
-                state!.outgoing[position].isReceived = true
+                powered.outgoing[position].isReceived = true
             } else {
-                state!.outgoing.remove(at: position)
+                powered.outgoing.remove(at: position)
             }
             save()
-            ledger.close(publication.message)
+            oracle.close(publication.message)
             guard survives(), answer.step == .pubrec, !answer.reason.isFailure else { return }
             write(MQTT.Acknowledgement(version, .pubrel, identifier))
         case .pubrec where isOnce:
             write(MQTT.Acknowledgement(version, .pubrel, identifier))
         case .pubcomp where publication.isReceived:
-            state!.outgoing.remove(at: position)
+            powered.outgoing.remove(at: position)
             save()
         case .puback, .pubrec, .pubcomp, .pubrel:
-            ledger.accuse(
+            oracle.fail(
                 .nobodyIsAtFault, "\(answer.step) does not answer what has that identifier",
                 message: publication.message, client: index)
         }
@@ -173,19 +173,19 @@ extension SimulatedMQTTClient {
     /// answered before, and before 5.0 what is refused is not answered.
     private func checkOrder(of identifier: UInt16) {
         guard let place = unanswered.firstIndex(of: identifier) else { return }
-        if place > 0, let position = state!.position(of: identifier),
-            ledger.sends[state!.outgoing[position].message].attemptCount == 1, version == .v5
+        if place > 0, let position = powered.position(of: identifier),
+            oracle.sends[powered.outgoing[position].message].attemptCount == 1, version == .v5
         {
-            ledger.accuse(
+            oracle.fail(
                 .orderIsKept, "answered before what was published before it",
-                message: state!.outgoing[position].message, client: index)
+                message: powered.outgoing[position].message, client: index)
         }
         unanswered.remove(at: place)
     }
 
     private func resolve(
-        _ publication: OutgoingPublication, _ answer: MQTT.Acknowledgement,
-        _ body: UnsafeRawBufferPointer
+        _ publication: OutgoingPublication, answer: MQTT.Acknowledgement,
+        body: UnsafeRawBufferPointer
     ) {
         var identifier = ""
         var refused: [(index: Int, reason: ReasonCode)] = []
@@ -201,7 +201,7 @@ extension SimulatedMQTTClient {
             case "refused":
                 let parts = value.split(separator: " ").compactMap { UInt8($0) }
                 guard parts.count == 2, let reason = ReasonCode(rawValue: parts[1]) else {
-                    ledger.accuse(.everySendIsAnswered, "refused: \(value)", client: index)
+                    oracle.fail(.everySendIsAnswered, "refused: \(value)", client: index)
                     continue
                 }
                 refused.append((index: Int(parts[0]), reason: reason))
@@ -209,7 +209,7 @@ extension SimulatedMQTTClient {
             }
         }
         let reason = answer.reason == .success ? ReasonCode.sent : answer.reason
-        ledger.resolve(
+        oracle.resolve(
             publication.message, reason, messageIdentifier: identifier,
             refusedCount: max(refusedCount, refused.count), refused: refused)
     }
@@ -219,7 +219,7 @@ extension SimulatedMQTTClient {
     func encode(_ order: Order, _ message: Int) -> (packet: MQTT.Publish, source: [UInt8]) {
         var source = ByteSource()
         func name(_ user: Int) -> String {
-            user == surroundings.profile.userCount
+            user == context.profile.userCount
                 ? Profile.unknownUser : Profile.userName(user)
         }
         var properties: [(name: String, value: String)] = []
@@ -230,7 +230,7 @@ extension SimulatedMQTTClient {
             topic = source.append("$u".utf8)
             properties = users.map { ("to", name($0)) }
         case .everybody: topic = source.append("$b".utf8)
-        case .group(let group): topic = source.append("$g/".utf8 + ledger.groups[group].name)
+        case .group(let group): topic = source.append("$g/".utf8 + oracle.groups[group].name)
         case .topic(let topicIndex): topic = source.append(Profile.topics[topicIndex].utf8)
         }
         if !order.messageIdentifier.isEmpty { properties.append(("mid", order.messageIdentifier)) }
@@ -242,7 +242,7 @@ extension SimulatedMQTTClient {
             payload = source.append(Array(#"{"t":"0","b":""#.utf8) + text + Array(#""}"#.utf8))
         }
         var packet = MQTT.Publish(
-            version, topic: topic, payload: payload, qos: MQTT.QoS(rawValue: order.grade.rawValue)!)
+            version, topic: topic, payload: payload, qos: MQTT.QoS(order.grade))
         packet.isRetained = order.isRetained
         guard version == .v5 else { return (packet, source.bytes) }
         if order.expirySeconds > 0 { packet.messageExpirySeconds = order.expirySeconds }

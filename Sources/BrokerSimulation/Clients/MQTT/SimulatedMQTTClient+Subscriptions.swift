@@ -1,5 +1,6 @@
-// What an MQTT client subscribes to: plain topics, shared ones, its user's mail, everybody's, and
-// groups, which it joins by that. What was not answered is asked again on the next connection.
+// What an MQTT client subscribes to: plain topics, shared ones, its messages to its user,
+// everybody's, and groups, which it joins by that. What was not answered is asked again on the next
+// connection.
 
 import Primitives
 import WireFormat
@@ -22,15 +23,15 @@ extension SimulatedMQTTClient {
         else { return }
         wishes[filter] = nil
         confirmed.remove(filter)
-        ledger.unsubscribing(index, filter: filter)
+        oracle.unsubscribing(index, filter: filter)
         let identifier = takeIdentifier()
         var source = ByteSource()
         source.append(filter: text(of: filter))
         let packet = MQTT.Unsubscribe(
             version, identifier, filters: ByteRange(offset: 0, count: source.bytes.count), count: 1)
         pending[identifier] = PendingSubscription(
-            filter: filter, grade: nil, askedAt: surroundings.now,
-            fullTimesBefore: ledger.fullTimes, change: nil)
+            filter: filter, grade: nil, askedAt: context.now,
+            fullTimesBefore: oracle.fullTimes, change: nil)
         write(packet, from: source.bytes)
         _ = survives()
     }
@@ -41,26 +42,27 @@ extension SimulatedMQTTClient {
 
     /// Asks for the subscriptions that it wants and has not. False when the power went away.
     func askForMissing() -> Bool {
-        guard surroundings.now >= retryWishesAt || retryWishesAt == .never else { return true }
+        guard context.now >= retryWishesAt || retryWishesAt == .never else { return true }
         retryWishesAt = .never
         let missing = wishes.keys.filter { !confirmed.contains($0) && !isAsked(about: $0) }
         for filter in missing.sorted(by: { text(of: $0) < text(of: $1) }) {
             // Identifiers are few; publications need some too.
             guard pending.count < 3 else { return true }
-            ask(for: filter, wishes[filter]!)
+            guard let grade = wishes[filter] else { continue }
+            ask(for: filter, grade)
             guard survives() else { return false }
         }
         return true
     }
 
     private func ask(for filter: FilterName, _ grade: MRT.Grade) {
-        ledger.subscribing(index, filter: filter, grade: grade)
+        oracle.subscribing(index, filter: filter, grade: grade)
         var change: Int?
         if case .group(let group) = filter {
-            change = ledger.membershipChanging(habits.user, isJoin: true, in: group)
+            change = oracle.membershipChanging(habits.user, isJoin: true, in: group)
         }
         let identifier = takeIdentifier()
-        let options = MQTT.SubscriptionOptions(maximumQoS: MQTT.QoS(rawValue: grade.rawValue)!)
+        let options = MQTT.SubscriptionOptions(maximumQoS: MQTT.QoS(grade))
         var source = ByteSource()
         source.append(filter: text(of: filter))
         _ = source.append([options.byte])
@@ -68,8 +70,8 @@ extension SimulatedMQTTClient {
             version, identifier,
             subscriptions: ByteRange(offset: 0, count: source.bytes.count), count: 1)
         pending[identifier] = PendingSubscription(
-            filter: filter, grade: grade, askedAt: surroundings.now,
-            fullTimesBefore: ledger.pastFullTimes, change: change)
+            filter: filter, grade: grade, askedAt: context.now,
+            fullTimesBefore: oracle.pastFullTimes, change: change)
         write(packet, from: source.bytes)
     }
 
@@ -78,23 +80,25 @@ extension SimulatedMQTTClient {
         guard let request = pending.removeValue(forKey: identifier),
             isSubscribing == (request.grade != nil)
         else {
-            return ledger.accuse(
+            return oracle.fail(
                 .nobodyIsAtFault, "an answer to no subscription", client: index)
         }
         guard let grade = request.grade, let code, let session else { return runOn() }
         if let change = request.change, case .group(let group) = request.filter {
             let reason =
-                code <= 2 ? .success : code == 0x80 ? .quotaExceeded : ReasonCode(rawValue: code)!
-            ledger.membershipAnswered(change, in: group, reason, client: index)
+                code <= 2
+                ? .success
+                : code == 0x80 ? .quotaExceeded : ReasonCode(rawValue: code) ?? .unspecifiedError
+            oracle.membershipAnswered(change, in: group, reason, client: index)
         }
         if code == grade.rawValue {
             confirmed.insert(request.filter)
-            ledger.checkSubscribed(index, to: request.filter)
-            ledger.subscribed(
+            oracle.checkSubscribed(index, to: request.filter)
+            oracle.subscribed(
                 session, filter: request.filter, grade: grade, askedAt: request.askedAt,
                 fullTimesBefore: request.fullTimesBefore)
         } else if code <= 2 {
-            ledger.accuse(
+            oracle.fail(
                 .confirmedIsDone, "QoS \(grade.rawValue) was asked for, \(code) granted",
                 client: index)
         } else {
@@ -108,13 +112,13 @@ extension SimulatedMQTTClient {
         let isPlausible =
             code == 0x80 || code == ReasonCode.quotaExceeded.rawValue
             || code == ReasonCode.notAuthorized.rawValue
-                && (filter.isGroup || !ledger.maySubscribe(index, to: filter))
+                && (filter.isGroup || !oracle.maySubscribe(index, to: filter))
         if !isPlausible {
-            ledger.accuse(
+            oracle.fail(
                 .everySendIsAnswered, "a subscription was refused: \(code)", client: index)
         }
-        if filter == .mail {
-            retryWishesAt = surroundings.now.advanced(bySeconds: 5)
+        if filter == .user {
+            retryWishesAt = context.now.advanced(bySeconds: 5)
         } else {
             wishes[filter] = nil
         }
@@ -124,10 +128,29 @@ extension SimulatedMQTTClient {
         switch filter {
         case .topics(let index): Array(Profile.filters[index].utf8)
         case .share(let index): Array("$share/team/\(Profile.filters[index])".utf8)
-        case .mail: Array("$u/\(Profile.userName(habits.user))".utf8)
+        case .user: Array("$u/\(Profile.userName(habits.user))".utf8)
         case .everybody: Array("$b".utf8)
-        case .group(let group): Array("$g/".utf8) + ledger.groups[group].name
+        case .group(let group): Array("$g/".utf8) + oracle.groups[group].name
         case .system: Array("$SYS/#".utf8)
+        }
+    }
+}
+
+extension MQTT.QoS {
+    /// The quality of service that a grade has in MQTT.
+    init(_ grade: MRT.Grade) {
+        switch grade {
+        case .transient: self = .atMostOnce
+        case .durable: self = .atLeastOnce
+        case .once: self = .exactlyOnce
+        }
+    }
+
+    var grade: MRT.Grade {
+        switch self {
+        case .atMostOnce: .transient
+        case .atLeastOnce: .durable
+        case .exactlyOnce: .once
         }
     }
 }

@@ -12,13 +12,21 @@ final class SimulatedMQTTClient: NetworkedClient {
     let index: Int
     let habits: ClientHabits
     let mqtt: MQTTHabits
-    let surroundings: Surroundings
+    let context: SimulationContext
     let network: SimulatedNetwork
-    var ledger: Ledger { surroundings.ledger }
+    var oracle: Oracle { context.oracle }
     var version: MQTT.Version { mqtt.version }
 
-    /// Its session as it knows it; nil while it has no power.
+    /// The client's half of the session; nil while the client has no power.
     var state: MQTTSessionState?
+    /// The same of a client that has power.
+    var powered: MQTTSessionState {
+        get {
+            guard let state else { preconditionFailure("client \(index) has no power") }
+            return state
+        }
+        set { state = newValue }
+    }
     /// What its flash says.
     private var flash = MQTTSessionState()
     private(set) var boots = 0
@@ -81,20 +89,20 @@ final class SimulatedMQTTClient: NetworkedClient {
         let grade: MRT.Grade?
         let askedAt: Instant
         let fullTimesBefore: Int
-        /// For a group, the change of its members in the ledger.
+        /// For a group, the change of its members in the oracle.
         let change: Int?
     }
 
     init(
-        _ index: Int, _ mqtt: MQTTHabits, _ surroundings: Surroundings,
-        _ network: SimulatedNetwork
+        _ index: Int, mqtt: MQTTHabits, context: SimulationContext,
+        network: SimulatedNetwork
     ) {
         self.index = index
         self.mqtt = mqtt
-        self.surroundings = surroundings
+        self.context = context
         self.network = network
-        habits = surroundings.profile.clients[index]
-        if let grade = mqtt.mailGrade { wishes[.mail] = grade }
+        habits = context.profile.clients[index]
+        if let grade = mqtt.userGrade { wishes[.user] = grade }
         if let grade = mqtt.broadcastGrade { wishes[.everybody] = grade }
         if let filter = mqtt.sharedFilter { wishes[.share(filter)] = .durable }
         if mqtt.isLate { wishes[.topics(Profile.allTopicsFilter)] = .once }
@@ -114,25 +122,25 @@ final class SimulatedMQTTClient: NetworkedClient {
         guard state == nil else { return }
         boots += 1
         state = mqtt.keepsRecord ? flash : MQTTSessionState()
-        for position in state!.outgoing.indices {
-            ledger.reopen(state!.outgoing[position].message)
+        for position in powered.outgoing.indices {
+            oracle.reopen(powered.outgoing[position].message)
             // It may have been sent after it was written down.
-            state!.outgoing[position].wasSent = true
+            powered.outgoing[position].wasSent = true
         }
         asksForCleanStart =
             !mqtt.keepsRecord
-            || habits.startsClean && !surroundings.isHealing
-                && surroundings.powerRandom.happens(perTenThousand: 3_000)
-        ledger.history.note(.client(index), "switched on, \(version)")
+            || habits.startsClean && !context.isRecovering
+                && context.powerRandom.happens(perTenThousand: 3_000)
+        oracle.history.note(.client(index), "switched on, \(version)")
         start()
     }
 
     func powerOff() {
         guard let state else { return }
-        ledger.history.note(.client(index), "loses its power")
+        oracle.history.note(.client(index), "loses its power")
         self.state = nil
         if let link {
-            ledger.connectionEnded(index)
+            oracle.connectionEnded(index)
             network.clientDied(link)
         }
         forgetLink()
@@ -142,10 +150,10 @@ final class SimulatedMQTTClient: NetworkedClient {
         refusalCount = 0
         let kept = mqtt.keepsRecord ? Set(flash.outgoing.map(\.message)) : []
         for publication in state.outgoing where !kept.contains(publication.message) {
-            ledger.abandon(publication.message)
+            oracle.abandon(publication.message)
         }
-        let off = surroundings.powerRandom.milliseconds(in: 10...30_000)
-        surroundings.enter(.clientPowered(client: index), after: off)
+        let off = context.powerRandom.milliseconds(in: 10...30_000)
+        context.enter(.clientPowered(client: index), after: off)
     }
 
     /// Writes its half of the session into its flash.
@@ -153,8 +161,8 @@ final class SimulatedMQTTClient: NetworkedClient {
 
     /// Whether the client still has power after this step of its own.
     func survives() -> Bool {
-        let losses = surroundings.profile.powerLosses
-        guard !surroundings.isHealing, surroundings.powerRandom.happens(perTenThousand: losses)
+        let losses = context.profile.powerLosses
+        guard !context.isRecovering, context.powerRandom.happens(perTenThousand: losses)
         else { return state != nil }
         powerOff()
         return false
@@ -166,7 +174,7 @@ final class SimulatedMQTTClient: NetworkedClient {
         isStartComing = false
         guard state != nil, phase == .stopped || phase == .waiting else { return }
         phase = .waiting
-        reconnectAt = surroundings.now
+        reconnectAt = context.now
         runOn()
     }
 
@@ -175,17 +183,17 @@ final class SimulatedMQTTClient: NetworkedClient {
         var packet = MQTT.Disconnect(version)
         if version == .v5 {
             if habits.sessionExpirySeconds > 0,
-                surroundings.useRandom.happens(perTenThousand: 500)
+                context.useRandom.happens(perTenThousand: 500)
             {
                 packet.sessionExpirySeconds = 0
-                ledger.sessionMayEnd(index)
+                oracle.sessionMayEnd(index)
             }
-            if surroundings.useRandom.happens(perTenThousand: 3_000) {
+            if context.useRandom.happens(perTenThousand: 3_000) {
                 packet.reason = .disconnectWithWill
             }
         }
-        if packet.reason == .normalDisconnection { ledger.doubtWills(of: habits.device) }
-        ledger.history.note(.client(index), "leaves")
+        if packet.reason == .normalDisconnection { oracle.doubtWills(of: habits.device) }
+        oracle.history.note(.client(index), "leaves")
         write(packet)
         part(from: link)
         comeBack()
@@ -194,13 +202,13 @@ final class SimulatedMQTTClient: NetworkedClient {
     /// Closes its connection without a word.
     func hangUp() {
         guard phase == .connected, let link else { return }
-        ledger.history.note(.client(index), "hangs up")
+        oracle.history.note(.client(index), "hangs up")
         part(from: link)
         comeBack()
     }
 
     private func part(from link: Int) {
-        ledger.connectionEnded(index)
+        oracle.connectionEnded(index)
         network.closedByClient(link)
         forgetLink()
         phase = .stopped
@@ -210,12 +218,12 @@ final class SimulatedMQTTClient: NetworkedClient {
         guard !isStartComing else { return }
         isStartComing = true
         let away =
-            switch surroundings.useRandom.below(20) {
-            case 0..<13: surroundings.useRandom.milliseconds(in: 10...5_000)
-            case 13..<18: surroundings.useRandom.milliseconds(in: 5_000...400_000)
-            default: surroundings.useRandom.milliseconds(in: 400_000...2_500_000)
+            switch context.useRandom.below(20) {
+            case 0..<13: context.useRandom.milliseconds(in: 10...5_000)
+            case 13..<18: context.useRandom.milliseconds(in: 5_000...400_000)
+            default: context.useRandom.milliseconds(in: 400_000...2_500_000)
             }
-        surroundings.enter(.clientStarted(client: index), after: away)
+        context.enter(.clientStarted(client: index), after: away)
     }
 
     private func forgetLink() {
@@ -226,7 +234,7 @@ final class SimulatedMQTTClient: NetworkedClient {
             guard case .group(let group) = request.filter, let change = request.change else {
                 continue
             }
-            ledger.membershipForgotten(change, in: group)
+            oracle.membershipForgotten(change, in: group)
         }
         pending = [:]
         aliases = [:]
@@ -245,15 +253,15 @@ final class SimulatedMQTTClient: NetworkedClient {
         phase = .waiting
         let longest = UInt64(1_000) << UInt64(min(attemptCount, 5))
         attemptCount += 1
-        reconnectAt = surroundings.now.advanced(
-            byMilliseconds: surroundings.useRandom.milliseconds(in: 0...longest))
+        reconnectAt = context.now.advanced(
+            byMilliseconds: context.useRandom.milliseconds(in: 0...longest))
         runOn()
     }
 
     /// It has had enough of this connection.
     func giveUp() {
         guard let link else { return }
-        ledger.connectionEnded(index)
+        oracle.connectionEnded(index)
         network.closedByClient(link)
         retry()
     }
@@ -261,12 +269,12 @@ final class SimulatedMQTTClient: NetworkedClient {
     func linkOpened(_ opened: Int, isAccepted: Bool) {
         guard link == opened, state != nil else { return }
         guard isAccepted else { return retry() }
-        ledger.mqttConnecting(index)
-        ledger.connecting(index)
+        oracle.mqttConnecting(index)
+        oracle.connecting(index)
         if asksForCleanStart || version < .v5 && habits.sessionExpirySeconds == 0 {
-            ledger.sessionMayEnd(index)
+            oracle.sessionMayEnd(index)
         }
-        patienceEnds = surroundings.now.advanced(bySeconds: 60)
+        patienceEnds = context.now.advanced(bySeconds: 60)
         writeConnect()
         guard survives() else { return }
         runOn()
@@ -274,7 +282,7 @@ final class SimulatedMQTTClient: NetworkedClient {
 
     func linkClosed(_ closed: Int) {
         guard link == closed, state != nil else { return }
-        ledger.connectionEnded(index)
+        oracle.connectionEnded(index)
         if phase == .connected { refusalCount += 1 }
         retry()
     }
@@ -286,15 +294,15 @@ final class SimulatedMQTTClient: NetworkedClient {
             asksForCleanStart || version < .v5 && habits.sessionExpirySeconds == 0
         packet.keepAliveSeconds = habits.keepAliveSeconds
         packet.clientIdentifier = source.append(
-            surroundings.profile.deviceName(of: habits).utf8)
+            context.profile.deviceName(of: habits).utf8)
         packet.userName = source.append("name".utf8)
         packet.password = source.append(Profile.token(habits.user).utf8)
         packet.sessionExpirySeconds = habits.sessionExpirySeconds
         packet.receiveMaximum = habits.inboxWindow
         packet.topicAliasMaximum = mqtt.topicAliasMaximum
         if let order = drawWill() {
-            let delay = surroundings.useRandom.pick([0, 0, 5, 60, 400] as [UInt32])
-            let message = ledger.willAsked(
+            let delay = context.useRandom.pick([0, 0, 5, 60, 400] as [UInt32])
+            let message = oracle.willAsked(
                 index, to: order.receivers, delaySeconds: version == .v5 ? delay : 0,
                 grade: order.grade)
             let (publish, bytes) = encode(order, message)
@@ -313,24 +321,24 @@ final class SimulatedMQTTClient: NetworkedClient {
     }
 
     private func drawWill() -> Order? {
-        guard mqtt.hasWills, !surroundings.isHealing,
-            surroundings.useRandom.happens(perTenThousand: 6_000)
+        guard mqtt.hasWills, !context.isRecovering,
+            context.useRandom.happens(perTenThousand: 6_000)
         else { return nil }
-        let user = surroundings.useRandom.below(surroundings.profile.userCount)
-        let isRestricted = surroundings.profile.restrictions[habits.user] != nil
-        let receivers = surroundings.useRandom.pick([
+        let user = context.useRandom.below(context.profile.userCount)
+        let isRestricted = context.profile.restrictions[habits.user] != nil
+        let receivers = context.useRandom.pick([
             Receivers.users([user], isList: isRestricted), .everybody,
-            .topic(surroundings.useRandom.below(Profile.topics.count)),
+            .topic(context.useRandom.below(Profile.topics.count)),
         ])
         return Order(
             receivers: receivers,
-            grade: surroundings.useRandom.pick([.transient, .durable, .once, .once]))
+            grade: context.useRandom.pick([.transient, .durable, .once, .once]))
     }
 
     /// The broker has let it in, or not.
     func handle(_ connack: MQTT.Connack) {
         guard phase == .connecting, let link else {
-            return ledger.accuse(.nobodyIsAtFault, "a second CONNACK", client: index)
+            return oracle.fail(.nobodyIsAtFault, "a second CONNACK", client: index)
         }
         guard !connack.reason.isFailure else {
             checkFault(connack.reason)
@@ -340,14 +348,14 @@ final class SimulatedMQTTClient: NetworkedClient {
             version == .v5
             ? connack.sessionExpirySeconds ?? habits.sessionExpirySeconds
             : habits.sessionExpirySeconds == 0
-                ? 0 : surroundings.profile.limits.sessionExpirySecondsDefault
-        if ledger.mayHaveEndedUnseen(habits.device) {
+                ? 0 : context.profile.limits.sessionExpirySecondsDefault
+        if oracle.mayHaveEndedUnseen(habits.device) {
             // It knows by its clock that its session may be over. MQTT cannot tell it that what it
             // finds is another one, whose CONNACK was lost.
-            state!.received = []
+            powered.received = []
             confirmed = []
         }
-        session = ledger.mqttConnected(
+        session = oracle.mqttConnected(
             index, isPresent: connack.isSessionPresent, isStanding: network.isStanding(link),
             expirySeconds: expiry, will: will)
         phase = .connected
@@ -358,7 +366,7 @@ final class SimulatedMQTTClient: NetworkedClient {
         // Before 5.0 a broker that has no room closes the connection: one who sends again at once
         // never comes to give the answers that would make room.
         let pause = version == .v5 ? 0 : UInt64(min(refusalCount, 20)) * 500
-        resendsAt = surroundings.now.advanced(byMilliseconds: pause)
+        resendsAt = context.now.advanced(byMilliseconds: pause)
         guard survives() else { return }
         runOn()
     }
@@ -376,7 +384,7 @@ final class SimulatedMQTTClient: NetworkedClient {
 
     func runOn() {
         guard state != nil else { return }
-        let now = surroundings.now
+        let now = context.now
         if phase == .waiting, now >= reconnectAt {
             phase = .connecting
             reconnectAt = .never
@@ -406,13 +414,13 @@ final class SimulatedMQTTClient: NetworkedClient {
         enterDeadline()
     }
 
-    /// Without troubles a broker answers PINGREQ, whatever else it waits for. The last stalls and
+    /// Without faults a broker answers PINGREQ, whatever else it waits for. The last stalls and
     /// the last slow commits have passed a minute after they end.
     private func checkSilence() {
-        guard phase == .connected, surroundings.isHealing,
-            pingedAt >= surroundings.healingSince.advanced(bySeconds: 60)
+        guard phase == .connected, context.isRecovering,
+            pingedAt >= context.recoverySince.advanced(bySeconds: 60)
         else { return }
-        ledger.accuse(.allComesToRest, "no answer to PINGREQ", client: index)
+        oracle.fail(.allComesToRest, "no answer to PINGREQ", client: index)
     }
 
     private var pingDue: Instant {
@@ -424,8 +432,8 @@ final class SimulatedMQTTClient: NetworkedClient {
         if phase == .connected { deadline = min(deadline, pingDue, retryWishesAt, resendsAt) }
         guard deadline < dueEntered, deadline != .never else { return }
         dueEntered = deadline
-        surroundings.agenda.enter(
-            .clientDue(client: index), at: max(deadline, surroundings.now))
+        context.eventQueue.enter(
+            .clientDue(client: index), at: max(deadline, context.now))
     }
 
     /// When it asks again for a subscription that was refused.
@@ -443,7 +451,7 @@ final class SimulatedMQTTClient: NetworkedClient {
                 packet.write(to: &writer, from: source)
             }
         }
-        lastSent = surroundings.now
+        lastSent = context.now
         network.write(bytes[...], on: link, towards: .broker)
     }
 
@@ -453,7 +461,7 @@ final class SimulatedMQTTClient: NetworkedClient {
         case .malformedPacket, .protocolError, .receiveMaximumExceeded, .packetTooLarge,
             .badUserNameOrPassword, .clientIdentifierNotValid, .unsupportedProtocolVersion,
             .topicAliasInvalid, .payloadFormatInvalid, .implementationSpecificError:
-            ledger.accuse(.nobodyIsAtFault, "disconnected: \(reason.name)", client: index)
+            oracle.fail(.nobodyIsAtFault, "disconnected: \(reason.name)", client: index)
         default: break
         }
     }

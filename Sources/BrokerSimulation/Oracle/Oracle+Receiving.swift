@@ -1,4 +1,4 @@
-// What clients receive: each packet as it is seen on the wire, each message as it is processed.
+// Checks of received messages: each packet on the wire, each message when it is processed.
 
 import Primitives
 import WireFormat
@@ -8,12 +8,12 @@ struct ReceivedMessage {
     let number: UInt64
     let grade: MRT.Grade
     let kind: MRT.DeliveryKind
-    /// Nil where that is not told.
+    /// Nil if the delivery does not name it.
     var from: String?
     var isMarked: Bool
     /// MQTT has no way to mark a message before 5.0.
     var canBeMarked = true
-    /// Nil where the payload is none that a client made.
+    /// Nil if no client made the payload.
     let message: Int?
 
     // In MQTT.
@@ -23,8 +23,8 @@ struct ReceivedMessage {
     var isRetained = false
 }
 
-extension Ledger {
-    /// How long a message may be under way after it expired: the longest stall of a client, and the
+extension Oracle {
+    /// How long a message may be in flight after it expired: the longest stall of a client, and the
     /// longest delays on both ways.
     private static let lateMillisecondsMaximum: UInt64 = 60_000
 
@@ -34,12 +34,12 @@ extension Ledger {
     func seen(_ received: ReceivedMessage, session: Int, client: Int, before: UInt64) {
         guard let message = received.message else { return }
         if received.number <= before {
-            accuse(
+            fail(
                 .orderIsKept, "#\(received.number) behind #\(before) on one connection",
                 message: message, client: client)
         }
         if let other = sessions[session].numbers[received.number], other != message {
-            accuse(
+            fail(
                 .numbersAreNotReused, "#\(received.number) was message \(other)",
                 message: message, client: client)
         }
@@ -51,34 +51,34 @@ extension Ledger {
     /// A client has processed a message, and holds it from now on.
     func received(_ received: ReceivedMessage, session: Int, client: Int, boot: Int) {
         guard let message = received.message, message < sends.count else {
-            accuse(.addresseesOnly, "a message that nobody sent", client: client)
+            fail(.addresseesOnly, "a message that no client sent", client: client)
             return
         }
         history.note(
             .message(message),
             "client \(client) has it, #\(received.number)\(received.isMarked ? ", marked" : "")")
         if sends[message].isWill { willReceived(message, client: client) }
-        checkAddress(received, message, session, client)
+        checkAddress(received, message: message, session: session, client: client)
         checkRights(message, session: session, client: client)
         checkRepeat(message, client)
-        checkSecond(received, message, session, client)
-        checkCount(received, message, session, client, boot)
-        checkOrder(received, message, session, client)
+        checkSecond(received, message: message, session: session, client: client)
+        checkCount(received, message: message, session: session, client: client, boot: boot)
+        checkOrder(received, message: message, session: session, client: client)
         sessions[session].received.insert(message)
         sends[message].receivedCount += 1
         receivedCount += 1
         if received.grade != .transient { sends[message].keptCount += 1 }
         if let outcome = sends[message].outcome {
             if outcome.reason.isFailure { checkRefusedDelivery(message) }
-            // What may have been delivered to an MQTT client in QoS 2 does not expire any more
+            // A message of QoS 2 that an MQTT client may already have does not expire
             // [MQTT-4.3.3-7].
             let mayHaveBegun = received.grade == .once && received.isRepeated
-            if !mayHaveBegun { checkExpiry(message, outcome, client) }
+            if !mayHaveBegun { checkExpiry(message, outcome: outcome, client: client) }
         }
     }
 
     private func checkAddress(
-        _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int
+        _ received: ReceivedMessage, message: Int, session: Int, client: Int
     ) {
         let send = sends[message]
         let device = sessions[session].device
@@ -97,7 +97,7 @@ extension Ledger {
         if !isAddressee || received.kind != send.receivers.kind || !isFromSender
             || received.grade.rawValue > send.grade.rawValue || !isTopic(received, of: send)
         {
-            accuse(
+            fail(
                 .addresseesOnly,
                 "\(received.kind), \(received.grade), from \(received.from ?? "nobody"), on "
                     + "\(received.topic ?? "no topic"): sent by \(sender) to "
@@ -121,16 +121,16 @@ extension Ledger {
         devices.contains { other in
             other.user == devices[device].user
                 && other.filtersAskedFor.keys.contains {
-                    Ledger.matches(topic, $0) || Ledger.matches(topic, share: $0)
+                    Oracle.matches(topic, $0) || Oracle.matches(topic, share: $0)
                 }
         }
     }
 
     private func checkCount(
-        _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int, _ boot: Int
+        _ received: ReceivedMessage, message: Int, session: Int, client: Int, boot: Int
     ) {
         if profile.clients[client].mqtt != nil {
-            return checkMQTTCount(received, message, session, client)
+            return checkMQTTCount(received, message: message, session: session, client: client)
         }
         let receipt = Receipt(session: session, client: client, message: message)
         var fact = receipts[receipt] ?? ReceiptFact()
@@ -138,7 +138,7 @@ extension Ledger {
         if fact.count > 0 && received.number != 0 && fact.lastNumber == received.number {
             // The same delivery once more: only a client that has forgotten the first may see it.
             if profile.clients[client].keepsInbox || fact.lastBoot == boot {
-                accuse(
+                fail(
                     .onceIsOnce, "#\(received.number) processed twice", message: message,
                     client: client)
             }
@@ -148,7 +148,7 @@ extension Ledger {
         let send = sends[message]
         if received.grade == .transient {
             fact.transientCount += 1
-            checkTransient(fact, send, message, client)
+            checkTransient(fact, send: send, message: message, client: client)
             return
         }
         fact.count += 1
@@ -161,16 +161,18 @@ extension Ledger {
         case .transient: break
         case .once:
             if fact.count > copyMaximum * (1 + send.forgetfulness) {
-                accuse(
+                fail(
                     .onceIsOnce, "received \(fact.count) times", message: message, client: client)
             }
         case .durable:
-            checkDurable(fact, send, received, message, client, copyMaximum)
+            checkDurable(
+                fact, send: send, received: received, message: message, client: client,
+                copyMaximum: copyMaximum)
         }
     }
 
     private func checkTransient(
-        _ fact: ReceiptFact, _ send: SendFact, _ message: Int, _ client: Int
+        _ fact: ReceiptFact, send: SendFact, message: Int, client: Int
     ) {
         // What was delivered to a subscription that wants it at most once, before the broker forgot
         // the send or took it back, is not known.
@@ -179,19 +181,19 @@ extension Ledger {
             && (deaths > send.deathsBefore || send.forgetfulness > 0 || mayHaveLackedRoom(send)
                 || send.attemptCount > 1)
         if fact.transientCount > 1, !isResend {
-            accuse(
+            fail(
                 .transientIsNotRepeated, "received \(fact.transientCount) times",
                 message: message, client: client)
         }
     }
 
     private func checkDurable(
-        _ fact: ReceiptFact, _ send: SendFact, _ received: ReceivedMessage, _ message: Int,
-        _ client: Int, _ copyMaximum: Int
+        _ fact: ReceiptFact, send: SendFact, received: ReceivedMessage, message: Int,
+        client: Int, copyMaximum: Int
     ) {
         if send.isMQTT || send.isWill {
             if fact.count > copyMaximum * sendMaximum(send) {
-                accuse(
+                fail(
                     .repetitionIsFlagged,
                     "received \(fact.count) times, sent \(send.attemptCount) times",
                     message: message, client: client)
@@ -206,18 +208,18 @@ extension Ledger {
         let crashes = deaths - (stops - send.stopsBefore)
         let reasons = crashes + send.forgetfulness + fillings
         if fact.count > copyMaximum * (1 + reasons) {
-            accuse(
+            fail(
                 .secondIsMarked, "received \(fact.count) times, for \(reasons) reasons",
                 message: message, client: client)
         }
         if fact.unmarkedCount > copyMaximum {
-            accuse(
+            fail(
                 .secondIsMarked, "received twice without a mark", message: message,
                 client: client)
         }
         // A send that waited for the broker when it started may be marked for nothing.
         if received.isMarked && reasons == 0 && deaths == 0 && send.wasReachable {
-            accuse(
+            fail(
                 .secondIsMarked, "marked, although nothing was forgotten", message: message,
                 client: client)
         }
@@ -230,12 +232,12 @@ extension Ledger {
             return false
         }
         return !sessions[session].filters.contains { filter, fact in
-            fact.confirmedAt <= send.issuedAt && Ledger.matches(topic, filter)
+            fact.confirmedAt <= send.issuedAt && Oracle.matches(topic, filter)
         }
     }
 
     private func checkOrder(
-        _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int
+        _ received: ReceivedMessage, message: Int, session: Int, client: Int
     ) {
         let send = sends[message]
         guard received.grade != .transient, send.grade != .transient, !send.isWill,
@@ -258,7 +260,7 @@ extension Ledger {
                 excusedCount += 1
                 return
             }
-            accuse(
+            fail(
                 .orderIsKept, "send #\(send.number) first arrives behind send #\(last)",
                 message: message, client: client)
         }
@@ -282,16 +284,16 @@ extension Ledger {
             || mayHaveLackedRoom(send) || (send.grade == .durable && send.attemptCount > 1)
     }
 
-    private func checkExpiry(_ message: Int, _ outcome: SendFact.Outcome, _ client: Int) {
+    private func checkExpiry(_ message: Int, outcome: SendFact.Outcome, client: Int) {
         let send = sends[message]
         let seconds = UInt64(send.expirySeconds)
         guard seconds > 0 else { return }
         // What an MQTT client sends again may be a new message to the broker, with the whole time.
         let accepted = send.attemptCount > 1 ? max(outcome.at, send.closedAt ?? now) : outcome.at
         let limit = accepted.advanced(bySeconds: seconds)
-            .advanced(byMilliseconds: Ledger.lateMillisecondsMaximum)
+            .advanced(byMilliseconds: Oracle.lateMillisecondsMaximum)
         if now > limit {
-            accuse(
+            fail(
                 .expiredIsGone,
                 "processed \(now.milliseconds(since: outcome.at)) ms after its result",
                 message: message, client: client)

@@ -1,4 +1,4 @@
-// Packets that a event loop is fuzzed with: bytes in, a packet of the chosen kind out, mostly a valid
+// Packets that a loop is fuzzed with: bytes in, a packet of the chosen kind out, mostly a valid
 // one. It shares no code with the broker's codecs.
 
 /// Writes the fields of packets.
@@ -108,7 +108,7 @@ enum FuzzWords {
 }
 
 /// Makes packets of what an input says next. It knows what its peer speaks.
-struct PacketSmith {
+struct PacketBuilder {
     enum Dialect { case mrt, mqtt3, mqtt5 }
 
     var dialect = Dialect.mrt
@@ -297,12 +297,12 @@ struct PacketSmith {
         let (grade, target) = (input.readByte(), input.readByte())
         let (payload, options) = (input.readByte(), input.readByte())
         return dialect == .mrt
-            ? sendMRT(grade, target, payload, options)
-            : publish(grade, target, payload, options)
+            ? sendMRT(grade: grade, target: target, payload: payload, options: options)
+            : publish(grade: grade, target: target, payload: payload, options: options)
     }
 
     private func sendMRT(
-        _ grade: UInt8, _ target: UInt8, _ payload: UInt8, _ options: UInt8
+        grade: UInt8, target: UInt8, payload: UInt8, options: UInt8
     ) -> [UInt8] {
         let stored = min(grade & 3, 2)
         let isTopic = target & 7 == 4
@@ -345,7 +345,7 @@ struct PacketSmith {
     }
 
     private func publish(
-        _ grade: UInt8, _ target: UInt8, _ payload: UInt8, _ options: UInt8
+        grade: UInt8, target: UInt8, payload: UInt8, options: UInt8
     ) -> [UInt8] {
         let qos = min(grade & 3, 2)
         let flags = qos << 1 | (grade & 0x80 != 0 ? 1 : 0) | (qos > 0 && grade & 0x40 != 0 ? 8 : 0)
@@ -371,7 +371,7 @@ struct PacketSmith {
         let count = dialect == .mrt ? 1 : Int(choice >> 6) + 1
         let filters = (0..<count).map { _ in filter(input.readByte()) }
         if dialect == .mrt {
-            return request(identifier, 1) {
+            return request(identifier, operation: 1) {
                 $0.byte(choice & 3)
                 $0.raw(filters[0])
             }
@@ -391,7 +391,7 @@ struct PacketSmith {
     func unsubscribe(_ input: inout InputReader) -> [UInt8] {
         let (identifier, choice) = (input.readByte(), input.readByte())
         let filter = filter(choice)
-        if dialect == .mrt { return request(identifier, 2) { $0.raw(filter) } }
+        if dialect == .mrt { return request(identifier, operation: 2) { $0.raw(filter) } }
         return PacketBytes.packet(0xA2) { body in
             body.uint16(Int(identifier & 15) + 1)
             if isFive { body.byte(0) }
@@ -405,7 +405,7 @@ struct PacketSmith {
     }
 
     private func request(
-        _ identifier: UInt8, _ operation: UInt8, _ fill: (inout PacketBytes) -> Void
+        _ identifier: UInt8, operation: UInt8, _ fill: (inout PacketBytes) -> Void
     ) -> [UInt8] {
         PacketBytes.packet(0x70) { body in
             body.varInt(UInt64(identifier & 15) + 1)
@@ -423,45 +423,46 @@ struct PacketSmith {
         let user = FuzzWords.users[Int(choice >> 4) & 7]
         switch operation % 14 {
         case 0, 1:
-            return request(identifier, 16) { body in
+            return request(identifier, operation: 16) { body in
                 body.fixed8(UInt64(choice & 3))
                 body.string8(Array("title".utf8))
                 body.stringV(FuzzWords.payload(choice >> 5))
                 writeAllowed(&body, choice)
             }
-        case 2: return request(identifier, 17) { $0.string8(name) }
-        case 3: return request(identifier, 18) { $0.string8(name) }
+        case 2: return request(identifier, operation: 17) { $0.string8(name) }
+        case 3: return request(identifier, operation: 18) { $0.string8(name) }
         case 4, 5:
-            return request(identifier, operation % 14 == 4 ? 19 : 20) {
+            return request(identifier, operation: operation % 14 == 4 ? 19 : 20) {
                 $0.string8(name)
                 $0.string8(user)
             }
-        case 6: return request(identifier, 21) { $0.string8(choice & 1 == 0 ? [] : name) }
+        case 6:
+            return request(identifier, operation: 21) { $0.string8(choice & 1 == 0 ? [] : name) }
         case 7:
-            return request(identifier, 22) {
+            return request(identifier, operation: 22) {
                 $0.string8(name)
                 $0.string8(choice & 1 == 0 ? [] : user)
             }
         case 8:
-            return request(identifier, 23) {
+            return request(identifier, operation: 23) {
                 $0.string8(name)
                 $0.raw(FuzzWords.payload(identifier >> 5))
             }
         case 9:
-            return request(identifier, 24) {
+            return request(identifier, operation: 24) {
                 $0.string8(name)
                 writeAllowed(&$0, identifier)
             }
         case 10, 11:
-            return request(identifier, 3) { body in
+            return request(identifier, operation: 3) { body in
                 body.varInt(UInt64(identifier >> 4))
                 let isRaw = choice & 7 == 4 && identifier & 8 != 0
                 body.byte(isRaw ? 1 : 0)
                 writeTarget(&body, choice)
                 body.raw([0] + FuzzWords.payload(identifier))
             }
-        case 12: return request(identifier, 4) { _ in }
-        default: return request(identifier, 5) { $0.string8(user) }
+        case 12: return request(identifier, operation: 4) { _ in }
+        default: return request(identifier, operation: 5) { $0.string8(user) }
         }
     }
 

@@ -1,6 +1,6 @@
-// Two real event loops of a real broker, without sockets: credentials that verify and are judged, rates,
-// rights, several packets a segment, several connections and turns, logins that are held,
-// operators, a store that is full, and restarts. The core's invariants hold after every entry.
+// Two event loops of a real broker, without sockets: credentials that the broker verifies, rates,
+// rights, several packets per segment, several connections and turns, logins that wait,
+// operators, a full store, and restarts. The core's invariants hold after every entry.
 
 import BrokerCore
 import BrokerRuntime
@@ -12,23 +12,23 @@ import Primitives
 import Threads
 
 /// An input begins with one byte of settings. Then comes step after step: the lower five bits of a
-/// byte say what happens, the upper three to whom.
-func fuzzLane(_ bytes: UnsafeRawBufferPointer) {
+/// byte choose the action, the upper three the peer.
+func fuzzLoop(_ bytes: UnsafeRawBufferPointer) {
     var input = InputReader(bytes)
-    let loops = FuzzedLanes(settings: input.readByte())
-    for _ in 0..<FuzzedLanes.stepsMaximum where !input.isAtEnd {
+    let loops = FuzzedLoops(settings: input.readByte())
+    for _ in 0..<FuzzedLoops.stepsMaximum where !input.isAtEnd {
         let step = input.readByte()
         loops.take(step & 31, of: Int(step >> 5), &input)
     }
 }
 
-/// A broker with two event loops and eight peers.
-final class FuzzedLanes {
+/// A broker with two loops and eight peers.
+final class FuzzedLoops {
     static let stepsMaximum = 400
     static let loopCount = 2
-    static let peerCount = loopCount * FuzzedLoop.peerCount
+    static let peerCount = loopCount * FuzzedTransport.peerCount
 
-    /// What is made once: nobody waits for any of it here.
+    /// Values that are made once and that no test waits for.
     private struct Fixtures: @unchecked Sendable {
         let handles: [LoopHandle]
         let writerSignal = WakeSignal()
@@ -51,16 +51,16 @@ final class FuzzedLanes {
 
     private let settings: UInt8
     private let clock = BrokerClock(simulatedFromUnixMilliseconds: FuzzCredentials.start)
-    private let trust = ClientTrust(FuzzedLanes.trusted)
+    private let trust = ClientTrust(FuzzedLoops.trusted)
     private let rates = ClientRates(
         ClientRates.Values(messagesPerSecond: 0, bytesPerSecond: 0, toleranceSeconds: 5))
     private var now = Instant(milliseconds: 1_000_000)
     private var store = InMemoryStore()
     private var backup: InMemoryStore?
     private var shared: SharedBroker
-    private var loops: [FuzzedLane] = []
-    private var smiths = [PacketSmith](repeating: PacketSmith(), count: FuzzedLanes.peerCount)
-    private var pending = [[UInt8]](repeating: [], count: FuzzedLanes.peerCount)
+    private var loops: [FuzzedLoop] = []
+    private var builders = [PacketBuilder](repeating: PacketBuilder(), count: FuzzedLoops.peerCount)
+    private var pending = [[UInt8]](repeating: [], count: FuzzedLoops.peerCount)
     private var lastPacket: [UInt8] = []
     /// The channel that a peer's next packet goes to.
     private var channel: UInt8?
@@ -120,7 +120,7 @@ final class FuzzedLanes {
         return limits
     }
 
-    /// Reads back what the store has, and makes the event loops.
+    /// Restores the broker from the store and makes the loops.
     private func start() {
         lives += 1
         let moment = clock.moment(at: now)
@@ -136,16 +136,16 @@ final class FuzzedLanes {
         shared = Self.makeShared(broker)
         isCommitting = false
         loops = (0..<Self.loopCount).map { loop in
-            FuzzedLane(
+            FuzzedLoop(
                 BrokerLoopHandler(
                     loopIndex: UInt8(loop), shared: shared, clock: clock,
                     terms: [
                         ListenerTerms(allowsAnonymous: settings & 0x10 != 0), ListenerTerms(),
                     ],
                     identityProofs: IdentityProofs([false, true]), trust: trust, rates: rates,
-                    packetMaximum: FuzzedLoop.packetMaximum,
+                    packetMaximum: FuzzedTransport.packetMaximum,
                     numbers: .counted(after: lives << 8), log: ConnectionLog(Self.fixtures.log)),
-                FuzzedLoop(index: UInt8(loop), now: now))
+                FuzzedTransport(index: UInt8(loop), now: now))
         }
         for peer in pending.indices { pending[peer] = [] }
         check()
@@ -158,23 +158,23 @@ final class FuzzedLanes {
         case 0: append(Array(input.read(Int(input.readByte()))), peer)
         case 1:
             var takes = 0
-            let packet = smiths[peer].connect(&input, takes: &takes)
+            let packet = builders[peer].connect(&input, takes: &takes)
             if channel == nil { open(peer, kind: input.readByte()) }
             append(packet, peer)
-            if loops[peer % 2].loop.connection(of: peer / 2) != nil {
-                loops[peer % 2].loop.setTakesMaximum(takes, of: peer / 2)
+            if loops[peer % 2].transport.connection(of: peer / 2) != nil {
+                loops[peer % 2].transport.setTakesMaximum(takes, of: peer / 2)
             }
-        case 2: append(smiths[peer].authenticate(&input), peer)
-        case 3, 4: append(smiths[peer].send(&input), peer)
-        case 5: append(smiths[peer].subscribe(&input), peer)
-        case 6: append(smiths[peer].unsubscribe(&input), peer)
-        case 7: append(smiths[peer].ask(&input), peer)
-        case 8, 9: append(smiths[peer].acknowledge(&input), peer)
-        case 10: append(smiths[peer].ping(), peer)
-        case 11: append(smiths[peer].disconnect(&input), peer)
+        case 2: append(builders[peer].authenticate(&input), peer)
+        case 3, 4: append(builders[peer].send(&input), peer)
+        case 5: append(builders[peer].subscribe(&input), peer)
+        case 6: append(builders[peer].unsubscribe(&input), peer)
+        case 7: append(builders[peer].ask(&input), peer)
+        case 8, 9: append(builders[peer].acknowledge(&input), peer)
+        case 10: append(builders[peer].ping(), peer)
+        case 11: append(builders[peer].disconnect(&input), peer)
         case 12: channel = input.readByte()
         case 13: repeatLast(Int(input.readByte()), peer)
-        case 14: corrupt(peer, input.readByte(), input.readByte())
+        case 14: corrupt(peer, place: input.readByte(), value: input.readByte())
         case 15, 16: deliver(peer)
         case 17, 18:
             deliver(peer)
@@ -184,8 +184,8 @@ final class FuzzedLanes {
         case 21: finishCommit()
         case 22: commitAll()
         case 23: pass(milliseconds: 1 << UInt64(input.readByte() % 22))
-        case 24: loops[peer % 2].loop.lose(peer / 2)
-        case 25: loops[peer % 2].loop.setReading(input.readByte() & 1 == 0, of: peer / 2)
+        case 24: loops[peer % 2].transport.lose(peer / 2)
+        case 25: loops[peer % 2].transport.setReading(input.readByte() & 1 == 0, of: peer / 2)
         case 26: restart(input.readByte())
         case 27: store.isFull = input.readByte() & 1 == 0
         case 28: reload(input.readByte())
@@ -195,7 +195,7 @@ final class FuzzedLanes {
 
     private func open(_ peer: Int, kind: UInt8) {
         let (loop, slot) = (loops[peer % 2], peer / 2)
-        guard loop.loop.connection(of: slot) == nil else { return }
+        guard loop.transport.connection(of: slot) == nil else { return }
         // One of four connections has TLS that may prove somebody.
         let hasProof = kind & 3 == 0
         loop.open(
@@ -206,7 +206,7 @@ final class FuzzedLanes {
     }
 
     private func append(_ packet: [UInt8], _ peer: Int) {
-        lastPacket = channel.map { PacketSmith.channel($0, packet) } ?? packet
+        lastPacket = channel.map { PacketBuilder.channel($0, packet) } ?? packet
         channel = nil
         add(lastPacket, peer)
     }
@@ -218,20 +218,20 @@ final class FuzzedLanes {
     }
 
     private func repeatLast(_ count: Int, _ peer: Int) {
-        for _ in 0..<count where pending[peer].count < 8 * FuzzedLoop.burstMaximum {
+        for _ in 0..<count where pending[peer].count < 8 * FuzzedTransport.burstMaximum {
             add(lastPacket, peer)
         }
     }
 
-    private func corrupt(_ peer: Int, _ place: UInt8, _ value: UInt8) {
+    private func corrupt(_ peer: Int, place: UInt8, value: UInt8) {
         guard !pending[peer].isEmpty else { return }
         pending[peer][Int(place) % pending[peer].count] = value
     }
 
-    /// What a peer has gathered arrives as one segment.
+    /// The pending bytes of a peer arrive as one segment.
     private func deliver(_ peer: Int) {
         let (loop, slot) = (loops[peer % 2], peer / 2)
-        loop.loop.send(pending[peer], from: slot)
+        loop.transport.send(pending[peer], from: slot)
         pending[peer] = []
         loop.read(slot)
         learnGroups()
@@ -253,7 +253,7 @@ final class FuzzedLanes {
                 app: FuzzCredentials.app, of: nil, after: nil, countMaximum: 4
             ).map(\.name)
         }
-        for peer in smiths.indices { smiths[peer].groups = groups }
+        for peer in builders.indices { builders[peer].groups = groups }
     }
 
     // MARK: - Store
@@ -278,7 +278,7 @@ final class FuzzedLanes {
     private func commitAll() {
         finishCommit()
         beginCommit()
-        // A store that is full is asked again and again.
+        // The broker writes to a full store again and again.
         for _ in 0..<8 where isCommitting {
             finishCommit()
             beginCommit()
@@ -288,7 +288,7 @@ final class FuzzedLanes {
     private func pass(milliseconds: UInt64) {
         now = now.advanced(byMilliseconds: milliseconds)
         for loop in loops {
-            loop.loop.now = now
+            loop.transport.now = now
             loop.turn(isWoken: true)
         }
         check()
@@ -310,7 +310,7 @@ final class FuzzedLanes {
         if choice & 7 != 2 { start() }
     }
 
-    /// An orderly end: nothing more is taken in, what was is stored, and all are told.
+    /// An orderly stop: the broker accepts nothing more, stores all it has, and tells every client.
     private func stop() {
         shared.enter { $0.isDraining = true }
         turnAll()
@@ -344,12 +344,12 @@ final class FuzzedLanes {
 
     private func operate(_ choice: UInt8, _ detail: UInt8) {
         let (app, moment) = (FuzzCredentials.app, clock.moment(at: now))
-        // Operators' requests are checked before they come here: only names that can be.
+        // The administration service checks requests before the core does, so names are valid here.
         let user = FuzzWords.users[[0, 1, 2, 3, 4, 5, 0, 1][Int(detail & 7)]]
         let filter = SessionFilter(app: app, user: detail & 8 == 0 ? user : nil)
         let group =
-            smiths[0].groups.isEmpty
-            ? [] : smiths[0].groups[Int(detail >> 4) % smiths[0].groups.count]
+            builders[0].groups.isEmpty
+            ? [] : builders[0].groups[Int(detail >> 4) % builders[0].groups.count]
         shared.enter { state in
             switch choice % 12 {
             case 0:
@@ -400,58 +400,60 @@ final class FuzzedLanes {
     }
 }
 
-/// A real event loop with a loop that has no sockets.
-final class FuzzedLane {
+/// The real handler of an event loop, with a transport that has no sockets.
+final class FuzzedLoop {
     private var handler: BrokerLoopHandler
-    var loop: FuzzedLoop
+    var transport: FuzzedTransport
 
-    init(_ handler: consuming BrokerLoopHandler, _ loop: consuming FuzzedLoop) {
+    init(_ handler: consuming BrokerLoopHandler, _ transport: consuming FuzzedTransport) {
         self.handler = handler
-        self.loop = loop
+        self.transport = transport
     }
 
     func open(
         _ slot: Int, tag: UInt32, certificate: [UInt8]?, preSharedIdentity: PreSharedIdentity?
     ) {
-        let connection = loop.accept(
+        let connection = transport.accept(
             slot, certificate: certificate, preSharedIdentity: preSharedIdentity)
-        handler.opened(connection, .listener(tag: tag), in: &loop)
+        handler.opened(connection, .listener(tag: tag), in: &transport)
     }
 
     /// Everything that a peer has sent is shown, burst after burst.
     func read(_ slot: Int) {
-        tellClosed()
-        while loop.read(
+        reportClosed()
+        while transport.read(
             slot, &handler,
-            endTurn: { loop, handler in
-                handler.turnEnded(in: &loop)
-                loop.flush()
+            endTurn: { transport, handler in
+                handler.turnEnded(in: &transport)
+                transport.flush()
             })
         {}
-        tellClosed()
+        reportClosed()
     }
 
     func turn(isWoken: Bool) {
-        tellClosed()
-        for slot in 0..<FuzzedLoop.peerCount { read(slot) }
-        for connection in loop.takeDrained() { handler.outgoingDrained(connection, in: &loop) }
-        for (deadline, connection) in loop.takeDue() {
-            handler.deadlineReached(deadline, connection, in: &loop)
+        reportClosed()
+        for slot in 0..<FuzzedTransport.peerCount { read(slot) }
+        for connection in transport.takeDrained() {
+            handler.outgoingDrained(connection, in: &transport)
         }
-        if isWoken { handler.woken(in: &loop) }
-        handler.turnEnded(in: &loop)
-        loop.flush()
+        for (deadline, connection) in transport.takeDue() {
+            handler.deadlineReached(deadline, connection, in: &transport)
+        }
+        if isWoken { handler.woken(in: &transport) }
+        handler.turnEnded(in: &transport)
+        transport.flush()
     }
 
     func stop() {
-        handler.stopping(in: &loop)
-        loop.flush()
+        handler.stopping(in: &transport)
+        transport.flush()
     }
 
-    private func tellClosed() {
-        for (connection, cause) in loop.takeDead() {
-            handler.closed(connection, cause, in: &loop)
-            loop.release(connection)
+    private func reportClosed() {
+        for (connection, cause) in transport.takeDead() {
+            handler.closed(connection, cause, in: &transport)
+            transport.release(connection)
         }
     }
 }

@@ -1,5 +1,5 @@
-// Who is in which group, as far as it can be known from outside: between the request for a change
-// and its answer nobody can tell, so that the book keeps changes and not members.
+// The members of groups, as far as clients can know them. Between the request for a change and its
+// answer the state is unknown, so the model records changes, not members.
 
 import Primitives
 
@@ -10,18 +10,18 @@ struct MembershipChange {
     let askedAt: Instant
     /// When it cannot happen any more, because it was answered or cannot reach the broker.
     var overAt = Instant.never
-    /// It was answered, and is so.
+    /// It was answered with success.
     var isDone = false
 }
 
-/// A group of which somebody has been told.
+/// A group that a client knows.
 struct GroupFact {
     let name: [UInt8]
     let owner: Int
     var changes: [MembershipChange]
 }
 
-extension Ledger {
+extension Oracle {
     /// How long a request may be on its way when its client has lost its power.
     private static let strayMilliseconds: UInt64 = 60_000
 
@@ -51,7 +51,7 @@ extension Ledger {
     /// The client has forgotten a request, which may still be on its way.
     func membershipForgotten(_ change: Int, in group: Int) {
         groups[group].changes[change].overAt =
-            now.advanced(byMilliseconds: Ledger.strayMilliseconds)
+            now.advanced(byMilliseconds: Oracle.strayMilliseconds)
     }
 
     func membershipAnswered(_ change: Int, in group: Int, _ reason: ReasonCode, client: Int) {
@@ -71,7 +71,7 @@ extension Ledger {
             default: false
             }
         if !isPlausible {
-            accuse(
+            fail(
                 .confirmedIsDone, "group \(group) answers \(reason.name)", client: client)
         }
     }
@@ -100,7 +100,7 @@ extension Ledger {
             }
     }
 
-    /// Whether a user may have left a group, or been thrown out of it, which ends subscriptions.
+    /// Whether a user may have left a group or been kicked, which ends its subscriptions.
     func mayHaveLeft(_ user: Int, _ group: Int, since start: Instant, through end: Instant) -> Bool
     {
         groups[group].changes.contains {

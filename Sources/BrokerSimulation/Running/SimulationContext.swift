@@ -1,29 +1,28 @@
-// What everything in a run shares: the time, chance, what is to come, and the book of what was
-// promised.
+// The state that all parts of a run share: time, random numbers, the event queue, the oracle.
 
 import BrokerCore
 import Primitives
 
-final class Surroundings {
+final class SimulationContext {
     let options: SimulationOptions
     let profile: Profile
-    let ledger: Ledger
+    let oracle: Oracle
     let history: History
 
     /// Broker time, which is the true time here. It does not begin at 0, so that a forgotten
     /// instant is noticed.
     private(set) var now = Instant(milliseconds: 1_000_000)
-    var agenda = Agenda()
-    /// The troubles are over: nothing is lost any more, and everything has to come to rest.
-    var isHealing = false { didSet { healingSince = now } }
-    private(set) var healingSince = Instant.never
+    var eventQueue = EventQueue()
+    /// The faults are over: nothing is lost any more, and everything has to come to rest.
+    var isRecovering = false { didSet { recoverySince = now } }
+    private(set) var recoverySince = Instant.never
 
-    /// Chance of the network, of clients' power, of what clients do, of troubles, and of the
+    /// Chance of the network, of clients' power, of what clients do, of faults, and of the
     /// broker's epochs and cookies.
     var networkRandom: SimulationRandom
     var powerRandom: SimulationRandom
     var useRandom: SimulationRandom
-    var troubleRandom: SimulationRandom
+    var faultRandom: SimulationRandom
     var secretRandom: SimulationRandom
     var storeRandom: SimulationRandom
     private var mutationRandom: SimulationRandom
@@ -40,12 +39,12 @@ final class Surroundings {
         self.options = options
         profile = Profile(options)
         self.history = history
-        ledger = Ledger(profile, history)
+        oracle = Oracle(profile, history)
         var random = SimulationRandom(seed: options.seed)
         networkRandom = random.fork()
         powerRandom = random.fork()
         useRandom = random.fork()
-        troubleRandom = random.fork()
+        faultRandom = random.fork()
         secretRandom = random.fork()
         storeRandom = random.fork()
         mutationRandom = random.fork()
@@ -60,18 +59,19 @@ final class Surroundings {
     var moment: Moment {
         Moment(
             instant: now,
-            unixMilliseconds: Surroundings.unixStart + now.milliseconds + clockStep)
+            unixMilliseconds: SimulationContext.unixStart + now.milliseconds + clockStep)
     }
 
     func advance(to time: Instant) {
-        precondition(time >= now, "time goes back")
+        precondition(
+            time >= now, "time goes back from \(now.milliseconds) to \(time.milliseconds) ms")
         now = time
         history.now = time
-        ledger.now = time
+        oracle.now = time
     }
 
     func enter(_ occurrence: Occurrence, after milliseconds: UInt64) {
-        agenda.enter(occurrence, at: now.advanced(byMilliseconds: milliseconds))
+        eventQueue.enter(occurrence, at: now.advanced(byMilliseconds: milliseconds))
     }
 
     /// Whether this run's planted bug is this one.

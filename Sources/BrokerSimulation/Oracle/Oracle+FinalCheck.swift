@@ -1,28 +1,28 @@
-// The settlement at the end of a run, when everything has come to rest: every acknowledged message
-// has to be with everybody who was promised it.
+// The final check, when nothing is in flight any more: every acknowledged message must have reached
+// every receiver that was entitled to it.
 
 import Primitives
 import WireFormat
 
-extension Ledger {
+extension Oracle {
     /// A client is connected at the end, so that its session is known to have lasted.
     func lasts(_ session: Int) { sessions[session].lastSeen = .never }
 
     /// Looks at every send that was acknowledged.
-    func settle() {
-        for message in sends.indices where !sends[message].isClearing { settle(message) }
-        settleShares()
-        settleRetained()
+    func checkAtEnd() {
+        for message in sends.indices where !sends[message].isClearing { checkAtEnd(message) }
+        checkShares()
+        checkRetained()
     }
 
-    /// One line of the book is lost: for the canary.
-    func loseLine(_ message: Int) {
+    /// Removes one record of the model, for the mutation `canary`.
+    func loseRecord(_ message: Int) {
         for session in sessions.indices where sessions[session].received.remove(message) != nil {
             return
         }
     }
 
-    private func settle(_ message: Int) {
+    private func checkAtEnd(_ message: Int) {
         let send = sends[message]
         // A repeat may have been recognised, and is then with nobody.
         guard send.grade != .transient, let outcome = send.outcome, !outcome.reason.isFailure,
@@ -30,7 +30,7 @@ extension Ledger {
         else { return }
         var missing: [Int] = []
         for session in sessions.indices
-        where isPromised(send, outcome, to: session) && isMissing(message, from: session) {
+        where isEntitled(send, outcome, to: session) && isMissing(message, from: session) {
             missing.append(session)
         }
         if let first = missing.first {
@@ -39,14 +39,14 @@ extension Ledger {
             {
                 excusedCount += missing.count
             } else {
-                accuse(
+                fail(
                     .acknowledgedIsKept,
                     "acknowledged at \(outcome.at.milliseconds) ms, and lost for session "
                         + String(sessions[first].epoch, radix: 16), message: message,
                     client: profile.clients.firstIndex { $0.device == sessions[first].device })
             }
         }
-        settleMail(message, send, outcome)
+        checkUserQueue(message, send: send, outcome: outcome)
     }
 
     /// Whether a session should have a message and has not. What a session had not acknowledged
@@ -56,10 +56,10 @@ extension Ledger {
         let session = sessions[index]
         if session.received.contains(message) { return false }
         if session.lastSeen == .never { return true }
-        // An MQTT session leaves what waits to its user where it hears the user's mail.
-        if isMQTT(index), session.filters[.mail] == nil { return false }
+        // An MQTT session leaves its messages to its user if it subscribes to messages to the user.
+        if isMQTT(index), session.filters[.user] == nil { return false }
         let user = devices[session.device].user
-        return hasPlainMail(user) && !hasReceived(user, message)
+        return keepsUserMessages(user) && !hasReceived(user, message)
     }
 
     private func hasReceived(_ user: Int, _ message: Int) -> Bool {
@@ -73,7 +73,7 @@ extension Ledger {
     }
 
     /// Whether a session was there from before a send until after its result, and is a receiver.
-    private func isPromised(_ send: SendFact, _ outcome: SendFact.Outcome, to index: Int) -> Bool {
+    private func isEntitled(_ send: SendFact, _ outcome: SendFact.Outcome, to index: Int) -> Bool {
         let session = sessions[index]
         guard session.isLasting, session.firstSeen <= send.issuedAt, session.lastSeen >= outcome.at,
             !session.doubts.contains(where: { $0.overlaps(send.issuedAt...outcome.at) })
@@ -82,14 +82,19 @@ extension Ledger {
         case .users(let users, _):
             let user = devices[session.device].user
             return users.contains(user) && !isForbidden(send, to: user)
-                && (!isMQTT(index) || holds(.mail, session, send, outcome))
+                && (!isMQTT(index) || holds(.user, session: session, send: send, outcome: outcome))
         case .everybody:
-            if isMQTT(index), !holds(.everybody, session, send, outcome) { return false }
+            if isMQTT(index), !holds(.everybody, session: session, send: send, outcome: outcome) {
+                return false
+            }
             // A sender that was not connected may have got another session than it had.
             return send.session != index
                 && (send.session != nil || profile.clients[send.client].device != session.device)
         case .group(let group):
-            if isMQTT(index), !holds(.group(group), session, send, outcome) { return false }
+            if isMQTT(index), !holds(.group(group), session: session, send: send, outcome: outcome)
+            {
+                return false
+            }
             return send.session != index
                 && (send.session != nil || profile.clients[send.client].device != session.device)
                 && isMember(
@@ -98,34 +103,34 @@ extension Ledger {
         case .topic(let topic):
             return session.filters.contains { filter, fact in
                 fact.grade != .transient && fact.confirmedAt <= send.issuedAt
-                    && fact.endedAt >= outcome.at && Ledger.matches(topic, filter)
+                    && fact.endedAt >= outcome.at && Oracle.matches(topic, filter)
             }
         }
     }
 
-    /// Mail for a user outlives sessions: what was acknowledged reaches a user with one device even
-    /// if there was no session, or it expired meanwhile.
-    private func settleMail(_ message: Int, _ send: SendFact, _ outcome: SendFact.Outcome) {
+    /// Messages to a user outlive sessions: an acknowledged message reaches a user with one device
+    /// even if there was no session, or if it expired meanwhile.
+    private func checkUserQueue(_ message: Int, send: SendFact, outcome: SendFact.Outcome) {
         guard case .users(let users, let isList) = send.receivers, send.expirySeconds == 0 else {
             return
         }
-        for (index, user) in users.enumerated() where hasPlainMail(user) {
-            // Those whom the store had no room for are only counted.
+        for (index, user) in users.enumerated() where keepsUserMessages(user) {
+            // Receivers that a full store refused are counted but not named.
             let isNamed = isList && outcome.refusedIndices.count == outcome.refusedCount
             let isRefused =
                 isNamed ? outcome.refusedIndices.contains(index) : outcome.refusedCount > 0
             guard !isRefused, !hasReceived(user, message) else { continue }
             if isList && isRefusedUntold(send, outcome) { continue }
-            accuse(
+            fail(
                 .acknowledgedIsKept, "acknowledged, and lost for user \(user)", message: message,
                 client: profile.clients.firstIndex { $0.user == user })
         }
     }
 
-    /// Whether all mail of a user is for devices that never ask to forget any. Where there are
-    /// several, one of them has to have it: what the session that ends last leaves behind waits,
-    /// and a session that ends before leaves the others what they have not had.
-    private func hasPlainMail(_ user: Int) -> Bool {
+    /// Whether no device of a user ever discards messages. If there are several devices, one of
+    /// them must have each message: the messages of the session that ends last wait for the user,
+    /// and a session that ends before leaves to the others what they have not received.
+    private func keepsUserMessages(_ user: Int) -> Bool {
         let clients = profile.clients.filter { $0.user == user }
         if clients.count == 1 { return !clients[0].startsClean }
         return profile.siblings != nil && !profile.hasSmallQueues

@@ -1,12 +1,12 @@
-// Planted bugs that belong to a event loop or to the core: a event loop hands the core events that say
-// something else than the packets did, or carries out other effects than the core gave it, so that
-// the core itself stays clean. Without a planted bug nothing here changes anything.
+// Planted bugs of a loop or of the core: the loop changes events before it passes them to the core,
+// or effects before it executes them, so the core itself has no bug. Without a planted bug this
+// code changes nothing.
 
 import BrokerCore
 import Dialects
 import Primitives
 
-/// What a planted bug has to remember.
+/// The state of planted bugs.
 struct PlantedMemory: ~Copyable {
     /// Who is on a connection, by its CONNECT.
     var peers: [ConnectionID: PlantedPeer] = [:]
@@ -36,20 +36,22 @@ extension SimulatedLoop {
 
     /// Changes what the core is about to hear.
     mutating func tamperEvents(_ arena: UnsafeRawBufferPointer) {
-        guard surroundings.options.mutation != nil else { return }
+        guard context.options.mutation != nil else { return }
         notePeers(arena)
-        switch surroundings.options.mutation {
+        switch context.options.mutation {
         case .swappedEvents: swapEvents()
         case .rememberedRefusal: recogniseRefused(arena)
-        case .kickLosesMail: loseMail(arena)
+        case .kickLosesMessages: loseMessages(arena)
         default: break
         }
         tamperMQTTEvents(arena)
-        for index in desk.events.indices { desk.events[index] = tampered(desk.events[index]) }
+        for index in decoder.events.indices {
+            decoder.events[index] = tampered(decoder.events[index])
+        }
     }
 
     private func tampered(_ event: Event) -> Event {
-        switch (surroundings.options.mutation, event) {
+        switch (context.options.mutation, event) {
         case (.hastyOnce, .sendReceived(let connection, var send)) where send.grade == .once:
             send.grade = .durable
             return .sendReceived(connection, send)
@@ -68,10 +70,10 @@ extension SimulatedLoop {
             request.setWill(will)
             return .connectReceived(connection, request)
         case (.unaskedRow, .groupRequested(_, _, .setMeta(_, let meta))):
-            surroundings.unaskedByteCount += Int(meta.count)
+            context.unaskedByteCount += Int(meta.count)
             return event
         case (.unaskedRow, .groupRequested(_, _, .setAllowed(_, let allowed?))):
-            surroundings.unaskedByteCount += Int(allowed.bytes.count)
+            context.unaskedByteCount += Int(allowed.bytes.count)
             return event
         case (.gatewayEndsWills, .connectionClosed(let connection, _)) where connection.isChannel:
             return .disconnectReceived(connection, DisconnectRequest())
@@ -83,7 +85,7 @@ extension SimulatedLoop {
     }
 
     private mutating func notePeers(_ arena: UnsafeRawBufferPointer) {
-        for event in desk.events {
+        for event in decoder.events {
             guard case .connectReceived(let connection, let request) = event,
                 case .token(let token, _) = request.claim
             else { continue }
@@ -94,22 +96,22 @@ extension SimulatedLoop {
 
     /// Two sends of one connection change places.
     private mutating func swapEvents() {
-        guard desk.events.count > 1 else { return }
-        for position in 1..<desk.events.count {
-            if case .sendReceived(let first, _) = desk.events[position - 1],
-                case .sendReceived(let second, _) = desk.events[position], first == second
+        guard decoder.events.count > 1 else { return }
+        for position in 1..<decoder.events.count {
+            if case .sendReceived(let first, _) = decoder.events[position - 1],
+                case .sendReceived(let second, _) = decoder.events[position], first == second
             {
-                desk.events.swapAt(position - 1, position)
+                decoder.events.swapAt(position - 1, position)
             }
         }
     }
 
     /// A send that comes again after it was refused is taken for one that was accepted.
     private mutating func recogniseRefused(_ arena: UnsafeRawBufferPointer) {
-        desk.events.removeAll { event in
+        decoder.events.removeAll { event in
             guard case .sendReceived(let connection, let send) = event, send.number > 0,
                 let peer = planted.peers[connection],
-                surroundings.plantedRefusals.contains(
+                context.plantedRefusals.contains(
                     PlantedRefusal(peer: peer, number: send.number))
             else { return false }
             planted.forged.append(
@@ -118,15 +120,15 @@ extension SimulatedLoop {
         }
     }
 
-    /// Who is thrown out of a group loses what is on its way to it.
-    private mutating func loseMail(_ arena: UnsafeRawBufferPointer) {
-        for event in desk.events {
+    /// A kicked member of a group loses messages in flight.
+    private mutating func loseMessages(_ arena: UnsafeRawBufferPointer) {
+        for event in decoder.events {
             guard case .groupRequested(_, _, .kick(_, let user)) = event else { continue }
             let token = Array("token-of-".utf8) + user.bytes(in: arena)
             for (connection, peer) in planted.peers where peer.token == token {
                 guard host[connection]?.name == connection else { continue }
                 let number = planted.delivered[connection] ?? 0
-                desk.events.append(.inboxAcknowledged(connection, throughNumber: number))
+                decoder.events.append(.inboxAcknowledged(connection, throughNumber: number))
             }
         }
     }
@@ -135,7 +137,7 @@ extension SimulatedLoop {
 
     /// Changes the effects before they are carried out.
     mutating func tamperEffects() {
-        switch surroundings.options.mutation {
+        switch context.options.mutation {
         case nil: return
         case .swappedDeliveries: swapDeliveries { _, _ in true }
         case .overtakenOnce: swapDeliveries { first, _ in first.grade == .once }
@@ -146,7 +148,7 @@ extension SimulatedLoop {
                 if case .deliver = effect { effects.effects.append(effect) }
             }
         case .lostEffects:
-            if surroundings.misbehaves(.lostEffects, perTenThousand: 100) { effects.removeAll() }
+            if context.misbehaves(.lostEffects, perTenThousand: 100) { effects.removeAll() }
         case .namelessResult:
             for index in effects.effects.indices {
                 guard case .reportResult(var result) = effects.effects[index] else { continue }
@@ -163,17 +165,17 @@ extension SimulatedLoop {
         case .repeatedResult:
             for case .reportResult(let result) in effects.effects.elements
             where result.number > 0
-                && surroundings.misbehaves(.repeatedResult, perTenThousand: 200)
+                && context.misbehaves(.repeatedResult, perTenThousand: 200)
             {
                 effects.effects.append(.reportResult(result))
             }
         case .repeatedRefusal:
-            guard surroundings.ledger.isStoreFull else { return }
+            guard context.oracle.isStoreFull else { return }
             for case .reportResult(let result) in effects.effects.elements where result.number > 0 {
                 effects.effects.append(.reportResult(result))
             }
         case .silentRefusal: hideRefusals()
-        case .kickLosesMail:
+        case .kickLosesMessages:
             for case .deliver(let delivery) in effects.effects.elements where delivery.number > 0 {
                 planted.delivered[delivery.connection] = delivery.number
             }
@@ -204,10 +206,10 @@ extension SimulatedLoop {
             guard
                 let message = MessageText.message(
                     in: block.payload, isRaw: block.marks.contains(.raw)),
-                message < surroundings.ledger.sends.count,
-                surroundings.ledger.sends[message].receivers.kind != .topic
+                message < context.oracle.sends.count,
+                context.oracle.sends[message].receivers.kind != .topic
             else { continue }
-            delivery.grade = surroundings.ledger.sends[message].grade == .once ? .once : .durable
+            delivery.grade = context.oracle.sends[message].grade == .once ? .once : .durable
             effects.effects[index] = .deliver(delivery)
         }
     }
@@ -230,7 +232,7 @@ extension SimulatedLoop {
         for case .reportResult(let result) in effects.effects.elements
         where result.reason.isFailure && result.number > 0 {
             guard let peer = planted.peers[result.connection] else { continue }
-            surroundings.plantedRefusals.insert(
+            context.plantedRefusals.insert(
                 PlantedRefusal(peer: peer, number: result.number))
         }
         for answer in planted.forged {
@@ -243,11 +245,11 @@ extension SimulatedLoop {
         planted.forged = []
     }
 
-    /// Holds what the core left for this event loop back until it has left more, which then goes first.
+    /// Holds what the core left for this loop back until it has left more, which then goes first.
     /// True when there is something to carry out later.
     mutating func holdEffects() -> Bool {
-        guard surroundings.has(.swappedTurns), planted.held.isEmpty, !effects.isEmpty,
-            surroundings.misbehaves(.swappedTurns, perTenThousand: 300)
+        guard context.has(.swappedTurns), planted.held.isEmpty, !effects.isEmpty,
+            context.misbehaves(.swappedTurns, perTenThousand: 300)
         else { return false }
         swap(&effects, &planted.held)
         return true

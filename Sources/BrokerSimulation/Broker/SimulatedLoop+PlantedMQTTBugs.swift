@@ -26,16 +26,16 @@ extension SimulatedLoop {
     // MARK: - Events
 
     mutating func tamperMQTTEvents(_ arena: UnsafeRawBufferPointer) {
-        switch surroundings.options.mutation {
+        switch context.options.mutation {
         case .repeatedPublication, .leaverLosesShare: break
         default: return
         }
         var changed: ContiguousArray<Event> = []
-        for event in desk.events {
+        for event in decoder.events {
             noteMQTT(event, arena)
             changed.append(contentsOf: replacements(of: event))
         }
-        desk.events = changed
+        decoder.events = changed
     }
 
     private mutating func noteMQTT(_ event: Event, _ arena: UnsafeRawBufferPointer) {
@@ -47,18 +47,18 @@ extension SimulatedLoop {
     }
 
     private mutating func replacements(of event: Event) -> [Event] {
-        let repeats = surroundings.has(.repeatedPublication)
+        let repeats = context.has(.repeatedPublication)
         switch event {
         case .sendReceived(let connection, var send)
         where repeats && send.grade == .once && send.packetIdentifier > 0:
             guard let peer = planted.exchanges[connection]?.peer else { return [event] }
             let used = PlantedIdentifier(peer: peer, identifier: send.packetIdentifier)
-            if surroundings.plantedIdentifiers.insert(used).inserted { return [event] }
+            if context.plantedIdentifiers.insert(used).inserted { return [event] }
             send.packetIdentifier ^= Self.otherIdentifier
             return [.sendReceived(connection, send)]
         case .packetAnswered(let connection, let identifier, .release, let reason) where repeats:
             guard let peer = planted.exchanges[connection]?.peer else { return [event] }
-            surroundings.plantedIdentifiers.remove(
+            context.plantedIdentifiers.remove(
                 PlantedIdentifier(peer: peer, identifier: identifier))
             let other = identifier ^ Self.otherIdentifier
             return [
@@ -68,8 +68,8 @@ extension SimulatedLoop {
         case .packetAnswered(let connection, let identifier, .accepted, _):
             planted.exchanges[connection]?.shared.removeAll { $0 == identifier }
             return [event]
-        case .connectionClosed(let connection, _) where surroundings.has(.leaverLosesShare),
-            .disconnectReceived(let connection, _) where surroundings.has(.leaverLosesShare):
+        case .connectionClosed(let connection, _) where context.has(.leaverLosesShare),
+            .disconnectReceived(let connection, _) where context.has(.leaverLosesShare):
             let lost = planted.exchanges.removeValue(forKey: connection)?.shared ?? []
             return lost.map {
                 .packetAnswered(connection, packetIdentifier: $0, .accepted, .success)
@@ -81,12 +81,12 @@ extension SimulatedLoop {
     // MARK: - Effects
 
     mutating func tamperMQTTEffects() {
-        switch surroundings.options.mutation {
+        switch context.options.mutation {
         case .repeatedPublication: nameAnswers()
         case .earlyForgetting:
             for case .answerPacket(let answer) in effects.effects.elements
             where answer.step == .received && !answer.reason.isFailure {
-                desk.events.append(
+                decoder.events.append(
                     .packetAnswered(
                         answer.connection, packetIdentifier: answer.packetIdentifier, .release,
                         .success))

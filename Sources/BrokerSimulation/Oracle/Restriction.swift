@@ -1,5 +1,5 @@
-// Rights of clients that may not do everything, and what they mean by their plain definition: the
-// book of promises judges with this, and shares no code with the broker.
+// Rights of restricted clients, and their meaning by definition. The oracle checks with this code,
+// which it does not share with the broker.
 
 import Primitives
 import WireFormat
@@ -72,7 +72,7 @@ extension Profile {
     }
 }
 
-extension Ledger {
+extension Oracle {
     private func restriction(of client: Int) -> Restriction? {
         profile.restrictions[profile.clients[client].user]
     }
@@ -91,7 +91,7 @@ extension Ledger {
         case .group: return false
         case .topic(let topic):
             return !rights.publishes.contains {
-                Ledger.matches(topic: Profile.topics[topic], filter: $0)
+                Oracle.matches(topic: Profile.topics[topic], filter: $0)
             }
         }
     }
@@ -102,7 +102,7 @@ extension Ledger {
         switch filter {
         case .topics(let index), .share(let index):
             return rights.subscribes.contains { Restriction.covers($0, Profile.filters[index]) }
-        case .mail, .everybody, .group: return true
+        case .user, .everybody, .group: return true
         case .system: return false
         }
     }
@@ -110,7 +110,7 @@ extension Ledger {
     /// A client was told that it is subscribed.
     func checkSubscribed(_ client: Int, to filter: FilterName) {
         guard !maySubscribe(client, to: filter) else { return }
-        accuse(.rightsAreKept, "subscribed to \(filter), as no right allows", client: client)
+        fail(.rightsAreKept, "subscribed to \(filter), as no right allows", client: client)
     }
 
     /// Nobody receives what its sender may not send.
@@ -123,7 +123,7 @@ extension Ledger {
             isWrong = isForbidden(send)
         }
         guard isWrong else { return }
-        accuse(
+        fail(
             .rightsAreKept,
             "received, sent by client \(send.client)\(send.isWill ? " as a will" : ""), whose "
                 + "rights"

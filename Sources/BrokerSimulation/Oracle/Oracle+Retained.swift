@@ -1,12 +1,12 @@
 // Retained messages (MQTT 3.3.1.3): a new subscription gets the last one of each topic it matches.
-// Which is the last cannot be told where publications overlap, so that the book asks only whether
-// one is certainly not, and whether one of those has come that may have been.
+// If publications overlap, the last one is unknown. So the oracle checks only that no message came
+// which is certainly not the last, and that one came which may be.
 
 import Primitives
 import WireFormat
 
-extension Ledger {
-    /// How long a publication that nobody waits for may be under way.
+extension Oracle {
+    /// How long a publication that nobody waits for may be in flight.
     private static let strayMilliseconds: UInt64 = 60_000
 
     /// A client publishes a message that is to be kept.
@@ -21,17 +21,18 @@ extension Ledger {
             case .topic(let topic) = sends[message].receivers, sends[message].isRetained,
             received.topic == Profile.topics[topic]
         else {
-            return accuse(.lastIsRetained, "a retained message that nobody kept", client: client)
+            return fail(
+                .lastIsRetained, "a retained message that no client published", client: client)
         }
         history.note(.message(message), "client \(client) has it, as it was retained")
         sessions[session].retainedReceived.insert(message)
         guard let asked = firstAsked(for: topic, session) else {
-            return accuse(
-                .lastIsRetained, "on a topic that nobody subscribes to", message: message,
+            return fail(
+                .lastIsRetained, "on a topic without a subscription", message: message,
                 client: client)
         }
         if let later = successor(of: message, before: asked) {
-            accuse(
+            fail(
                 .lastIsRetained, "message \(later) had taken its place before the subscription",
                 message: message, client: client)
         }
@@ -42,7 +43,7 @@ extension Ledger {
     private func firstAsked(for topic: Int, _ session: Int) -> Instant? {
         let user = devices[sessions[session].device].user
         return devices.filter { $0.user == user }.flatMap { device in
-            device.filtersAskedFor.filter { Ledger.matches(topic, $0.key) }.map(\.value)
+            device.filtersAskedFor.filter { Oracle.matches(topic, $0.key) }.map(\.value)
         }.min()
     }
 
@@ -50,7 +51,7 @@ extension Ledger {
     private func successor(of message: Int, before time: Instant) -> Int? {
         guard case .topic(let topic) = sends[message].receivers else { return nil }
         let end = lastEffect(of: message)
-        return retained[topic]!.first { other in
+        return retained[topic, default: []].first { other in
             guard let outcome = sends[other].outcome, !outcome.reason.isFailure else {
                 return false
             }
@@ -62,14 +63,14 @@ extension Ledger {
     private func lastEffect(of message: Int) -> Instant {
         let send = sends[message]
         if send.grade == .transient {
-            return send.issuedAt.advanced(byMilliseconds: Ledger.strayMilliseconds)
+            return send.issuedAt.advanced(byMilliseconds: Oracle.strayMilliseconds)
         }
         return send.closedAt ?? .never
     }
 
     // MARK: Settlement
 
-    func settleRetained() {
+    func checkRetained() {
         for session in sessions.indices
         where sessions[session].lastSeen == .never && sessions[session].isLasting
             && isMQTT(session)
@@ -77,19 +78,19 @@ extension Ledger {
             for (filter, fact) in sessions[session].filters.sorted(by: { "\($0.key)" < "\($1.key)" }
             )
             where fact.endedAt == .never && fact.grade != .transient {
-                for topic in retained.keys.sorted() where Ledger.matches(topic, filter) {
-                    settleRetained(topic, fact, session)
+                for topic in retained.keys.sorted() where Oracle.matches(topic, filter) {
+                    checkRetained(topic, filter: fact, session: session)
                 }
             }
         }
     }
 
-    private func settleRetained(_ topic: Int, _ fact: FilterFact, _ session: Int) {
+    private func checkRetained(_ topic: Int, filter fact: FilterFact, session: Int) {
         // Where there was no room nobody is told.
         if profile.hasSmallQueues || fullTimes > fact.fullTimesBefore || isStoreFull { return }
         // What took the place of the last one while the replay waited for its turn may come in its
         // place, however long after the subscription it was sent.
-        let possible = retained[topic]!.filter {
+        let possible = retained[topic, default: []].filter {
             successor(of: $0, before: fact.askedAt) == nil
         }
         let candidates = possible.filter { sends[$0].issuedAt <= fact.confirmedAt }
@@ -103,10 +104,10 @@ extension Ledger {
         guard isCertain, isPlain else { return }
         let has = sessions[session].retainedReceived.union(sessions[session].received)
         if !possible.contains(where: has.contains) {
-            accuse(
+            fail(
                 .lastIsRetained,
                 "a subscription did not get the retained message of \(Profile.topics[topic])",
-                message: candidates.last!,
+                message: candidates.last,
                 client: profile.clients.firstIndex { $0.device == sessions[session].device })
         }
     }

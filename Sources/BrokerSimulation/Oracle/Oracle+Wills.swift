@@ -1,6 +1,5 @@
-// Wills: each is a message of its own in the book, which nobody sends but the broker. It is sent
-// once, only for a device that was lost for as long as its delay, and surely for one that was lost
-// for much longer.
+// Wills: in the model each is a message that the broker sends. It must be sent once, only for a
+// device that was lost for at least its delay, and always for one that was lost for much longer.
 
 import Primitives
 import WireFormat
@@ -20,7 +19,7 @@ struct WillFact {
     var lostSince: Instant?
 }
 
-extension Ledger {
+extension Oracle {
     /// Delays and stalls on the way of what was written before a loss, and of what follows it.
     private static let slackSeconds: UInt64 = 120
     /// The longest silence of a lost connection, and the grace after a restart.
@@ -48,12 +47,12 @@ extension Ledger {
         return message
     }
 
-    /// A client has asked to forget its will, or says good-bye.
+    /// A client has asked to remove its will, or disconnects normally.
     func doubtWills(of device: Int) {
         forEachWill(of: device) { $0.isDoubtful = true }
     }
 
-    /// The client had no room to ask: it never left.
+    /// The client had no memory for the request, which was never sent.
     func willWithdrawn(_ message: Int) { wills[message] = nil }
 
     func willAnswered(_ message: Int, _ reason: ReasonCode, client: Int) {
@@ -65,13 +64,13 @@ extension Ledger {
         // The one before it stays.
         if reason == .notAuthorized, isForbidden(sends[message]) { return }
         guard !reason.isFailure, let device = wills[message]?.device else {
-            accuse(.everySendIsAnswered, "a will is refused: \(reason.name)", client: client)
+            fail(.everySendIsAnswered, "a will is refused: \(reason.name)", client: client)
             return
         }
-        for other in wills.keys where other < message && wills[other]!.device == device {
-            wills[other]!.isOver = true
+        for other in wills.keys where other < message && wills[other]?.device == device {
+            wills[other]?.isOver = true
         }
-        wills[message]!.isConfirmed = true
+        wills[message]?.isConfirmed = true
     }
 
     /// The broker has confirmed that a client has no will. One that it had asked for and was not
@@ -89,10 +88,9 @@ extension Ledger {
     /// A device has lost its connection, as early as anybody can know. What it had asked for and
     /// was not answered is asked again, and may be sent for each time.
     func willsLose(_ device: Int) {
-        for message in wills.keys where wills[message]!.device == device && !wills[message]!.isOver
-        {
-            wills[message]!.lostSince = wills[message]!.lostSince ?? now
-            if !wills[message]!.isConfirmed { sends[message].forgetfulness += 1 }
+        for (message, will) in wills where will.device == device && !will.isOver {
+            wills[message]?.lostSince = will.lostSince ?? now
+            if !will.isConfirmed { sends[message].forgetfulness += 1 }
         }
     }
 
@@ -104,19 +102,19 @@ extension Ledger {
     /// - Parameter isCertain: in the session it had, on a connection that stands.
     func willsReturn(_ device: Int, hasWill: Bool?, isCertain: Bool, session: Int?) {
         let isCertain = isCertain && devices[device].attempts <= 1 && !isShared(device)
-        for message in wills.keys.sorted()
-        where wills[message]!.device == device && !wills[message]!.isOver {
-            let will = wills[message]!
-            if !isCertain || maySend(will) { wills[message]!.mayBeSent = true }
+        for (message, will) in wills.sorted(by: { $0.key < $1.key })
+        where will.device == device && !will.isOver {
+            let mayBeSent = will.mayBeSent || !isCertain || maySend(will)
+            wills[message]?.mayBeSent = mayBeSent
             if isCertain, will.isConfirmed, !will.isDoubtful {
                 if let lost = will.lostSince, mustHaveSent(will, lost) {
-                    mustBeThere(message, lost, session)
-                } else if hasWill == false, !wills[message]!.mayBeSent {
-                    accuse(.confirmedIsDone, "the will is gone", message: message)
+                    mustBeThere(message, lostAt: lost, session: session)
+                } else if hasWill == false, !mayBeSent {
+                    fail(.confirmedIsDone, "the will is gone", message: message)
                 }
             }
-            wills[message]!.lostSince = nil
-            if hasWill == false, will.isConfirmed { wills[message]!.isOver = true }
+            wills[message]?.lostSince = nil
+            if hasWill == false, will.isConfirmed { wills[message]?.isOver = true }
         }
     }
 
@@ -128,14 +126,14 @@ extension Ledger {
     }
 
     func mustHaveSent(_ will: WillFact, _ lost: Instant) -> Bool {
-        let seconds = UInt64(will.delaySeconds) + Ledger.graceSeconds + Ledger.slackSeconds
+        let seconds = UInt64(will.delaySeconds) + Oracle.graceSeconds + Oracle.slackSeconds
         let begin = max(lost, brokerUpSince, lastFull)
         return now >= begin.advanced(bySeconds: seconds) && !isStoreFull
             && !profile.hasSmallQueues
     }
 
     /// From here on the will is a send like others that was acknowledged.
-    func mustBeThere(_ message: Int, _ lost: Instant, _ session: Int?) {
+    func mustBeThere(_ message: Int, lostAt lost: Instant, session: Int?) {
         guard sends[message].outcome == nil else { return }
         history.note(.message(message), "must have been sent by now")
         sends[message].issuedAt = lost
@@ -151,18 +149,19 @@ extension Ledger {
     func willReceived(_ message: Int, client: Int) {
         guard let will = wills[message] else { return }
         if will.mayBeSent || maySend(will) {
-            wills[message]!.mayBeSent = true
+            wills[message]?.mayBeSent = true
         } else {
-            accuse(
+            fail(
                 .willsAreForTheLost, "sent, though its device was not away for its delay",
                 message: message, client: client)
         }
     }
 
     private func forEachWill(of device: Int, _ body: (inout WillFact) -> Void) {
-        for message in wills.keys where wills[message]!.device == device && !wills[message]!.isOver
-        {
-            body(&wills[message]!)
+        for (message, known) in wills where known.device == device && !known.isOver {
+            var will = known
+            body(&will)
+            wills[message] = will
         }
     }
 }

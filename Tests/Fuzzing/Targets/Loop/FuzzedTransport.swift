@@ -1,4 +1,4 @@
-// An event loop without sockets for the real event loop handler: what peers send are arrays, what they
+// An event loop without sockets for the real loop handler: what peers send are arrays, what they
 // are sent is checked packet by packet and forgotten. Bursts, kept rests, pauses, deadlines and
 // bounds of what waits are those of NetTransport, with smaller numbers.
 
@@ -22,9 +22,9 @@ struct FuzzedPeer {
     var keptAwaited = 0
     var pauses: ReadPause = []
     var isPaused: Bool { !pauses.isEmpty }
-    /// It reads again, and the event loop has not been told.
+    /// It reads again, and the loop has not been told.
     var hasDrained = false
-    var packetMaximum = FuzzedLoop.firstPacketMaximum
+    var packetMaximum = FuzzedTransport.firstPacketMaximum
     /// Bytes of the largest packet that it said it takes; 0 for any.
     var takesMaximum = 0
     var deadline: ConnectionDeadline? = .authentication
@@ -38,7 +38,7 @@ struct FuzzedPeer {
     var preSharedIdentity: PreSharedIdentity?
 }
 
-struct FuzzedLoop: BrokerLoop, ~Copyable {
+struct FuzzedTransport: BrokerLoop, ~Copyable {
     static let peerCount = 4
     static let burstMaximum = 4 << 10
     static let packetMaximum = 32 << 10
@@ -231,7 +231,7 @@ struct FuzzedLoop: BrokerLoop, ~Copyable {
         return range
     }
 
-    // MARK: - The event loop's side
+    // MARK: - The loop's side
 
     private func slot(of connection: ConnectionID) -> Int? {
         let slot = connection.slot

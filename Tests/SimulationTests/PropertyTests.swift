@@ -1,5 +1,5 @@
-// The broker in a simulated world, seed after seed: what docs/TESTING.md promises is held here with
-// as many seeds as a test run can afford. `make sim` runs more.
+// The properties of docs/TESTING.md, checked in the simulation with as many seeds as a test run has
+// time for. `make sim` runs more.
 
 import BrokerSimulation
 import FoundationEssentials
@@ -8,7 +8,7 @@ import Testing
 @Suite struct `The simulated broker` {
     /// Each case runs ten seeds.
     @Test(arguments: 0..<10 as Range<UInt64>)
-    func `keeps every promise, whatever dies`(decade: UInt64) {
+    func `violates no property, whatever fails`(decade: UInt64) {
         for seed in decade * 10 + 1...decade * 10 + 10 {
             let report = SimulationRunner.run(SimulationOptions(seed: seed))
             if let text = report.failureText(revision: "this checkout") {
@@ -18,9 +18,9 @@ import Testing
         }
     }
 
-    @Test func `keeps every promise when nothing goes wrong`() {
+    @Test func `violates no property without faults`() {
         for seed in 1...10 as ClosedRange<UInt64> {
-            let report = SimulationRunner.run(SimulationOptions(seed: seed, troubles: []))
+            let report = SimulationRunner.run(SimulationOptions(seed: seed, faults: []))
             #expect(report.violation == nil)
             #expect(report.deathCount == 0)
         }
@@ -37,8 +37,8 @@ import Testing
 }
 
 @Suite struct `A planted bug` {
-    /// The first seed that finds each, as docs/TESTING.md tells it; a mutation that is not here is
-    /// looked for from the first seed on.
+    /// The first seed that finds each, as in docs/TESTING.md; a mutation that is not listed here
+    /// is searched from the first seed on.
     private static let knownSeeds: [Mutation: UInt64] = [
         .unaskedRow: 23,
         .canary: 1,
@@ -50,7 +50,7 @@ import Testing
         .forgottenOutbox: 15,
         .forgottenResults: 37,
         .forgottenSubscription: 4,
-        .forgottenOfflineQueue: 4,
+        .forgottenQueue: 4,
         .oldBackup: 4,
         .fastClock: 1,
         .swappedLoad: 2,
@@ -66,7 +66,7 @@ import Testing
         .overtakenOnce: 2,
         .hastyOnce: 1,
         .rememberedRefusal: 12,
-        .kickLosesMail: 62,
+        .kickLosesMessages: 62,
         .hastyWill: 4,
         .keptWill: 5,
         .ignoredWindow: 2,
@@ -105,7 +105,7 @@ import Testing
         .lostMove: 41,
         .refusedMove: 57,
         .forgottenShare: 449,
-        .discardedMail: 122,
+        .discardedMessages: 122,
         .forgottenBackup: 99,
         .repeatedRefusal: 6,
         .silentRefusal: 4,
@@ -120,11 +120,12 @@ import Testing
     private static let seedMaximum: UInt64 = 200
 
     @Test(arguments: Mutation.allCases)
-    func `is found within two hundred seeds that break no promise without it`(mutation: Mutation) {
+    func `is found within two hundred seeds that violate no property without it`(mutation: Mutation)
+    {
         let known = Self.knownSeeds[mutation].map { [$0] } ?? []
         let seed = (known + Array(1...Self.seedMaximum)).first { seed in
             var options = SimulationOptions(
-                seed: seed, troubles: mutation.troubles, mutation: mutation)
+                seed: seed, faults: mutation.faults, mutation: mutation)
             guard SimulationRunner.run(options).violation != nil else { return false }
             // The control.
             options.mutation = nil
@@ -133,7 +134,7 @@ import Testing
         #expect(seed != nil, "\(mutation.rawValue) is not found")
     }
 
-    @Test func `is one of at least thirty, each told of in the documentation`() throws {
+    @Test func `is one of at least thirty, each described in the documentation`() throws {
         let page = try String(contentsOfFile: Self.pagePath, encoding: .utf8)
         #expect(Mutation.allCases.count > 30)
         for mutation in Mutation.allCases {
@@ -145,15 +146,17 @@ import Testing
         #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" }
         + "/docs/TESTING.md"
 
-    @Test func `of the book itself fails every run`() {
+    @Test func `of the oracle fails every run`() {
         for seed in 1...5 as ClosedRange<UInt64> {
             let report = SimulationRunner.run(
                 SimulationOptions(seed: seed, stepMaximum: 300, mutation: .canary))
-            #expect(report.violation?.promise == .acknowledgedIsKept)
+            #expect(report.violation?.property == .acknowledgedIsKept)
         }
     }
 
-    @Test func `is told with the line that repeats it and the history of its message`() throws {
+    @Test func `is reported with the command that repeats it and the history of its message`()
+        throws
+    {
         let options = try #require(
             (1...Self.seedMaximum).lazy.map {
                 SimulationOptions(seed: $0, stepMaximum: 500, mutation: .swappedEvents)

@@ -1,4 +1,4 @@
-// What happens in the storm: clients are used, and troubles come.
+// The first phase of a run: applications use clients, and faults occur.
 
 import Primitives
 import WireFormat
@@ -8,22 +8,22 @@ extension Simulation {
 
     /// Some client is used, and the next use is entered.
     func useClient() {
-        guard !surroundings.isHealing else { return }
-        let interval = surroundings.profile.useInterval
+        guard !context.isRecovering else { return }
+        let interval = context.profile.useInterval
         // Bursts: half of the uses follow at once.
         let pause =
-            surroundings.useRandom.happens(perTenThousand: 5_000)
-            ? 0 : surroundings.useRandom.milliseconds(in: 0...2 * interval)
-        surroundings.enter(.clientUsed, after: pause)
-        let client = clients[surroundings.useRandom.below(clients.count)]
+            context.useRandom.happens(perTenThousand: 5_000)
+            ? 0 : context.useRandom.milliseconds(in: 0...2 * interval)
+        context.enter(.clientUsed, after: pause)
+        let client = clients[context.useRandom.below(clients.count)]
         // A rival asks for nothing: its requests are asked again when it comes back, and would
         // change the other's subscriptions at a time that nobody can tell.
-        let weights = surroundings.profile.useWeights
-        switch client.habits.isRival ? 0 : surroundings.useRandom.index(weights: weights) {
+        let weights = context.profile.useWeights
+        switch client.habits.isRival ? 0 : context.useRandom.index(weights: weights) {
         case 0: client.send(drawOrder(client.habits))
         case 1: subscribe(client)
-        case 2: client.unsubscribe(surroundings.useRandom.below(Profile.filters.count))
-        case 3: if surroundings.options.troubles.contains(.absences) { client.leave() }
+        case 2: client.unsubscribe(context.useRandom.below(Profile.filters.count))
+        case 3: if context.options.faults.contains(.absences) { client.leave() }
         case 4: useGroup(client)
         default: useWill(client)
         }
@@ -31,11 +31,11 @@ extension Simulation {
     }
 
     private func subscribe(_ client: any NetworkedClient) {
-        let filter = surroundings.useRandom.below(Profile.filters.count)
-        let grade = surroundings.useRandom.pick(
+        let filter = context.useRandom.below(Profile.filters.count)
+        let grade = context.useRandom.pick(
             [.transient, .durable, .once, .once] as [MRT.Grade])
         if let client = client as? SimulatedMQTTClient,
-            surroundings.useRandom.happens(perTenThousand: 1_500)
+            context.useRandom.happens(perTenThousand: 1_500)
         {
             client.want(.share(filter), grade)
         } else {
@@ -43,26 +43,26 @@ extension Simulation {
         }
     }
 
-    /// Creates a group, joins one, leaves one, or throws somebody out.
+    /// Creates a group, joins one, leaves one, or kicks a member.
     private func useGroup(_ client: any NetworkedClient) {
-        let groupCount = ledger.groups.count
+        let groupCount = oracle.groups.count
         guard let client = client as? SimulatedClient else {
             if groupCount > 0, let client = client as? SimulatedMQTTClient {
                 client.want(
-                    .group(surroundings.useRandom.below(groupCount)),
-                    surroundings.useRandom.pick([.durable, .once]))
+                    .group(context.useRandom.below(groupCount)),
+                    context.useRandom.pick([.durable, .once]))
             }
             return
         }
         guard groupCount > 0 else { return client.createGroup() }
-        let group = surroundings.useRandom.below(groupCount)
-        switch surroundings.useRandom.below(20) {
+        let group = context.useRandom.below(groupCount)
+        switch context.useRandom.below(20) {
         case 0..<2: if groupCount < Profile.groupCountMaximum { client.createGroup() }
         case 2..<13: client.changeMembership(of: group, isJoin: true)
         case 13..<16: client.changeMembership(of: group, isJoin: false)
         default:
-            let user = surroundings.useRandom.below(surroundings.profile.userCount)
-            let owner = ledger.groups[group].owner
+            let user = context.useRandom.below(context.profile.userCount)
+            let owner = oracle.groups[group].owner
             let ownersClient = clients.lazy.compactMap { $0 as? SimulatedClient }
                 .first { $0.habits.user == owner && $0.isConnected }
             guard let ownersClient else { return }
@@ -77,31 +77,31 @@ extension Simulation {
             (client as? SimulatedMQTTClient)?.hangUp()
             return
         }
-        if surroundings.useRandom.happens(perTenThousand: 2_000) { return client.clearWill() }
-        let users = [surroundings.useRandom.below(surroundings.profile.userCount)]
-        let receivers = surroundings.useRandom.pick([
+        if context.useRandom.happens(perTenThousand: 2_000) { return client.clearWill() }
+        let users = [context.useRandom.below(context.profile.userCount)]
+        let receivers = context.useRandom.pick([
             Receivers.users(users, isList: false), .users(users, isList: true), .everybody,
-            .topic(surroundings.useRandom.below(Profile.topics.count)),
+            .topic(context.useRandom.below(Profile.topics.count)),
         ])
         client.setWill(
-            to: receivers, delaySeconds: surroundings.useRandom.pick([0, 0, 5, 60, 400]))
+            to: receivers, delaySeconds: context.useRandom.pick([0, 0, 5, 60, 400]))
     }
 
     private func drawOrder(_ habits: ClientHabits) -> Order {
-        let profile = surroundings.profile
+        let profile = context.profile
         let grades: [MRT.Grade] = [.transient, .durable, .once]
-        let grade = grades[surroundings.useRandom.index(weights: profile.gradeWeights)]
+        let grade = grades[context.useRandom.index(weights: profile.gradeWeights)]
         var order = Order(receivers: drawReceivers(), grade: habits.isRival ? .transient : grade)
-        if surroundings.useRandom.happens(perTenThousand: profile.expiringSends) {
-            order.expirySeconds = UInt32(surroundings.useRandom.number(in: 1...60))
+        if context.useRandom.happens(perTenThousand: profile.expiringSends) {
+            order.expirySeconds = UInt32(context.useRandom.number(in: 1...60))
         }
-        if surroundings.useRandom.happens(perTenThousand: 5_000) {
-            order.messageIdentifier = "id-\(surroundings.useRandom.below(1_000_000))"
+        if context.useRandom.happens(perTenThousand: 5_000) {
+            order.messageIdentifier = "id-\(context.useRandom.below(1_000_000))"
         }
         if case .topic = order.receivers {
-            order.isRaw = surroundings.useRandom.happens(perTenThousand: 5_000)
+            order.isRaw = context.useRandom.happens(perTenThousand: 5_000)
         }
-        order.padding = surroundings.useRandom.number(in: 0...profile.paddingMaximum)
+        order.padding = context.useRandom.number(in: 0...profile.paddingMaximum)
         if let mqtt = habits.mqtt { fit(&order, to: mqtt) }
         return order
     }
@@ -112,7 +112,7 @@ extension Simulation {
             // It is never told of a refusal, and would try for ever to send to who does not exist.
             switch order.receivers {
             case .users(let users, _):
-                let user = users[0] == surroundings.profile.userCount ? 0 : users[0]
+                let user = users[0] == context.profile.userCount ? 0 : users[0]
                 order.receivers = .users([user], isList: false)
             case .group: order.receivers = .everybody
             case .everybody, .topic: break
@@ -124,73 +124,73 @@ extension Simulation {
             order.messageIdentifier = ""
         }
         order.isRaw = isTopic
-        guard isTopic, surroundings.useRandom.happens(perTenThousand: 3_000) else { return }
+        guard isTopic, context.useRandom.happens(perTenThousand: 3_000) else { return }
         order.isRetained = true
-        order.isClearing = surroundings.useRandom.happens(perTenThousand: 1_500)
+        order.isClearing = context.useRandom.happens(perTenThousand: 1_500)
     }
 
     private func drawReceivers() -> Receivers {
-        let userCount = surroundings.profile.userCount
-        // Now and then somebody whom nobody knows.
+        let userCount = context.profile.userCount
+        // Sometimes a user that does not exist.
         func drawUser() -> Int {
-            surroundings.useRandom.happens(perTenThousand: 300)
-                ? userCount : surroundings.useRandom.below(userCount)
+            context.useRandom.happens(perTenThousand: 300)
+                ? userCount : context.useRandom.below(userCount)
         }
-        switch surroundings.useRandom.index(weights: surroundings.profile.targetWeights) {
+        switch context.useRandom.index(weights: context.profile.targetWeights) {
         case 0: return .users([drawUser()], isList: false)
         case 1:
             var users: [Int] = []
-            for _ in 0..<surroundings.useRandom.number(in: 1...userCount) {
+            for _ in 0..<context.useRandom.number(in: 1...userCount) {
                 let user = drawUser()
                 if !users.contains(user) { users.append(user) }
             }
             return .users(users, isList: true)
         case 2: return .everybody
-        case 3 where ledger.groups.count > 0:
-            return .group(surroundings.useRandom.below(ledger.groups.count))
-        default: return .topic(surroundings.useRandom.below(Profile.topics.count))
+        case 3 where oracle.groups.count > 0:
+            return .group(context.useRandom.below(oracle.groups.count))
+        default: return .topic(context.useRandom.below(Profile.topics.count))
         }
     }
 
-    // MARK: Troubles
+    // MARK: Faults
 
-    /// Some trouble comes, and the next is entered.
-    func makeTrouble() {
-        guard !surroundings.isHealing else { return }
-        let interval = surroundings.profile.troubleInterval
-        surroundings.enter(
-            .troubleComes,
-            after: surroundings.troubleRandom.milliseconds(in: interval / 2...2 * interval))
-        let weights = surroundings.profile.troubleWeights.map(\.weight)
+    /// Injects a fault and schedules the next one.
+    func injectFault() {
+        guard !context.isRecovering else { return }
+        let interval = context.profile.faultInterval
+        context.enter(
+            .faultDue,
+            after: context.faultRandom.milliseconds(in: interval / 2...2 * interval))
+        let weights = context.profile.faultWeights.map(\.weight)
         guard weights.contains(where: { $0 > 0 }) else { return }
-        let index = surroundings.troubleRandom.index(weights: weights)
-        make(surroundings.profile.troubleWeights[index].trouble)
+        let index = context.faultRandom.index(weights: weights)
+        make(context.profile.faultWeights[index].fault)
     }
 
-    private func make(_ trouble: Troubles) {
-        let client = clients[surroundings.troubleRandom.below(clients.count)]
-        switch trouble {
+    private func make(_ fault: Faults) {
+        let client = clients[context.faultRandom.below(clients.count)]
+        switch fault {
         case .cuts: if let link = client.link { network.cut(link) }
         case .stalls:
-            let milliseconds = surroundings.troubleRandom.milliseconds(in: 100...30_000)
+            let milliseconds = context.faultRandom.milliseconds(in: 100...30_000)
             if let link = client.link { network.stall(link, milliseconds: milliseconds) }
         case .power: client.powerOff()
         case .crashes:
-            crash(inFlightBatch: surroundings.troubleRandom.happens(perTenThousand: 5_000))
+            crash(inFlightBatch: context.faultRandom.happens(perTenThousand: 5_000))
         case .restarts: stop()
         case .fullStore:
             guard !store.isFull else { return }
             setStore(isFull: true)
-            surroundings.enter(
-                .storeHasRoom, after: surroundings.troubleRandom.milliseconds(in: 10...10_000))
+            context.enter(
+                .storeHasRoom, after: context.faultRandom.milliseconds(in: 10...10_000))
         case .slowStore: isStoreSlow.toggle()
         case .absences: client.leave()
         case .clockSteps:
             // Up to a month ahead of the truth, and back again.
             let day: UInt64 = 86_400_000
-            surroundings.clockStep = surroundings.troubleRandom.milliseconds(in: 0...30 * day)
+            context.clockStep = context.faultRandom.milliseconds(in: 0...30 * day)
         default:
-            // Rivals log in again by themselves whenever they have been thrown out.
+            // Rivals log in again by themselves after another client took their session.
             break
         }
     }

@@ -1,4 +1,4 @@
-// Credentials that the event loop's fuzzing presents, and whom the broker believes there: opaque tokens,
+// Credentials that the loop's fuzzing presents, and whom the broker believes there: opaque tokens,
 // web tokens, an app key, pre-shared identities and a certificate, with various rights.
 
 import BrokerCore

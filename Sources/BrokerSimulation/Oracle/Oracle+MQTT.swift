@@ -1,10 +1,10 @@
-// What the book knows of MQTT clients: their sessions, which have no name on the wire, and how
+// The oracle's model of MQTT clients: their sessions, which have no identifier on the wire, and how
 // often a message may reach them.
 
 import Primitives
 import WireFormat
 
-extension Ledger {
+extension Oracle {
     func isMQTT(_ session: Int) -> Bool {
         profile.clients.contains { $0.device == sessions[session].device && $0.mqtt != nil }
     }
@@ -16,12 +16,11 @@ extension Ledger {
     func mqttConnecting(_ client: Int) {
         let device = profile.clients[client].device
         guard devices[device].attempts == 0 else { return }
-        for message in wills.keys.sorted() {
-            let will = wills[message]!
+        for (message, will) in wills.sorted(by: { $0.key < $1.key }) {
             guard will.device == device, will.isConfirmed, !will.isOver, !will.isDoubtful,
                 let lost = will.lostSince, mustHaveSent(will, lost)
             else { continue }
-            mustBeThere(message, lost, devices[device].session)
+            mustBeThere(message, lostAt: lost, session: devices[device].session)
         }
     }
 
@@ -33,17 +32,17 @@ extension Ledger {
     ) -> Int {
         let device = profile.clients[client].device
         let known = devices[device].session
-        let isKnown = isPresent && known != nil && !mayHaveEndedUnseen(device)
-        // The broker tells no epoch: the book gives each session one of its own.
-        let epoch = isKnown ? sessions[known!].epoch : UInt64(sessions.count + 1)
+        // MQTT transmits no epoch, so the oracle assigns one to each session.
+        var epoch = UInt64(sessions.count + 1)
+        if isPresent, let known, !mayHaveEndedUnseen(device) { epoch = sessions[known].epoch }
         let session = connected(
             client, epoch: epoch, isPresent: isPresent, isStanding: isStanding, hasWill: nil,
             expirySeconds: expirySeconds)
         if let will {
             willAnswered(will, .success, client: client)
         } else {
-            for message in wills.keys where wills[message]!.device == device {
-                wills[message]!.isOver = true
+            for message in wills.keys where wills[message]?.device == device {
+                wills[message]?.isOver = true
             }
         }
         return session
@@ -81,7 +80,7 @@ extension Ledger {
             send.forgetfulness == 0, sends[original].forgetfulness == 0,
             send.idsBetween + 1 < Int(profile.limits.sendWindowMaximum)
         else { return }
-        accuse(
+        fail(
             .onceIsOnce,
             "delivered under the id of message \(original), \(send.idsBetween) ids before",
             message: message, client: client)
@@ -112,21 +111,21 @@ extension Ledger {
         let inherited = inheritedMaximum(devices[device].user)
         guard case .topic(let topic) = sends[message].receivers else { return 1 + inherited }
         let filters = devices[device].filtersAskedFor.keys
-        let plain = filters.contains { Ledger.matches(topic, $0) } ? 1 : 0
-        return max(1, plain + filters.count { Ledger.matches(topic, share: $0) }) + inherited
+        let plain = filters.contains { Oracle.matches(topic, $0) } ? 1 : 0
+        return max(1, plain + filters.count { Oracle.matches(topic, share: $0) }) + inherited
     }
 
     /// Whether a message may have come to a session by a shared subscription.
     func mayShare(_ message: Int, _ session: Int) -> Bool {
         guard case .topic(let topic) = sends[message].receivers else { return false }
         return devices[sessions[session].device].filtersAskedFor.keys.contains {
-            Ledger.matches(topic, share: $0)
+            Oracle.matches(topic, share: $0)
         }
     }
 
     /// An MQTT client has processed a message.
     func checkMQTTCount(
-        _ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int
+        _ received: ReceivedMessage, message: Int, session: Int, client: Int
     ) {
         let receipt = Receipt(session: session, client: client, message: message)
         var fact = receipts[receipt] ?? ReceiptFact()
@@ -140,17 +139,19 @@ extension Ledger {
                 && (deaths > send.deathsBefore || send.forgetfulness > 0
                     || mayHaveLackedRoom(send) || send.attemptCount > 1)
             if fact.transientCount > copies, !isResend {
-                accuse(
+                fail(
                     .transientIsNotRepeated, "received \(fact.transientCount) times",
                     message: message, client: client)
             }
         case .durable:
             if !received.isRepeated { fact.firstCount += 1 }
-            checkDurable(fact, copies, send, message, client, session)
+            checkDurable(
+                fact, copies: copies, send: send, message: message, client: client, session: session
+            )
         case .once:
             fact.count += 1
             if fact.count > copies * (1 + send.forgetfulness) {
-                accuse(
+                fail(
                     .onceIsOnce, "received \(fact.count) times", message: message,
                     client: client)
             }
@@ -159,8 +160,8 @@ extension Ledger {
     }
 
     private func checkDurable(
-        _ fact: ReceiptFact, _ copies: Int, _ send: SendFact, _ message: Int, _ client: Int,
-        _ session: Int
+        _ fact: ReceiptFact, copies: Int, send: SendFact, message: Int, client: Int,
+        session: Int
     ) {
         // What a sharer has not acknowledged may come back to it by way of another.
         if mayShare(message, session) { return }
@@ -169,7 +170,7 @@ extension Ledger {
             send.isMQTT || send.isWill
             ? sendMaximum(send) : 1 + deaths - send.deathsBefore + send.forgetfulness + fillings
         if fact.firstCount > copies * maximum {
-            accuse(
+            fail(
                 .repetitionIsFlagged,
                 "received \(fact.firstCount) times as if it were the first, for \(maximum) sends",
                 message: message, client: client)
@@ -180,8 +181,8 @@ extension Ledger {
 
     /// Whether an MQTT session had a subscription from before a send until after its result.
     func holds(
-        _ filter: FilterName, _ session: SessionFact, _ send: SendFact,
-        _ outcome: SendFact.Outcome
+        _ filter: FilterName, session: SessionFact, send: SendFact,
+        outcome: SendFact.Outcome
     ) -> Bool {
         guard let fact = session.filters[filter], fact.grade != .transient,
             fact.confirmedAt <= send.issuedAt, fact.endedAt >= outcome.at
@@ -191,7 +192,7 @@ extension Ledger {
             devices[session.device].user, group, since: fact.askedAt, through: outcome.at)
     }
 
-    /// MQTT has no word for receivers of many that were refused because there was no room.
+    /// MQTT cannot report which of several receivers were refused because a queue was full.
     func isRefusedUntold(_ send: SendFact, _ outcome: SendFact.Outcome) -> Bool {
         guard send.isMQTT, outcome.mayHaveLackedRoom, !isTold(send) else { return false }
         guard case .users(let users, _) = send.receivers, users.count == 1 else { return true }
@@ -203,9 +204,9 @@ extension Ledger {
         profile.clients[send.client].mqtt?.version == .v5 && send.attemptCount == 1
     }
 
-    /// Of those who share a filter somebody has to have what was acknowledged, as long as none of
-    /// them has gone with what was given to it.
-    func settleShares() {
+    /// One member of each share must have each acknowledged message, unless a member left with
+    /// messages that were sent to it.
+    func checkShares() {
         for message in sends.indices {
             let send = sends[message]
             guard case .topic(let topic) = send.receivers, send.grade != .transient,
@@ -215,11 +216,12 @@ extension Ledger {
             else { continue }
             for filter in Profile.filters.indices {
                 let share = FilterName.share(filter)
-                guard Ledger.matches(topic, share: share), isShared(share, send, outcome),
+                guard Oracle.matches(topic, share: share),
+                    isShared(share, send: send, outcome: outcome),
                     !hasSharer(of: share, with: message), !mayHaveBeenInMemory(share, send),
                     !mayHaveEnded(share, send)
                 else { continue }
-                accuse(
+                fail(
                     .acknowledgedIsKept,
                     "acknowledged, and none of those who share "
                         + "\(Profile.filters[filter]) has it", message: message)
@@ -227,18 +229,21 @@ extension Ledger {
         }
     }
 
-    /// Whether somebody shared a filter all the time, and whoever may have has lasted.
+    /// Whether a session shared a filter all the time, and all sessions that may have done so still
+    /// exist.
     private func isShared(
-        _ share: FilterName, _ send: SendFact, _ outcome: SendFact.Outcome
+        _ share: FilterName, send: SendFact, outcome: SendFact.Outcome
     ) -> Bool {
         let isStrict = profile.habits.contains(.changesShare)
         let isHeld = sessions.contains {
-            $0.isLasting && $0.lastSeen == .never && holds(share, $0, send, outcome)
+            $0.isLasting && $0.lastSeen == .never
+                && holds(share, session: $0, send: send, outcome: outcome)
                 && (!isStrict || $0.filters[share]?.endedAt == .never)
         }
-        // Who leaves gives what it has not acknowledged to those who stay.
+        // The broker moves unacknowledged messages of a leaving member to the others.
         if isStrict { return isHeld && !sharedAtMostOnce.contains(share) }
-        // A session that somebody may have had and lost, without a word of its subscription.
+        // A session that a device may have had and lost, with a subscription that was not
+        // confirmed.
         let mayBeGone = devices.contains { device in
             guard let asked = device.filtersAskedFor[share], asked <= outcome.at else {
                 return false

@@ -1,15 +1,16 @@
-// The book of promises: it hears what every client asked for, was told and received, knows nothing
-// of how the broker works, and compares. This file keeps the facts of sends and sessions; what is
-// received stands in Ledger+Receiving.swift, the settlement at the end in Ledger+Settlement.swift.
+// The oracle: it records what every client requested, was told and received, and compares this with
+// the properties. It does not depend on the broker's code. This file has the model of sends and
+// sessions; Oracle+Receiving.swift checks received messages, Oracle+FinalCheck.swift the end of a
+// run.
 
 import Primitives
 import WireFormat
 
-final class Ledger {
+final class Oracle {
     let profile: Profile
     let history: History
     var now = Instant(milliseconds: 0)
-    /// The first promise that was broken; nothing after it is looked at.
+    /// The first violated property; nothing after it is checked.
     private(set) var violation: Violation?
 
     var sends: [SendFact] = []
@@ -25,11 +26,11 @@ final class Ledger {
     private var openSends: [[Int]]
     private var sessionIndices: [SessionKey: Int] = [:]
 
-    /// When the backup was made, and whether it has been put back. Of what was promised before
-    /// that, nothing can be held any more.
+    /// When the backup was made, and whether it was restored. Most properties cannot be checked
+    /// after that.
     private(set) var backupAt: Instant?
     private(set) var hasBackup = false
-    /// What each device had received when it was put back.
+    /// What each device had received when it was restored.
     private var receivedBeforeBackup: [Int: Set<Int>] = [:]
     private(set) var deaths = 0
     private(set) var lastDeath = Instant(milliseconds: 0)
@@ -40,15 +41,15 @@ final class Ledger {
     /// When the store last had no room.
     private(set) var lastFull = Instant(milliseconds: 0)
     private(set) var brokerUpSince = Instant(milliseconds: 0)
-    /// Messages that were lost as the promises allow.
+    /// Messages that were lost as the properties permit.
     var excusedCount = 0
     /// Messages that clients have processed.
     var receivedCount = 0
 
     /// Users who have a device that speaks MQTT.
     let mqttUsers: Set<Int>
-    /// Who carries a client at the moment, by their clients.
-    var carriers: [Int: Int] = [:]
+    /// The gateways that carry clients now, by client.
+    var gatewaysByClient: [Int: Int] = [:]
     /// Filters that somebody wanted to have at most once: what is given to them may be lost.
     private(set) var sharedAtMostOnce: Set<FilterName> = []
     /// Retained publications by their topics, in the order in which they were made.
@@ -69,13 +70,13 @@ final class Ledger {
         mqttUsers = Set(profile.clients.filter { $0.mqtt != nil }.map(\.user))
     }
 
-    func accuse(
-        _ promise: Promise, _ text: @autoclosure () -> String, message: Int? = nil,
+    func fail(
+        _ property: Property, _ text: @autoclosure () -> String, message: Int? = nil,
         client: Int? = nil, isOfBackup: Bool = false
     ) {
-        guard violation == nil, !hasBackup || isOfBackup || promise.outlivesBackup else { return }
+        guard violation == nil, !hasBackup || isOfBackup || property.outlivesBackup else { return }
         violation = Violation(
-            promise: promise, text: text(), message: message, client: client, time: now)
+            property: property, text: text(), message: message, client: client, time: now)
     }
 
     // MARK: Backups
@@ -91,18 +92,18 @@ final class Ledger {
             receivedBeforeBackup[sessions[session].device, default: []]
                 .formUnion(sessions[session].received)
         }
-        history.note(.broker, "the backup is put back")
+        history.note(.broker, "the backup is restored")
     }
 
-    /// What is not in the backup, and was received before that was put back, can come again only
+    /// What is not in the backup, and was received before that was restored, can come again only
     /// because its sender sends it again: then it says so.
-    func checkSecond(_ received: ReceivedMessage, _ message: Int, _ session: Int, _ client: Int) {
+    func checkSecond(_ received: ReceivedMessage, message: Int, session: Int, client: Int) {
         let send = sends[message]
         guard hasBackup, !received.isMarked, received.canBeMarked, received.grade != .transient,
             !send.isMQTT, !send.isWill, let backupAt, send.issuedAt > backupAt,
             receivedBeforeBackup[sessions[session].device]?.contains(message) == true
         else { return }
-        accuse(
+        fail(
             .secondIsMarked, "received twice without a mark, after a backup was put back",
             message: message, client: client, isOfBackup: true)
     }
@@ -141,7 +142,7 @@ final class Ledger {
 
     // MARK: Sends
 
-    /// An application hands a message over. Returns its name.
+    /// An application sends a message. Returns the index of the send.
     func issue(_ send: SendFact) -> Int {
         sends.append(send)
         let message = sends.count - 1
@@ -197,7 +198,7 @@ final class Ledger {
         // In MQTT it does not come back with what was sent again.
         let isLeftOut = send.attemptCount > 1 && messageIdentifier.isEmpty
         if messageIdentifier != send.messageIdentifier, !isLeftOut {
-            accuse(
+            fail(
                 .messageIDComesBack,
                 "the result says \"\(messageIdentifier)\", not \"\(send.messageIdentifier)\"",
                 message: message, client: send.client)
@@ -205,11 +206,11 @@ final class Ledger {
         let outcome = SendFact.Outcome(
             reason: reason, refusedCount: refusedCount, refusedIndices: refused.map(\.index),
             at: now, deathsBefore: deaths, mayHaveLackedRoom: mayHaveLackedRoom(send))
-        checkReason(message, outcome, refused)
+        checkReason(message, outcome: outcome, refused: refused)
         if let earlier = send.outcome {
             // Told again, because the client lost its power before it had written it down.
             if reason.isFailure, !earlier.reason.isFailure, !mayBeForgotten(message) {
-                accuse(
+                fail(
                     .everySendIsAnswered, "first \(earlier.reason.name), then \(reason.name)",
                     message: message, client: send.client)
             }
@@ -221,7 +222,7 @@ final class Ledger {
 
     /// Whether a send can have this result.
     private func checkReason(
-        _ message: Int, _ outcome: SendFact.Outcome, _ refused: [(index: Int, reason: ReasonCode)]
+        _ message: Int, outcome: SendFact.Outcome, refused: [(index: Int, reason: ReasonCode)]
     ) {
         let send = sends[message]
         var unknown: [Int] = []
@@ -238,7 +239,7 @@ final class Ledger {
             default: false
             }
         if !isPlausible {
-            accuse(
+            fail(
                 .everySendIsAnswered, "no reason for the result \(outcome.reason.name)",
                 message: message, client: send.client)
         }
@@ -249,7 +250,7 @@ final class Ledger {
         {
             // Those whom it may not send to are refused one by one.
         } else if isForbidden(send) {
-            accuse(
+            fail(
                 .rightsAreKept, "accepted, as no right allows", message: message,
                 client: send.client)
         }
@@ -258,7 +259,7 @@ final class Ledger {
         where isNamed && !isForbidden(send, to: profile.userCount)
             && !refused.contains(where: { $0 == (index, .topicNameInvalid) })
         {
-            accuse(
+            fail(
                 .everySendIsAnswered, "sent to receiver \(index) of the list, whom nobody knows",
                 message: message, client: send.client)
         }
@@ -278,7 +279,7 @@ final class Ledger {
         guard case .group(let group) = send.receivers else { return }
         let user = profile.clients[send.client].user
         if isStranger(user, to: group, from: send.issuedAt, through: now) {
-            accuse(
+            fail(
                 .addresseesOnly, "sent to group \(group) by user \(user), who is no member",
                 message: message, client: send.client)
         }
@@ -309,7 +310,7 @@ final class Ledger {
         if isExcused {
             excusedCount += 1
         } else {
-            accuse(
+            fail(
                 .refusedReachesNobody, "refused, and received", message: message,
                 client: send.client)
         }
@@ -351,7 +352,7 @@ final class Ledger {
             forgetSends(device)
         } else if !isPresent, !isShared(device) {
             // CONNACKs of rivals may overtake each other.
-            accuse(.sessionsLast, "the same epoch for a session that is new", client: client)
+            fail(.sessionsLast, "the same epoch for a session that is new", client: client)
         }
         willsReturn(
             device, hasWill: hasWill,
@@ -384,10 +385,10 @@ final class Ledger {
     private func checkEnd(of device: Int, _ client: Int, isReturning: Bool) {
         let fact = devices[device]
         guard fact.session != nil else { return }
-        // Of rivals, one may ask for the end while the other's CONNACK is still under way.
+        // Of rivals, one may ask for the end while the other's CONNACK is still in flight.
         if isShared(device) { return }
         if isReturning {
-            accuse(.sessionsLast, "a session that was over is back", client: client)
+            fail(.sessionsLast, "a session that was over is back", client: client)
         }
         guard !fact.mayEnd else { return }
         if let end = fact.lastEnd, fact.expirySeconds != .max,
@@ -396,7 +397,7 @@ final class Ledger {
             return
         }
         let ago = fact.lastEnd.map { "\(now.milliseconds(since: $0)) ms ago" } ?? "not at all"
-        accuse(
+        fail(
             .sessionsLast,
             "the session is gone; its connection ended \(ago), its expiry is "
                 + "\(fact.expirySeconds) s", client: client)
@@ -411,7 +412,7 @@ final class Ledger {
     func connectionEnded(_ client: Int) {
         let device = profile.clients[client].device
         endConnection(device)
-        for (carried, gateway) in carriers where gateway == client {
+        for (carried, gateway) in gatewaysByClient where gateway == client {
             endConnection(profile.clients[carried].device)
         }
     }
@@ -453,7 +454,7 @@ final class Ledger {
         guard let session = devices[profile.clients[client].device].session,
             let fact = sessions[session].filters[filter]
         else { return }
-        sessions[session].filters[filter]!.endedAt = min(fact.endedAt, now)
+        sessions[session].filters[filter]?.endedAt = min(fact.endedAt, now)
     }
 
     /// Whether a plain subscription brings a topic, by its index.

@@ -1,12 +1,12 @@
-// What the book of promises knows of sends, sessions and devices: only what a client can see, and
-// when the broker died.
+// The oracle's model of sends, sessions and devices: only what a client can see, and when the
+// broker died.
 
 import Primitives
 import WireFormat
 
-/// Whom a message is for.
+/// The receivers of a message.
 enum Receivers: Hashable {
-    /// Users by index; the index behind the last one is a user whom nobody knows.
+    /// Users by index; the index behind the last one is a user that does not exist.
     case users([Int], isList: Bool)
     case everybody
     /// Index of a group.
@@ -24,15 +24,15 @@ enum Receivers: Hashable {
     }
 }
 
-/// What a subscription is to.
+/// The filter of a subscription.
 enum FilterName: Hashable {
     /// Index of a filter of plain topics.
     case topics(Int)
-    /// The same, in turns with others (MQTT).
+    /// The same as a shared subscription (MQTT).
     case share(Int)
-    /// The user's own mail (MQTT).
-    case mail
-    /// Everybody's (MQTT).
+    /// Messages to the user (MQTT).
+    case user
+    /// Broadcasts (MQTT).
     case everybody
     /// Index of a group that the user is in (MQTT).
     case group(Int)
@@ -52,7 +52,7 @@ struct SendFact {
     var issuedAt: Instant
     /// The sender's session, where it was connected.
     var session: Int?
-    /// The connection stood at both ends.
+    /// The connection was open at both ends.
     let wasReachable: Bool
     /// How often the broker had died, and the store been full.
     let deathsBefore: Int
@@ -66,19 +66,19 @@ struct SendFact {
     /// The send whose message id it uses again, and how many of the sender's ids came in between.
     var repeats: Int?
     var idsBetween = 0
-    /// It is kept as the last message of its topic; without a payload it takes that away.
+    /// It is retained; without a payload it removes the retained message.
     var isRetained = false
     var isClearing = false
     /// How often an MQTT client has begun to write it. Each may be a message of its own in QoS 1.
     var attemptCount = 0
-    /// When its sender knew what became of it, and would not send it again.
+    /// When its sender had stored the result, and would not send it again.
     var closedAt: Instant?
     /// The sender's numbering, for grades that have one.
     var outboxEpoch: UInt64 = 0
     var number: UInt64 = 0
-    /// How often the broker may have forgotten the sender's numbers meanwhile, and was allowed to.
+    /// How often the broker was permitted to forget the sender's numbers meanwhile.
     var forgetfulness = 0
-    /// What the sender was told, and when.
+    /// The result that the sender received, and when.
     var outcome: Outcome?
     var receivedCount = 0
     /// Receptions in a grade that is stored.
@@ -91,7 +91,7 @@ struct SendFact {
         let refusedIndices: [Int]
         let at: Instant
         let deathsBefore: Int
-        /// A queue, or the store, may have had no room for some receiver.
+        /// A queue or the store may have been full for some receiver.
         let mayHaveLackedRoom: Bool
     }
 }
@@ -127,12 +127,12 @@ struct FilterFact {
     var endedAt = Instant.never
 }
 
-/// One device of a user, whichever clients are it.
+/// One device of a user; several clients may log in as it.
 struct DeviceFact {
     let user: Int
     var session: Int?
-    /// The earliest moment at which the connection that was let in last can have ended; nil while
-    /// it stands. Where there are rivals it may have been another's.
+    /// The earliest time at which the last accepted connection can have ended; nil while it is
+    /// open. With rivals it may be the connection of another client.
     var lastEnd: Instant?
     var expirySeconds: UInt32 = 0
     /// The client has asked for something that ends the session.

@@ -1,5 +1,5 @@
-// What will happen when: a queue of occurrences in the order of their times, and for equal times in
-// the order in which they were entered, so that a run can be repeated.
+// The event queue of a run: occurrences in the order of their times, and for equal times in the
+// order of insertion, so a run can be repeated.
 
 import Primitives
 
@@ -12,11 +12,11 @@ enum End: Hashable {
 /// One thing that will happen. Links and clients are named by their index; what belongs to one life
 /// of the broker names it, and falls away when that life is over.
 enum Occurrence: Hashable {
-    /// A event loop looks at what has arrived and at what the core left for it.
+    /// An event loop reads its connections and executes its effects.
     case loopTurn(loop: Int, life: Int)
     /// The writer looks whether the core has a batch.
     case storeAsked(life: Int)
-    /// The commit that is under way ends.
+    /// The commit that is in flight ends.
     case storeFinished(life: Int)
     /// The core has something to do.
     case coreDue(life: Int)
@@ -32,21 +32,21 @@ enum Occurrence: Hashable {
     case clientDue(client: Int)
     /// A client gets its power back.
     case clientPowered(client: Int)
-    /// Somebody starts a client that has stopped.
+    /// A stopped client is started.
     case clientStarted(client: Int)
-    /// A person or a program uses a client.
+    /// An application uses a client.
     case clientUsed
     /// A client does something that only some runs have: see ``Habit``.
-    case habitShown
-    case troubleComes
-    /// A backup is made, or the last one is put in the place of the store.
+    case habitDue
+    case faultDue
+    /// A backup is made, or the last one replaces the store.
     case backupMade
     case backupPutBack
     case storeHasRoom
 }
 
 /// A priority queue of occurrences: a binary heap.
-struct Agenda {
+struct EventQueue {
     private struct Entry {
         let time: Instant
         let order: UInt64

@@ -1,19 +1,19 @@
-// The promises a run is held to, each with the words in which docs/TESTING.md explains it.
+// The properties that the oracle checks in a run. docs/TESTING.md uses their names.
 
 import Primitives
 
-/// One promise of the broker's.
-public enum Promise: String, CaseIterable, Sendable {
+/// One property of the broker.
+public enum Property: String, CaseIterable, Sendable {
     /// After result 1, every receiver with a session that lasts gets the message in the end.
     case acknowledgedIsKept = "acknowledged-is-kept"
-    /// Grade *once* arrives once, whatever dies.
+    /// Grade *once* arrives once, whatever fails.
     case onceIsOnce = "once-is-once"
     /// Grade *durable* arrives again only after the broker died, and is then marked.
     case secondIsMarked = "second-is-marked"
     /// In MQTT, QoS 1 arrives again only where it was sent again, or says that it may be a second
     /// one.
     case repetitionIsFlagged = "repetition-is-flagged"
-    /// At most once, to who is online.
+    /// A transient message arrives at most once, at online receivers.
     case transientIsNotRepeated = "transient-is-not-repeated"
     /// Numbers rise on a connection, and a receiver gets a sender's messages in their order.
     case orderIsKept = "order-is-kept"
@@ -35,7 +35,7 @@ public enum Promise: String, CaseIterable, Sendable {
     case lastIsRetained = "last-is-retained"
     /// Nothing is delivered long after it has expired.
     case expiredIsGone = "expired-is-gone"
-    /// What was confirmed is so, whatever dies: subscriptions, memberships, wills.
+    /// What was confirmed is stored, whatever fails: subscriptions, memberships, wills.
     case confirmedIsDone = "confirmed-is-done"
     /// A will is sent for a device that was lost for as long as its delay, and for no other.
     case willsAreForTheLost = "wills-are-for-the-lost"
@@ -43,17 +43,17 @@ public enum Promise: String, CaseIterable, Sendable {
     case startsAgain = "starts-again"
     /// A store that has said that it is full is asked for little more than what removes something.
     case fullIsHeeded = "full-is-heeded"
-    /// Nothing is done that no right of its doer's allows, and nothing refused that one does.
+    /// Nothing is done without a right of its user, and nothing is refused that a right permits.
     case rightsAreKept = "rights-are-kept"
-    /// Broker and client never find the other at fault.
+    /// Broker and client never report a protocol error of the other.
     case nobodyIsAtFault = "nobody-is-at-fault"
-    /// When the troubles are over everything comes to rest, with memory and store empty.
+    /// When no more faults occur, nothing stays in flight, and memory and store become empty.
     case allComesToRest = "all-comes-to-rest"
     /// No turn costs more than its budget and the one packet that passes it.
     case turnsAreBounded = "turns-are-bounded"
 
-    /// Whether it is held where a backup was put back. The others say of what happened before that
-    /// it is known.
+    /// Whether it is checked after a backup was restored. The others assume that the broker knows
+    /// what happened before.
     var outlivesBackup: Bool {
         switch self {
         case .startsAgain, .turnsAreBounded, .rightsAreKept, .windowIsKept: true
@@ -62,13 +62,13 @@ public enum Promise: String, CaseIterable, Sendable {
     }
 }
 
-/// A promise that was broken.
+/// A property that was violated.
 public struct Violation: Hashable, Sendable {
-    public let promise: Promise
+    public let property: Property
     public let text: String
-    /// The message it is about, by its name in the run.
+    /// The message that it concerns, by its index in the run.
     public let message: Int?
-    /// The client it is about, by its index.
+    /// The client that it concerns, by its index.
     public let client: Int?
     public let time: Instant
 }

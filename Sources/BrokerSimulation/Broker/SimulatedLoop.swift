@@ -1,75 +1,75 @@
-// One event loop as the real runtime runs it: bytes become events as they arrive, once per turn the core
-// is entered with all of them, and what it wants done is carried out. The desk, the carrier and the
-// core are the real ones; the sockets are not.
+// One event loop as the real runtime runs it: bytes become events as they arrive, once per turn the
+// core is entered with all of them, and what it wants done is carried out. The decoder, the encoder
+// and the core are the real ones; the sockets are not.
 
 import BrokerCore
 import Dialects
 import Primitives
 
 struct SimulatedLoop: ~Copyable {
-    let surroundings: Surroundings
+    let context: SimulationContext
     private let network: SimulatedNetwork
     private let index: UInt8
     /// The life of the broker it belongs to.
     private let life: Int
-    var desk: PacketDecoder
-    private var carrier: EffectEncoder
+    var decoder: PacketDecoder
+    private var encoder: EffectEncoder
     private(set) var host: SimulatedHost
-    private var doorkeeper: SimulatedDoorkeeper
-    private var notes: SimulatedNotes
-    /// This event loop's effects while they are carried out; empty otherwise.
+    private var authenticator: SimulatedAuthenticator
+    private var notes: SimulatedLog
+    /// This loop's effects while they are carried out; empty otherwise.
     var effects = LoopEffects()
     private var schedule: EventSchedule
     private var turnCount: UInt64 = 0
     var planted = PlantedMemory()
-    /// A turn has been entered in the agenda.
+    /// A turn is in the event queue.
     var isTurnComing = false
 
     /// The largest packet the broker takes.
     private static let packetMaximum = 65_536
 
-    init(_ surroundings: Surroundings, _ network: SimulatedNetwork, index: UInt8, life: Int) {
-        self.surroundings = surroundings
+    init(_ context: SimulationContext, _ network: SimulatedNetwork, index: UInt8, life: Int) {
+        self.context = context
         self.network = network
         self.index = index
         self.life = life
-        desk = PacketDecoder(
+        decoder = PacketDecoder(
             loop: index, terms: [ListenerTerms()], packetMaximum: Self.packetMaximum)
-        carrier = EffectEncoder(packetMaximum: Self.packetMaximum)
+        encoder = EffectEncoder(packetMaximum: Self.packetMaximum)
         schedule = EventSchedule(
-            limits: surroundings.has(.ignoredBudget) ? CoreLimits() : surroundings.profile.limits)
-        host = SimulatedHost(surroundings, network, loop: index)
-        doorkeeper = SimulatedDoorkeeper(surroundings: surroundings)
-        notes = SimulatedNotes(history: surroundings.history)
+            limits: context.has(.ignoredBudget) ? CoreLimits() : context.profile.limits)
+        host = SimulatedHost(context, network, loop: index)
+        authenticator = SimulatedAuthenticator(context: context)
+        notes = SimulatedLog(history: context.history)
     }
 
     deinit { host.free() }
 
     /// Whether the core is to be told who has taken what was written.
-    var awaitsDrain: Bool { !carrier.awaitingDrain.isEmpty }
+    var awaitsDrain: Bool { !encoder.awaitingDrain.isEmpty }
 
     // MARK: - What happens
 
     mutating func opened(link: Int) -> ConnectionID {
         let name = host.open(link: link)
-        desk.conversations.open(name, terms: 0)
-        surroundings.enter(
-            .silenceChecked(link: link), after: host[name]!.silenceMilliseconds)
+        decoder.conversations.open(name, terms: 0)
+        context.enter(
+            .silenceChecked(link: link), after: HostConnection.loginMilliseconds)
         return name
     }
 
     /// Bytes arrive; they are looked at in the next turn.
     mutating func arrived(_ bytes: [UInt8], on connection: ConnectionID) {
         guard host[connection] != nil else { return }
-        host[connection]!.unread += bytes
-        host[connection]!.lastHeard = surroundings.now
+        host[connection]?.unread += bytes
+        host[connection]?.lastHeard = context.now
     }
 
     /// The client closed, or the network lost it.
     mutating func closed(_ connection: ConnectionID, _ cause: CloseCause) {
         guard let gone = host[connection], gone.name == connection else { return }
         host[connection] = nil
-        desk.closed(connection, cause)
+        decoder.closed(connection, cause)
     }
 
     /// Whether a client has been silent for too long. Nil when its connection is gone, otherwise
@@ -78,12 +78,12 @@ struct SimulatedLoop: ~Copyable {
         guard let quiet = host[connection], quiet.name == connection, !quiet.isClosing else {
             return nil
         }
-        // The broker does not listen, as in the loop.
+        // The broker does not read from it, as in the real event loop.
         if quiet.awaitsAnswers { return quiet.silenceMilliseconds }
-        let silence = surroundings.now.milliseconds(since: quiet.lastHeard)
+        let silence = context.now.milliseconds(since: quiet.lastHeard)
         if silence < quiet.silenceMilliseconds { return quiet.silenceMilliseconds - silence }
         if quiet.isAccepted {
-            desk.events.append(.peerFaulted(connection, .keepAliveTimeout))
+            decoder.events.append(.peerFaulted(connection, .keepAliveTimeout))
         } else {
             network.closedByBroker(quiet.link)
             closed(connection, .closedByBroker)
@@ -97,7 +97,7 @@ struct SimulatedLoop: ~Copyable {
     mutating func turn(_ process: BrokerProcess) {
         isTurnComing = false
         turnCount += 1
-        tellDrained()
+        reportDrained()
         var arena: [UInt8] = []
         var ranges: [(connection: ConnectionID, range: ByteRange)] = []
         for case let connection? in host.slots
@@ -115,47 +115,47 @@ struct SimulatedLoop: ~Copyable {
                 tamperEvents(arena)
                 enterCore(process, arena)
                 if holdEffects() {
-                    comeAgain()
+                    requestTurn()
                 } else {
                     carryOut()
                     if takeHeldEffects() { carryOut() }
                 }
-            } while !desk.events.isEmpty
+            } while !decoder.events.isEmpty
         }
-        for slot in host.slots.indices where host.slots[slot] != nil {
-            flush(host.slots[slot]!.name)
+        for slot in host.slots.indices {
+            if let name = host.slots[slot]?.name { flush(name) }
         }
-        if carrier.awaitingDrain.contains(where: { host[$0]?.outgoing.isEmpty ?? true }) {
-            comeAgain()
+        if encoder.awaitingDrain.contains(where: { host[$0]?.outgoing.isEmpty ?? true }) {
+            requestTurn()
         }
     }
 
     private mutating func read(
         _ range: ByteRange, of arena: UnsafeMutableRawBufferPointer, from connection: ConnectionID
     ) {
-        let outcome = desk.receive(
+        let outcome = decoder.receive(
             range, of: arena, from: connection,
-            packetCountMaximum: surroundings.profile.packetsPerTurnMaximum, host: &host,
-            authenticator: &doorkeeper, log: &notes)
+            packetCountMaximum: context.profile.packetsPerTurnMaximum, host: &host,
+            authenticator: &authenticator, log: &notes)
         host[connection]?.unread.removeFirst(outcome.consumed)
-        if outcome.isCut { comeAgain() }
+        if outcome.isCut { requestTurn() }
     }
 
     private mutating func enterCore(_ process: BrokerProcess, _ arena: UnsafeRawBufferPointer) {
-        let moment = surroundings.moment
-        for event in desk.events { noteEvent(event, arena) }
+        let moment = context.moment
+        for event in decoder.events { noteEvent(event, arena) }
         // Planted bugs add and take away events.
-        desk.spreadRuns(over: arena.count)
+        decoder.spreadRuns(over: arena.count)
         let start = process.broker.work + process.effects.work
-        let unsentMaximum = surroundings.profile.outgoingMaximum
+        let unsentMaximum = context.profile.outgoingMaximum
         let hasMore = schedule.enter(
-            &desk, turn: turnCount, bytes: arena, at: moment, broker: &process.broker,
+            &decoder, turn: turnCount, bytes: arena, at: moment, broker: &process.broker,
             effects: &process.effects
         ) { host[$0].map { $0.outgoing.count < unsentMaximum } ?? true }
-        let limits = surroundings.profile.limits
+        let limits = context.profile.limits
         // Newcomers have a quarter of the turn to themselves. The packet that spends the turn and
         // the one that spends their quarter are both finished.
-        surroundings.ledger.entered(
+        context.oracle.entered(
             cost: process.broker.work + process.effects.work - start,
             costMaximum: limits.turnWorkMaximum * 5 / 4 + 2 * schedule.largestStep)
         process.broker.advance(to: moment, effects: &process.effects)
@@ -164,22 +164,22 @@ struct SimulatedLoop: ~Copyable {
             host[connection]?.isWaiting = waits
             if !waits, host[connection] != nil { host.released.append(connection) }
         }
-        // Time passes: it may be that another event loop has to fetch what is left for it.
-        if hasMore { comeAgain(after: 1) }
+        // One millisecond later: another loop may first have to take its effects.
+        if hasMore { requestTurn(after: 1) }
     }
 
     /// The network has taken something: what waits for that goes on.
     mutating func drained(_ connection: ConnectionID) {
         flush(connection)
-        if !schedule.isEmpty || !carrier.awaitingDrain.isEmpty { comeAgain() }
+        if !schedule.isEmpty || !encoder.awaitingDrain.isEmpty { requestTurn() }
     }
 
     /// Tells the core who has taken what was written.
-    private mutating func tellDrained() {
-        for connection in carrier.awaitingDrain {
+    private mutating func reportDrained() {
+        for connection in encoder.awaitingDrain {
             guard host[connection].map({ $0.outgoing.isEmpty }) ?? true else { continue }
-            carrier.awaitingDrain.removeAll { $0 == connection }
-            desk.events.append(.outgoingDrained(connection))
+            encoder.awaitingDrain.removeAll { $0 == connection }
+            decoder.events.append(.outgoingDrained(connection))
         }
     }
 
@@ -187,9 +187,9 @@ struct SimulatedLoop: ~Copyable {
         guard !effects.isEmpty || !planted.forged.isEmpty else { return }
         noteDeliveries()
         tamperEffects()
-        carrier.encode(
-            effects, at: surroundings.moment.instant, conversations: &desk.conversations,
-            host: &host, log: &notes, events: &desk.events)
+        encoder.encode(
+            effects, at: context.moment.instant, conversations: &decoder.conversations,
+            host: &host, log: &notes, events: &decoder.events)
         effects.removeAll()
         for connection in host.overflowed {
             guard let slow = host[connection] else { continue }
@@ -200,15 +200,15 @@ struct SimulatedLoop: ~Copyable {
         // What came behind CONNECT waits to be read.
         if !host.released.isEmpty {
             host.released = []
-            comeAgain()
+            requestTurn()
         }
     }
 
-    /// Asks for another turn of this event loop.
-    private mutating func comeAgain(after milliseconds: UInt64 = 0) {
+    /// Asks for another turn of this loop.
+    private mutating func requestTurn(after milliseconds: UInt64 = 0) {
         guard !isTurnComing else { return }
         isTurnComing = true
-        surroundings.enter(.loopTurn(loop: Int(index), life: life), after: milliseconds)
+        context.enter(.loopTurn(loop: Int(index), life: life), after: milliseconds)
     }
 
     // MARK: - Sending
@@ -219,20 +219,19 @@ struct SimulatedLoop: ~Copyable {
         let count = min(sending.outgoing.count, network.room(on: sending.link, towards: .client))
         if count > 0 {
             network.write(sending.outgoing[..<count], on: sending.link, towards: .client)
-            host[connection]!.outgoing.removeFirst(count)
+            host[connection]?.outgoing.removeFirst(count)
         }
         if sending.isClosing && count == sending.outgoing.count {
             network.closedByBroker(sending.link)
             closed(connection, .closedByBroker)
-            comeAgain()
+            requestTurn()
         }
     }
 
-    /// Tells everybody that the broker stops.
-    mutating func sayGoodbye() {
-        carrier.writeShutdown(conversations: &desk.conversations, host: &host)
-        for slot in host.slots.indices where host.slots[slot] != nil {
-            let leaving = host.slots[slot]!
+    /// Tells all clients that the broker stops.
+    mutating func writeShutdown() {
+        encoder.writeShutdown(conversations: &decoder.conversations, host: &host)
+        for case let leaving? in host.slots {
             network.write(leaving.outgoing[...], on: leaving.link, towards: .client)
             network.closedByBroker(leaving.link)
         }
@@ -241,45 +240,45 @@ struct SimulatedLoop: ~Copyable {
     // MARK: - History
 
     private func noteEvent(_ event: Event, _ arena: UnsafeRawBufferPointer) {
-        guard surroundings.history.isRecording else { return }
+        guard context.history.isRecording else { return }
         switch event {
         case .sendReceived(let connection, let send):
             let message = MessageText.message(
                 in: send.payload.bytes(in: arena), isRaw: send.isRaw)
-            surroundings.history.note(
+            context.history.note(
                 .message(message ?? -1), "reached the broker as #\(send.number) on \(connection)")
         case .inboxAcknowledged(let connection, let through):
-            surroundings.history.note(.broker, "\(connection) acknowledges up to \(through)")
+            context.history.note(.broker, "\(connection) acknowledges up to \(through)")
         case .connectReceived(let connection, let request):
-            surroundings.history.note(
+            context.history.note(
                 .broker,
                 "CONNECT on \(connection), resume \(request.resume.map { "\($0)" } ?? "none")")
         case .subscribeReceived(let connection, let request):
             var walk = FilterRequestWalk(request.filters, in: arena)
             while let wanted = walk.next() {
                 let filter = String(decoding: wanted.filter.bytes(in: arena), as: UTF8.self)
-                surroundings.history.note(
+                context.history.note(
                     .broker, "\(connection) subscribes to \(filter), \(wanted.grade)")
             }
         case .unsubscribeReceived(let connection, let request):
             var walk = FilterWalk(request.filters, in: arena)
             while let name = walk.next() {
                 let filter = String(decoding: name.bytes(in: arena), as: UTF8.self)
-                surroundings.history.note(.broker, "\(connection) unsubscribes from \(filter)")
+                context.history.note(.broker, "\(connection) unsubscribes from \(filter)")
             }
         default:
-            surroundings.history.note(.broker, "\(event)")
+            context.history.note(.broker, "\(event)")
         }
     }
 
     private func noteDeliveries() {
-        guard surroundings.history.isRecording else { return }
+        guard context.history.isRecording else { return }
         for case .deliver(let delivery) in effects.effects.elements {
             let range = effects.publications[Int(delivery.publication)].block
             let block = MessageBlock(range.bytes(in: effects.bytes.bytes))
             let message = MessageText.message(
                 in: block.payload, isRaw: block.marks.contains(.raw))
-            surroundings.history.note(
+            context.history.note(
                 .message(message ?? -1),
                 "delivered as #\(delivery.number) on \(delivery.connection)")
         }
