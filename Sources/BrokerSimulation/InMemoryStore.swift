@@ -63,8 +63,8 @@ public struct InMemoryStore: Sendable {
 
     /// The process dies. The batch in flight is there at the next start, or nothing of it; its
     /// result is lost either way.
-    public mutating func crash(inFlightBatch: Bool) {
-        if let batch = inFlightBatch, inFlightBatch {
+    public mutating func crash(committing: Bool) {
+        if let batch = inFlightBatch, committing {
             var lost = StoreResult()
             apply(batch, into: &lost)
         }

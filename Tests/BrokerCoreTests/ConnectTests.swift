@@ -75,7 +75,7 @@ import Testing
         world.settle()
         world.connect("ann/phone", clean: true, expiry: 0)
         #expect(world.lines() == [])
-        world.crash(inFlightBatch: false)
+        world.crash(committing: false)
         world.connect("ann/phone")
         world.settle()
         #expect(world.lines() == ["ann/phone: accepted, present"])

@@ -157,7 +157,7 @@ import Testing
         world.settle()
         world.connect("ann/phone")
         world.beginCommit()
-        world.crash(inFlightBatch: false)
+        world.crash(committing: false)
         world.connect("ann/watch")
         world.settle()
         #expect(world.lines().last == "ann/watch: #1 \"1\" from bob")

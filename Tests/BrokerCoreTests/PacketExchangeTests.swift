@@ -107,7 +107,7 @@ import Testing
     @Test func `of QoS 2 is delivered again when its receipt was not committed`() {
         send(1...1, .once)
         world.answer("ann/phone", .received, 1)
-        world.crash(inFlightBatch: false)
+        world.crash(committing: false)
         _ = world.lines()
         world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
         world.settle()

@@ -90,7 +90,7 @@ import Testing
 
     @Test func `of QoS 2 is new when its acceptance was not committed`() {
         world.publish("bob/pc", 5, "t", "x", grade: .once)
-        world.crash(inFlightBatch: false)
+        world.crash(committing: false)
         world.beginMQTT("bob/pc")
         world.publish("bob/pc", 5, "t", "x", grade: .once)
         world.settle()

@@ -198,7 +198,7 @@ private struct Walker {
         isCommitting = false
         doubts += 1
         _ = world.lines()
-        world.crash(inFlightBatch: random.below(2) == 0)
+        world.crash(committing: random.below(2) == 0)
         for index in devices.indices {
             devices[index].isConnected = false
             devices[index].isAccepted = false

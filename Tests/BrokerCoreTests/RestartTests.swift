@@ -56,7 +56,7 @@ import Testing
                 let number = UInt64(line.split(separator: " ")[1].dropFirst())!
                 #expect(seen.insert(number).inserted, "\(number) is used again")
             }
-            world.crash(inFlightBatch: round % 2 == 0)
+            world.crash(committing: round % 2 == 0)
             world.begin("ann/phone")
             world.connect("bob/pc", outbox: (round, 0, 0))
             world.settle()
@@ -92,7 +92,7 @@ import Testing
         world.begin("bob/pc")
         world.connect("ann/phone")
         world.beginCommit()
-        world.crash(inFlightBatch: false)
+        world.crash(committing: false)
         world.connect("ann/phone")
         world.settle()
         #expect(world.lines() == ["ann/phone: accepted, new"])

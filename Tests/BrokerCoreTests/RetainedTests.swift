@@ -224,7 +224,7 @@ import Testing
             if commits % 2 == 0 { world.settle() }
         }
         received.formUnion(retainedTopics(of: "ann/phone"))
-        world.crash(inFlightBatch: commits % 3 == 0)
+        world.crash(committing: commits % 3 == 0)
         world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
         world.settle()
         for _ in 0..<60 {

@@ -185,7 +185,7 @@ import Testing
         world.pass(seconds: 1)
         for _ in 0..<commits { world.commit() }
         world.beginCommit()
-        world.crash(inFlightBatch: commits % 2 == 0)
+        world.crash(committing: commits % 2 == 0)
         world.pass(seconds: 0)
         world.settle()
         #expect(world.gauges.queuedMessages == 150)

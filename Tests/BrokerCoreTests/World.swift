@@ -444,8 +444,8 @@ final class World {
     /// The broker dies and starts again from what was committed.
     ///
     /// - Parameter committing: whether the batch under way still reaches the disk.
-    func crash(inFlightBatch: Bool = false) {
-        store.crash(inFlightBatch: inFlightBatch)
+    func crash(committing: Bool = false) {
+        store.crash(committing: committing)
         effects = Effects(loopCount: 2)
         connections = [:]
         broker = Broker(limits: limits, loopCount: 2, at: now)

@@ -19,7 +19,7 @@ import Testing
         while rounds < 120 {
             var store = try LMDBQueueStore(directory: directory.path, options: .small)
             // A sweep starts over in a new process; the model is told by a crash between batches.
-            model.crash(inFlightBatch: false)
+            model.crash(committing: false)
             var restored = Restored()
             var expected = Restored()
             let state = try store.restore(into: &restored)
@@ -57,7 +57,7 @@ import Testing
             var store = try LMDBQueueStore(
                 directory: directory.path, options: isFull ? full : .small)
             model.isFull = isFull
-            model.crash(inFlightBatch: false)
+            model.crash(committing: false)
             for _ in 0..<4 {
                 let batch = driver.makeBatch()
                 // What the last one wrote decides about this one: a full store is told by a write.
@@ -93,7 +93,7 @@ import Testing
                 // A commit is in the file when it is reported, whatever the process does then.
                 if isCommitted { _ = try store.carryOut(batch) }
                 model.begin(batch)
-                model.crash(inFlightBatch: isCommitted)
+                model.crash(committing: isCommitted)
                 var expected = Restored()
                 _ = model.restore(into: &expected)
                 let restored = try restored(from: directory.dataFile, in: copy)

@@ -121,8 +121,10 @@ final class FaultyStore {
     }
 
     /// The process dies. The batch in flight is there at the next start, or nothing of it.
-    func crash(inFlightBatch: Bool) {
-        if var batch = inFlightBatch, inFlightBatch {
+    ///
+    /// - Parameter committing: whether the batch in flight is committed.
+    func crash(committing: Bool) {
+        if var batch = inFlightBatch, committing {
             if context.has(.tornCommit) { batch.sendRecords = [] }
             var lost = StoreResult()
             store.carryOut(batch, into: &lost)
@@ -132,7 +134,7 @@ final class FaultyStore {
         isFullReported = false
         if let past = pasts.first { store = past }
         pasts = []
-        store.crash(inFlightBatch: false)
+        store.crash(committing: false)
         if context.has(.reusedInboxNumber) { loseReservations() }
     }
 
@@ -332,7 +334,7 @@ final class FaultyStore {
     }
 
     private func tamper(_ result: inout StoreResult) {
-        if surroundings.has(.forgottenShare) { forgetShares(&result) }
+        if context.has(.forgottenShare) { forgetShares(&result) }
         for index in result.loads.indices where result.loads[index].entries.count > 1 {
             switch context.options.mutation {
             case .swappedLoad:

@@ -82,7 +82,7 @@ extension Simulation {
     /// most devices come back after that.
     func putBackupBack() {
         guard !context.isRecovering else { return }
-        crash(inFlightBatch: false)
+        crash(committing: false)
         guard store.putBackupBack() else { return }
         oracle.backupPutBack()
         for _ in 0...context.habitRandom.below(2) {

@@ -176,7 +176,7 @@ extension Simulation {
             if let link = client.link { network.stall(link, milliseconds: milliseconds) }
         case .power: client.powerOff()
         case .crashes:
-            crash(inFlightBatch: context.faultRandom.happens(perTenThousand: 5_000))
+            crash(committing: context.faultRandom.happens(perTenThousand: 5_000))
         case .restarts: stop()
         case .fullStore:
             guard !store.isFull else { return }

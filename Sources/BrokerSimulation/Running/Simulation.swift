@@ -110,13 +110,13 @@ final class Simulation {
     }
 
     /// The process is killed, or the machine loses its power.
-    func crash(inFlightBatch: Bool) {
+    func crash(committing: Bool) {
         guard let dead = process else { return }
         process = nil
         network.brokerDied(life: dead.life)
-        store.crash(inFlightBatch: inFlightBatch)
+        store.crash(committing: committing)
         oracle.brokerDied(
-            inFlightBatch ? "dies, the batch under way is stored" : "dies, with what is not stored")
+            committing ? "dies, the batch under way is stored" : "dies, with what is not stored")
         context.enter(
             .brokerStarted, after: context.faultRandom.milliseconds(in: 10...20_000))
     }
@@ -129,7 +129,7 @@ final class Simulation {
         stopping.storePending(in: store)
         stopping.prepareToStop()
         stopping.storePending(in: store)
-        store.crash(inFlightBatch: false)
+        store.crash(committing: false)
         oracle.brokerStopped()
         context.enter(
             .brokerStarted, after: context.faultRandom.milliseconds(in: 10...5_000))
@@ -154,7 +154,7 @@ final class Simulation {
         let mayFail = !context.isRecovering && oracle.violation == nil
         if mayFail, context.storeRandom.happens(perTenThousand: profile.failedCommits) {
             // After a failed sync the contents of the disk are unknown, so the process ends.
-            crash(inFlightBatch: context.storeRandom.happens(perTenThousand: 5_000))
+            crash(committing: context.storeRandom.happens(perTenThousand: 5_000))
             return
         }
         process.finishCommit(in: store)
