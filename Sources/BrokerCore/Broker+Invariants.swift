@@ -190,7 +190,39 @@ extension Broker {
         where routing.audiences.contains(audience) && routing.audiences[audience].share != 0 {
             shareCount += 1
         }
-        precondition(count == shareCount, "a share is among those of its filter")
+        precondition(
+            count == shareCount,
+            "\(shareCount) shares, of which \(count) are among those of their filters")
+        checkShareNumbers()
+    }
+
+    /// No two shares of an app have a number in common, unless both brought it from a store of an
+    /// earlier version, where it was a hash.
+    private func checkShareNumbers() {
+        var shares: [Index<App>: [UInt16: [Index<Audience>]]] = [:]
+        for audience in routing.audiences.places
+        where routing.audiences.contains(audience) && routing.audiences[audience].share != 0 {
+            let user = sessions[routing.audiences[audience].subscribers[0].session].user
+            shares[registry.users[user].app, default: [:]][
+                routing.audiences[audience].share, default: []
+            ]
+            .append(audience)
+        }
+        for app in registry.apps.places where registry.apps.contains(app) {
+            let numbers = shares[app] ?? [:]
+            precondition(
+                numbers.mapValues { UInt16($0.count) } == registry.apps[app].shareNumbers,
+                "an app counts \(registry.apps[app].shareNumbers), its shares have \(numbers)")
+            for (number, holders) in numbers where holders.count > 1 {
+                for audience in holders {
+                    let preferred = routing.audiences[audience].filter.withUnsafeBytes {
+                        SharedFilter($0)?.preferredNumber
+                    }
+                    precondition(
+                        preferred == number, "\(holders.count) shares have number \(number)")
+                }
+            }
+        }
     }
 
     private func checkAudiences() {

@@ -46,7 +46,10 @@ public struct Broker: ~Copyable, Sendable {
     /// What events have cost so far beside the effects they had, in the unit of
     /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
     public internal(set) var work = 0
-    /// What results of commits have cost, effects included, and no turn has been charged for.
+    /// Comparisons of rights that are less than a unit of ``work``, until there are more.
+    var comparisonCount = 0
+    /// What results of commits and deadlines have cost, effects included, and no turn has been
+    /// charged for.
     var resultWork = 0
 
     /// A broker without any state; let a store read itself out to it, then call
@@ -141,7 +144,9 @@ public struct Broker: ~Copyable, Sendable {
     /// hundred wills for ten thousand receivers each may be due at once. What is left stays due.
     public mutating func advance(to moment: Moment, effects: inout Effects) {
         var step = Step(at: moment, effects: effects)
-        let end = work + effects.work + limits.turnWorkMaximum
+        let start = work + effects.work
+        let end = start + limits.turnWorkMaximum
+        defer { resultWork += work + effects.work - start }
         while work + effects.work < end, let payload = deadlines.popDue(at: moment.instant) {
             switch DeadlinePayload(raw: payload) {
             case .session(let session): expire(session: session, in: &step)
@@ -150,11 +155,15 @@ public struct Broker: ~Copyable, Sendable {
             case .access(let access): expireAccess(access, in: &step)
             case .login(let index): hear(login: index, in: &step)
             case .housekeeping: keepHouse(at: moment)
+            case .deliveries:
+                commits.areDeliveriesDue = false
+                deliverWaiting(untilWork: end, effects, in: &step)
             }
         }
     }
 
-    /// What results of commits have cost since the last call, for the turn that carries them out.
+    /// What results of commits and deadlines have cost since the last call, for the turn that
+    /// carries them out.
     public mutating func takeResultWork() -> Int {
         defer { resultWork = 0 }
         return resultWork
@@ -225,6 +234,7 @@ enum DeadlinePayload {
     case housekeeping
     case retained(Index<Retained>)
     case login(Index<HeldLogin>)
+    case deliveries
 
     var raw: UInt64 {
         switch self {
@@ -234,6 +244,7 @@ enum DeadlinePayload {
         case .access(let access): 3 << 32 | UInt64(access.place)
         case .retained(let retained): 4 << 32 | UInt64(retained.place)
         case .login(let login): 5 << 32 | UInt64(login.place)
+        case .deliveries: 6 << 32
         }
     }
 
@@ -245,6 +256,7 @@ enum DeadlinePayload {
         case 3: self = .access(Index(place: place))
         case 4: self = .retained(Index(place: place))
         case 5: self = .login(Index(place: place))
+        case 6: self = .deliveries
         default: self = .housekeeping
         }
     }

@@ -288,7 +288,9 @@ public struct InMemoryStore: Sendable {
                 loaded.reachedEnd = false
                 break
             }
-            if entry.state.isExpired(entry.deadline, at: now) {
+            if entry.state.isExpired(entry.deadline, at: now),
+                !entry.state.lasts(entry.number, sentThrough: request.sentThrough)
+            {
                 leaving.append(entry)
                 continue
             }
@@ -323,7 +325,8 @@ public struct InMemoryStore: Sendable {
                 if entry.state.isExpired(entry.deadline, at: now) {
                     result.swept.append(
                         ExpiredEntry(
-                            queue: queue, number: entry.number, byteCount: entry.byteCount))
+                            queue: queue, number: entry.number, byteCount: entry.byteCount,
+                            state: entry.state))
                 }
             }
         }

@@ -220,4 +220,28 @@ import Testing
         #expect(book.place(ofRecent: 5_001) == nil)
         #expect(SendBook().place(ofRecent: 1) == nil)
     }
+
+    /// A client that releases nothing is told again how many receivers were refused, and of the
+    /// first publications which; it does not have 40 bytes kept for each of 65,535.
+    @Test func `publications that nobody releases keep counts of refusals, and few names`() {
+        var book = SendBook()
+        for identifier in 1...UInt16.max {
+            book.answer(
+                identifier, .success, refusedCount: UInt32(identifier) * 2,
+                named: identifier % 3 == 0 ? [] : [Refusal(index: 1, reason: .quotaExceeded)])
+        }
+        #expect(book.answeredNames.count == 4_096)
+        #expect(
+            (1...UInt16.max).allSatisfy {
+                book.identifiers.refused(of: $0) == min(UInt32($0) * 2, 65_535)
+            })
+        for identifier in 1...UInt16.max { book.free(identifier) }
+        #expect(book.answeredNames.isEmpty && book.isEmpty)
+        book.answer(7, .success, refusedCount: 0, named: [])
+        #expect(book.identifiers.refused(of: 7) == 0)
+        book.answer(8, .success, refusedCount: 2, named: [])
+        book.answer(8, .success, refusedCount: 0, named: [])
+        #expect(book.identifiers.refused(of: 8) == 0)
+        #expect(book.identifiers.refused(of: 700) == 0)
+    }
 }

@@ -196,6 +196,43 @@ import Testing
         #expect(world.lines(of: "ann/phone") == ["accepted, present", "release 1"])
     }
 
+    /// [MQTT-4.3.3-7]. Of a client that was connected when the broker died nobody knows what it was
+    /// sent.
+    @Test(arguments: [false, true], [0, 25])
+    func `of QoS 2 that has begun does not expire in the store`(crashes: Bool, seconds: UInt64) {
+        world.publish(asMQTT("carl/pc"), 1, "t", "begun", grade: .once, expiry: 10)
+        world.publish("carl/pc", 2, "t", "sent once", grade: .durable, expiry: 10)
+        world.settle()
+        #expect(world.lines(of: "ann/phone").count == 2)
+        world.lose("ann/phone")
+        world.publish("carl/pc", 3, "t", "not begun", grade: .once, expiry: 10)
+        world.settle()
+        if crashes { world.crash() }
+        // Past the deadline, with the sweeps of housekeeping and without.
+        world.pass(seconds: 11)
+        for _ in 0..<seconds {
+            world.pass(seconds: 1)
+            world.settle()
+        }
+        _ = world.lines()
+        world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
+        world.settle()
+        let lines = world.lines(of: "ann/phone")
+        #expect(lines.count == 2 && lines[1].hasPrefix("#1 \"begun\""), "\(lines)")
+        #expect(world.counters.expired == 2)
+        world.answer("ann/phone", .received, 1)
+        world.settle()
+        world.answer("ann/phone", .complete, 1)
+        world.settle()
+        #expect(world.gauges.queuedMessages == 0)
+        #expect(world.store.heldMessages == [])
+    }
+
+    private func asMQTT(_ name: String) -> String {
+        world.beginMQTT(name)
+        return name
+    }
+
     @Test func `that was sent does not expire`() {
         world.send("bob/pc", 1, to: .topic("t"), "x", expiry: 10, isRaw: true)
         world.settle()

@@ -318,6 +318,113 @@ import Testing
     }
 }
 
+/// The names `workers` and `m201739` have the same hash with this filter.
+@Suite struct `Shares whose names have the same hash` {
+    let world = World()
+    private static let own = "$share/workers/jobs/#"
+    private static let other = "$share/m201739/jobs/#"
+
+    enum Restart: CaseIterable, Sendable {
+        case none, beforeMessages, withMessages
+    }
+
+    /// The jobs that a session was given since the last call.
+    private func jobs(of name: String, _ lines: [String]) -> [Int] {
+        lines.filter { $0.hasPrefix("\(name): ") && $0.contains("\"job ") }.map { line in
+            Int(line.split(separator: "\"")[1].dropFirst(4))!
+        }
+    }
+
+    private func restart() {
+        world.crash()
+        world.beginMQTT("bob/pc", "mallory/pc", "ann/phone", "eve/pad")
+    }
+
+    private func publish(_ numbers: ClosedRange<Int>) {
+        for number in numbers {
+            world.publish("bob/pc", UInt16(number), "jobs/x", "job \(number)")
+            world.settle()
+        }
+    }
+
+    @Test(arguments: Restart.allCases)
+    func `keep what each of their members leaves`(_ restart: Restart) {
+        world.beginMQTT("bob/pc", "mallory/pc", "ann/phone", "eve/pad")
+        world.subscribeMQTT("mallory/pc", Self.other)
+        for name in ["ann/phone", "eve/pad"] { world.subscribeMQTT(name, Self.own) }
+        if restart == .beforeMessages { self.restart() }
+        _ = world.lines()
+        publish(1...6)
+        var lines = world.lines()
+        #expect(jobs(of: "mallory/pc", lines) == Array(1...6))
+        let own = jobs(of: "eve/pad", lines)
+        #expect(own.count == 3 && jobs(of: "ann/phone", lines).count == 3)
+        if restart == .withMessages { self.restart() }
+        world.disconnect("ann/phone", expiry: 0)
+        world.settle()
+        lines = world.lines()
+        #expect(jobs(of: "mallory/pc", lines) == [])
+        #expect(Set(own + jobs(of: "eve/pad", lines)) == Set(1...6))
+        #expect(world.counters.discarded == 0)
+    }
+
+    private var numbers: [String: UInt16] {
+        var numbers: [String: UInt16] = [:]
+        for audience in world.broker.routing.audiences.places
+        where world.broker.routing.audiences.contains(audience)
+            && world.broker.routing.audiences[audience].share != 0
+        {
+            let filter = String(
+                decoding: world.broker.routing.audiences[audience].filter, as: UTF8.self)
+            numbers[filter] = world.broker.routing.audiences[audience].share
+        }
+        return numbers
+    }
+
+    @Test func `have numbers of their own, which a restart does not change`() throws {
+        world.beginMQTT("bob/pc", "mallory/pc", "ann/phone", "eve/pad")
+        world.subscribeMQTT("mallory/pc", Self.other)
+        world.subscribeMQTT("ann/phone", Self.own)
+        let before = numbers
+        let hash = try #require(before[Self.other])
+        #expect(before[Self.own] == hash + 1)
+        restart()
+        #expect(numbers == before)
+        // A number is kept while the one that has it by its hash is gone, and given again after.
+        world.unsubscribe("mallory/pc", Self.other)
+        world.settle()
+        world.subscribeMQTT("eve/pad", Self.own)
+        restart()
+        #expect(numbers == [Self.own: hash + 1])
+        for name in ["ann/phone", "eve/pad"] { world.unsubscribe(name, Self.own) }
+        world.settle()
+        world.subscribeMQTT("eve/pad", Self.own)
+        #expect(numbers == [Self.own: hash])
+    }
+
+    /// Entries of both carry the one number: which of them they are of, nobody knows.
+    @Test func `stay as they were where an earlier version has stored them`() throws {
+        world.beginMQTT("bob/pc", "mallory/pc", "ann/phone", "eve/pad")
+        world.subscribeMQTT("mallory/pc", Self.other)
+        let hash = try #require(numbers[Self.other])
+        world.subscribeMQTT("ann/phone", Self.own)
+        world.rewriteRows(of: .subscriptions) { row in
+            if row[0] == 2 {
+                row.removeLast(2)
+                row[0] = 1
+            }
+        }
+        restart()
+        #expect(numbers == [Self.other: hash, Self.own: hash])
+        world.unsubscribe("mallory/pc", Self.other)
+        world.settle()
+        world.subscribeMQTT("eve/pad", Self.other)
+        #expect(numbers == [Self.own: hash, Self.other: hash + 1])
+        restart()
+        #expect(numbers == [Self.own: hash, Self.other: hash + 1])
+    }
+}
+
 @Suite struct `The broker's own topics` {
     let world = World()
 
@@ -347,7 +454,9 @@ import Testing
             let rights = try Rights(texts.map { Array($0.utf8) })
             let bearer = RightsBearer(user: Name(Array("ann".utf8)), device: Name([]))
             return Array(filter.utf8).withUnsafeBytes {
-                rights.decidingByName(.subscribe(filter: $0), bearer) != nil
+                var comparisons = 0
+                return rights.decidingByName(
+                    .subscribe(filter: $0), bearer, comparisons: &comparisons) != nil
             }
         }
         #expect(try allows(["subscribe:$SYS/#"], "$SYS/broker/uptime"))

@@ -372,6 +372,47 @@ import Testing
         #expect(lines().count == 1)
     }
 
+    enum StoredKey: CaseIterable, Sendable {
+        /// The broker starts with the key that the will was set with.
+        case same
+        /// Another key has its name.
+        case replaced
+        /// So it is, and a broker has stored the will that wrote no marks of keys.
+        case replacedUnmarked
+    }
+
+    @Test(arguments: StoredKey.allCases)
+    func `of a web token is sent after a restart if its key is the same`(_ key: StoredKey) {
+        let name = VoucherTrust.WebTokenKey(app: World.app, voucher: Array("k1".utf8))
+        func trust(_ mark: UInt64) -> VoucherTrust {
+            VoucherTrust(
+                webTokenKeys: [name: mark], preSharedIdentities: [:], revokedCertificates: [])
+        }
+        _ = world.replaceTrust(trust(1))
+        let reference = world.identities.append(
+            VerifiedIdentity(
+                proof: .webToken, app: World.app, user: Array("carl".utf8),
+                voucher: Array("k1".utf8), key: .mark(1)))
+        world.connect("carl/pad", claim: { _ in .verified(reference) })
+        world.identities.endTurn()
+        world.setWill("carl/pad", to: .user("bob"), "lost")
+        _ = lines()
+        if key == .replacedUnmarked {
+            world.rewriteRows(of: .wills) { row in
+                row.removeLast(8)
+                row[0] = 2
+            }
+        }
+        world.crash()
+        _ = world.replaceTrust(trust(key == .same ? 1 : 2))
+        world.begin("bob/pc")
+        world.pass(seconds: 100)
+        let isSent = key != .replaced
+        // Its number follows those that were reserved before the crash.
+        #expect(lines().map { $0.contains("\"lost\" from carl") } == (isSent ? [true] : []))
+        #expect(world.counters.willsRefused == (isSent ? 0 : 1))
+    }
+
     @Test func `is due when nothing else is`() {
         world.setWill("ann/phone", to: .user("bob"), "lost", delay: 10)
         _ = lines()

@@ -23,12 +23,32 @@ extension World {
         return copy
     }
 
+    /// Changes what the store holds behind the broker's back.
+    func rewriteRows(of table: RecordTable, _ change: (inout [UInt8]) -> Void) {
+        settle()
+        var rows = StoredRows(table: table)
+        _ = store.restore(into: &rows)
+        var batch = StoreBatch()
+        batch.moment = now
+        for row in rows.changes {
+            var row = row
+            change(&row.value!)
+            batch.records.append(row)
+        }
+        var result = StoreResult()
+        store.carryOut(batch, into: &result)
+    }
+
     /// Holds the store's rows of exchanges against those of the broker.
     func checkRows() {
         // It reads the whole store: a test of large numbers does without.
         guard broker.registry.users.count < 50 else { return }
         let copy = restarted()
         precondition(copy.counters.rowsRepaired == 0, "a row whose session is gone")
+        let (numbers, stored) = (broker.shareNumbers, copy.shareNumbers)
+        precondition(
+            stored.allSatisfy { numbers[$0.key] == $0.value },
+            "shares have the numbers \(numbers), and stored are \(stored)")
         for session in broker.sessions.places
         where broker.sessions.contains(session) && broker.sessions[session].isPersistent {
             let identifier = broker.sessions[session].identifier
@@ -45,7 +65,35 @@ extension World {
     }
 }
 
+/// The rows of one table.
+private struct StoredRows: StoreVisitor {
+    let table: RecordTable
+    var changes: [RecordChange] = []
+
+    mutating func visitRecord(
+        table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
+    ) {
+        guard table == self.table else { return }
+        changes.append(RecordChange(table: table, key: Array(key), value: Array(value)))
+    }
+
+    mutating func visitQueue(_ outline: QueueOutline) {}
+}
+
 extension Broker {
+    /// The number of each share, by its app and its filter.
+    fileprivate var shareNumbers: [[UInt8]: UInt16] {
+        var numbers: [[UInt8]: UInt16] = [:]
+        for audience in routing.audiences.places
+        where routing.audiences.contains(audience) && routing.audiences[audience].share != 0 {
+            let user = sessions[routing.audiences[audience].subscribers[0].session].user
+            numbers[
+                registry.apps[registry.users[user].app].name + routing.audiences[audience].filter] =
+                routing.audiences[audience].share
+        }
+        return numbers
+    }
+
     /// The identifiers of QoS 2 publications that were taken and not released.
     fileprivate func exchanges(of session: Index<Session>) -> Set<UInt16> {
         var found: Set<UInt16> = []

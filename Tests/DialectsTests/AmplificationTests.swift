@@ -186,9 +186,38 @@ private final class AmplificationTable {
         case .disconnect: row("MRT DISCONNECT", Packets.packet(0xE0, [0]), client())
         case .auth:
             row("MRT AUTH", Packets.packet(0xF0, [1] + Packets.string8("token")), client())
+            measureDeepRights()
         case .connack, .result, .deliver, .response, .pingResponse:
             break  // The broker's own.
         }
+    }
+
+    /// Rights of 60 levels each, which differ in the last one.
+    private func measureDeepRights() {
+        let deep = [String](repeating: "l", count: 60).joined(separator: "/")
+        let client = client()
+        let texts =
+            (0..<32).map { "subscribe:\(deep)/x\($0)" } + (0..<30).map { "publish:\(deep)/x\($0)" }
+            + ["subscribe:l/#", "publish:l/#"]
+        let isNew = try? loop.broker.addToken(
+            Token(
+                identifier: Array("deep".utf8), digest: Digest(words: (0, 0, 0, 0)),
+                app: loop.broker.anonymousApp, user: Array("client-\(clientCount)".utf8),
+                device: nil, expiresUnixSeconds: .max,
+                rights: try? Rights(texts.map { Array($0.utf8) })))
+        precondition(isNew == true, "a token that is there already")
+        for number in 0..<1_000 {
+            loop.exchange(
+                Packets.request(.subscribe, [2] + "\(deep)/\(number)".utf8, id: number + 1), client)
+        }
+        row(
+            "MRT AUTH, 64 new rights and 1,000 filters of 60 levels",
+            Packets.packet(0xF0, [1] + Packets.string8("deep")), client)
+        row(
+            "MRT SEND, grade 0, judged by 31 rights of 60 levels",
+            Packets.send([4] + Packets.string8(deep + "/y"), Self.text), client)
+        // The row of the token, which was used, goes with the next commit.
+        loop.exchange(Packets.request(.clearWill, []), client)
     }
 
     private func measure(_ operation: MRT.Operation) {

@@ -224,6 +224,26 @@ import Testing
         #expect(try store.carryOut(load).expired.isEmpty)
     }
 
+    @Test func `keeps what is expired where its delivery in QoS 2 may have begun`() throws {
+        var store = try open()
+        var batch = StoreBatch(at: 0)
+        for number in 1...4 as ClosedRange<UInt64> {
+            let deadline = Instant(milliseconds: 100)
+            batch.send(number, "\(number)", to: [1], number: number, deadline: deadline)
+            batch.entries[batch.entries.count - 1].state.grade = number == 2 ? .durable : .once
+        }
+        _ = try store.carryOut(batch)
+        var load = StoreBatch(at: 100)
+        load.load(1, sentThrough: 3)
+        load.sweepMaximum = 10
+        let result = try store.carryOut(load)
+        #expect(result.texts == ["1", "3"])
+        #expect(result.expired.map(\.count) == [2])
+        // What was sent the sweep cannot know: it tells the grade.
+        #expect(result.swept.map(\.number) == [1, 3])
+        #expect(result.swept.map(\.state.grade) == [.once, .once])
+    }
+
     @Test func `sweeps on from where it stopped, and from the start after the end`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)

@@ -193,7 +193,9 @@ struct BatchDriver {
         }
         for _ in 0..<random.next(upTo: 4) {
             batch.load(
-                anyQueue(), after: random.next(upTo: 40), countMaximum: Int(random.next(upTo: 8)),
+                anyQueue(), after: random.next(upTo: 40),
+                sentThrough: random.next(upTo: 1) * random.next(upTo: 60),
+                countMaximum: Int(random.next(upTo: 8)),
                 byteMaximum: Int(random.next(upTo: 4000)))
         }
         if random.next(upTo: 3) == 0 { batch.sweepMaximum = Int(random.next(upTo: 12)) }

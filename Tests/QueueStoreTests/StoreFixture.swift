@@ -115,13 +115,13 @@ extension StoreBatch {
     }
 
     mutating func load(
-        _ queue: UInt64, after number: UInt64 = 0, countMaximum: Int = 1_000_000,
-        byteMaximum: Int = 1 << 30
+        _ queue: UInt64, after number: UInt64 = 0, sentThrough: UInt64 = 0,
+        countMaximum: Int = 1_000_000, byteMaximum: Int = 1 << 30
     ) {
         loads.append(
             LoadRequest(
-                queue: QueueID(raw: queue), afterNumber: number, countMaximum: countMaximum,
-                byteMaximum: byteMaximum))
+                queue: QueueID(raw: queue), afterNumber: number, sentThrough: sentThrough,
+                countMaximum: countMaximum, byteMaximum: byteMaximum))
     }
 
     mutating func put(_ table: RecordTable, _ key: String, _ value: String?) {

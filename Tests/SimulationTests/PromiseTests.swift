@@ -104,6 +104,7 @@ import Testing
         .keptRefusal: 54,
         .lostMove: 41,
         .refusedMove: 57,
+        .forgottenShare: 449,
         .discardedMail: 122,
         .forgottenBackup: 99,
         .repeatedRefusal: 6,

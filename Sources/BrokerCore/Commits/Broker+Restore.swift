@@ -212,16 +212,27 @@ extension Broker: StoreVisitor {
     private mutating func restoreSubscription(
         _ key: [UInt8], _ value: [UInt8]
     ) throws(RestoreError) {
-        var row = try RecordReader(value, version: 1, table: .subscriptions, key: key)
+        // Rows of version 1 have no number of a share: it is the preferred one.
+        let version: UInt8 = value.first == 1 ? 1 : 2
+        var row = try RecordReader(value, version: version, table: .subscriptions, key: key)
         let filter = try row.readString()
         guard let grade = Grade(rawValue: try row.read(UInt8.self)), key.count == 16,
             let session = restoration!.sessions[RecordKey.readNumber(key)]
         else { throw .danglingRecord(.subscriptions, key: key) }
         let options = SubscriptionOptions(rawValue: try row.read(UInt8.self))
+        let subscriptionIdentifier = try row.read(UInt32.self)
+        var share = filter.withUnsafeBytes { SharedFilter($0)?.preferredNumber }
+        if version > 1 {
+            let stored = try row.read(UInt16.self)
+            guard share != nil, stored != 0 else {
+                throw .unreadableRecord(.subscriptions, key: key)
+            }
+            share = stored
+        }
         let subscription = addSubscription(
             of: session, filter: JudgedFilter(restored: filter), grade: grade,
             identifier: RecordKey.readNumber(key, at: 8), options: options,
-            subscriptionIdentifier: try row.read(UInt32.self))
+            subscriptionIdentifier: subscriptionIdentifier, storedShare: share)
         if options.contains(.awaitsReplay) { restoreReplay(of: subscription) }
     }
 

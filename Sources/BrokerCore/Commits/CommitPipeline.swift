@@ -2,6 +2,8 @@
 // One batch at most is in flight: the writer commits it, and its result confirms what waits for it.
 // The store's room is known from its last result.
 
+import Primitives
+
 /// The batches, and what the core knows of the store's room.
 struct CommitPipeline: ~Copyable {
     var pendingBatch = PendingBatch()
@@ -14,6 +16,11 @@ struct CommitPipeline: ~Copyable {
     var openRequests: Set<RequestName> = []
     /// Identifiers of QoS 2 of ended sessions, whose rows are still to be deleted.
     var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
+
+    /// Connected sessions whose deliveries waited for a commit that has ended, in order.
+    var waitingDeliveries = Ring<Handle<ConnectedSession>>()
+    /// Whether these are among the deadlines.
+    var areDeliveriesDue = false
 
     /// Set while the store has no room for sends.
     var isStoreFull = false

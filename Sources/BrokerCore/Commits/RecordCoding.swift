@@ -138,13 +138,17 @@ enum Records {
     }
 
     static func subscription(
-        session: UInt64, identifier: UInt64, filter: [UInt8], _ subscriber: Subscriber
+        session: UInt64, identifier: UInt64, filter: [UInt8], share: UInt16,
+        _ subscriber: Subscriber
     ) -> RecordChange {
-        var row = RecordWriter(version: 1)
+        // Version 2 ends with the number of the share, where that is not the preferred one.
+        let preferred = filter.withUnsafeBytes { SharedFilter($0)?.preferredNumber ?? 0 }
+        var row = RecordWriter(version: share == preferred ? 1 : 2)
         row.write(filter)
         row.write(subscriber.grade.rawValue)
         row.write(subscriber.options.stored.rawValue)
         row.write(subscriber.subscriptionIdentifier)
+        if share != preferred { row.write(share) }
         return RecordChange(
             table: .subscriptions, key: RecordKey.numbers(session, identifier), value: row.bytes)
     }

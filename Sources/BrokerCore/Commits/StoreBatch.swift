@@ -156,8 +156,8 @@ public struct EntryState: Hashable, Sendable, BitwiseCopyable {
     /// The grade of this delivery: the lower of the send's and the subscription's.
     public var grade: Grade
     public var options: EntryOptions
-    /// Which shared subscription brought it here: a hash of the share's name, never 0. 0 where none
-    /// did, or where that is not known.
+    /// Which shared subscription brought it here: the number of the share in its app, never 0. 0
+    /// where none did, or where that is not known.
     public var share: UInt16
     /// MQTT subscription identifier of the subscription that brought it here; 0 where none is, and
     /// ``severalIdentifiers`` where more than one is.
@@ -185,6 +185,15 @@ extension EntryState {
     @inlinable
     public func isExpired(_ deadline: Instant, at now: Instant) -> Bool {
         deadline <= now && !options.contains(.received)
+    }
+
+    /// Whether an entry with this state and number does not expire, because its delivery in QoS 2
+    /// may have begun [MQTT-4.3.3-7].
+    ///
+    /// - Parameter sentThrough: the last number that may have been sent to an MQTT client.
+    @inlinable
+    public func lasts(_ number: UInt64, sentThrough: UInt64) -> Bool {
+        grade == .once && number <= sentThrough
     }
 }
 
@@ -353,12 +362,19 @@ public struct QueueTransfer: Hashable, Sendable {
 public struct LoadRequest: Hashable, Sendable {
     public var queue: QueueID
     public var afterNumber: UInt64
+    /// Entries of QoS 2 up to here may have been sent to an MQTT client: they do not expire
+    /// [MQTT-4.3.3-7]. 0 where there are none.
+    public var sentThrough: UInt64
     public var countMaximum: Int
     public var byteMaximum: Int
 
-    public init(queue: QueueID, afterNumber: UInt64, countMaximum: Int, byteMaximum: Int) {
+    public init(
+        queue: QueueID, afterNumber: UInt64, sentThrough: UInt64 = 0, countMaximum: Int,
+        byteMaximum: Int
+    ) {
         self.queue = queue
         self.afterNumber = afterNumber
+        self.sentThrough = sentThrough
         self.countMaximum = countMaximum
         self.byteMaximum = byteMaximum
     }
@@ -494,10 +510,12 @@ public struct ExpiredEntry: Hashable, Sendable {
     public var queue: QueueID
     public var number: UInt64
     public var byteCount: UInt32
+    public var state: EntryState
 
-    public init(queue: QueueID, number: UInt64, byteCount: UInt32) {
+    public init(queue: QueueID, number: UInt64, byteCount: UInt32, state: EntryState) {
         self.queue = queue
         self.number = number
         self.byteCount = byteCount
+        self.state = state
     }
 }

@@ -148,7 +148,9 @@ extension Broker {
                 return
             }
             let isRepeated = dialect.isMQTT && entry.number <= sessions[session].sentThrough
-            // What was sent does not expire [MQTT-4.3.3-7]: its identifier is in use.
+            // What was sent before does not expire here: its identifier is in use. In QoS 2 that is
+            // a rule [MQTT-4.3.3-7], which loads and sweeps keep too (``numberSentThrough(by:)``).
+            // In QoS 1 it holds for what is in the window; behind it such entries expire.
             if memory.messages[entry.message].deadline <= step.moment.instant && !isRepeated {
                 counters.expired += 1
                 drop(session, Int(live.connectedSessions[connected].sentCount), in: &step)
@@ -251,6 +253,12 @@ extension Broker {
         }
     }
 
+    /// The last number of a session's queue that may have been sent to its MQTT client: what is of
+    /// QoS 2 up to there does not expire. 0 for a client of MRT, where everything may.
+    func numberSentThrough(by session: Index<Session>) -> UInt64 {
+        sessions[session].dialect.isMQTT ? sessions[session].sentThrough : 0
+    }
+
     private mutating func load(_ owner: Handle<ConnectedSession>) {
         let connected = owner.index
         let inbox = sessions[live.connectedSessions[connected].session].inbox
@@ -261,6 +269,7 @@ extension Broker {
             limits.inboxWindowBytesMaximum - live.connectedSessions[connected].windowByteCount
         let request = LoadRequest(
             queue: inbox.queue, afterNumber: live.connectedSessions[connected].loadedThrough,
+            sentThrough: numberSentThrough(by: live.connectedSessions[connected].session),
             countMaximum: min(max(room, 1), CoreLimits.loadCountMaximum),
             byteMaximum: min(max(byteRoom, 1), CoreLimits.loadBytesMaximum))
         commits.pendingBatch.loads.append(request)

@@ -88,7 +88,10 @@ extension Broker {
         where !leaving.contains(EntryRemoval(queue: entry.queue, number: entry.number)) {
             switch owner(of: entry.queue) {
             case .session(let session)?:
-                guard entry.number > frontier(of: session) else { continue }
+                guard entry.number > frontier(of: session),
+                    !entry.state.lasts(
+                        entry.number, sentThrough: numberSentThrough(by: session))
+                else { continue }
                 countOutBacklog(session: session, count: 1, byteCount: UInt64(entry.byteCount))
             case .offlineQueue(let user)?:
                 let offlineQueue = offlineQueueIndex(of: user)

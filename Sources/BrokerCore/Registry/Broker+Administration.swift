@@ -64,7 +64,9 @@ extension Broker {
             guard registry.users[sessions[session].user].app == app else { continue }
             // What a gateway's sensors may do follows from what the gateway may do, below.
             if case .gateway = live.accesses[access].source { continue }
-            live.accesses[access].rights = ownRights(of: live.accesses[access].source) ?? rights
+            let new = ownRights(of: live.accesses[access].source) ?? rights
+            if new == live.accesses[access].rights { continue }
+            live.accesses[access].rights = new
             dropForbiddenSubscriptions(session, in: &step)
         }
         refreshSensors(of: nil, in: &step)

@@ -229,7 +229,7 @@ extension Broker {
         {
             return (.right([]), JudgedFilter(filter))
         }
-        verdict = self.verdict(.subscribe(filter: filter), asker(session))
+        verdict = judge(.subscribe(filter: filter), by: asker(session))
         switch verdict {
         case .right, .own, .everybody, .member: return (verdict, JudgedFilter(filter))
         case .joins: return (verdict, nil)
@@ -267,28 +267,50 @@ extension Broker {
 
     @inline(never)
     private mutating func allows(_ action: RightsAction, _ asker: Asker) -> Bool {
-        if verdict(action, asker).isAllowed { return true }
+        if judge(action, by: asker).isAllowed { return true }
         counters.rightsRefusals += 1
         return false
+    }
+
+    /// The verdict on what somebody is about to do, which is charged to the turn.
+    mutating func judge(_ action: RightsAction, by asker: Asker) -> Verdict {
+        var comparisons = comparisonCount
+        let verdict = verdict(action, asker, comparisons: &comparisons)
+        work += comparisons / CoreLimits.comparisonsPerWork
+        comparisonCount = comparisons % CoreLimits.comparisonsPerWork
+        return verdict
     }
 
     /// The verdict, and what it rests on. It changes nothing, so that a question and the deed get
     /// the same.
     func verdict(_ action: RightsAction, _ asker: Asker) -> Verdict {
+        var ignored = 0
+        return verdict(action, asker, comparisons: &ignored)
+    }
+
+    /// - Parameter comparisons: grows by what was compared, in the unit of
+    ///   ``CoreLimits/comparisonsPerWork``.
+    private func verdict(
+        _ action: RightsAction, _ asker: Asker, comparisons: inout Int
+    ) -> Verdict {
         switch action {
-        case .subscribe(let filter): return verdict(subscribing: filter, asker)
+        case .subscribe(let filter):
+            return verdict(subscribing: filter, asker, comparisons: &comparisons)
         case .sendGroup(let name):
             guard let group = registry.apps[asker.app].groups.value(for: name) else {
                 return .refused(.topicNameInvalid)
             }
             return isMember(asker.user, of: group) ? .member : .refused(.notAuthorized)
         case .send, .broadcast, .publish, .presence, .attach, .createGroup:
-            return right(action, asker)
+            return right(action, asker, comparisons: &comparisons)
         }
     }
 
-    private func right(_ action: RightsAction, _ asker: Asker) -> Verdict {
-        asker.rights.deciding(action, asker.bearer).map { .right($0) } ?? .refused(.notAuthorized)
+    private func right(
+        _ action: RightsAction, _ asker: Asker, comparisons: inout Int
+    ) -> Verdict {
+        asker.rights.deciding(action, asker.bearer, comparisons: &comparisons)
+            .map { .right($0) } ?? .refused(.notAuthorized)
     }
 
     private func isMember(_ user: Index<User>?, of group: Index<Group>) -> Bool {
@@ -298,21 +320,24 @@ extension Broker {
 
     /// Rights are about plain topics and, by name, the broker's own; what is sent to a client's own
     /// user and groups is its own.
-    private func verdict(subscribing filter: UnsafeRawBufferPointer, _ asker: Asker) -> Verdict {
+    private func verdict(
+        subscribing filter: UnsafeRawBufferPointer, _ asker: Asker, comparisons: inout Int
+    ) -> Verdict {
         switch ReservedTopic(filter) {
         case .address?: return verdict(hearing: filter, asker)
-        case .presence?: return verdict(presence: filter, asker)
+        case .presence?: return verdict(presence: filter, asker, comparisons: &comparisons)
         case .system?:
             guard asker.isMQTT else { return .refused(.notAuthorized) }
             // No right covers it that begins with a wildcard.
-            return asker.rights.decidingByName(.subscribe(filter: filter), asker.bearer)
-                .map { .right($0) } ?? .refused(.notAuthorized)
+            return asker.rights.decidingByName(
+                .subscribe(filter: filter), asker.bearer, comparisons: &comparisons
+            ).map { .right($0) } ?? .refused(.notAuthorized)
         case .share?:
             guard asker.isMQTT, let shared = SharedFilter(filter),
                 ReservedTopic(shared.pattern) == nil
             else { return .refused(.notAuthorized) }
-            return right(.subscribe(filter: shared.pattern), asker)
-        case nil: return right(.subscribe(filter: filter), asker)
+            return right(.subscribe(filter: shared.pattern), asker, comparisons: &comparisons)
+        case nil: return right(.subscribe(filter: filter), asker, comparisons: &comparisons)
         }
     }
 
@@ -337,7 +362,9 @@ extension Broker {
     }
 
     /// A filter about presence: of one user, or with `+` of all.
-    private func verdict(presence filter: UnsafeRawBufferPointer, _ asker: Asker) -> Verdict {
+    private func verdict(
+        presence filter: UnsafeRawBufferPointer, _ asker: Asker, comparisons: inout Int
+    ) -> Verdict {
         let prefixCount = Self.presencePrefix.utf8CodeUnitCount
         guard filter.count > prefixCount else { return .refused(.notAuthorized) }
         let name = UnsafeRawBufferPointer(rebasing: filter[prefixCount...])
@@ -346,6 +373,6 @@ extension Broker {
                 ?? .refused(.notAuthorized)
         }
         guard RightsBearer.isSpellable(name) else { return .refused(.notAuthorized) }
-        return right(.presence(user: name), asker)
+        return right(.presence(user: name), asker, comparisons: &comparisons)
     }
 }

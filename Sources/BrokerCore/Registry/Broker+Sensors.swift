@@ -35,6 +35,7 @@ extension Broker {
                 live.connectedSessions[connectedIndex(of: carrier)].sensorCount > 0
             else { return }
         }
+        work += live.accesses.count / CoreLimits.looksPerWork
         for access in live.accesses.places where live.accesses.contains(access) {
             guard case .gateway(let gateway) = live.accesses[access].source,
                 changed == nil || gateway == changed, let carrier = session(of: gateway)
@@ -46,8 +47,10 @@ extension Broker {
                 close(sensor, .notAuthorized, willFate: .removed, in: &step)
                 continue
             }
-            live.accesses[access].rights = live.accesses[self.access(of: carrier)].rights
             renewAuthority(of: sensor)
+            let rights = live.accesses[self.access(of: carrier)].rights
+            if rights == live.accesses[access].rights { continue }
+            live.accesses[access].rights = rights
             dropForbiddenSubscriptions(sensor, in: &step)
         }
     }

@@ -3,6 +3,7 @@
 // it is no part of a first level that begins with `$`.
 
 /// A pattern for names or an MQTT filter, taken apart once so that a check allocates nothing.
+/// ``RightFilters`` matches filters.
 enum RightPattern: Hashable, Sendable {
     /// Whatever is asked for.
     case everything
@@ -83,33 +84,31 @@ enum RightPattern: Hashable, Sendable {
         return parts
     }
 
-    /// Whether it is a filter whose first level is a text.
-    var beginsWithText: Bool {
-        if case .filter(let levels) = self, case .text? = levels.first { return true }
-        return false
+    /// The text of parts that are the same for every bearer; nil where some are not.
+    static func bytes(of parts: [Part]) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        for part in parts {
+            guard case .text(let text) = part else { return nil }
+            bytes += text
+        }
+        return bytes
     }
 
     // MARK: - Checks
 
-    /// Whether the pattern allows a subject: a name, a topic, or a filter of which every topic has
-    /// to be allowed.
-    func covers(_ subject: UnsafeRawBufferPointer, _ bearer: RightsBearer) -> Bool {
-        switch self {
-        case .everything: true
-        case .name(let parts): Self.matches(parts, subject: subject, bearer: bearer)
-        case .filter(let levels): Self.covers(levels, subject: subject, bearer: bearer)
-        }
-    }
-
     /// Matches parts from front to back; after a mismatch the last `*` takes one byte more. The
     /// cost is at most the product of both lengths.
-    private static func matches(
-        _ parts: [Part], subject: UnsafeRawBufferPointer, bearer: RightsBearer
+    ///
+    /// - Parameter comparisons: grows by the parts that were looked at.
+    static func matches(
+        _ parts: [Part], _ subject: UnsafeRawBufferPointer, _ bearer: RightsBearer,
+        comparisons: inout Int
     ) -> Bool {
         var part = 0
         var offset = 0
         var star: (part: Int, offset: Int)?
         while true {
+            comparisons += 1
             if part < parts.count, parts[part] == .anything {
                 star = (part, offset)
                 part += 1
@@ -157,40 +156,5 @@ enum RightPattern: Hashable, Sendable {
             place += 1
         }
         return text.count
-    }
-
-    /// Whether a level is the same text for every bearer.
-    private static func isFixed(_ parts: [Part]) -> Bool {
-        !parts.contains(.user) && !parts.contains(.device)
-    }
-
-    /// Whether every topic that `subject` stands for is allowed. A topic stands for itself.
-    private static func covers(
-        _ levels: [Level], subject: UnsafeRawBufferPointer, bearer: RightsBearer
-    ) -> Bool {
-        var start = 0
-        for level in levels {
-            // "a/#" allows "a" too, so this stands before the end of the subject.
-            if level == .rest { return true }
-            guard start <= subject.count else { return false }
-            var end = start
-            while end < subject.count && subject[end] != UInt8(ascii: "/") { end += 1 }
-            let text = UnsafeRawBufferPointer(rebasing: subject[start..<end])
-            switch level {
-            case .one:
-                if text.elementsEqual(Self.hash) { return false }
-            case .text(let parts):
-                // What is put in for a name never makes a level that is the broker's own: whoever
-                // is called `$SYS` gets nothing of it by `%d/#`.
-                if start == 0, subject.first == UInt8(ascii: "$"), !isFixed(parts) {
-                    return false
-                }
-                // A wildcard of the subject's is never equal to a text.
-                if !matches(parts, subject: text, bearer: bearer) { return false }
-            case .rest: break
-            }
-            start = end + 1
-        }
-        return start > subject.count
     }
 }

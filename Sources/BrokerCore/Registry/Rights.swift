@@ -62,7 +62,7 @@ public enum RightsAction {
 
 /// What a right is about.
 @usableFromInline
-enum RightKind: UInt8, Sendable {
+enum RightKind: UInt8, CaseIterable, Sendable {
     case send, broadcast, publish, subscribe, presence, attach, createGroup, sendGroup
 
     fileprivate var bit: UInt8 { 1 << rawValue }
@@ -70,12 +70,12 @@ enum RightKind: UInt8, Sendable {
 
 /// The rights of one bearer, compiled. Sixteen bytes; copies share the list.
 public struct Rights: Hashable, Sendable {
-    /// Rights of one token or app. Each is tried in turn for a restricted bearer's message.
+    /// Rights of one token or app: one bit of a word for each.
     public static let countMaximum = 64
     /// Bytes of one text: a filter of many levels fits.
     public static let textByteCountMaximum = 1_024
 
-    private let list: [Right]
+    private let list: RightList
     /// Kinds that are allowed for everything: the common case, answered without the list.
     @usableFromInline let unlimited: UInt8
 
@@ -92,26 +92,39 @@ public struct Rights: Hashable, Sendable {
 
     /// Nothing at all.
     public init() {
-        list = []
+        list = .nothing
         unlimited = 0
     }
 
     /// Compiles texts.
     public init(_ texts: [[UInt8]]) throws(RightsError) {
         guard texts.count <= Self.countMaximum else { throw .tooLarge }
-        var list: [Right] = []
+        var rights: [Right] = []
+        var filters = RightFilters()
         var unlimited: UInt8 = 0
         for text in texts {
-            let right = try Right(text)
-            list.append(right)
+            let (right, filter) = try Right.read(text)
+            if let filter { filters.insert(filter, right: rights.count) }
+            rights.append(right)
             if right.isUnlimited { unlimited |= right.kind.bit }
         }
-        self.list = list
+        list = RightList(rights, filters)
         self.unlimited = unlimited
     }
 
     /// The rights as they were written, in their order.
-    public var texts: [[UInt8]] { list.map(\.text) }
+    public var texts: [[UInt8]] { list.rights.map(\.text) }
+
+    /// Whether both are written alike, and so allow the same.
+    public static func == (left: Rights, right: Rights) -> Bool {
+        left.list === right.list
+            || left.unlimited == right.unlimited
+                && left.list.rights.elementsEqual(right.list.rights) { $0.text == $1.text }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        for right in list.rights { hasher.combine(right.text) }
+    }
 
     /// Whether an action is allowed whatever its subject: one load and one branch.
     @inline(__always)
@@ -119,34 +132,51 @@ public struct Rights: Hashable, Sendable {
         unlimited & kind.bit != 0
     }
 
-    /// Whether the bearer may do it.
-    func allows(_ action: RightsAction, _ bearer: RightsBearer) -> Bool {
-        allowsAll(action.kind) || deciding(action, bearer) != nil
-    }
-
     /// The first right that allows it and does not begin with a wildcard: for what begins with `$`.
-    func decidingByName(_ action: RightsAction, _ bearer: RightsBearer) -> [UInt8]? {
-        for right in list
-        where right.kind == action.kind && right.pattern.beginsWithText
-            && right.pattern.covers(action.subject, bearer)
-        {
-            return right.text
-        }
-        return nil
+    ///
+    /// - Parameter comparisons: see ``deciding(_:_:comparisons:)``.
+    func decidingByName(
+        _ action: RightsAction, _ bearer: RightsBearer, comparisons: inout Int
+    ) -> [UInt8]? {
+        list.first(
+            of: list.filters.covering(
+                action.subject, among: list.bits(of: action.kind) & list.filters.beginningWithText,
+                bearer, comparisons: &comparisons))
     }
 
     /// The first right that allows a kind whatever its subject.
     func decidingAll(_ kind: RightKind) -> [UInt8]? {
-        list.first { $0.kind == kind && $0.isUnlimited }?.text
+        list.rights.first { $0.kind == kind && $0.isUnlimited }?.text
     }
 
     /// The first right that allows it, as it was written; nil where none does.
-    func deciding(_ action: RightsAction, _ bearer: RightsBearer) -> [UInt8]? {
-        for right in list
-        where right.kind == action.kind && right.pattern.covers(action.subject, bearer) {
-            return right.text
+    ///
+    /// - Parameter comparisons: grows by what was compared, in the unit of
+    ///   ``CoreLimits/comparisonsPerWork``.
+    func deciding(
+        _ action: RightsAction, _ bearer: RightsBearer, comparisons: inout Int
+    ) -> [UInt8]? {
+        switch action.kind {
+        case .publish, .subscribe:
+            return list.first(
+                of: list.filters.covering(
+                    action.subject, among: list.bits(of: action.kind), bearer,
+                    comparisons: &comparisons))
+        case .send, .sendGroup, .broadcast, .presence, .attach, .createGroup:
+            var rest = list.bits(of: action.kind)
+            while rest != 0 {
+                let index = rest.trailingZeroBitCount
+                rest &= rest - 1
+                if list.rights[index].isUnlimited
+                    || RightPattern.matches(
+                        list.rights[index].name, action.subject, bearer,
+                        comparisons: &comparisons)
+                {
+                    return list.rights[index].text
+                }
+            }
+            return nil
         }
-        return nil
     }
 
     /// Rights that are written in this program.
@@ -156,6 +186,34 @@ public struct Rights: Hashable, Sendable {
         } catch {
             preconditionFailure("a built-in right cannot be read: \(error)")
         }
+    }
+}
+
+/// What copies of ``Rights`` share.
+private final class RightList: Sendable {
+    static let nothing = RightList([], RightFilters())
+
+    let rights: [Right]
+    /// Those of publications and subscriptions, by the places of their rights.
+    let filters: RightFilters
+    /// The places of the rights of each kind.
+    private let bitsOfKinds: [UInt64]
+
+    init(_ rights: [Right], _ filters: RightFilters) {
+        self.rights = rights
+        self.filters = filters
+        var bits = [UInt64](repeating: 0, count: RightKind.allCases.count)
+        for (index, right) in rights.enumerated() {
+            bits[Int(right.kind.rawValue)] |= 1 << UInt64(index)
+        }
+        bitsOfKinds = bits
+    }
+
+    func bits(of kind: RightKind) -> UInt64 { bitsOfKinds[Int(kind.rawValue)] }
+
+    /// The text of the first of some rights.
+    func first(of bits: UInt64) -> [UInt8]? {
+        bits == 0 ? nil : rights[bits.trailingZeroBitCount].text
     }
 }
 
@@ -176,19 +234,24 @@ struct RightsBearer {
 }
 
 /// One right.
-private struct Right: Hashable, Sendable {
+private struct Right: Sendable {
     let text: [UInt8]
     let kind: RightKind
-    let pattern: RightPattern
+    /// Of a pattern for names.
+    let name: [RightPattern.Part]
     let isUnlimited: Bool
 
-    init(_ text: [UInt8]) throws(RightsError) {
+    /// Reads one, and its filter where it has one.
+    static func read(
+        _ text: [UInt8]
+    ) throws(RightsError) -> (right: Right, filter: [RightPattern.Level]?) {
         guard text.count <= Rights.textByteCountMaximum else { throw .tooLarge }
-        self.text = text
         let colon = text.firstIndex(of: UInt8(ascii: ":")) ?? text.endIndex
-        let name = String(decoding: text[..<colon], as: UTF8.self)
+        let word = String(decoding: text[..<colon], as: UTF8.self)
         let rest = Array(text[min(colon + 1, text.count)...])
-        switch (name, rest.isEmpty) {
+        let kind: RightKind
+        let pattern: RightPattern
+        switch (word, rest.isEmpty) {
         case ("send", false): (kind, pattern) = (.send, try RightPattern(name: rest))
         case ("presence", false): (kind, pattern) = (.presence, try RightPattern(name: rest))
         case ("attach", false): (kind, pattern) = (.attach, try RightPattern(name: rest))
@@ -200,6 +263,17 @@ private struct Right: Hashable, Sendable {
             (kind, pattern) = (.createGroup, .everything)
         default: throw .unknownKind(text)
         }
-        isUnlimited = pattern == .everything
+        let hasFilter = kind == .publish || kind == .subscribe
+        switch pattern {
+        case .everything:
+            return (
+                Right(text: text, kind: kind, name: [], isUnlimited: true),
+                hasFilter ? [.rest] : nil
+            )
+        case .name(let parts):
+            return (Right(text: text, kind: kind, name: parts, isUnlimited: false), nil)
+        case .filter(let levels):
+            return (Right(text: text, kind: kind, name: [], isUnlimited: false), levels)
+        }
     }
 }

@@ -231,6 +231,10 @@ struct App: ~Copyable {
     /// Filters of shared subscriptions, each leading to its shares.
     var shares = TopicTree<ShareSet>()
     var shareCount = 0
+    /// The numbers of its shares, each with how many have it. That is one, except of shares in a
+    /// store of an earlier version, whose number was a hash of 16 bits: entries of two shares with
+    /// the same hash cannot be told apart, so that both keep it until one has no members.
+    var shareNumbers: [UInt16: UInt16] = [:]
 
     init(name: [UInt8], keyDigest: Digest?, rights: Rights, broadcastAudience: Index<Audience>) {
         self.name = name

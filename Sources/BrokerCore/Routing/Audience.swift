@@ -54,8 +54,9 @@ struct Audience {
     var presentCount: UInt32 = 0
     /// The filter, as clients wrote it, that leads here; empty for an address.
     let filter: [UInt8]
-    /// Of a shared subscription: what its entries are known by; otherwise 0.
-    let share: UInt16
+    /// Of a shared subscription: the number that its entries carry, which no other share of the
+    /// app has while this one has members; otherwise 0. It is in the rows of the subscriptions.
+    var share: UInt16 = 0
     /// Whether its filter matches the topic of ``Broker/markedTopic``.
     var isMarked = false
     /// Of a shared subscription: the shares of its filter, and its place among them.
@@ -64,6 +65,5 @@ struct Audience {
 
     init(filter: [UInt8] = []) {
         self.filter = filter
-        share = filter.withUnsafeBytes { SharedFilter($0)?.share ?? 0 }
     }
 }

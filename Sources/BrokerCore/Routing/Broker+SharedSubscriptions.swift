@@ -17,9 +17,10 @@ struct ShareSet {
 /// A filter of a shared subscription, taken apart.
 struct SharedFilter {
     let pattern: UnsafeRawBufferPointer
-    /// The name and the pattern, which together are the subscription, scattered (FNV-1a, folded),
-    /// never 0: entries carry it, also over a restart.
-    let share: UInt16
+    /// The number that a share with this name and pattern gets where no other has it: both
+    /// scattered (FNV-1a, folded), never 0. A share without members that comes back mostly gets the
+    /// number of its old entries again.
+    let preferredNumber: UInt16
 
     private static let prefix: StaticString = "$share/"
 
@@ -38,24 +39,45 @@ struct SharedFilter {
         for byte in filter[prefix.utf8CodeUnitCount...] {
             hash = (hash ^ UInt32(byte)) &* 16_777_619
         }
-        share = max(UInt16(truncatingIfNeeded: hash ^ hash >> 16), 1)
+        preferredNumber = max(UInt16(truncatingIfNeeded: hash ^ hash >> 16), 1)
     }
 }
 
 extension Broker {
-    /// Notes that an audience shares a filter.
-    mutating func addShare(_ audience: Index<Audience>, filter: [UInt8], app: Index<App>) {
+    /// Notes that an audience shares a filter, and gives it its number.
+    ///
+    /// - Parameter stored: the number in the row of a subscription that is read back; nil for a new
+    ///   share.
+    mutating func addShare(
+        _ audience: Index<Audience>, filter: [UInt8], app: Index<App>, stored: UInt16?
+    ) {
         filter.withUnsafeBytes { filter in
             guard let shared = SharedFilter(filter) else { return }
             let known = registry.apps[app].shares.target(of: shared.pattern)
             let set = known ?? routing.shareSets.insert(ShareSet()).index
             if known == nil { registry.apps[app].shares.insert(shared.pattern, target: set) }
+            let number = stored ?? freeShareNumber(from: shared.preferredNumber, app: app)
+            registry.apps[app].shareNumbers[number, default: 0] += 1
+            routing.audiences[audience].share = number
             routing.audiences[audience].shareSet = set
             routing.audiences[audience].sharePosition = UInt32(
                 routing.shareSets[set].audiences.count)
             routing.shareSets[set].audiences.append(audience)
             registry.apps[app].shareCount += 1
         }
+    }
+
+    /// The preferred number where no share of the app has it, or the next that is free. There is
+    /// one: an app has at most 4,096 shares (``Limits/sharesPerAppMaximum``).
+    private mutating func freeShareNumber(from preferred: UInt16, app: Index<App>) -> UInt16 {
+        var number = preferred
+        var lookCount = 0
+        while registry.apps[app].shareNumbers[number] != nil && lookCount < Int(UInt16.max) {
+            number = number == .max ? 1 : number + 1
+            lookCount += 1
+        }
+        work += lookCount / CoreLimits.looksPerWork
+        return number
     }
 
     /// Nobody subscribes under this name any more.
@@ -67,6 +89,8 @@ extension Broker {
             of: set, Int(removed.sharePosition), with: routing.shareSets[set].audiences.count - 1)
         routing.shareSets[set].audiences.removeLast()
         registry.apps[app].shareCount -= 1
+        let sameCount = registry.apps[app].shareNumbers[removed.share] ?? 0
+        registry.apps[app].shareNumbers[removed.share] = sameCount > 1 ? sameCount - 1 : nil
         guard routing.shareSets[set].audiences.isEmpty else { return }
         routing.shareSets.remove(set)
         removed.filter.withUnsafeBytes { filter in

@@ -240,7 +240,11 @@ extension Broker {
         of session: Index<Session>, _ filter: UnsafeRawBufferPointer
     ) -> Index<Subscription>? {
         let app = registry.users[sessions[session].user].app
-        guard let audience = registry.apps[app].topics.target(of: filter) else { return nil }
+        var visitedCount = 0
+        defer { work += visitedCount / CoreLimits.nodesPerWork }
+        guard
+            let audience = registry.apps[app].topics.target(of: filter, visitedCount: &visitedCount)
+        else { return nil }
         work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
         return subscription(of: session, audience: audience)
     }
@@ -289,12 +293,13 @@ extension Broker {
     @discardableResult
     mutating func addSubscription(
         of session: Index<Session>, filter judged: JudgedFilter, grade: Grade, identifier: UInt64,
-        options: SubscriptionOptions, subscriptionIdentifier: UInt32
+        options: SubscriptionOptions, subscriptionIdentifier: UInt32, storedShare: UInt16? = nil
     ) -> Index<Subscription> {
         let filter = judged.bytes
         let app = registry.users[sessions[session].user].app
         var audience = filter.withUnsafeBytes { registry.apps[app].topics.target(of: $0) }
         if audience == nil {
+            work += levelCount(of: filter) / CoreLimits.nodesPerWork
             unmarkAudiences()
             let new = routing.audiences.insert(Audience(filter: filter)).index
             filter.withUnsafeBytes { registry.apps[app].topics.insert($0, target: new) }
@@ -302,7 +307,7 @@ extension Broker {
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: registry.apps[app].addressCount += 1
             case .presence?: registry.apps[app].presenceFilterCount += 1
-            case .share?: addShare(new, filter: filter, app: app)
+            case .share?: addShare(new, filter: filter, app: app, stored: storedShare)
             case .system?: registry.apps[app].systemCount += 1
             case nil: break
             }
@@ -313,6 +318,10 @@ extension Broker {
             options: options.stored, subscriptionIdentifier: subscriptionIdentifier)
         addressChanged(session, filter: filter, isHeard: true)
         return index
+    }
+
+    private func levelCount(of filter: [UInt8]) -> Int {
+        1 + filter.count { $0 == UInt8(ascii: "/") }
     }
 
     /// Writes the row of a stored subscription again, which is as long as before.
@@ -327,6 +336,7 @@ extension Broker {
         return Records.subscription(
             session: sessions[place.session].identifier, identifier: place.identifier,
             filter: routing.audiences[place.audience].filter,
+            share: routing.audiences[place.audience].share,
             routing.audiences[place.audience].subscribers[Int(place.position)])
     }
 
@@ -352,6 +362,7 @@ extension Broker {
         }
         if routing.audiences[subscription.audience].subscribers.isEmpty {
             let app = registry.users[sessions[session].user].app
+            work += levelCount(of: filter) / CoreLimits.nodesPerWork
             unmarkAudiences()
             let removed = routing.audiences.remove(subscription.audience)
             filter.withUnsafeBytes { registry.apps[app].topics.remove($0) }

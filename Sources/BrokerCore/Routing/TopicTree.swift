@@ -50,9 +50,18 @@ struct TopicTree<Target: ~Copyable>: ~Copyable {
 
     /// The target of a filter, if the tree has it.
     func target(of filter: UnsafeRawBufferPointer) -> Index<Target>? {
+        var ignored = 0
+        return target(of: filter, visitedCount: &ignored)
+    }
+
+    /// - Parameter visitedCount: grows by the nodes that were visited.
+    func target(
+        of filter: UnsafeRawBufferPointer, visitedCount: inout Int
+    ) -> Index<Target>? {
         var node = root
         var rest = TopicLevels(filter)
         while let level = rest.next() {
+            visitedCount += 1
             if level.isHash { return nodes[node].multiTarget }
             guard let next = level.isPlus ? nodes[node].plus : child(of: node, level.bytes) else {
                 return nil

@@ -63,12 +63,12 @@ extension Broker {
     private mutating func answerAgain(
         _ identifier: UInt16, _ reason: ReasonCode, of sender: Index<Session>, in step: inout Step
     ) {
-        let refusals = sessions[sender].book.value.answeredRefusals[identifier]
         var entry = OutboxEntry(number: 0, stamp: 0, grade: .once)
         entry.packetIdentifier = identifier
         entry.reason = reason
-        entry.refusedCount = refusals?.count ?? 0
-        answer(sender, entry, named: refusals?.named ?? [], in: &step)
+        entry.refusedCount = sessions[sender].book.value.identifiers.refused(of: identifier)
+        let named = sessions[sender].book.value.answeredNames[identifier] ?? []
+        answer(sender, entry, named: named, in: &step)
         // Refused while it was away: the identifier is free again [MQTT-4.3.3-4].
         if reason.isFailure { sessions[sender].book.value.free(identifier) }
     }

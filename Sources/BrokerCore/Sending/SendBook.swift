@@ -16,9 +16,9 @@ struct SendBook: ~Copyable, EmptyInitializable {
     /// Receivers of a list that were refused, by the numbers of sends that are not answered or, in
     /// MRT, not seen.
     var refusals: [UInt64: [Refusal]] = [:]
-    /// What repeats of answered QoS 2 publications are told beside the reason, by identifier. Few
-    /// publications have receivers that are refused.
-    private(set) var answeredRefusals: [UInt16: AnsweredRefusals] = [:]
+    /// Which receivers of answered QoS 2 publications were refused, by identifier, for repeats. How
+    /// many they were is in ``identifiers``.
+    private(set) var answeredNames: [UInt16: [Refusal]] = [:]
     private var answeredNameCount = 0
     /// What it sent lately under ids of the application's own (MQTT), in the order of numbers.
     var recentSends: [RecentSend] = []
@@ -34,19 +34,18 @@ struct SendBook: ~Copyable, EmptyInitializable {
         _ identifier: UInt16, _ reason: ReasonCode, refusedCount: UInt32, named: [Refusal]
     ) {
         identifiers[identifier] = .answered(reason)
-        guard refusedCount > 0 || !named.isEmpty else { return }
-        let hasRoom = answeredNameCount + named.count <= Self.answeredNamesMaximum
-        let kept = hasRoom ? named : []
-        answeredNameCount += kept.count
-        answeredRefusals[identifier] = AnsweredRefusals(
-            count: max(refusedCount, UInt32(named.count)), named: kept)
+        identifiers.setRefused(max(refusedCount, UInt32(named.count)), of: identifier)
+        guard !named.isEmpty, answeredNameCount + named.count <= Self.answeredNamesMaximum
+        else { return }
+        answeredNameCount += named.count
+        answeredNames[identifier] = named
     }
 
     /// An identifier may name something else.
     mutating func free(_ identifier: UInt16) {
         identifiers[identifier] = nil
-        guard !answeredRefusals.isEmpty else { return }
-        answeredNameCount -= answeredRefusals.removeValue(forKey: identifier)?.named.count ?? 0
+        guard !answeredNames.isEmpty else { return }
+        answeredNameCount -= answeredNames.removeValue(forKey: identifier)?.count ?? 0
     }
 
     /// The place of what was sent lately under a number.
@@ -69,14 +68,10 @@ struct SendBook: ~Copyable, EmptyInitializable {
     }
 }
 
-/// Receivers of an answered QoS 2 publication that were refused.
-struct AnsweredRefusals {
-    var count: UInt32
-    var named: [Refusal]
-}
-
 /// The QoS 2 identifiers of one sender that name something, one byte each: what became of it. They
-/// stand in pages of 64, sorted, so that all 65,535 take at most 70 KB and one takes 100 bytes.
+/// stand in pages of 64, sorted, so that all 65,535 take at most 82 KB and one takes 112 bytes. A
+/// page with a publication of which receivers were refused has 160 bytes more, so that all take
+/// 246 KB.
 struct PacketIdentifiers {
     enum State: Equatable {
         /// It is not answered.
@@ -90,6 +85,9 @@ struct PacketIdentifiers {
         var count: UInt16 = 0
         /// 0 for an identifier that is free.
         var marks = InlineArray<64, UInt8>(repeating: 0)
+        /// How many receivers of each answered publication were refused, 65,535 also where there
+        /// were more; empty where none was.
+        var refused: [UInt16] = []
     }
 
     private static let pageCount: UInt16 = 64
@@ -123,9 +121,33 @@ struct PacketIdentifiers {
             let slot = Int(identifier % Self.pageCount)
             tally(Self.state(pages[place].marks[slot]), page: place, -1)
             pages[place].marks[slot] = Self.mark(newValue)
+            if !pages[place].refused.isEmpty { pages[place].refused[slot] = 0 }
             tally(newValue, page: place, 1)
             if pages[place].count == 0 { removePage(place) }
         }
+    }
+
+    /// How many receivers of the publication that an identifier names were refused; 65,535 where
+    /// there were more.
+    func refused(of identifier: UInt16) -> UInt32 {
+        let place = lowerBound(of: identifier / Self.pageCount)
+        guard place < pages.count, pages[place].number == identifier / Self.pageCount,
+            !pages[place].refused.isEmpty
+        else { return 0 }
+        return UInt32(pages[place].refused[Int(identifier % Self.pageCount)])
+    }
+
+    /// Notes how many receivers were refused of the publication that an identifier in use names.
+    mutating func setRefused(_ count: UInt32, of identifier: UInt16) {
+        guard count > 0 else { return }
+        let place = lowerBound(of: identifier / Self.pageCount)
+        precondition(
+            place < pages.count && pages[place].number == identifier / Self.pageCount,
+            "identifier \(identifier) names nothing")
+        if pages[place].refused.isEmpty {
+            pages[place].refused = [UInt16](repeating: 0, count: Int(Self.pageCount))
+        }
+        pages[place].refused[Int(identifier % Self.pageCount)] = UInt16(clamping: count)
     }
 
     /// Calls `body` with each identifier in use, in their order.

@@ -399,7 +399,7 @@ extension Broker {
     }
 
     mutating func restoreWill(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        let version: UInt8 = value.first == 1 ? 1 : 2
+        let version = value.first.map { (2...3).contains($0) ? $0 : 1 } ?? 1
         var row = try RecordReader(value, version: version, table: .wills, key: key)
         let dangling = RestoreError.danglingRecord(.wills, key: key)
         let appName = try row.readString()

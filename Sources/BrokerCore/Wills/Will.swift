@@ -137,8 +137,13 @@ extension Will {
     var key: [UInt8] { RecordKey.number(identifier) }
 
     func row(app: [UInt8], user: [UInt8]) -> RecordChange {
-        // Version 2 ends with what the will was set with.
-        var row = RecordWriter(version: 2)
+        // Version 2 ends with what the will was set with. Version 3 also tells which key vouched
+        // for it, where a key did.
+        var mark: UInt64?
+        if case .verified(let identity) = authority.credential, case .mark(let own) = identity.key {
+            mark = own
+        }
+        var row = RecordWriter(version: mark == nil ? 2 : 3)
         row.write(app)
         row.write(user)
         row.write(Array(device))
@@ -156,6 +161,7 @@ extension Will {
         row.write(UInt32(properties.count))
         row.append(properties)
         row.write(authority)
+        if let mark { row.write(mark) }
         return RecordChange(table: .wills, key: key, value: row.bytes)
     }
 
@@ -183,7 +189,7 @@ extension Will {
         authority =
             version == 1
             ? WillAuthority(credential: .unknown)
-            : try row.readAuthority(app: app, else: failure)
+            : try row.readAuthority(app: app, version: version, else: failure)
         guard kind != .users || Self.isList(address) else { throw failure }
     }
 
@@ -220,7 +226,7 @@ extension RecordWriter {
 
 extension RecordReader {
     fileprivate mutating func readAuthority(
-        app: [UInt8], else failure: RestoreError
+        app: [UInt8], version: UInt8, else failure: RestoreError
     ) throws(RestoreError) -> WillAuthority {
         let isAttached = try read(UInt8.self) == 1
         let credential: WillAuthority.Credential
@@ -235,11 +241,13 @@ extension RecordReader {
             let voucher = try readString()
             let hasRights = try read(UInt8.self) == 1
             let rights = try readRights()
+            // Rows of version 2 do not say which of the keys of that name it was.
+            let key: VoucherKey = version > 2 ? .mark(try read(UInt64.self)) : .named
             // Whom it proved is the will's own user.
             credential = .verified(
                 VerifiedIdentity(
                     proof: proof, app: app, user: [], rights: hasRights ? rights : nil,
-                    voucher: voucher, key: .named))
+                    voucher: voucher, key: key))
         default: throw failure
         }
         return WillAuthority(credential: credential, isAttached: isAttached)

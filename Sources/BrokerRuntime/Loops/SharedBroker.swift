@@ -91,6 +91,8 @@ package final class SharedBroker: Sendable {
             where UInt8(index) != loopIndex && !state.effects[UInt8(index)].isEmpty {
                 loopsToWake |= 1 << UInt64(index)
             }
+            // A loop that enters the core returns by itself for what it left.
+            if loopIndex == nil && state.broker.hasWaitingDeliveries { loopsToWake |= 1 }
             hasBatch = state.broker.hasBatch
             return result
         }

@@ -330,6 +330,7 @@ final class FaultyStore {
     }
 
     private func tamper(_ result: inout StoreResult) {
+        if surroundings.has(.forgottenShare) { forgetShares(&result) }
         for index in result.loads.indices where result.loads[index].entries.count > 1 {
             switch surroundings.options.mutation {
             case .swappedLoad:
@@ -341,6 +342,16 @@ final class FaultyStore {
                 result.loads[index].entries[1].number = second.number
             case .skippedLoad: result.loads[index].entries.removeFirst()
             default: break
+            }
+        }
+    }
+
+    /// Gives entries of shares the next number, which no share has.
+    private func forgetShares(_ result: inout StoreResult) {
+        for load in result.loads.indices {
+            for index in result.loads[load].entries.indices
+            where result.loads[load].entries[index].state.share > 0 {
+                result.loads[load].entries[index].state.share ^= 1
             }
         }
     }

@@ -70,7 +70,10 @@ extension Ledger {
         if received.grade != .transient { sends[message].keptCount += 1 }
         if let outcome = sends[message].outcome {
             if outcome.reason.isFailure { checkRefusedDelivery(message) }
-            checkExpiry(message, outcome, client)
+            // What may have been delivered to an MQTT client in QoS 2 does not expire any more
+            // [MQTT-4.3.3-7].
+            let mayHaveBegun = received.grade == .once && received.isRepeated
+            if !mayHaveBegun { checkExpiry(message, outcome, client) }
         }
     }
 

@@ -158,6 +158,8 @@ public enum Mutation: String, CaseIterable, Sendable {
     case lostMove = "lost-move"
     /// As above, where the store has no room.
     case refusedMove = "refused-move"
+    /// What is stored of a shared subscription comes back as another share's.
+    case forgottenShare = "forgotten-share"
     /// What a session leaves to another one of its user is thrown away.
     case discardedMail = "discarded-mail"
     /// That a store is a backup which was put back is forgotten with the next start.

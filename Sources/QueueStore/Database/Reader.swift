@@ -82,7 +82,7 @@ struct Reader: ~Copyable {
                 break
             }
             if loaded.entries.count >= request.countMaximum { break }
-            switch try examine(key, now: now) {
+            switch try examine(key, sentThrough: request.sentThrough, now: now) {
             case .leaves(let cause):
                 leaving.append(Leaving(key: key, cause: cause))
             case .stays(let entry, let block):
@@ -122,7 +122,7 @@ struct Reader: ~Copyable {
                 expired.append(
                     ExpiredEntry(
                         queue: QueueID(raw: key.queue), number: key.number,
-                        byteCount: entry.byteCount))
+                        byteCount: entry.byteCount, state: entry.state))
             }
             isThere = try entries.next()
         }
@@ -136,11 +136,15 @@ struct Reader: ~Copyable {
 
     /// Checks the entry the cursor stands on, and finds its body.
     @inline(__always)
-    private mutating func examine(_ key: EntryKey, now: Instant) throws(StoreError) -> Examination {
+    private mutating func examine(
+        _ key: EntryKey, sentThrough: UInt64, now: Instant
+    ) throws(StoreError) -> Examination {
         guard let entry = StoredEntry(entries.value, key: key) else {
             return .leaves(.damaged(.unreadableEntry))
         }
-        if entry.isExpired(at: now) { return .leaves(.expired) }
+        if entry.isExpired(at: now) && !entry.state.lasts(key.number, sentThrough: sentThrough) {
+            return .leaves(.expired)
+        }
         guard try messages.seek(entry.message),
             let block = StoredMessage.block(messages.value, id: entry.message)
         else { return .leaves(.damaged(.unreadableBody)) }
