@@ -70,7 +70,7 @@ public struct AdministrationClient: ~Copyable {
         } catch let error as AdministrationRefusal {
             throw .malformedReply(error.message)
         } catch {
-            preconditionFailure("decoding throws refusals only")
+            preconditionFailure("unexpected error of the decoder: \(error)")
         }
     }
 

@@ -40,7 +40,7 @@ public enum AdministrationLine {
         // Sorted, so that lines can be compared; JSON's escapes keep line feeds out of texts.
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? encoder.encode(line) else {
-            preconditionFailure("texts and numbers have a form in JSON")
+            preconditionFailure("cannot encode \(type(of: line)) as JSON")
         }
         return data + [UInt8(ascii: "\n")]
     }

@@ -105,7 +105,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     mutating func deadlineReached(
         _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
     ) {
-        preconditionFailure("a bridge sets no deadline of the loop's")
+        preconditionFailure("a bridge sets no deadlines: \(deadline) of \(connection)")
     }
 
     mutating func closed(

@@ -15,13 +15,13 @@ public struct ParsedOptions<Rules: OptionRules>: Sendable {
 
     /// The value of an option, nil where it was not given. For a repeated option, the last one.
     public subscript(option: Rules) -> String? {
-        precondition(option.shape != .flag, "a flag has no value: ask has(_:)")
+        precondition(option.shape != .flag, "\(option) is a flag: use has(_:)")
         return values[option]?.last
     }
 
     /// All values of a repeated option in order; empty where it was not given.
     public func all(_ option: Rules) -> [String] {
-        precondition(option.shape == .repeated, "only a repeated option has a list of values")
+        precondition(option.shape == .repeated, "\(option) is not a repeated option")
         return values[option] ?? []
     }
 

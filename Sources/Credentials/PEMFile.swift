@@ -42,15 +42,15 @@ enum PEMFile {
     static func write(
         _ content: [UInt8], to path: String, permissions: mode_t
     ) throws(CredentialError) {
-        let draft = path + ".new"
-        unlink(draft)
+        let staged = path + ".new"
+        unlink(staged)
         let descriptor = open(
-            draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, permissions)
-        if descriptor < 0 { throw .file(call: "open", path: draft, code: errno) }
+            staged, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, permissions)
+        if descriptor < 0 { throw .file(call: "open", path: staged, code: errno) }
         defer { close(descriptor) }
         // Whatever the mask of the process takes away or leaves.
         if fchmod(descriptor, permissions) != 0 {
-            throw .file(call: "fchmod", path: draft, code: errno)
+            throw .file(call: "fchmod", path: staged, code: errno)
         }
         var written = 0
         while written < content.count {
@@ -58,11 +58,11 @@ enum PEMFile {
                 Glibc.write(descriptor, $0.baseAddress, $0.count)
             }
             if count < 0, errno == EINTR { continue }
-            if count < 0 { throw .file(call: "write", path: draft, code: errno) }
+            if count < 0 { throw .file(call: "write", path: staged, code: errno) }
             written += count
         }
-        if fsync(descriptor) != 0 { throw .file(call: "fsync", path: draft, code: errno) }
-        if rename(draft, path) != 0 { throw .file(call: "rename", path: path, code: errno) }
+        if fsync(descriptor) != 0 { throw .file(call: "fsync", path: staged, code: errno) }
+        if rename(staged, path) != 0 { throw .file(call: "rename", path: path, code: errno) }
     }
 
     /// What `body` writes into a memory stream.

@@ -57,7 +57,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     mutating func deadlineReached(
         _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
     ) {
-        preconditionFailure("a gateway sets no deadline of the loop's")
+        preconditionFailure("a gateway sets no deadlines: \(deadline) of \(connection)")
     }
 
     mutating func closed(

@@ -32,10 +32,14 @@ extension GatewayMachine {
                 "line \(index): \(line.backlogNoted) bytes noted, "
                     + "\(line.link.outgoingByteCount) there")
         }
-        precondition(channelCount == channels.count, "a channel that belongs to no line")
+        precondition(
+            channelCount == channels.count,
+            "lines have \(channelCount) of \(channels.count) channels")
         precondition(
             channels.count <= GatewayLimits.channelsMaximum, "\(channels.count) channels")
-        precondition(byteCount == backlogByteCount, "the sum of backlogs is wrong")
+        precondition(
+            byteCount == backlogByteCount,
+            "backlogs have \(byteCount) bytes, their sum says \(backlogByteCount)")
     }
 
     /// What is known of a line, for tests.

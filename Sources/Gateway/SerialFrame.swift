@@ -51,7 +51,9 @@ package struct SerialFrame: Equatable {
     package static func append(
         _ kind: Kind, counter: UInt8, _ payload: ArraySlice<UInt8> = [], to line: inout [UInt8]
     ) {
-        precondition(payload.count <= payloadMaximum, "more than a frame takes")
+        precondition(
+            payload.count <= payloadMaximum,
+            "\(payload.count) bytes exceed a frame's \(payloadMaximum)")
         var frame = [counter, kind.rawValue] + payload
         frame += Checksum.bytes(of: frame[...])
         // A frame is shorter than 254 bytes: each block ends with a 00 that is taken out, or with

@@ -135,7 +135,9 @@ struct InwardLedger {
 
     /// Takes an entry to its next phase.
     mutating func change(_ identifier: UInt16, to phase: InwardEntry.Phase) {
-        guard var entry = entries[identifier] else { preconditionFailure("no such entry") }
+        guard var entry = entries[identifier] else {
+            preconditionFailure("no entry has packet identifier \(identifier)")
+        }
         if let number = entry.number { identifiers[number] = nil }
         if case .waiting = entry.phase { waiting.removeAll { $0 == identifier } }
         entry.phase = phase

@@ -46,7 +46,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
     mutating func deadlineReached(
         _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
     ) {
-        preconditionFailure("a client sets no deadline of the loop's")
+        preconditionFailure("a client sets no deadlines: \(deadline) of \(connection)")
     }
 
     mutating func closed(

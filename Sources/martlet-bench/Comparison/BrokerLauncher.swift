@@ -185,7 +185,7 @@ struct BrokerLauncher: ~Copyable {
 
     private func recipe(of name: String) -> BrokerRecipe {
         guard let recipe = recipes.first(where: { $0.name == name }) else {
-            preconditionFailure("a subject without a broker")
+            preconditionFailure("no broker is called \(name)")
         }
         return recipe
     }

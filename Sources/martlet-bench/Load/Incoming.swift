@@ -55,7 +55,9 @@ extension EventLoop {
         guard let room = reserve(byteCount, for: connection, .required) else { return }
         var writer = PacketWriter(UnsafeMutableRawBufferPointer(start: room, count: byteCount))
         body(&writer)
-        precondition(writer.byteCount == byteCount, "a packet of another size than announced")
+        precondition(
+            writer.byteCount == byteCount,
+            "a packet announced with \(byteCount) bytes has \(writer.byteCount)")
         commit(byteCount, for: connection)
     }
 

@@ -230,7 +230,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
     mutating func deadlineReached(
         _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
     ) {
-        preconditionFailure("the load sets no deadlines")
+        preconditionFailure("the load sets no deadlines: \(deadline) of \(connection)")
     }
 
     mutating func turnEnded(in loop: inout EventLoop) {

@@ -1,0 +1,90 @@
+// Each rule on texts that break it and on texts that look as if they did.
+import Testing
+
+@Suite struct PlantedViolationTests {
+    @Test(arguments: [
+        "func end(session: UInt32) {}",
+        "func end(_ user: Int, at moment: Instant) {}",
+        "func end<T: Equatable>(value: T, of senderIndex: UInt32?) -> T { value }",
+        "init?(owner number: UInt32) {}",
+        "subscript(connection: UInt32) -> Connection { table[connection] }",
+        "func end(\n    moment: Instant,\n    messages: [Session], group: Int = 3\n) {}",
+    ])
+    func `a bare number for a row is found`(text: String) {
+        #expect(Rules.bareEntities(in: SwiftText(text)).count == 1)
+    }
+
+    @Test(arguments: [
+        "func end(session: Index<Session>) {}", "func end(sessionCount: Int) {}",
+        "// func end(session: UInt32)", "let call = end(session: UInt32(3))",
+        "let text = \"func end(session: UInt32)\"",
+        "func end(session: Handle<Session>, at: UInt32)",
+    ])
+    func `a typed index, a count and a text are no bare number`(text: String) {
+        #expect(Rules.bareEntities(in: SwiftText(text)).isEmpty)
+    }
+
+    @Test(arguments: [
+        "func add(_ a: Int, _ b: Int, _ c: Int) {}",
+        "init(_ a: Int, _ b: [Int: Int], named name: String, _ c: (Int, Int)) {}",
+        "func add(_ a: Int, _ body: () -> Void, _ c: Int) {}",
+        "static func < (_ a: Int, _ b: Int, _ c: Int) {}",
+    ])
+    func `three parameters without labels are found`(text: String) {
+        #expect(Rules.unlabelled(in: SwiftText(text)) == [1])
+    }
+
+    @Test(arguments: [
+        "func add(_ a: Int, _ b: Int, by c: Int) {}",
+        "func add(_ a: Int, _ b: Int, _ body: (Int, Int) -> Void) {}",
+        "func add(_ a: (Int, Int), _ b: Dictionary<Int, Int>) {}",
+    ])
+    func `two parameters without labels and a closure are not found`(text: String) {
+        #expect(Rules.unlabelled(in: SwiftText(text)).isEmpty)
+    }
+
+    @Test(arguments: [
+        "precondition(count < 3)", "precondition(count < 3, \"too many\")",
+        "fatalError(\"gone\")", "preconditionFailure()", "fatalError()",
+        "precondition(names[\"\\(key)\"] != nil, \"no name\")",
+    ])
+    func `a trap without a value is found`(text: String) {
+        #expect(Rules.silentTraps(in: SwiftText("let a = 1\n" + text)) == [2])
+    }
+
+    @Test(arguments: [
+        "precondition(count < 3, \"\\(count) is above 2\")",
+        "precondition(\n    count < 3,\n    \"many: \"\n        + \"\\(count)\")",
+        "fatalError(\"\\(error)\")", "fatalError(message)", "// precondition(false)",
+        "let text = \"precondition(false)\"", "assertPrecondition(false)",
+    ])
+    func `a trap with a value, a comment and a text are not found`(text: String) {
+        #expect(Rules.silentTraps(in: SwiftText(text)).isEmpty)
+    }
+
+    @Test(arguments: [
+        ("let laneCount = 3", "lane"), ("struct LaneLoop {", "lane"),
+        ("// The lanes wait.", "lane"),
+        ("let queue = MRTMailbox()", "mailbox"), ("case noteTaker", "note taker"),
+        ("mutating func keepHouse() {}", "keep house"), ("docs: the Doorkeeper", "doorkeeper"),
+    ])
+    func `a forbidden word is found in names and prose`(line: String, word: String) {
+        #expect(Rules.forbiddenWords(in: [line[...]]) == [word: 1])
+    }
+
+    @Test(arguments: [
+        "the planet explains", "an e-mail address", "booked", "indoors", "notes taken",
+    ])
+    func `a longer word and an allowed phrase are not found`(line: String) {
+        #expect(Rules.forbiddenWords(in: [line[...]]).isEmpty)
+    }
+
+    @Test func `rules see code behind texts with interpolations and quotes`() {
+        let text = SwiftText(
+            #"""
+            let a = "x \(names["y"] ?? "\"") z"; let b = #"a " b"#; let c = "\\"
+            fatalError("gone")
+            """#)
+        #expect(Rules.silentTraps(in: text) == [2])
+    }
+}
