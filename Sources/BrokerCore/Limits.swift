@@ -255,7 +255,8 @@ public struct CoreLimits: Sendable {
     /// Bytes of retained messages sent to a new subscription before its client has to have read
     /// them: what every connection may hold of outgoing memory, whatever the others do.
     static let replayBytesMaximum = 16_384
-    /// Effects whose memory a event loop keeps when it is emptied: what a turn's budget fills, 3 MB.
+    /// Effects whose memory a event loop keeps when it is emptied: what a turn's budget fills, 3
+    /// MB.
     static let loopEffectsMaximum = 40_960
     /// Entries and bytes that all loads of one batch bring: some 30 ms of the store's, and 6 ms of
     /// the core's when they come.

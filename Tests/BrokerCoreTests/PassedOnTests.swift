@@ -108,8 +108,8 @@ import Testing
         world.settle()
         world.disconnect("ann/d1", expiry: 0)
         world.beginCommit()
-        // With that commit d2 gets d1's 50, which it leaves to the offline queue. An MQTT session takes
-        // that over and ends with it, all in the next batch.
+        // With that commit d2 gets d1's 50, which it leaves to the offline queue. An MQTT session
+        // takes that over and ends with it, all in the next batch.
         world.disconnect("ann/d2", expiry: 0)
         world.connect("ann/d3", expiry: 10_000, dialect: .mqtt5)
         world.subscribe("ann/d3", "$u/ann")

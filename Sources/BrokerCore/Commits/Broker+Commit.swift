@@ -92,7 +92,9 @@ extension Broker {
         if result.isUnfinished { commits.pendingBatch.isUrgent = true }
         takeLoads(result, in: &step)
         remove(expired: result.swept)
-        for connected in commits.inFlightBatch.waiting { commits.waitingDeliveries.append(connected) }
+        for connected in commits.inFlightBatch.waiting {
+            commits.waitingDeliveries.append(connected)
+        }
         // What was taken back leaves the windows at once.
         let end = result.refusal == nil ? start + limits.turnWorkMaximum : Int.max
         deliverWaiting(untilWork: end, effects, in: &step)
@@ -354,8 +356,8 @@ extension Broker {
         case .session(let session)?:
             sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
         case .offlineQueue(let user)?:
-            queues.offlineQueues[offlineQueueIndex(of: user)].droppedCount += UInt32(
-                clamping: tally.count)
+            let queue = offlineQueueIndex(of: user)
+            queues.offlineQueues[queue].droppedCount += UInt32(clamping: tally.count)
         case .inherited, .leftover, nil: break
         }
         var pending = queues.pendingTrims[tally.queue.raw]!

@@ -68,7 +68,8 @@ struct ConnectedSession: ~Copyable {
     /// Whether the client has been told that it is accepted; nothing is delivered before.
     var isConfirmed = false
     var isLoading = false
-    /// Whether its event loop was told not to read from it, because it has too many answers to come.
+    /// Whether its event loop was told not to read from it, because it has too many answers to
+    /// come.
     var isHeld = false
     /// Whether the session was there before this connection.
     let wasPresent: Bool

@@ -1,4 +1,5 @@
-// Which session a connection belongs to, found without hashing: event loop and slot are the address.
+// Which session a connection belongs to, found without hashing: event loop and slot are the
+// address.
 
 import Primitives
 

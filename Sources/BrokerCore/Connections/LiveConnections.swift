@@ -1,6 +1,6 @@
 // Who is connected: which session a connection belongs to, the half of a session that exists while
-// it is connected, the access it was granted, and logins that wait. All of it ends with the process;
-// none of it is stored.
+// it is connected, the access it was granted, and logins that wait. All of it ends with the
+// process; none of it is stored.
 
 import Primitives
 

@@ -190,7 +190,8 @@ extension Broker {
 
     // MARK: - Mail
 
-    /// Into the inboxes of a group's members, and the offline queues of those whom no session receives.
+    /// Into the inboxes of a group's members, and the offline queues of those whom no session
+    /// receives.
     mutating func enqueue(
         _ message: Index<Message>, group: Index<Group>, excluding excluded: Index<Session>?,
         tally: inout RoutingTally, in step: inout Step
@@ -207,8 +208,8 @@ extension Broker {
         }
     }
 
-    /// Whether what is sent to a group waits in a member's offline queue, since no session receives it:
-    /// neither the user's mail at all, nor, in MQTT, just what the group is sent.
+    /// Whether what is sent to a group waits in a member's offline queue, since no session receives
+    /// it: neither the user's mail at all, nor, in MQTT, just what the group is sent.
     func isWaiting(_ membership: Index<Membership>) -> Bool {
         groupTable.memberships[membership].hearerCount == 0
             && !hasListener(groupTable.memberships[membership].user)

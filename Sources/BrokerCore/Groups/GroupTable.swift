@@ -1,5 +1,5 @@
-// Groups and their members. A group's messages go to its audience, which is part of the routing, and
-// to the offline queues of members without a session.
+// Groups and their members. A group's messages go to its audience, which is part of the routing,
+// and to the offline queues of members without a session.
 
 import Primitives
 

@@ -1,7 +1,7 @@
-// What the broker wants done, in the imperative and as plain data. Effects are gathered per event loop
-// (one event loop is one event loop) in the order in which they must be carried out; bytes and message
-// blocks they refer to lie in the event loop's own arena, so that an effect outlives whatever it was made
-// from.
+// What the broker wants done, in the imperative and as plain data. Effects are gathered per event
+// loop (one event loop is one event loop) in the order in which they must be carried out; bytes and
+// message blocks they refer to lie in the event loop's own arena, so that an effect outlives
+// whatever it was made from.
 
 import Primitives
 
@@ -61,8 +61,8 @@ public struct Acceptance: Hashable, BitwiseCopyable, Sendable {
     public var acknowledgesRefused = false
     /// The authenticated user, in the event loop's bytes.
     public var user: ByteRange
-    /// The device that the broker thought of, in the event loop's bytes; empty where the client named
-    /// one.
+    /// The device that the broker thought of, in the event loop's bytes; empty where the client
+    /// named one.
     public var assignedDevice = ByteRange.empty
 }
 
@@ -94,7 +94,8 @@ public struct Delivery: Hashable, BitwiseCopyable, Sendable {
     public var dialect: SessionDialect
     /// In MQTT; 0 for a transient delivery.
     public var packetIdentifier: UInt16
-    /// 0 for none; from ``EntryState/severalIdentifiers`` on, that and an index into the event loop's
+    /// 0 for none; from ``EntryState/severalIdentifiers`` on, that and an index into the event
+    /// loop's
     /// `identifierLists`.
     public var subscriptionIdentifier: UInt32
 

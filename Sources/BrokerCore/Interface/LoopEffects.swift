@@ -1,5 +1,6 @@
-// Where effects are gathered: one event loop for each event loop, with the bytes that its effects refer
-// to. A event loop is filled by the core, handed over whole, carried out, emptied and used again.
+// Where effects are gathered: one event loop for each event loop, with the bytes that its effects
+// refer to. A event loop is filled by the core, handed over whole, carried out, emptied and used
+// again.
 
 import Primitives
 
@@ -22,8 +23,8 @@ public struct LoopEffects: ~Copyable, Sendable {
     @inline(__always)
     var work: Int { effects.count + bytes.count / CoreLimits.bytesPerWork }
 
-    /// Empties the event loop. It keeps the memory that the budget of a turn fills, and gives back what
-    /// one event needed beyond it.
+    /// Empties the event loop. It keeps the memory that the budget of a turn fills, and gives back
+    /// what one event needed beyond it.
     public mutating func removeAll() {
         effects.removeAll(retainingAtMost: CoreLimits.loopEffectsMaximum)
         publications.removeAll(retainingAtMost: CoreLimits.loopEffectsMaximum)
@@ -34,8 +35,9 @@ public struct LoopEffects: ~Copyable, Sendable {
         lastStamp = 0
     }
 
-    /// The publication of a message in this event loop: its block is put in once, however many deliveries
-    /// refer to it. `stamp` tells messages apart; deliveries of one message come in a run.
+    /// The publication of a message in this event loop: its block is put in once, however many
+    /// deliveries refer to it. `stamp` tells messages apart; deliveries of one message come in a
+    /// run.
     @inline(__always)
     private mutating func publication(
         stamp: UInt64, deadline: Instant, _ append: (inout ByteArena) -> ByteRange

@@ -21,7 +21,8 @@ public struct PacketAnswer: Hashable, BitwiseCopyable, Sendable {
     public var packetIdentifier: UInt16
     public var step: PacketStep
     public var reason: ReasonCode
-    /// The application's own id of what is answered, in the event loop's bytes; empty where it gave none.
+    /// The application's own id of what is answered, in the event loop's bytes; empty where it gave
+    /// none.
     public var messageIdentifier = ByteRange.empty
     /// The reason as MRT would tell it.
     public var result = ReasonCode.success

@@ -10,7 +10,7 @@ struct MessageMemory: ~Copyable {
     var blocks = BlockPool(byteCountMaximum: CoreLimits.spareBytesMaximum)
     /// Bytes of the messages that the queues of sessions in memory hold, each message once.
     var memoryQueueByteCount = 0
-    /// Messages in memory that are in the store, by their stored id: a body that a thousand sessions
-    /// load is in memory once.
+    /// Messages in memory that are in the store, by their stored id: a body that a thousand
+    /// sessions load is in memory once.
     var residentMessages: [UInt64: Index<Message>] = [:]
 }

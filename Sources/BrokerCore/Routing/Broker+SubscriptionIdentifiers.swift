@@ -17,8 +17,8 @@ extension Broker {
         step.effects[connection.loop].deliver(message, to: connection, dialect, state: state)
     }
 
-    /// A state as a event loop is to hear of it: where there are several identifiers, their list is put
-    /// into the event loop.
+    /// A state as a event loop is to hear of it: where there are several identifiers, their list is
+    /// put into the event loop.
     @inline(__always)
     mutating func listingIdentifiers(
         _ state: EntryState, of session: Index<Session>, _ message: Index<Message>,

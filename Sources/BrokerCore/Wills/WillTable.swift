@@ -1,5 +1,5 @@
-// Wills: messages that the broker sends when a device is lost. A will belongs to a session, or after
-// a restart to a device whose session has not returned.
+// Wills: messages that the broker sends when a device is lost. A will belongs to a session, or
+// after a restart to a device whose session has not returned.
 
 import Primitives
 

@@ -139,11 +139,13 @@ private final class Soak {
         for receiver in receivers { try await receiver.client!.joinGroup(group) }
         for (number, receiver) in receivers.enumerated() {
             let grade: Grade = number % 2 == 0 ? .durable : .once
-            let stream = SoakStream("user-\(number)", to: .user(receiver.user), grade, perSecond: 40)
+            let stream = SoakStream(
+                "user-\(number)", to: .user(receiver.user), grade, perSecond: 40)
             send(stream, clients[number % 4], to: [receiver])
         }
         send(
-            SoakStream("group", to: .group(group), .durable, perSecond: 5), clients[0], to: receivers)
+            SoakStream("group", to: .group(group), .durable, perSecond: 5), clients[0],
+            to: receivers)
         send(
             SoakStream("topic", to: .topic("soak/7/state"), .once, perSecond: 5), clients[1],
             to: receivers)
