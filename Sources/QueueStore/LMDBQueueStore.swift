@@ -191,7 +191,7 @@ public struct LMDBQueueStore: ~Copyable {
     private mutating func claimRoom(for batch: StoreBatch) -> Bool {
         // Copy-on-write: every scattered change may take a page of its own, and split it. Long rows
         // have pages of their own beside that, next to each other.
-        let pagesMaximum = 2 * batch.changeCount + 64
+        let pagesMaximum = 2 * batch.changeCount + batch.transferPageCount + 64
         let runByteCount = 2 * batch.blocks.count + batch.longRowByteCount(page: pageByteCount)
         let needed = runByteCount + pagesMaximum * pageByteCount
         let growth = max(needed + StoreLimits.reserveByteCount - freeByteCount, runByteCount)
@@ -254,7 +254,16 @@ public struct LMDBQueueStore: ~Copyable {
         let stamp = MetaStamp(stamp: .now(batch.moment, boot: boot), nextMessage: nextMessage)
         try transaction.putMeta(.stamp, stamp.bytes)
         let used = transaction.usedByteCount
-        try transaction.commit()
+        do throws(StoreError) {
+            try transaction.commit()
+        } catch {
+            // LMDB reports EIO where the kernel has written only a part of what it was given, as it
+            // does on a disk that is full then. Nothing has happened: pages come before the sync,
+            // and the sync before the meta page. Where it was the sync that failed, another attempt
+            // writes all pages again; after a meta page that failed LMDB begins no other.
+            guard error == .syncFailed(code: EIO), claim.isDiskFull else { throw error }
+            throw .lmdb(call: "mdb_txn_commit", code: ENOSPC)
+        }
 
         self.nextMessage = nextMessage
         doomedQueues = doomed
@@ -401,6 +410,13 @@ extension StoreBatch {
         entries.count + acknowledgements.count + removals.count + states.count + records.count
             + 2 * trims.count + 2 * moves.count
             + 2 * transfers.count + deletedQueues.count
+    }
+
+    /// Pages that transfers take: the entries of a queue lie next to each other. LMDB merges a page
+    /// that is less than a quarter full, with 16 entries of 60 bytes, and splits one into halves.
+    /// Each entry changes one page where it was and one where it comes to.
+    fileprivate var transferPageCount: Int {
+        transfers.reduce(0) { sum, transfer in sum + Int(clamping: transfer.countMaximum / 8) * 2 }
     }
 
     /// Bytes of the pages that rows take which do not fit on half a page.

@@ -31,6 +31,16 @@ struct SpaceClaim {
         return needed <= byteCount || claim(needed)
     }
 
+    /// Whether the disk has not even the smallest step behind the file and what is claimed of it.
+    var isDiskFull: Bool {
+        mutating get {
+            var status = stat()
+            guard isSupported, fstat(descriptor, &status) == 0 else { return false }
+            let end = max(byteCount, Int(status.st_blocks) * 512, Int(status.st_size))
+            return !claim(end + StoreLimits.claimStepByteCountMinimum)
+        }
+    }
+
     private mutating func claim(_ end: Int) -> Bool {
         var result: Int32
         repeat {
