@@ -32,6 +32,18 @@ import Testing
         #expect(results == [false, true, false])
     }
 
+    @Test mutating func `is done under load where memory stays free`() {
+        _ = look(megabytes: 2)
+        func dueLooks(_ count: Int, megabytes: Int) -> [Int] {
+            (1...count).filter { _ in look(megabytes: megabytes, busy: true) }
+        }
+        let period = HeapTrim.looksUnderLoad
+        #expect(
+            dueLooks(4 * period, megabytes: 200) == [2 * period], "once for what has become free")
+        #expect(dueLooks(2 * period, megabytes: 10).isEmpty, "the load uses it")
+        #expect(dueLooks(2 * period, megabytes: 200) == [2 * period], "and not any more")
+    }
+
     @Test mutating func `is not looked at more often than every few seconds`() {
         _ = look(megabytes: 2)
         var lookCount = 0

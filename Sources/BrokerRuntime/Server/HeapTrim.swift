@@ -9,19 +9,29 @@ import Primitives
 /// Decides when to call `malloc_trim`.
 struct HeapTrim {
     /// The interval between checks. A check counts the free blocks and a trim walks the whole heap
-    /// while other threads wait to allocate, so neither happens under load.
+    /// while other threads wait to allocate, so both are rare under load.
     static let lookMilliseconds: UInt64 = 5_000
     /// The growth of free bytes since the last trim from which a trim is worth its cost.
     static let freeBytesMinimum = 4 << 20
     /// Processor time between two checks from which there is load: a twentieth of a core. Under
     /// load, free memory is needed again.
     static let busyMilliseconds = lookMilliseconds / 20
+    /// Under load every sixth check counts the free blocks: half a minute apart.
+    static let looksUnderLoad = 6
+    /// Bytes that are free at two of those checks in a row, and were not at the last trim, from which
+    /// a trim is worth its cost under load: a burst has left them, and the load does not use them.
+    static let freeBytesUnderLoad = 16 << 20
 
     private var nextLook: Instant?
     private var processorMilliseconds: UInt64 = 0
     /// The least number of free bytes since the last trim, because glibc still counts returned
     /// memory as free; 0 after load, which reuses that memory.
     private var leastFree = 0
+    /// Checks under load since the last quiet one, and the free bytes at the last count.
+    private var busyLooks = 0
+    private var lastFreeUnderLoad = 0
+    /// The least number of free bytes under load since the last trim.
+    private var leastFreeUnderLoad = 0
 
     /// Checks if a check is due, and trims if that is worth it.
     mutating func look(at now: Instant) {
@@ -42,12 +52,31 @@ struct HeapTrim {
         self.processorMilliseconds = processorMilliseconds
         if spent >= Self.busyMilliseconds {
             leastFree = 0
-            return false
+            return isDueUnderLoad(freeBytes)
         }
+        busyLooks = 0
         let free = freeBytes()
         leastFree = isFirst ? free : min(leastFree, free)
         guard free - leastFree >= Self.freeBytesMinimum else { return false }
         leastFree = free
+        return true
+    }
+
+    /// Whether memory stays free under load.
+    private mutating func isDueUnderLoad(_ freeBytes: () -> Int) -> Bool {
+        busyLooks += 1
+        guard busyLooks % Self.looksUnderLoad == 0 else { return false }
+        let free = freeBytes()
+        if busyLooks == Self.looksUnderLoad {
+            leastFreeUnderLoad = 0
+            lastFreeUnderLoad = free
+            return false
+        }
+        let unused = min(free, lastFreeUnderLoad)
+        lastFreeUnderLoad = free
+        leastFreeUnderLoad = min(leastFreeUnderLoad, unused)
+        guard unused - leastFreeUnderLoad >= Self.freeBytesUnderLoad else { return false }
+        leastFreeUnderLoad = unused
         return true
     }
 
