@@ -75,14 +75,14 @@ public struct Broker: ~Copyable, Sendable {
         _ event: Event, bytes: UnsafeRawBufferPointer,
         identities: TurnIdentities = TurnIdentities(), at moment: Moment, effects: inout Effects
     ) {
-        var step = Step(bytes: bytes, identities: identities, at: moment, effects: effects)
+        var step = Step(bytes: bytes, at: moment, effects: effects)
         precondition(restoration == nil, "an event before the stored state is back")
         work += 1
         switch event {
         case .connectReceived(let connection, let request):
             // To keep a will is work of its own.
             if request.will != nil { work += 1 }
-            connect(connection, request, in: &step)
+            connect(connection, request, identities: identities, in: &step)
         case .connectionClosed(let connection, let cause):
             connectionClosed(connection, cause, in: &step)
         case .sendReceived(let connection, let request):
@@ -125,7 +125,7 @@ public struct Broker: ~Copyable, Sendable {
             step.effects[connection.loop].respond(
                 to: connection, request: identifier, reason: reason)
         case .credentialPresented(let connection, let claim):
-            exchangeCredential(connection, claim, in: &step)
+            exchangeCredential(connection, claim, identities: identities, in: &step)
         case .credentialRefused(let connection, let reason):
             refuseCredential(connection, reason, in: &step)
         case .disconnectReceived(let connection, let request):

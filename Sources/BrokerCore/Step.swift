@@ -8,30 +8,22 @@ import Primitives
 struct Step: ~Copyable {
     /// What the ranges of an event point into; empty where the call is no event.
     let bytes: UnsafeRawBufferPointer
-    /// What verified claims of an event refer to.
-    let identities: TurnIdentities
     let moment: Moment
     /// The effects of all event loops, by loop.
     let effects: EffectsReference
 
     init(
         bytes: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        identities: TurnIdentities = TurnIdentities(), at moment: Moment,
-        effects: borrowing Effects
+        at moment: Moment, effects: borrowing Effects
     ) {
         self.bytes = bytes
-        self.identities = identities
         self.moment = moment
         self.effects = effects.reference
     }
 
     /// A step within a step, for input that was kept from an earlier event.
-    init(
-        bytes: UnsafeRawBufferPointer, identities: TurnIdentities = TurnIdentities(),
-        within step: borrowing Step
-    ) {
+    init(bytes: UnsafeRawBufferPointer, within step: borrowing Step) {
         self.bytes = bytes
-        self.identities = identities
         moment = step.moment
         effects = step.effects
     }

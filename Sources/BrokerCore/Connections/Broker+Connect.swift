@@ -12,15 +12,15 @@ struct ConnectRefusal: Error {
 extension Broker {
     /// - Parameter isInTurn: it has waited long enough to take a session over.
     mutating func connect(
-        _ connection: ConnectionID, _ request: ConnectRequest, isInTurn: Bool = false,
-        in step: inout Step
+        _ connection: ConnectionID, _ request: ConnectRequest, identities: TurnIdentities,
+        isInTurn: Bool = false, in step: inout Step
     ) {
         do throws(ConnectRefusal) {
             let deviceName =
                 request.assignsDevice
                 ? assignedName(request.newEpoch) : Array(request.device.bytes(in: step.bytes))
             var identity = try authenticate(
-                request.claim, device: deviceName, bytes: step.bytes, identities: step.identities,
+                request.claim, device: deviceName, bytes: step.bytes, identities: identities,
                 at: step.moment)
             if identity.user.isEmpty {
                 // The listener vouches for a client without a name: it is known by the broker's.

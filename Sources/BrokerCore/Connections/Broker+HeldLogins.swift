@@ -111,8 +111,9 @@ extension Broker {
         var request = login.request
         if let identity = login.identity { request.claim = .verified(identities.append(identity)) }
         login.bytes.withUnsafeBytes { bytes in
-            var step = Step(bytes: bytes, identities: identities, within: step)
-            connect(login.connection, request, isInTurn: true, in: &step)
+            var step = Step(bytes: bytes, within: step)
+            connect(
+                login.connection, request, identities: identities, isInTurn: true, in: &step)
         }
     }
 

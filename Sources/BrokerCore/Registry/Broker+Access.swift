@@ -269,13 +269,14 @@ extension Broker {
     /// A connected client presents a new credential. It must prove the same user for the same
     /// device; otherwise the old one stays in force. Everything else about the session goes on.
     mutating func exchangeCredential(
-        _ connection: ConnectionID, _ claim: Claim, in step: inout Step
+        _ connection: ConnectionID, _ claim: Claim, identities: TurnIdentities,
+        in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
         do throws(ConnectRefusal) {
             let identity = try authenticate(
                 claim, device: Array(sessions[session].device), bytes: step.bytes,
-                identities: step.identities, at: step.moment)
+                identities: identities, at: step.moment)
             let user = sessions[session].user
             guard identity.app == registry.users[user].app,
                 registry.users[user].name == identity.user

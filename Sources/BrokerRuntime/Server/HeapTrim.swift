@@ -18,8 +18,9 @@ struct HeapTrim {
     static let busyMilliseconds = lookMilliseconds / 20
     /// Under load every sixth check counts the free blocks: half a minute apart.
     static let looksUnderLoad = 6
-    /// Bytes that are free at two of those checks in a row, and were not at the last trim, from which
-    /// a trim is worth its cost under load: a burst has left them, and the load does not use them.
+    /// Bytes that are free at two of those checks in a row, and were not at the last trim, from
+    /// which a trim is worth its cost under load: a burst has left them, and the load does not use
+    /// them.
     static let freeBytesUnderLoad = 16 << 20
 
     private var nextLook: Instant?
