@@ -141,13 +141,16 @@ public struct Broker: ~Copyable, Sendable {
     }
 
     /// Does what has become due, at most as much as a turn may cost and one deadline beyond it: a
-    /// hundred wills for ten thousand receivers each may be due at once. What is left stays due.
+    /// hundred wills for ten thousand receivers each may be due at once. What is left stays due,
+    /// and also what the batch has no room for.
     public mutating func advance(to moment: Moment, effects: inout Effects) {
         var step = Step(at: moment, effects: effects)
         let start = work + effects.work
         let end = start + limits.turnWorkMaximum
         defer { resultWork += work + effects.work - start }
-        while work + effects.work < end, let payload = deadlines.popDue(at: moment.instant) {
+        while work + effects.work < end, !isBatchFull,
+            let payload = deadlines.popDue(at: moment.instant)
+        {
             switch DeadlinePayload(raw: payload) {
             case .session(let session): expire(session: session, in: &step)
             case .will(let will): willDue(will, in: &step)
@@ -160,6 +163,7 @@ public struct Broker: ~Copyable, Sendable {
                 deliverWaiting(untilWork: end, effects, in: &step)
             }
         }
+        if isBatchFull { commits.pendingBatch.isAwaited = true }
     }
 
     /// What results of commits and deadlines have cost since the last call, for the turn that
@@ -169,8 +173,9 @@ public struct Broker: ~Copyable, Sendable {
         return resultWork
     }
 
-    /// When ``advance(to:effects:)`` has something to do; never later than the true deadline.
-    public var nextDeadline: Instant? { deadlines.nextDeadline }
+    /// When ``advance(to:effects:)`` has something to do; never later than the true deadline. Nil
+    /// while the batch is full: ``takeResumption()`` tells when that is over.
+    public var nextDeadline: Instant? { isBatchFull ? nil : deadlines.nextDeadline }
 
     // MARK: - Access
 

@@ -40,7 +40,8 @@ public struct CoreLimits: Sendable {
     /// Messages that a session's queue holds at most where it inherits those of the user's others:
     /// what is beyond goes with the session that ends. A client that ends its sessions one after
     /// the other would otherwise pile up a full queue with each. One transaction moves them, in
-    /// some 50 ms; no less than four full queues, however few the operator lets one hold.
+    /// 20 to 40 ms, and little else (``batchMovesMaximum``); no less than four full queues, however
+    /// few the operator lets one hold.
     public var inheritedCountMinimum: UInt64 = 40_000
     var inheritedCountMaximum: UInt64 { max(inheritedCountMinimum, 4 * UInt64(queueCountMaximum)) }
     /// Their bytes.
@@ -62,6 +63,21 @@ public struct CoreLimits: Sendable {
     /// Memory of messages and entries that wait for their commit to begin; as much again may be in
     /// the commit under way. Nothing else bounds a fan-out to sessions that are away.
     public var uncommittedBytesMaximum = 256 << 20
+    /// Changes of a batch from which on events wait until it is handed over: entries, rows and
+    /// removals. A client that has had no share of the turn may add as many again, and the event
+    /// that reaches the bound may pass it: a message for all sessions. Measured, the store puts an
+    /// entry into a queue of its own in 1 to 2 microseconds, so that twice as many are 35 to 65 ms.
+    /// A send waits for three commits at most: the one under way, the batch that is full, its own.
+    /// With the entries that are moved, and the sync of each, that is below 250 ms. At a page of
+    /// 4 KiB for each the bound is 64 MiB of the memory that LMDB keeps for changed pages.
+    public var batchChangesMaximum = 16_384
+    /// Entries that the store moves or removes in whole queues with one batch, from which on events
+    /// wait that ask for more: 0.5 to 1 microsecond each. The one that reaches the bound may pass
+    /// it by a queue, with ``inheritedCountMinimum`` by some 30 ms.
+    public var batchMovesMaximum: UInt64 = 16_384
+    /// Bytes of messages and entries of a batch from which on events wait: 30 to 60 ms at the 0.5
+    /// to 1 GB/s of a disk.
+    public var batchBytesMaximum = 32 << 20
     /// Age at which a waiting message expires (7 days).
     public var queueAgeSecondsMaximum: UInt64 = 7 * 86_400
     /// What happens to a message for a full queue.

@@ -89,6 +89,8 @@ public struct EventSchedule: ~Copyable {
     private var newcomers = Ring<ConnectionID>()
     /// Those who wait and have had one, each once, in the order of their next.
     private var others = Ring<ConnectionID>()
+    /// Whether some waited at the end of the last entry because the batch was full.
+    private var isHeldUp = false
     /// The most that one packet has cost in the last call of
     /// ``enter(_:turn:bytes:at:_:_:isReading:)``: by so much a turn may pass its budget.
     public private(set) var largestStep = 0
@@ -128,8 +130,9 @@ public struct EventSchedule: ~Copyable {
 
     // MARK: - Entering the core
 
-    /// Takes the decoder's events and steps the core through as many as the turn has room for, and
-    /// through what has waited. True where something is left that could go on at once.
+    /// Takes the decoder's events and steps the core through as many as the turn and the batch have
+    /// room for, and through what has waited. True where something is left that could go on at
+    /// once; what waits for the next batch goes on after ``Broker/takeResumption()``.
     ///
     /// - Parameters:
     ///   - turn: tells turns apart: a turn may enter the core several times.
@@ -175,6 +178,8 @@ public struct EventSchedule: ~Copyable {
     ) {
         var index = 0
         var runIndex = 0
+        // Those who have waited for this batch come before those who have just sent something.
+        let comesBehind = isHeldUp
         while index < decoder.events.count {
             // What belongs to no run was added by the loop: it has no bytes.
             let owner: ConnectionID
@@ -193,7 +198,9 @@ public struct EventSchedule: ~Copyable {
             }
             let first = index
             var isHeavy = !heavy.isEmpty && heavy[owner] != nil
-            if !isHeavy, pieces.isEmpty || pieces[owner] == nil {
+            if !isHeavy, !(comesBehind && decoder.events[index].growsBatch),
+                pieces.isEmpty || pieces[owner] == nil
+            {
                 index = step(
                     index..<end, of: decoder.events, from: owner, isNew: true, bytes: bytes,
                     identities: identities, at: moment, broker: &broker, effects: &effects)
@@ -228,6 +235,7 @@ public struct EventSchedule: ~Copyable {
         var index = range.lowerBound
         var cost = 0
         while index < range.upperBound, cost < share {
+            if broker.mustWait(events[index], bytes: bytes, isNewcomer: isNew) { break }
             if isNew, !heavy.isEmpty,
                 broker.expectedWork(of: events[index], bytes: bytes) > 2 * shareMaximum
             {
@@ -269,6 +277,15 @@ public struct EventSchedule: ~Copyable {
             spent = min(spent, turnMaximum * 3 / 4)
             hasServedWaiting = true
         }
+        // They go on with the next batch, which the broker tells of.
+        var held: (newcomers: [ConnectionID], others: [ConnectionID]) = ([], [])
+        isHeldUp = false
+        defer {
+            // Before those who have come since.
+            newcomers.prepend(contentsOf: held.newcomers)
+            others.prepend(contentsOf: held.others)
+            isHeldUp = !held.newcomers.isEmpty
+        }
         var skippedCount = 0
         while skippedCount < newcomers.count + others.count {
             if newcomers.isEmpty, !beginsRound { return true }
@@ -278,6 +295,15 @@ public struct EventSchedule: ~Copyable {
             guard isReading(owner) else {
                 others.append(owner)
                 skippedCount += 1
+                continue
+            }
+            guard let first = pieces[owner]?.first else {
+                preconditionFailure("nothing of \(owner) waits")
+            }
+            if broker.mustWait(
+                first.events[first.next], bytes: first.buffer, isNewcomer: isNew)
+            {
+                if isNew { held.newcomers.append(owner) } else { held.others.append(owner) }
                 continue
             }
             skippedCount = 0

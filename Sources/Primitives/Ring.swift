@@ -38,6 +38,16 @@ public struct Ring<Element: BitwiseCopyable>: ~Copyable {
         count += 1
     }
 
+    /// Puts elements in front of the others, in their order.
+    public mutating func prepend(contentsOf elements: [Element]) {
+        for element in elements.reversed() {
+            if count > mask { grow() }
+            head = (head - 1) & mask
+            storage![head] = element
+            count += 1
+        }
+    }
+
     @discardableResult
     public mutating func removeFirst() -> Element {
         precondition(count > 0, "removal from a ring of \(count) elements")

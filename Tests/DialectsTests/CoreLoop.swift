@@ -173,6 +173,13 @@ final class CoreLoop {
         }
     }
 
+    /// Stores a batch that was taken, and brings the result.
+    func finish(_ batch: StoreBatch) {
+        store.carryOut(batch, into: &result)
+        broker.stored(result, at: now, effects: &effects)
+        carryOut()
+    }
+
     func commit() {
         var ignored = RequestCost()
         commit(&ignored)

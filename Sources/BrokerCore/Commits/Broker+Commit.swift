@@ -21,6 +21,7 @@ extension Broker {
         guard hasBatch else { return false }
         batch.removeAll()
         batch.sequence = commits.pendingBatch.sequence
+        if commits.pendingBatch.isAwaited || isBatchFull { commits.mayResume = true }
         batch.moment = moment
         settleListeners()
         writeDirtySessions()

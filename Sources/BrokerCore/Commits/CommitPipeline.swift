@@ -10,6 +10,8 @@ struct CommitPipeline: ~Copyable {
     var inFlightBatch = PendingBatch()
     /// Whether a batch is in flight.
     var isCommitting = false
+    /// Whether a batch that was full has been handed over, so that what waited for it may go on.
+    var mayResume = false
     /// The number of the last batch that was begun.
     var batchSequence: UInt64 = 1
     /// Requests whose answers wait for a commit.

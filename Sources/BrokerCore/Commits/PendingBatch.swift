@@ -59,6 +59,8 @@ struct PendingBatch: ~Copyable {
     /// Bytes of their blocks.
     var messageByteCount = 0
     var entries: ContiguousArray<PendingEntry> = []
+    /// How many of them are settled.
+    var settledCount = 0
     var moves: [EntryMove] = []
     /// The size of what each of them moves.
     var moveByteCounts: [UInt32] = []
@@ -67,7 +69,10 @@ struct PendingBatch: ~Copyable {
     /// Queues that must lose their oldest entries; where they begin is known at the hand-over.
     var trims: [(queue: QueueID, amount: TrimAmount)] = []
     var states: [EntryStateChange] = []
-    var transfers: [QueueTransfer] = []
+    private(set) var transfers: [QueueTransfer] = []
+    /// Entries that transfers move, and that acknowledgements remove which a client made at its
+    /// login, at most.
+    private(set) var movedCount: UInt64 = 0
     /// Mailboxes that are moved into a session's inbox.
     var inheritedQueues: [QueueID] = []
     /// Transfers of what the shares of sessions that ended are left with.
@@ -108,6 +113,8 @@ struct PendingBatch: ~Copyable {
     /// Rows of other tables that nobody waits for either.
     private var lazyRecords: [RecordChange] = []
     var isUrgent = false
+    /// Whether something waits for the next batch.
+    var isAwaited = false
     /// Inbox numbers that may be used once this batch is committed.
     var reservations: [(session: Handle<Session>, through: UInt64)] = []
     /// Connected sessions with deliveries that wait for this batch.
@@ -125,6 +132,29 @@ struct PendingBatch: ~Copyable {
     /// Memory of what has to be committed and was sent by clients.
     var memoryByteCount: Int {
         messageByteCount + entries.count * CoreLimits.uncommittedEntryBytes
+    }
+
+    /// Changes that the store carries out one by one.
+    var changeCount: Int {
+        entries.count - settledCount + records.count + removals.count + acknowledgements.count
+            + moves.count
+    }
+
+    /// Moves as much of a queue as the transfer allows.
+    mutating func move(_ transfer: QueueTransfer) {
+        transfers.append(transfer)
+        movedCount += transfer.countMaximum
+    }
+
+    /// What a session that begins to listen in this batch is left, is known now.
+    mutating func narrow(transfer index: Int, to scope: TransferScope) {
+        transfers[index].scope = scope
+    }
+
+    /// Removes all of a queue up to a number: so many entries at most.
+    mutating func acknowledge(_ acknowledgement: QueueAcknowledgement, countMaximum: UInt32) {
+        acknowledgements.append(acknowledgement)
+        movedCount += UInt64(countMaximum)
     }
 
     /// Whether there are rows to ride along.
@@ -172,6 +202,7 @@ struct PendingBatch: ~Copyable {
         messages.removeAllKeepingCapacity()
         messageByteCount = 0
         entries.removeAllKeepingCapacity()
+        settledCount = 0
         moves.removeAllKeepingCapacity()
         moveByteCounts.removeAllKeepingCapacity()
         acknowledgements.removeAllKeepingCapacity()
@@ -179,6 +210,7 @@ struct PendingBatch: ~Copyable {
         trims.removeAllKeepingCapacity()
         states.removeAllKeepingCapacity()
         transfers.removeAllKeepingCapacity()
+        movedCount = 0
         inheritedQueues.removeAllKeepingCapacity()
         leftovers.removeAllKeepingCapacity()
         bequests.removeAllKeepingCapacity()
@@ -200,6 +232,7 @@ struct PendingBatch: ~Copyable {
         dirtySessions.removeAllKeepingCapacity()
         lazyRecords.removeAllKeepingCapacity()
         isUrgent = false
+        isAwaited = false
         reservations.removeAllKeepingCapacity()
         waiting.removeAllKeepingCapacity()
         sweepMaximum = 0

@@ -294,10 +294,10 @@ extension Broker {
         sessions[session].inbox.acknowledgedThrough = resume.number
         guard sessions[session].inbox.count > 0 else { return }
         // The queue is on disk only: what this is, is counted out when the store tells.
-        commits.pendingBatch.acknowledgements.append(
+        commits.pendingBatch.acknowledge(
             QueueAcknowledgement(
                 queue: sessions[session].inbox.queue, throughNumber: resume.number,
-                wantsTally: true))
+                wantsTally: true), countMaximum: sessions[session].inbox.count)
     }
 
     private mutating func resumeOutbox(

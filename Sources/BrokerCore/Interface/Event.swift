@@ -58,6 +58,17 @@ extension Event {
             connection
         }
     }
+
+    /// Whether it may add to the pending batch by more than it takes away.
+    public var growsBatch: Bool {
+        switch self {
+        case .inboxAcknowledged, .resultsSeen, .packetAnswered, .presenceQueried, .requestFaulted,
+            .deliveryTooLarge, .outgoingDrained:
+            false
+        case .sendReceived(_, let request): request.grade != .transient || request.isRetained
+        default: true
+        }
+    }
 }
 
 /// Why a connection ended, as far as it matters to wills and logs.

@@ -327,6 +327,7 @@ extension Broker {
         if batch == 0 && !entry.isUnstored { return .inStore }
         if batch == commits.pendingBatch.sequence {
             commits.pendingBatch.entries[Int(entry.batchEntry)].isSettled = true
+            commits.pendingBatch.settledCount += 1
             memory.messages[message].pendingEntries -= 1
             counters.entriesElided += 1
         } else if batch != 0 {

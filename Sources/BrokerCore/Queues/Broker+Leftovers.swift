@@ -124,7 +124,7 @@ extension Broker {
         guard arriving.count > 0 else { return }
         commits.pendingBatch.bequests.append(
             (commits.pendingBatch.transfers.count, sessions.handle(heir)))
-        commits.pendingBatch.transfers.append(
+        commits.pendingBatch.move(
             QueueTransfer(
                 source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
                 countMaximum: arriving.count, byteMaximum: room.byteCount,
@@ -193,7 +193,8 @@ extension Broker {
             && commits.pendingBatch.transfers[index].scope
                 == .mail(before: StoredMessageID(raw: .max))
         {
-            commits.pendingBatch.transfers[index].scope = .mail(before: StoredMessageID(raw: bound))
+            commits.pendingBatch.narrow(
+                transfer: index, to: .mail(before: StoredMessageID(raw: bound)))
         }
     }
 
@@ -285,7 +286,7 @@ extension Broker {
                 queue: QueueID(raw: makeIdentifier()), app: app, user: user, expected: arriving))
         commits.pendingBatch.leftovers.append(
             (commits.pendingBatch.transfers.count, queues.leftovers.handle(new)))
-        commits.pendingBatch.transfers.append(
+        commits.pendingBatch.move(
             QueueTransfer(
                 source: queue, destination: queues.leftovers[new].queue, firstNumber: 1,
                 countMaximum: arriving.count, byteMaximum: room.byteCount, scope: .shared))

@@ -166,7 +166,7 @@ extension Broker {
         }
         let expected = expected(in: offlineQueue.queue)
         let queue = sessions[session].inbox.queue
-        commits.pendingBatch.transfers.append(
+        commits.pendingBatch.move(
             QueueTransfer(
                 source: offlineQueue.queue, destination: queue,
                 firstNumber: sessions[session].inbox.nextNumber,

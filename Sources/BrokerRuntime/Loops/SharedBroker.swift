@@ -24,6 +24,8 @@ package final class SharedBroker: Sendable {
     private let state: Locked<State>
     /// One for each event loop, to wake it when it has effects.
     let loopHandles: [LoopHandle]
+    /// A bit for each of them.
+    private var everyLoop: UInt64 { .max >> UInt64(64 - loopHandles.count) }
     /// Wakes the writer when a batch is pending.
     let writerSignal: WakeSignal
     /// Wakes the thread that waits for a commit.
@@ -91,6 +93,8 @@ package final class SharedBroker: Sendable {
             where UInt8(index) != loopIndex && !state.effects[UInt8(index)].isEmpty {
                 loopsToWake |= 1 << UInt64(index)
             }
+            // Something of each loop may have waited for the batch.
+            if state.broker.takeResumption() { loopsToWake = everyLoop }
             // A loop that enters the core returns by itself for what it left.
             if loopIndex == nil && state.broker.hasWaitingDeliveries { loopsToWake |= 1 }
             hasBatch = state.broker.hasBatch

@@ -192,6 +192,11 @@ final class BrokerProcess {
         guard !store.isCommitting, broker.takeBatch(into: &batch, at: context.moment) else {
             return false
         }
+        if broker.takeResumption() {
+            // Something of each loop may have waited for the batch.
+            for loop in 0..<loopCount { scheduleTurn(loop) }
+            scheduleWork()
+        }
         if let result = store.begin(batch) {
             broker.stored(result, at: context.moment, effects: &effects)
             scheduleWork()

@@ -71,7 +71,11 @@ struct SimulatedHost: ConnectionHost {
             guard name.slot < slots.count, let connection = slots[name.slot] else { return nil }
             return connection.name == name ? connection : nil
         }
-        set { slots[name.slot] = newValue }
+        set {
+            // `host[name]?.field = value` also writes nil back, where another has the slot by now.
+            guard self[name] != nil else { return }
+            slots[name.slot] = newValue
+        }
     }
 
     // MARK: ConnectionHost

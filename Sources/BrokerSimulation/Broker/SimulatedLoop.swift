@@ -164,6 +164,11 @@ struct SimulatedLoop: ~Copyable {
             host[connection]?.isWaiting = waits
             if !waits, host[connection] != nil { host.released.append(connection) }
         }
+        // They may have sent more, and nothing else tells of it where the core had no effects.
+        if !host.released.isEmpty {
+            host.released = []
+            requestTurn()
+        }
         // One millisecond later: another loop may first have to take its effects.
         if hasMore { requestTurn(after: 1) }
     }

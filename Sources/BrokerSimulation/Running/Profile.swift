@@ -131,6 +131,10 @@ struct Profile {
         // Mostly so little that a burst does not pass in one turn.
         limits.turnWorkMaximum = [12, 40, 65_536][Int(limits.sendWindowMaximum) % 3]
         limits.replayStepsMaximum = 3
+        // In half of all runs so little that events wait for commits. With less, clients that ask
+        // for a hundred things wait for a hundred commits of a slow store.
+        limits.batchChangesMaximum = limits.inboxWindowMaximum % 3 == 1 ? 16 : 16_384
+        limits.batchMovesMaximum = limits.inboxWindowMaximum % 3 == 1 ? 4 : 16_384
         limits.shareWorkMaximum = max(1, limits.turnWorkMaximum / 8)
     }
 
