@@ -13,12 +13,15 @@ import Primitives
 /// batch or none of it.
 public struct LMDBQueueStore: ~Copyable {
     let options: StoreOptions
-    let environment: Environment
-    let tables: Tables
+    private(set) var environment: Environment
+    private(set) var tables: Tables
     var reader: Reader
+    /// False only after ``releasePages()`` has failed.
+    private var isReaderOpen = true
     let scratch: KeyScratch
     private var claim: SpaceClaim
     private var snapshots = Snapshots()
+    private var keptPages = KeptPages()
     /// Whether the disk had the space that the last write needed.
     private var hasDiskSpace = true
     /// Set by the first error: no commit may follow a failed sync.
@@ -119,7 +122,7 @@ public struct LMDBQueueStore: ~Copyable {
     }
 
     deinit {
-        reader.close()
+        if isReaderOpen { reader.close() }
     }
 
     /// Closes the store. All executed batches are on disk.
@@ -132,7 +135,7 @@ public struct LMDBQueueStore: ~Copyable {
     public mutating func carryOut(
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
-        precondition(!hasFailed, "the store is used after an error")
+        checkUse()
         hasFailed = true
         result.removeAll()
         result.sequence = batch.sequence
@@ -154,6 +157,34 @@ public struct LMDBQueueStore: ~Copyable {
         result.usedBytes = usedByteCount
         result.softLimitBytes = UInt64(options.softLimitByteCount)
         hasFailed = false
+    }
+
+    /// Whether LMDB keeps much memory that no transaction has needed for a while.
+    public func keepsPages(at now: Instant) -> Bool { keptPages.areUnused(at: now) }
+
+    /// Makes LMDB free the memory of earlier transactions. No snapshot may exist.
+    ///
+    /// Throws where the store cannot be opened again, which is fatal: the process must end.
+    public mutating func releasePages() throws(StoreError) {
+        checkUse()
+        hasFailed = true
+        reader.close()
+        isReaderOpen = false
+        try environment.reopen()
+        claim.descriptor = environment.fileDescriptor
+        let transaction = try WriteTransaction(
+            environment: environment, making: [], scratch: scratch.bytes)
+        tables = transaction.tables
+        // It has changed nothing, and writes nothing.
+        try transaction.commit()
+        reader = try Reader(environment: environment, tables: tables, scratch: scratch.bytes)
+        isReaderOpen = true
+        keptPages = KeptPages()
+        hasFailed = false
+    }
+
+    private func checkUse() {
+        precondition(!hasFailed, "the store is used after an error")
     }
 
     /// Whether sends are admitted, according to the last write.
@@ -192,6 +223,7 @@ public struct LMDBQueueStore: ~Copyable {
         // Copy-on-write: every scattered change may take a page of its own, and split it. Long rows
         // have pages of their own beside that, next to each other.
         let pagesMaximum = 2 * batch.changeCount + batch.transferPageCount + 64
+        keptPages.note(countMaximum: batch.changeCount + batch.transferPageCount, at: batch.moment)
         let runByteCount = 2 * batch.blocks.count + batch.longRowByteCount(page: pageByteCount)
         let needed = runByteCount + pagesMaximum * pageByteCount
         let growth = max(needed + StoreLimits.reserveByteCount - freeByteCount, runByteCount)
@@ -367,6 +399,7 @@ public struct LMDBQueueStore: ~Copyable {
         guard !leaving.isEmpty else { return }
         defer { leaving.removeAllKeepingCapacity() }
         let before = removalTally
+        keptPages.note(countMaximum: leaving.count, at: moment)
         do throws(StoreError) {
             var transaction = try WriteTransaction(
                 environment: environment, tables: tables, scratch: scratch.bytes)

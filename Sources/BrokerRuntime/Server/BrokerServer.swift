@@ -155,6 +155,8 @@ public final class BrokerServer {
                 keepDaily()
             }
             heap.look(at: now)
+            // The writer looks for memory that the store does not need any more.
+            shared.writerSignal.raise()
             if notifier.watchdogMilliseconds != nil, watch.haveTurned() { notifier.alive() }
             log.reportSuppressed()
         }

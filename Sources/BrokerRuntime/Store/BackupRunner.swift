@@ -89,6 +89,9 @@ final class BackupRunner: Sendable {
         }
     }
 
+    /// Whether a backup may hold a snapshot of the store, or be about to.
+    var isRunning: Bool { state.withLock { $0.job.map { $0.outcome == nil } ?? false } }
+
     /// Cancels the running backup and waits until it has ended. The writer must still be running.
     func stop() {
         let thread: Thread? = state.withLock { state in

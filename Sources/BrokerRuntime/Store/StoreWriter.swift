@@ -3,6 +3,7 @@
 // timer delays a batch.
 
 import BrokerCore
+import CLinuxShims
 import QueueStore
 
 /// Executes the core's batches until it is stopped.
@@ -37,7 +38,16 @@ struct StoreWriter: ~Copyable {
                 shared.finish(result, at: clock.moment())
             }
             backups.serve(store)
+            try releasePages()
         }
+    }
+
+    /// Returns the memory of large batches to the system once no batch needs it. Snapshots are made
+    /// on this thread, so none can begin meanwhile.
+    private mutating func releasePages() throws(StoreError) {
+        guard store.keepsPages(at: clock.moment().instant), !backups.isRunning else { return }
+        try store.releasePages()
+        malloc_trim(0)
     }
 
     private mutating func takeBatch() -> Bool {

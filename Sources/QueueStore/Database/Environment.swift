@@ -9,7 +9,10 @@ struct Environment: ~Copyable {
     /// LMDB's data file in the store's directory.
     static let dataFile = "data.mdb"
 
-    let handle: OpaquePointer
+    private(set) var handle: OpaquePointer
+    private let path: String
+    private let mapByteCount: Int
+    private let flags: Int32
     /// Released after the environment is closed: fields outlive `deinit`.
     private let lock: DirectoryLock?
 
@@ -46,20 +49,39 @@ struct Environment: ~Copyable {
         try check(mdb_env_create(&created), "mdb_env_create")
         let handle = created!
         do throws(StoreError) {
-            try check(mdb_env_set_mapsize(handle, mapByteCount), "mdb_env_set_mapsize")
-            try check(mdb_env_set_maxdbs(handle, UInt32(Tables.names.count)), "mdb_env_set_maxdbs")
-            // MDB_NOTLS: a read transaction belongs to its handle, not to the thread that opened
-            // it.
-            try check(
-                mdb_env_open(handle, path, UInt32(MDB_NOTLS | flags), 0o600), "mdb_env_open")
-            // A reader whose process died would pin old pages for ever, and the file would grow.
-            try check(mdb_reader_check(handle, nil), "mdb_reader_check")
+            try Self.open(handle, path: path, mapByteCount: mapByteCount, flags: flags)
         } catch {
             mdb_env_close(handle)
             throw error
         }
         self.handle = handle
+        self.path = path
+        self.mapByteCount = mapByteCount
+        self.flags = flags
         self.lock = lock
+    }
+
+    private static func open(
+        _ handle: OpaquePointer, path: String, mapByteCount: Int, flags: Int32
+    ) throws(StoreError) {
+        try check(mdb_env_set_mapsize(handle, mapByteCount), "mdb_env_set_mapsize")
+        try check(mdb_env_set_maxdbs(handle, UInt32(Tables.names.count)), "mdb_env_set_maxdbs")
+        // MDB_NOTLS: a read transaction belongs to its handle, not to the thread that opened it.
+        try check(mdb_env_open(handle, path, UInt32(MDB_NOTLS | flags), 0o600), "mdb_env_open")
+        // A reader whose process died would pin old pages for ever, and the file would grow.
+        try check(mdb_reader_check(handle, nil), "mdb_reader_check")
+    }
+
+    /// Closes LMDB's environment and opens it again, which frees the memory that it keeps. The
+    /// directory stays locked. Every transaction must have ended, those of snapshots too. After an
+    /// error the file is not open.
+    mutating func reopen() throws(StoreError) {
+        var created: OpaquePointer?
+        try check(mdb_env_create(&created), "mdb_env_create")
+        // LMDB must not have a file open twice in one process.
+        mdb_env_close(handle)
+        handle = created!
+        try Self.open(handle, path: path, mapByteCount: mapByteCount, flags: flags)
     }
 
     deinit {

@@ -6,7 +6,8 @@ import Glibc
 
 /// The allocated part of the data file.
 struct SpaceClaim {
-    private let descriptor: Int32
+    /// The data file, as LMDB has it open.
+    var descriptor: Int32
     /// Bytes from the start of the file that have blocks on disk.
     private(set) var byteCount = 0
     /// False on file systems without fallocate: there LMDB finds out within a commit whether there

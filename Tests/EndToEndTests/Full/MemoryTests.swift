@@ -73,6 +73,31 @@ extension EndToEndTests {
             withExtendedLifetime(deaf) {}
         }
 
+        /// Each message changes a page of the queue of each session. LMDB keeps the memory of the
+        /// pages that one commit changed.
+        @Test func `what a fan-out to many queues took is given back`() async throws {
+            let broker = try await TestBroker(settings: ["limits.sessionsPerUser=1000"])
+            for number in 0..<6 {
+                let away = try SlowFleet(
+                    broker, user: "away-\(number)", count: 1_000, topic: "work")
+                withExtendedLifetime(away) {}
+            }
+            let sender = try await broker.client("sender")
+            let before = try broker.anonymousBytes()
+            var most = before
+            // A page of a queue holds some 60 entries.
+            for _ in 0..<80 {
+                try await sender.send(OutgoingMessage(to: .topic("work"), text: "x"))
+                most = max(most, try broker.anonymousBytes())
+            }
+            #expect(most > before + 20 << 20, "it takes memory, or the test shows nothing")
+            try await eventually("memory that is given back") {
+                try broker.anonymousBytes() < before + 12 << 20
+            }
+            #expect(try broker.counter("messages/stored") == 480_000)
+            try await broker.stop()
+        }
+
         /// 64 KiB after 64 KiB, as transient messages.
         private static func pour(
             from sender: Client, afterBatch: () throws -> Void
@@ -148,12 +173,17 @@ extension EndToEndTests {
 extension TestBroker {
     /// Bytes of memory that are the process's own, as RLIMIT_DATA counts them: the store's file is
     /// not among them.
-    fileprivate func dataBytes() throws -> Int {
+    fileprivate func dataBytes() throws -> Int { try statusBytes("VmData:") }
+
+    /// Bytes of memory that belongs to no file.
+    fileprivate func anonymousBytes() throws -> Int { try statusBytes("RssAnon:") }
+
+    private func statusBytes(_ name: String) throws -> Int {
         let status = try String(
             contentsOfFile: "/proc/\(process.identifier)/status", encoding: .utf8)
-        for line in status.split(separator: "\n") where line.hasPrefix("VmData:") {
+        for line in status.split(separator: "\n") where line.hasPrefix(name) {
             return Int(line.filter(\.isNumber))! * 1024
         }
-        throw TestFailure("no VmData of process \(process.identifier)")
+        throw TestFailure("no \(name) of process \(process.identifier)")
     }
 }
