@@ -197,7 +197,7 @@ extension Broker {
             queues.sessionQueues.remove(session, hash: queues.sessionQueues.hash(inbox.queue.raw))
             leave(inbox, of: user, isMail: returnsMail && heardMail)
         }
-        // A will outlives its session by no step.moment; what it says is no longer for the session.
+        // A will does not outlive its session: its message is not for the session any more.
         fireWill(of: session, in: &step)
         sessions.remove(session)
         registry.apps[registry.users[user].app].sessionCount -= 1

@@ -129,11 +129,14 @@ extension Oracle {
 
     /// Whether no device of a user ever discards messages. If there are several devices, one of
     /// them must have each message: the messages of the session that ends last wait for the user,
-    /// and a session that ends before leaves to the others what they have not received.
+    /// and a session that ends before leaves to the others what they have not received. A session
+    /// without an expiry leaves nothing, and may have been the only one.
     private func keepsUserMessages(_ user: Int) -> Bool {
         let clients = profile.clients.filter { $0.user == user }
         if clients.count == 1 { return !clients[0].startsClean }
         return profile.siblings != nil && !profile.hasSmallQueues
-            && clients.allSatisfy { $0.mqtt == nil && !$0.isRival && !$0.startsClean }
+            && clients.allSatisfy {
+                $0.mqtt == nil && !$0.isRival && !$0.startsClean && $0.sessionExpirySeconds > 0
+            }
     }
 }
