@@ -107,7 +107,7 @@ struct BenchCore: ~Copyable {
         commit()
         var name: [UInt8] = []
         for effect in effects[0].effects.elements {
-            if case .respond(_, _, .success, let body) = effect {
+            if case .mrt(.respond(_, _, .success, let body)) = effect {
                 name = Array(body.bytes(in: effects[0].bytes.bytes))
             }
         }

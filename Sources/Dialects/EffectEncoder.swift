@@ -71,8 +71,8 @@ public struct EffectEncoder: ~Copyable {
         }
     }
 
-    /// Tells a client of an effect in its dialect. What only one dialect asks for is known to the
-    /// encoder of that dialect alone.
+    /// Tells a client of an effect in its dialect. Only the encoder of a dialect knows the answers
+    /// that only that dialect has.
     ///
     /// - Parameter version: of MQTT; nil for MRT.
     private func tell(
@@ -106,30 +106,12 @@ public struct EffectEncoder: ~Copyable {
             mqtt.answerCredential(connection, reason, in: context)
         case (.answerCredential(let connection, let reason), nil):
             context.write(MRT.BrokerAuth(reason: reason), to: connection)
-        // Asked for by packets of MQTT alone.
-        case (.answerPacket(let answer), let version?):
+        case (.mqtt(let answer), let version?):
             mqtt.answer(answer, version: version, in: context)
-        case (.answerFilters(let answer), let version?):
-            mqtt.answer(answer, version: version, in: context)
-        // Asked for by packets of MRT alone.
-        case (.respond(let connection, let identifier, let reason, let body), nil):
-            mrt.respond(connection, identifier, reason, body: body, in: context)
-        case (
-            .reportPresence(
-                let connection, let identifier, let isOnline, let since, let devices, let count),
-            nil
-        ):
-            let answer = MRT.PresenceAnswer(
-                isOnline: isOnline, since: since, deviceCount: UInt32(count), devices: devices)
-            mrt.respond(connection, identifier, answer, in: context)
-        case (.reportGroups(let connection, let identifier, let hasMore, let entries), nil):
-            let list = MRT.GroupList(hasMore: hasMore, entries: entries)
-            mrt.respond(connection, identifier, list, in: context)
-        case (.reportGroup(let connection, let identifier, let report), nil):
-            mrt.respond(connection, identifier, MRT.GroupDescription(report), in: context)
-        case (.answerPacket, nil), (.answerFilters, nil), (.respond, _?), (.reportPresence, _?),
-            (.reportGroups, _?), (.reportGroup, _?):
-            // No encoder has a packet for it: it is left out.
+        case (.mrt(let answer), nil):
+            mrt.answer(answer, in: context)
+        case (.mqtt, nil), (.mrt, _?):
+            // It answers a packet that this client cannot have sent: it is left out.
             assertionFailure("\(effect) in MQTT \(String(describing: version))")
         }
     }

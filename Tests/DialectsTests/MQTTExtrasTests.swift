@@ -143,9 +143,11 @@ struct ReasonTextTests {
         let loop = mqttLoop { $0.requestsProblemInformation = true }
         loop.carryOut {
             $0.append(
-                .answerPacket(
-                    PacketAnswer(
-                        to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized)))
+                .mqtt(
+                    .answerPacket(
+                        PacketAnswer(
+                            to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized
+                        ))))
         }
         let written = loop.written()
         let answer = try written.withUnsafeBytes {
@@ -156,7 +158,7 @@ struct ReasonTextTests {
         let codes: [UInt8] = [1, 0x87]
         let body = codes.withUnsafeBytes { loop.effects.bytes.append($0) }
         loop.carryOut {
-            $0.append(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: body)))
+            $0.append(.mqtt(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: body))))
         }
         let suback = try loop.written().withUnsafeBytes {
             try MQTT.Suback(.v5, body: UnsafeRawBufferPointer(rebasing: $0[2...]))
@@ -169,9 +171,11 @@ struct ReasonTextTests {
         let loop = mqttLoop(packetMaximum: 22) { $0.requestsProblemInformation = true }
         loop.carryOut {
             $0.append(
-                .answerPacket(
-                    PacketAnswer(
-                        to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized)))
+                .mqtt(
+                    .answerPacket(
+                        PacketAnswer(
+                            to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized
+                        ))))
         }
         #expect(loop.written() == [0x40, 3, 0, 10, 0x87])
     }
@@ -184,7 +188,7 @@ struct ReasonTextTests {
         answer.messageIdentifier = loop.text("m1")
         loop.effects.refusals.append(Refusal(index: 2, reason: .topicNameInvalid))
         answer.namedRefusalCount = 1
-        loop.carryOut { $0.append(.answerPacket(answer)) }
+        loop.carryOut { $0.append(.mqtt(.answerPacket(answer))) }
         let text = String(decoding: loop.written(), as: UTF8.self)
         #expect(text.contains("mid\u{0}\u{2}m1"))
         #expect(text.contains("reason\u{0}\u{1}1"))
@@ -202,7 +206,7 @@ struct RefusedCountTests {
         var answer = PacketAnswer(
             to: loop.connection, packet: 10, step: .received, reason: .success)
         answer.refusedCount = 3
-        loop.carryOut { $0.append(.answerPacket(answer)) }
+        loop.carryOut { $0.append(.mqtt(.answerPacket(answer))) }
         return String(decoding: loop.written(), as: UTF8.self)
     }
 

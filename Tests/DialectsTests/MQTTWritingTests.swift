@@ -56,8 +56,11 @@ struct MQTTWritingTests {
         let loop = mqttLoop()
         loop.decoder.closed(loop.connection, .lost)
         loop.carryOut {
-            $0.append(.answerPacket(PacketAnswer(to: loop.connection, packet: 10, step: .accepted)))
-            $0.append(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: .empty)))
+            $0.append(
+                .mqtt(.answerPacket(PacketAnswer(to: loop.connection, packet: 10, step: .accepted)))
+            )
+            $0.append(
+                .mqtt(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: .empty))))
             $0.append(.confirmDisconnect(loop.connection))
             $0.append(.close(loop.connection, .sessionTakenOver))
         }
@@ -206,8 +209,9 @@ struct MQTTWritingTests {
         let loop = mqttLoop()
         loop.carryOut {
             $0.append(
-                .answerPacket(
-                    PacketAnswer(to: loop.connection, packet: 10, step: step, reason: reason)))
+                .mqtt(
+                    .answerPacket(
+                        PacketAnswer(to: loop.connection, packet: 10, step: step, reason: reason))))
         }
         #expect(loop.written() == packet(vector))
     }
@@ -216,17 +220,20 @@ struct MQTTWritingTests {
         let loop = mqttLoop(.v311)
         loop.carryOut {
             $0.append(
-                .answerPacket(
-                    PacketAnswer(
-                        to: loop.connection, packet: 10, step: .accepted,
-                        reason: .noMatchingSubscribers)))
+                .mqtt(
+                    .answerPacket(
+                        PacketAnswer(
+                            to: loop.connection, packet: 10, step: .accepted,
+                            reason: .noMatchingSubscribers))))
         }
         #expect(loop.written() == packet("puback-311"))
         let lines = loop.carryOut {
             $0.append(
-                .answerPacket(
-                    PacketAnswer(
-                        to: loop.connection, packet: 10, step: .received, reason: .quotaExceeded)))
+                .mqtt(
+                    .answerPacket(
+                        PacketAnswer(
+                            to: loop.connection, packet: 10, step: .received, reason: .quotaExceeded
+                        ))))
         }
         #expect(lines == ["fault quotaExceeded"])
         #expect(loop.written() == [])
@@ -236,9 +243,11 @@ struct MQTTWritingTests {
         let loop = mqttLoop(.v311, acknowledgesRefused: true)
         let lines = loop.carryOut {
             $0.append(
-                .answerPacket(
-                    PacketAnswer(
-                        to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized)))
+                .mqtt(
+                    .answerPacket(
+                        PacketAnswer(
+                            to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized
+                        ))))
         }
         #expect(lines == [])
         #expect(loop.written() == packet("puback-311"))
@@ -260,10 +269,12 @@ struct MQTTWritingTests {
             loop.decoder.closed(loop.connection, .lost, isTold: false)
             let lines = loop.carryOut {
                 $0.append(
-                    .answerPacket(
-                        PacketAnswer(
-                            to: loop.connection, packet: 10, step: .accepted, reason: .notAuthorized
-                        )))
+                    .mqtt(
+                        .answerPacket(
+                            PacketAnswer(
+                                to: loop.connection, packet: 10, step: .accepted,
+                                reason: .notAuthorized
+                            ))))
                 $0.append(
                     self.delivery(loop, message, .transient, version == .v5 ? .mqtt5 : .mqtt3))
                 $0.append(.close(loop.connection, .sessionTakenOver))
@@ -283,14 +294,16 @@ struct MQTTWritingTests {
             let granted = codes.withUnsafeBytes { loop.effects.bytes.append($0) }
             loop.carryOut {
                 $0.append(
-                    .answerFilters(filterAnswer(loop.connection, .subscribe, codes: granted)))
+                    .mqtt(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: granted)))
+                )
             }
             #expect(hexadecimal(loop.written()) == suback)
             let endings: [UInt8] = [0, 0x11]
             let ended = endings.withUnsafeBytes { loop.effects.bytes.append($0) }
             loop.carryOut {
                 $0.append(
-                    .answerFilters(filterAnswer(loop.connection, .unsubscribe, codes: ended)))
+                    .mqtt(.answerFilters(filterAnswer(loop.connection, .unsubscribe, codes: ended)))
+                )
             }
             #expect(hexadecimal(loop.written()) == unsuback)
         }

@@ -21,12 +21,13 @@ import WireFormat
             refusedCount: 256, firstRefusal: 0, namedRefusalCount: 256)
         return [
             .reportResult(result),
-            .respond(connection, requestIdentifier: 1 << 62, .success, body: long),
-            .respond(connection, requestIdentifier: 1 << 62, .quotaExceeded, body: long),
-            .reportGroups(connection, requestIdentifier: 1, hasMore: true, entries: long),
-            .reportPresence(
-                connection, requestIdentifier: 1, isOnline: true, sinceUnixMilliseconds: 1,
-                devices: long, count: 1),
+            .mrt(.respond(connection, requestIdentifier: 1 << 62, .success, body: long)),
+            .mrt(.respond(connection, requestIdentifier: 1 << 62, .quotaExceeded, body: long)),
+            .mrt(.reportGroups(connection, requestIdentifier: 1, hasMore: true, entries: long)),
+            .mrt(
+                .reportPresence(
+                    connection, requestIdentifier: 1, isOnline: true, sinceUnixMilliseconds: 1,
+                    devices: long, count: 1)),
             .answerCredential(connection, .success),
             .close(connection, .sessionTakenOver),
         ]
@@ -102,8 +103,8 @@ import WireFormat
         case .reportResult(var result):
             result.connection = channel
             return .reportResult(result)
-        case .respond(_, let number, let reason, let body):
-            return .respond(channel, requestIdentifier: number, reason, body: body)
+        case .mrt(.respond(_, let number, let reason, let body)):
+            return .mrt(.respond(channel, requestIdentifier: number, reason, body: body))
         case .close(_, let reason): return .close(channel, reason)
         default: return .answerCredential(channel, .success)
         }
@@ -174,18 +175,19 @@ import WireFormat
                 to: loop.connection, packet: 7, step: .received, reason: .quotaExceeded)
             answer.messageIdentifier = long
             let effects: [Effect] = [
-                .answerPacket(answer),
-                .answerPacket(
-                    PacketAnswer(
-                        to: loop.connection, packet: 7, step: .release,
-                        reason: .packetIdentifierNotFound)),
-                .answerPacket(PacketAnswer(to: loop.connection, packet: 7, step: .complete)),
-                .answerFilters(filterAnswer(loop.connection, .subscribe, codes: long)),
-                .answerFilters(filterAnswer(loop.connection, .unsubscribe, codes: long)),
+                .mqtt(.answerPacket(answer)),
+                .mqtt(
+                    .answerPacket(
+                        PacketAnswer(
+                            to: loop.connection, packet: 7, step: .release,
+                            reason: .packetIdentifierNotFound))),
+                .mqtt(.answerPacket(PacketAnswer(to: loop.connection, packet: 7, step: .complete))),
+                .mqtt(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: long))),
+                .mqtt(.answerFilters(filterAnswer(loop.connection, .unsubscribe, codes: long))),
                 .answerCredential(loop.connection, .success),
                 .close(loop.connection, .sessionTakenOver),
                 .refuse(loop.connection, .serverBusy, retryAfterSeconds: 1),
-                .answerPacket(PacketAnswer(to: loop.connection, packet: 7, step: .accepted)),
+                .mqtt(.answerPacket(PacketAnswer(to: loop.connection, packet: 7, step: .accepted))),
             ]
             let faults = loop.carryOut { $0.append(effects[index]) }
             let bytes = loop.written()

@@ -118,19 +118,21 @@ struct WritingTests {
         let granted = [UInt8(1)].withUnsafeBytes { loop.effects.bytes.append($0) }
         loop.carryOut {
             $0.append(
-                .respond(loop.connection, requestIdentifier: 1, .success, body: granted))
+                .mrt(.respond(loop.connection, requestIdentifier: 1, .success, body: granted)))
         }
         #expect(loop.written() == packet("response-subscribed"))
         loop.carryOut {
-            $0.append(.respond(loop.connection, requestIdentifier: 7, .kickedOut, body: .empty))
+            $0.append(
+                .mrt(.respond(loop.connection, requestIdentifier: 7, .kickedOut, body: .empty)))
         }
         #expect(loop.written() == packet("response-group-kicked"))
         let devices = loop.run("pump", "")
         loop.carryOut {
             $0.append(
-                .reportPresence(
-                    loop.connection, requestIdentifier: 300, isOnline: true,
-                    sinceUnixMilliseconds: 1_790_000_000_000, devices: devices, count: 2))
+                .mrt(
+                    .reportPresence(
+                        loop.connection, requestIdentifier: 300, isOnline: true,
+                        sinceUnixMilliseconds: 1_790_000_000_000, devices: devices, count: 2)))
         }
         #expect(loop.written() == packet("response-presence"))
     }
@@ -146,13 +148,14 @@ struct WritingTests {
         let range = entries.withUnsafeBytes { loop.effects.bytes.append($0) }
         loop.carryOut {
             $0.append(
-                .reportGroups(
-                    loop.connection, requestIdentifier: 8, hasMore: false, entries: range))
+                .mrt(
+                    .reportGroups(
+                        loop.connection, requestIdentifier: 8, hasMore: false, entries: range)))
         }
         #expect(loop.written() == packet("response-group-listed"))
         let report = describe()
         loop.carryOut {
-            $0.append(.reportGroup(loop.connection, requestIdentifier: 9, report))
+            $0.append(.mrt(.reportGroup(loop.connection, requestIdentifier: 9, report)))
         }
         #expect(loop.written() == packet("response-group-described"))
     }
@@ -162,7 +165,7 @@ struct WritingTests {
         loop.establish(packetMaximum: 128)
         let body = loop.text(String(repeating: "x", count: 128))
         loop.carryOut {
-            $0.append(.respond(loop.connection, requestIdentifier: 5, .success, body: body))
+            $0.append(.mrt(.respond(loop.connection, requestIdentifier: 5, .success, body: body)))
         }
         #expect(loop.written() == [0x80, 2, 5, 0x95])
         #expect(loop.phase == .established)
@@ -196,7 +199,7 @@ struct WritingTests {
         loop.carryOut {
             $0.append(.accept(loop.connection, acceptance(user: user)))
             $0.append(.close(loop.connection, .sessionTakenOver))
-            $0.append(.respond(loop.connection, requestIdentifier: 1, .success, body: .empty))
+            $0.append(.mrt(.respond(loop.connection, requestIdentifier: 1, .success, body: .empty)))
         }
         #expect(loop.written() == [])
     }
@@ -206,7 +209,7 @@ struct WritingTests {
         let delivery = Delivery(
             connection: loop.connection, number: 1742, publication: hello, grade: .durable)
         loop.carryOut {
-            $0.append(.respond(loop.connection, requestIdentifier: 6, .success, body: .empty))
+            $0.append(.mrt(.respond(loop.connection, requestIdentifier: 6, .success, body: .empty)))
             $0.append(.deliver(delivery))
             $0.append(.confirmDisconnect(loop.connection))
         }

@@ -324,7 +324,7 @@ extension Broker {
             case .answerPacket(let answer):
                 guard let session = session(of: answer.connection) else { continue }
                 if answer.step == .release { noteReleased(answer.packetIdentifier, session) }
-                step.effects[answer.connection.loop].effects.append(.answerPacket(answer))
+                step.effects[answer.connection.loop].effects.append(.mqtt(.answerPacket(answer)))
             case .disconnect(let connection):
                 step.effects[connection.loop].effects.append(.confirmDisconnect(connection))
             }

@@ -42,10 +42,11 @@ extension Broker {
         }
         let loop = connection.loop
         step.effects[loop].effects.append(
-            .reportPresence(
-                connection, requestIdentifier: requestIdentifier, isOnline: count > 0,
-                sinceUnixMilliseconds: since, devices: step.effects[loop].bytes.append(devices),
-                count: count))
+            .mrt(
+                .reportPresence(
+                    connection, requestIdentifier: requestIdentifier, isOnline: count > 0,
+                    sinceUnixMilliseconds: since, devices: step.effects[loop].bytes.append(devices),
+                    count: count)))
     }
 
     /// Tells whoever subscribes to it that a device has come or gone. Costs one comparison in an

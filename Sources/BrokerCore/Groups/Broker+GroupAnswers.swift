@@ -38,9 +38,10 @@ extension Broker {
             return
         }
         step.effects[loop].effects.append(
-            .reportGroups(
-                connection, requestIdentifier: requestIdentifier, hasMore: hasMore,
-                entries: entries))
+            .mrt(
+                .reportGroups(
+                    connection, requestIdentifier: requestIdentifier, hasMore: hasMore,
+                    entries: entries)))
     }
 
     /// What a group is, and a page of its members: for members, and for the owner who has left.
@@ -73,16 +74,17 @@ extension Broker {
             return
         }
         step.effects[loop].effects.append(
-            .reportGroup(
-                connection, requestIdentifier: requestIdentifier,
-                GroupReport(
-                    hasAllowList: groupTable.groups[group].allowed != nil,
-                    isOwn: groupTable.groups[group].owner == user, hasMoreMembers: page.hasMore,
-                    memberCount: UInt32(groupTable.groups[group].memberships.count),
-                    owner: step.effects[loop].bytes.append(owner),
-                    title: step.effects[loop].bytes.append(groupTable.groups[group].title),
-                    meta: step.effects[loop].bytes.append(groupTable.groups[group].meta),
-                    members: page.members)))
+            .mrt(
+                .reportGroup(
+                    connection, requestIdentifier: requestIdentifier,
+                    GroupReport(
+                        hasAllowList: groupTable.groups[group].allowed != nil,
+                        isOwn: groupTable.groups[group].owner == user, hasMoreMembers: page.hasMore,
+                        memberCount: UInt32(groupTable.groups[group].memberships.count),
+                        owner: step.effects[loop].bytes.append(owner),
+                        title: step.effects[loop].bytes.append(groupTable.groups[group].title),
+                        meta: step.effects[loop].bytes.append(groupTable.groups[group].meta),
+                        members: page.members))))
     }
 
     private func members(

@@ -1,7 +1,6 @@
-// What the broker wants done, in the imperative and as plain data. Effects are gathered per event
-// loop (one event loop is one event loop) in the order in which they must be carried out; bytes and
-// message blocks they refer to lie in the event loop's own arena, so that an effect outlives
-// whatever it was made from.
+// What the broker wants done, in the imperative and as plain data. Each event loop has a list of
+// effects, in the order in which they must be carried out. Bytes and message blocks that they refer
+// to lie in the loop's own arena, so that an effect outlives what it was made from.
 
 import Primitives
 
@@ -12,15 +11,29 @@ public enum Effect: BitwiseCopyable, Sendable {
     case refuse(ConnectionID, ReasonCode, retryAfterSeconds: UInt32)
     case deliver(Delivery)
     case reportResult(SendResult)
-    /// A step of the exchange about one publication, of either direction (MQTT).
-    case answerPacket(PacketAnswer)
     /// Nothing is read from a connection, until ``resumeReading(_:)``, because its client has too
     /// many answers to come.
     case holdReading(ConnectionID)
     case resumeReading(ConnectionID)
-    /// Tell what became of the filters of a SUBSCRIBE or an UNSUBSCRIBE (MQTT).
-    case answerFilters(FilterAnswer)
-    /// Answer a request (MRT). `body` is the operation's result.
+    /// Answer what only clients of MRT ask.
+    case mrt(MRTEffect)
+    /// Answer what only clients of MQTT ask.
+    case mqtt(MQTTEffect)
+    /// Tell what became of a new credential.
+    case answerCredential(ConnectionID, ReasonCode)
+    /// Confirm the client's own disconnect, then close.
+    case confirmDisconnect(ConnectionID)
+    /// Come back with ``Event/outgoingDrained(_:)`` when the connection has taken everything that
+    /// was written before this.
+    case awaitDrain(ConnectionID)
+    /// Tell the reason, then close.
+    case close(ConnectionID, ReasonCode)
+    case note(LogEvent)
+}
+
+/// The answers to requests, which MQTT does not have.
+public enum MRTEffect: BitwiseCopyable, Sendable {
+    /// Answer a request. `body` is the operation's result.
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
     /// Tell whether a user is online, since when in Unix milliseconds, and on which devices:
     /// `count` names in a row, each one length byte and its bytes.
@@ -32,16 +45,14 @@ public enum Effect: BitwiseCopyable, Sendable {
     case reportGroups(
         ConnectionID, requestIdentifier: UInt64, hasMore: Bool, entries: ByteRange)
     case reportGroup(ConnectionID, requestIdentifier: UInt64, GroupReport)
-    /// Tell what became of a new credential.
-    case answerCredential(ConnectionID, ReasonCode)
-    /// Confirm the client's own disconnect, then close.
-    case confirmDisconnect(ConnectionID)
-    /// Come back with ``Event/outgoingDrained(_:)`` when the connection has taken everything that
-    /// was written before this.
-    case awaitDrain(ConnectionID)
-    /// Tell the reason, then close.
-    case close(ConnectionID, ReasonCode)
-    case note(LogEvent)
+}
+
+/// The answers to packets with an identifier, which MRT does not have.
+public enum MQTTEffect: BitwiseCopyable, Sendable {
+    /// A step of the exchange about one publication, of either direction.
+    case answerPacket(PacketAnswer)
+    /// Tell what became of the filters of a SUBSCRIBE or an UNSUBSCRIBE.
+    case answerFilters(FilterAnswer)
 }
 
 /// What a client is told when it is let in.
@@ -94,8 +105,7 @@ public struct Delivery: Hashable, BitwiseCopyable, Sendable {
     public var dialect: SessionDialect
     /// In MQTT; 0 for a transient delivery.
     public var packetIdentifier: UInt16
-    /// 0 for none; from ``EntryState/severalIdentifiers`` on, that and an index into the event
-    /// loop's
+    /// 0 for none; from ``EntryState/severalIdentifiers`` on, that and an index into the loop's
     /// `identifierLists`.
     public var subscriptionIdentifier: UInt32
 
@@ -219,17 +229,36 @@ extension Effect {
     public var connection: ConnectionID {
         switch self {
         case .accept(let connection, _), .refuse(let connection, _, _),
-            .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
-            .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
             .answerCredential(let connection, _), .confirmDisconnect(let connection),
             .awaitDrain(let connection), .close(let connection, _),
             .holdReading(let connection), .resumeReading(let connection):
             connection
         case .deliver(let delivery): delivery.connection
         case .reportResult(let result): result.connection
+        case .mrt(let effect): effect.connection
+        case .mqtt(let effect): effect.connection
+        case .note(let note): note.connection
+        }
+    }
+}
+
+extension MRTEffect {
+    /// The connection that asked.
+    public var connection: ConnectionID {
+        switch self {
+        case .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
+            .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _):
+            connection
+        }
+    }
+}
+
+extension MQTTEffect {
+    /// The connection that asked.
+    public var connection: ConnectionID {
+        switch self {
         case .answerPacket(let answer): answer.connection
         case .answerFilters(let answer): answer.connection
-        case .note(let note): note.connection
         }
     }
 }

@@ -160,10 +160,11 @@ extension LoopEffects {
         codes: [UInt8]
     ) {
         effects.append(
-            .answerFilters(
-                FilterAnswer(
-                    connection: connection, request: request, requestIdentifier: identifier,
-                    codes: bytes.append(codes))))
+            .mqtt(
+                .answerFilters(
+                    FilterAnswer(
+                        connection: connection, request: request, requestIdentifier: identifier,
+                        codes: bytes.append(codes)))))
     }
 
     mutating func respond(
@@ -171,9 +172,10 @@ extension LoopEffects {
         body: [UInt8] = []
     ) {
         effects.append(
-            .respond(
-                connection, requestIdentifier: requestIdentifier, reason,
-                body: bytes.append(body)))
+            .mrt(
+                .respond(
+                    connection, requestIdentifier: requestIdentifier, reason,
+                    body: bytes.append(body))))
     }
 }
 

@@ -161,10 +161,12 @@ extension Broker {
                 let position = Int(live.connectedSessions[connected].sentCount) - 1
                 live.connectedSessions[connected].window[position].isReleased = true
                 step.effects[connection.loop].effects.append(
-                    .answerPacket(
-                        PacketAnswer(
-                            to: connection, packet: PacketIdentifier.derived(from: entry.number),
-                            step: .release)))
+                    .mqtt(
+                        .answerPacket(
+                            PacketAnswer(
+                                to: connection,
+                                packet: PacketIdentifier.derived(from: entry.number),
+                                step: .release))))
                 continue
             }
             var state = listingIdentifiers(

@@ -21,10 +21,11 @@ extension Broker {
             // It is settled already, or was dropped; only a PUBREC wants an answer.
             if exchange == .received && !reason.isFailure {
                 step.effects[connection.loop].effects.append(
-                    .answerPacket(
-                        PacketAnswer(
-                            to: connection, packet: identifier, step: .release,
-                            reason: .packetIdentifierNotFound)))
+                    .mqtt(
+                        .answerPacket(
+                            PacketAnswer(
+                                to: connection, packet: identifier, step: .release,
+                                reason: .packetIdentifierNotFound))))
             }
             return
         }
@@ -100,7 +101,7 @@ extension Broker {
         live.connectedSessions[connected].window[position].state.options.insert(.received)
         guard sessions[session].isPersistent else {
             live.connectedSessions[connected].window[position].isReleased = true
-            step.effects[connection.loop].effects.append(.answerPacket(answer))
+            step.effects[connection.loop].effects.append(.mqtt(.answerPacket(answer)))
             return
         }
         if !isRepeated {

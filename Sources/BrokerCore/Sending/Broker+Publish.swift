@@ -272,7 +272,7 @@ extension Broker {
             answer.namedRefusalCount = UInt32(refusals.count)
             step.effects[connection.loop].refusals.append(contentsOf: refusals)
         }
-        step.effects[connection.loop].effects.append(.answerPacket(answer))
+        step.effects[connection.loop].effects.append(.mqtt(.answerPacket(answer)))
         countAnswered(sender, in: &step)
     }
 
@@ -316,7 +316,7 @@ extension Broker {
         if sessions[sender].isPersistent {
             commits.pendingBatch.confirmations.append(.answerPacket(answer))
         } else {
-            step.effects[answer.connection.loop].effects.append(.answerPacket(answer))
+            step.effects[answer.connection.loop].effects.append(.mqtt(.answerPacket(answer)))
         }
     }
 

@@ -220,9 +220,9 @@ extension SimulatedLoop {
             case .reportResult(var result) where !result.reason.isFailure:
                 (result.refusedCount, result.namedRefusalCount) = (0, 0)
                 effects.effects[index] = .reportResult(result)
-            case .answerPacket(var answer) where !answer.reason.isFailure:
+            case .mqtt(.answerPacket(var answer)) where !answer.reason.isFailure:
                 (answer.refusedCount, answer.namedRefusalCount) = (0, 0)
-                effects.effects[index] = .answerPacket(answer)
+                effects.effects[index] = .mqtt(.answerPacket(answer))
             default: break
             }
         }

@@ -84,7 +84,7 @@ extension SimulatedLoop {
         switch context.options.mutation {
         case .repeatedPublication: nameAnswers()
         case .earlyForgetting:
-            for case .answerPacket(let answer) in effects.effects.elements
+            for case .mqtt(.answerPacket(let answer)) in effects.effects.elements
             where answer.step == .received && !answer.reason.isFailure {
                 decoder.events.append(
                     .packetAnswered(
@@ -110,23 +110,23 @@ extension SimulatedLoop {
     /// Tells the client of its own identifiers.
     private mutating func nameAnswers() {
         effects.effects.removeAll { effect in
-            guard case .answerPacket(let answer) = effect else { return false }
+            guard case .mqtt(.answerPacket(let answer)) = effect else { return false }
             return answer.step == .complete && answer.packetIdentifier >= Self.otherIdentifier
         }
         for index in effects.effects.indices {
-            guard case .answerPacket(var answer) = effects.effects[index],
+            guard case .mqtt(.answerPacket(var answer)) = effects.effects[index],
                 answer.step == .received, answer.packetIdentifier >= Self.otherIdentifier
             else { continue }
             answer.packetIdentifier ^= Self.otherIdentifier
-            effects.effects[index] = .answerPacket(answer)
+            effects.effects[index] = .mqtt(.answerPacket(answer))
         }
     }
 
     private mutating func swapAnswers() {
         guard effects.effects.count > 1 else { return }
         for position in 0..<effects.effects.count - 1 {
-            if case .answerPacket(let first) = effects.effects[position],
-                case .answerPacket(let second) = effects.effects[position + 1],
+            if case .mqtt(.answerPacket(let first)) = effects.effects[position],
+                case .mqtt(.answerPacket(let second)) = effects.effects[position + 1],
                 first.connection == second.connection, first.step == second.step,
                 first.step == .accepted || first.step == .received
             {

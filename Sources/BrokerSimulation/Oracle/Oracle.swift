@@ -30,6 +30,7 @@ final class Oracle {
     /// after that.
     private(set) var backupAt: Instant?
     private(set) var hasBackup = false
+    private var restoredAt = Instant.never
     /// What each device had received when it was restored.
     private var receivedBeforeBackup: [Int: Set<Int>] = [:]
     private(set) var deaths = 0
@@ -88,6 +89,7 @@ final class Oracle {
 
     func backupPutBack() {
         hasBackup = true
+        restoredAt = now
         for session in sessions.indices {
             receivedBeforeBackup[sessions[session].device, default: []]
                 .formUnion(sessions[session].received)
@@ -96,11 +98,13 @@ final class Oracle {
     }
 
     /// What is not in the backup, and was received before that was restored, can come again only
-    /// because its sender sends it again: then it says so.
+    /// because its sender sends it again: then it says so. A connection of the earlier broker may
+    /// still bring what that one had sent.
     func checkSecond(_ received: ReceivedMessage, message: Int, session: Int, client: Int) {
         let send = sends[message]
         guard hasBackup, !received.isMarked, received.canBeMarked, received.grade != .transient,
             !send.isMQTT, !send.isWill, let backupAt, send.issuedAt > backupAt,
+            sessions[session].lastSeen >= restoredAt,
             receivedBeforeBackup[sessions[session].device]?.contains(message) == true
         else { return }
         fail(

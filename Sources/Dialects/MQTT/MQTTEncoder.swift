@@ -133,9 +133,20 @@ struct MQTTEncoder: ~Copyable {
         }
     }
 
+    /// Answers a packet.
+    func answer(
+        _ answer: MQTTEffect, version: MQTT.Version,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        switch answer {
+        case .answerPacket(let answer): self.answer(answer, version: version, in: context)
+        case .answerFilters(let answer): self.answer(answer, version: version, in: context)
+        }
+    }
+
     /// A step of an exchange. What went wrong is told in words too, and the result of a message
     /// that has an id of the application's, if the client wants to hear of it [MQTT-3.1.2-29].
-    func answer(
+    private func answer(
         _ answer: PacketAnswer, version: MQTT.Version,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
@@ -214,7 +225,7 @@ struct MQTTEncoder: ~Copyable {
 
     /// The answer to a SUBSCRIBE or an UNSUBSCRIBE: a code for each filter, and the first refusal
     /// in words.
-    func answer(
+    private func answer(
         _ answer: FilterAnswer, version: MQTT.Version,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {

@@ -145,16 +145,30 @@ struct MRTEncoder: ~Copyable {
         }
     }
 
-    func respond(
-        _ connection: ConnectionID, _ identifier: UInt64, _ reason: ReasonCode, body: ByteRange,
-        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    /// Answers a request.
+    func answer(
+        _ answer: MRTEffect, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        let response = MRT.Response(identifier: identifier, reason: reason, content: body)
-        context.write(response, to: connection, from: context.bytes)
+        switch answer {
+        case .respond(let connection, let identifier, let reason, let body):
+            let response = MRT.Response(identifier: identifier, reason: reason, content: body)
+            context.write(response, to: connection, from: context.bytes)
+        case .reportPresence(
+            let connection, let identifier, let isOnline, let since, let devices, let count):
+            let presence = MRT.PresenceAnswer(
+                isOnline: isOnline, since: since, deviceCount: UInt32(count), devices: devices)
+            respond(to: connection, request: identifier, with: presence, in: context)
+        case .reportGroups(let connection, let identifier, let hasMore, let entries):
+            let list = MRT.GroupList(hasMore: hasMore, entries: entries)
+            respond(to: connection, request: identifier, with: list, in: context)
+        case .reportGroup(let connection, let identifier, let report):
+            let group = MRT.GroupDescription(report)
+            respond(to: connection, request: identifier, with: group, in: context)
+        }
     }
 
-    func respond(
-        _ connection: ConnectionID, _ identifier: UInt64, _ part: some RequestPart,
+    private func respond(
+        to connection: ConnectionID, request identifier: UInt64, with part: some RequestPart,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         var content = [UInt8](repeating: 0, count: part.byteCount)

@@ -18,24 +18,25 @@ extension LoopEffects {
             return "\(name(delivery.connection)): \(text(of: delivery))"
         case .reportResult(let result):
             return "\(name(result.connection)): \(text(of: result))"
-        case .reportGroups(let connection, let identifier, let hasMore, let entries):
+        case .mrt(.reportGroups(let connection, let identifier, let hasMore, let entries)):
             return "\(name(connection)): groups \(identifier)"
                 + " \(entryNames(in: entries))\(hasMore ? " and more" : "")"
-        case .reportGroup(let connection, let identifier, let report):
+        case .mrt(.reportGroup(let connection, let identifier, let report)):
             return "\(name(connection)): group \(identifier), \(text(of: report))"
-        case .answerPacket(let answer):
+        case .mqtt(.answerPacket(let answer)):
             return "\(name(answer.connection)): \(answer.step) \(answer.packetIdentifier)"
                 + (answer.reason == .success ? "" : ", \(answer.reason)")
                 + (answer.messageIdentifier.isEmpty
                     ? "" : ", \(text(answer.messageIdentifier)) \(answer.result)")
                 + (answer.refusedCount == 0 ? "" : ", refused \(answer.refusedCount)")
                 + named(answer.firstRefusal, answer.namedRefusalCount)
-        case .answerFilters(let answer):
+        case .mqtt(.answerFilters(let answer)):
             return "\(name(answer.connection)): \(answer.request) \(answer.requestIdentifier)"
-        case .respond(let connection, let identifier, let reason, _):
+        case .mrt(.respond(let connection, let identifier, let reason, _)):
             return "\(name(connection)): response \(identifier), \(reason)"
-        case .reportPresence(
-            let connection, let identifier, let isOnline, let since, let devices, _):
+        case .mrt(
+            .reportPresence(
+                let connection, let identifier, let isOnline, let since, let devices, _)):
             let state = isOnline ? "online" : "offline"
             return "\(name(connection)): presence \(identifier), \(state) since \(since)"
                 + " on \(names(in: devices))"

@@ -497,10 +497,10 @@ final class World {
                 as: UTF8.self)
             cookies[names[connection]!] = acceptance.cookie
             hasWill[names[connection]!] = acceptance.hasWill
-        case .answerFilters(let answer):
+        case .mqtt(.answerFilters(let answer)):
             lastAnswer = Array(answer.codes.bytes(in: effects[loop].bytes.bytes))
             lastBody = ""
-        case .respond(_, _, _, let body):
+        case .mrt(.respond(_, _, _, let body)):
             lastAnswer = Array(body.bytes(in: effects[loop].bytes.bytes))
             lastBody = String(decoding: lastAnswer, as: UTF8.self)
         default:
