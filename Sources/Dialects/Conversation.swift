@@ -89,7 +89,7 @@ public struct ConversationTable: ~Copyable {
     /// The conversations of channels, by place.
     private var channelConversations: ContiguousArray<Conversation?> = []
     var channels: ChannelTable
-    /// The users of MQTT conversations, by slot: their names are in the topics of their mail.
+    /// The users of MQTT conversations, by slot: their names are in the topics of messages to them.
     private var users: ContiguousArray<[UInt8]> = []
     /// Topic aliases, by slot; empty until a client uses some.
     private var incomingAliases: ContiguousArray<IncomingAliases> = []

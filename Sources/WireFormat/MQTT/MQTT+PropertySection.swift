@@ -166,7 +166,7 @@ extension MQTT {
     }
 
     /// A packet with one section of properties in 5.0.
-    protocol PropertyCarrier {
+    protocol PacketWithProperties {
         /// Puts every property that is not its default value; ranges are as in the packet.
         func putProperties(into sink: inout some PropertySink)
     }
@@ -219,7 +219,7 @@ extension MQTT {
     }
 }
 
-extension MQTT.PropertyCarrier {
+extension MQTT.PacketWithProperties {
     /// Bytes of the properties without their length.
     var propertyByteCount: Int {
         var counter = MQTT.PropertyCounter()

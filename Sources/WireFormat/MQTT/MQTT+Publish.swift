@@ -118,7 +118,7 @@ extension MQTT {
     }
 }
 
-extension MQTT.Publish: MQTT.PropertyCarrier {
+extension MQTT.Publish: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         if let messageExpirySeconds { sink.put(.messageExpiryInterval, messageExpirySeconds) }
         sink.put(.topicAlias, topicAlias, default: 0 as UInt16)
