@@ -113,7 +113,7 @@ public struct EffectEncoder: ~Copyable {
             mqtt.answer(answer, version: version, in: context)
         // Asked for by packets of MRT alone.
         case (.respond(let connection, let identifier, let reason, let body), nil):
-            mrt.respond(connection, identifier, reason, body: body, in: context)
+            mrt.respond(connection, identifier: identifier, reason: reason, body: body, in: context)
         case (
             .reportPresence(
                 let connection, let identifier, let isOnline, let since, let devices, let count),
@@ -121,12 +121,13 @@ public struct EffectEncoder: ~Copyable {
         ):
             let answer = MRT.PresenceAnswer(
                 isOnline: isOnline, since: since, deviceCount: UInt32(count), devices: devices)
-            mrt.respond(connection, identifier, answer, in: context)
+            mrt.respond(connection, identifier: identifier, part: answer, in: context)
         case (.reportGroups(let connection, let identifier, let hasMore, let entries), nil):
             let list = MRT.GroupList(hasMore: hasMore, entries: entries)
-            mrt.respond(connection, identifier, list, in: context)
+            mrt.respond(connection, identifier: identifier, part: list, in: context)
         case (.reportGroup(let connection, let identifier, let report), nil):
-            mrt.respond(connection, identifier, MRT.GroupDescription(report), in: context)
+            mrt.respond(
+                connection, identifier: identifier, part: MRT.GroupDescription(report), in: context)
         case (.answerPacket, nil), (.answerFilters, nil), (.respond, _?), (.reportPresence, _?),
             (.reportGroups, _?), (.reportGroup, _?):
             // No encoder has a packet for it: it is left out.

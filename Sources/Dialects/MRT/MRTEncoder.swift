@@ -146,7 +146,7 @@ struct MRTEncoder: ~Copyable {
     }
 
     func respond(
-        _ connection: ConnectionID, _ identifier: UInt64, _ reason: ReasonCode, body: ByteRange,
+        _ connection: ConnectionID, identifier: UInt64, reason: ReasonCode, body: ByteRange,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         let response = MRT.Response(identifier: identifier, reason: reason, content: body)
@@ -154,7 +154,7 @@ struct MRTEncoder: ~Copyable {
     }
 
     func respond(
-        _ connection: ConnectionID, _ identifier: UInt64, _ part: some RequestPart,
+        _ connection: ConnectionID, identifier: UInt64, part: some RequestPart,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         var content = [UInt8](repeating: 0, count: part.byteCount)
