@@ -110,7 +110,7 @@ public struct ConversationTable: ~Copyable {
     ///
     /// - Parameter terms: index of the listener's ``ListenerTerms``.
     public mutating func open(_ connection: ConnectionID, terms: UInt8) {
-        precondition(!connection.isChannel, "a channel is opened by its gateway")
+        precondition(!connection.isChannel, "\(connection) is a channel, which its gateway opens")
         while conversations.count <= connection.slot { conversations.append(nil) }
         conversations[connection.slot] = Conversation(
             generation: connection.generation, terms: terms)

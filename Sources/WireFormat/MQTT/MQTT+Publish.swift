@@ -109,7 +109,7 @@ extension MQTT {
         public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
             precondition(
                 (qos == .atMostOnce) == (packetIdentifier == 0),
-                "packet identifiers belong to QoS 1 and 2")
+                "packet identifier \(packetIdentifier) with QoS \(qos.rawValue)")
             writer.write(string16: topic.bytes(in: source))
             if packetIdentifier != 0 { writer.write(uint16: packetIdentifier) }
             if version == .v5 { writePropertySection(to: &writer, from: source) }
