@@ -109,7 +109,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     }
 
     mutating func closed(
-        _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+        _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
     ) {
         let detail = loop.closeDetail(of: connection)
         let text = detail.isEmpty ? "\(cause)" : detail

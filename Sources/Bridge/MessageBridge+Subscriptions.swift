@@ -151,14 +151,16 @@ extension MessageBridge {
 
     // MARK: - The log
 
-    private mutating func logSubscribed(_ side: String, _ ledger: SubscriptionLedger) {
+    private mutating func logSubscribed(_ side: String, _ subscriptions: DesiredSubscriptions) {
         log(
             "subscribed",
-            "side=\(side) filters=\(ledger.filterCount) missing=\(ledger.missing.count)")
+            "side=\(side) filters=\(subscriptions.filterCount) "
+                + "missing=\(subscriptions.missing.count)"
+        )
     }
 
     private mutating func logRefusal(
-        side: String, want: SubscriptionLedger.Want, reason: ReasonCode, wait: UInt64
+        side: String, want: DesiredSubscriptions.Want, reason: ReasonCode, wait: UInt64
     ) {
         log(
             "subscription_refused",
@@ -166,7 +168,7 @@ extension MessageBridge {
     }
 
     private mutating func logLowered(
-        _ side: String, _ want: SubscriptionLedger.Want, granted: UInt8
+        _ side: String, _ want: DesiredSubscriptions.Want, granted: UInt8
     ) {
         log("subscription_lowered", "side=\(side) \(want.name) granted=\(granted)")
     }
@@ -174,8 +176,8 @@ extension MessageBridge {
     /// Names what the rules want and no broker has confirmed, as often as the totals.
     mutating func logMissing() {
         let sides = [("mqtt", foreignSubscriptions), ("martlet", martletSubscriptions)]
-        for (side, ledger) in sides {
-            for entry in ledger.missing.prefix(BridgeLimits.missingLinesMaximum) {
+        for (side, subscriptions) in sides {
+            for entry in subscriptions.missing.prefix(BridgeLimits.missingLinesMaximum) {
                 let reason = entry.reason.map { "\($0.name)" } ?? "unanswered"
                 log(
                     "subscription_missing",
@@ -187,10 +189,10 @@ extension MessageBridge {
 }
 
 extension MartletLink {
-    /// Asks for an entry of the ledger.
+    /// Sends the request of an entry.
     ///
     /// - Returns: the id of the answer.
-    fileprivate func request(_ want: SubscriptionLedger.Want) throws(ClientError) -> UInt64 {
+    fileprivate func request(_ want: DesiredSubscriptions.Want) throws(ClientError) -> UInt64 {
         switch want {
         case .filter(let filter, let qos): try request(.subscribe, [qos] + filter.utf8)
         case .obsolete(let filter): try request(.unsubscribe, Array(filter.utf8))
@@ -211,12 +213,12 @@ extension MartletLink {
 
 extension RuleSet {
     /// What the rules want of the other broker.
-    var foreignWants: [SubscriptionLedger.Want] {
+    var foreignWants: [DesiredSubscriptions.Want] {
         inward.map { .filter($0.filter.text, qos: $0.qos.rawValue) }
     }
 
     /// What the rules want of Martlet: subscriptions, and membership of the groups that they name.
-    var martletWants: [SubscriptionLedger.Want] {
+    var martletWants: [DesiredSubscriptions.Want] {
         var filters: [String: UInt8] = [:]
         var groups: Set<String> = []
         for rule in outward {

@@ -39,9 +39,9 @@ package struct MessageBridge: ~Copyable {
     /// The other broker's socket does not keep up.
     var isForeignClogged = false
 
-    var inward: InwardLedger
-    var outward: OutwardLedger
-    /// The parts of the record that stand in no ledger.
+    var inward: InwardExchanges
+    var outward: OutwardExchanges
+    /// The parts of the record outside the exchanges.
     var base: BridgeRecord
     /// The record has changed since it was taken.
     private(set) var isDirty = true
@@ -53,8 +53,8 @@ package struct MessageBridge: ~Copyable {
     /// How the connection to Martlet ended last.
     var martletDetail = ""
     /// What the session of each broker should have, and what it has.
-    var foreignSubscriptions: SubscriptionLedger
-    var martletSubscriptions: SubscriptionLedger
+    var foreignSubscriptions: DesiredSubscriptions
+    var martletSubscriptions: DesiredSubscriptions
     /// Counts the requests to the other broker: an answer belongs to the last one.
     var lastForeignRequest: UInt64 = 0
     /// Until when what an earlier life has left may come again; `never` before the other broker is
@@ -83,12 +83,12 @@ package struct MessageBridge: ~Copyable {
             stored
             ?? BridgeRecord(
                 clientIdentifier: settings.foreign.clientIdentifier, outboxEpoch: freshEpoch)
-        foreignSubscriptions = SubscriptionLedger(
+        foreignSubscriptions = DesiredSubscriptions(
             settings.rules.foreignWants, earlier: base.foreignFilters.keys)
-        martletSubscriptions = SubscriptionLedger(
+        martletSubscriptions = DesiredSubscriptions(
             settings.rules.martletWants, earlier: base.martletFilters.keys)
-        inward = InwardLedger(base.inward)
-        outward = OutwardLedger(base.outward)
+        inward = InwardExchanges(base.inward)
+        outward = OutwardExchanges(base.outward)
         foreign = ForeignLink(
             settings.foreign, packetMaximum: settings.packetMaximum, jitterSeed: jitterSeed)
     }

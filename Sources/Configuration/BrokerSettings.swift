@@ -26,7 +26,7 @@ public struct BrokerSettings: Hashable, Sendable {
     public struct TLS: Hashable, Sendable {
         public var certificateFile: String?
         public var keyFile: String?
-        public var minimumVersion = TLSVersion.tls12
+        public var minimumVersion = MinimumTLSVersion.tls12
         public var clientAuthorityFile: String?
         public var crlFile: String?
         public var pskFile: String?
@@ -107,7 +107,7 @@ public struct BrokerSettings: Hashable, Sendable {
 }
 
 /// The oldest TLS a listener speaks.
-public enum TLSVersion: String, CaseIterable, Sendable {
+public enum MinimumTLSVersion: String, CaseIterable, Sendable {
     case tls12 = "1.2"
     case tls13 = "1.3"
 }

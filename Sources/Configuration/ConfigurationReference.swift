@@ -11,18 +11,20 @@ extension SettingTable {
             # Configuration
 
             One JSON5 file: JSON with comments, keys without quotes, and trailing commas. Give it
-            with `martletd --config FILE`. Every key has a default, so the file may be empty or
-            absent. `--set KEY.PATH=VALUE` overrules the file; `--print-config` shows every
-            effective value and where it comes from; `--check-config` reads the file and the
-            certificates, keys and lists that it names, and says what is wrong. An unknown key,
-            a value of the wrong type or out of range, and wrong syntax stop the start, with
-            file, line and column.
+            with `martletd --config FILE`. Every key has a default. The default listeners include
+            one for TLS, which needs `tls.certificateFile` and `tls.keyFile`; the file may be empty
+            or absent only if no TLS listener is configured (`--set`) or with `--dev`.
+            `--set KEY.PATH=VALUE` overrides the file. `--print-config` shows every effective
+            value and its source. `--check-config` reads the file and the certificates, keys and
+            lists that it names, and reports the errors. An unknown key, a value of the wrong
+            type or out of range, or a syntax error prevents the start; the message names file,
+            line and column.
 
-            `SIGHUP` reads the file again. What a changed key then does stands in the column
-            "Reload": *at once* for sessions that are connected too, for *new connections* from
-            then on, or only at the next *restart*. A file with an error changes nothing. The log
-            line `configuration_reloaded` names in `needs_restart` the keys that differ from
-            those the broker was started with.
+            `SIGHUP` reads the file again. The column "Reload" shows when a changed key takes
+            effect: *at once*, also for connected sessions; for *new connections*; or at the next
+            *restart*. A file with an error changes nothing. The log line
+            `configuration_reloaded` lists in `needs_restart` the keys whose new values need a
+            restart.
 
             ```json5
             {

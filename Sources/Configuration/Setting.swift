@@ -60,10 +60,11 @@ public struct Setting: Sendable {
     }
 
     static func optionalText(
-        _ key: String, at path: Path<String?>, reload: ReloadEffect, _ reason: String
+        _ key: String, at path: Path<String?>, domain: String = "path or null",
+        reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
-            key: key, domain: "path or null", reload: reload, reason: reason,
+            key: key, domain: domain, reload: reload, reason: reason,
             written: { $0[keyPath: path].map(JSONText.quoted) ?? "null" },
             assign: { node, settings throws(SettingFault) in
                 settings[keyPath: path] = node.value == .null ? nil : try nonEmptyText(node)

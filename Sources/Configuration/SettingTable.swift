@@ -70,8 +70,8 @@ public enum SettingTable {
             "Which name of a client certificate is the user: the subject's common name, or the "
                 + "first alternative name of a kind. `APP/USER` names the app too."),
         .optionalText(
-            "tls.clientApp", at: \.tls.clientApp, reload: .newConnections,
-            "The app of clients known by certificate or pre-shared key whose name names none."),
+            "tls.clientApp", at: \.tls.clientApp, domain: "app id or null", reload: .newConnections,
+            "The app of clients with a certificate or pre-shared key whose name contains no app."),
         .optionalText(
             "tls.pskFile", at: \.tls.pskFile, reload: .newConnections,
             "Pre-shared TLS keys for devices too small for certificates, one `IDENTITY:HEXKEY` a "
@@ -135,8 +135,8 @@ public enum SettingTable {
         .integer(
             "limits.sessions", at: \.limits.sessions, in: 1...100_000_000, unit: "sessions",
             reload: .newConnections,
-            "Sessions of all apps, whether connected or not; about 410 bytes of memory each, "
-                + "with its user."),
+            "Sessions of all apps, connected or not. [sizing.md](sizing.md) has the memory of each."
+        ),
         .integer(
             "limits.sessionsPerApp", at: \.limits.sessionsPerApp, in: 1...100_000_000,
             unit: "sessions", reload: .newConnections,

@@ -74,7 +74,7 @@ public struct OpaqueToken: Sendable {
         let text =
             prefix + String(decoding: idSymbols + [UInt8(ascii: "_")] + secret, as: UTF8.self)
         guard let token = OpaqueToken(presented: text.utf8.span.bytes) else {
-            preconditionFailure("a token that was just made cannot be read")
+            preconditionFailure("a new token of \(text.utf8.count) bytes cannot be read")
         }
         return (token, text)
     }

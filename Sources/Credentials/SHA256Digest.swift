@@ -20,7 +20,7 @@ public struct SHA256Digest: Sendable {
                     nil, EVP_sha256(), nil)
             }
         }
-        precondition(isDone == 1, "OpenSSL has no SHA-256")
+        precondition(isDone == 1, "SHA-256 of \(bytes.byteCount) bytes failed")
     }
 
     /// HMAC-SHA-256 of `bytes` under `key` [RFC 2104].
@@ -35,7 +35,7 @@ public struct SHA256Digest: Sendable {
                 }
             }
         }
-        precondition(result != nil, "OpenSSL has no HMAC")
+        precondition(result != nil, "HMAC-SHA-256 of \(bytes.byteCount) bytes failed")
     }
 
     /// A digest that was stored; nil unless there are exactly 32 bytes.

@@ -10,7 +10,8 @@ public enum SystemRandom {
         precondition((1...65_536).contains(count), "cannot generate a secret of \(count) bytes")
         return [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
             precondition(
-                RAND_bytes(buffer.baseAddress, Int32(count)) == 1, "RAND_bytes failed")
+                RAND_bytes(buffer.baseAddress, Int32(count)) == 1,
+                "RAND_bytes failed for \(count) bytes")
             initializedCount = count
         }
     }

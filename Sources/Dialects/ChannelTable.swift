@@ -91,17 +91,16 @@ struct ChannelTable: ~Copyable {
         let place = connection.place
         precondition(
             channels[place].isOpen && channels[place].generation == connection.generation,
-            "the end of a channel that is not open")
+            "\(connection) is not an open channel")
         let channel = channels[place]
         if channel.next != Self.none { channels[Int(channel.next)].previous = channel.previous }
         if channel.previous != Self.none { channels[Int(channel.previous)].next = channel.next }
-        let left = count(of: channel.gateway) - 1
-        if left == 0 {
-            gateways[channel.gateway] = nil
-        } else {
-            let first = gateways[channel.gateway]!.first
+        if let gateway = gateways[channel.gateway], gateway.count > 1 {
             gateways[channel.gateway] = Gateway(
-                first: first == UInt32(place) ? channel.next : first, count: left)
+                first: gateway.first == UInt32(place) ? channel.next : gateway.first,
+                count: gateway.count - 1)
+        } else {
+            gateways[channel.gateway] = nil
         }
         places.remove(Self.key(channel.number, channel.gateway))
         channels[place].isOpen = false

@@ -89,7 +89,7 @@ public struct ConversationTable: ~Copyable {
     /// The conversations of channels, by place.
     private var channelConversations: ContiguousArray<Conversation?> = []
     var channels: ChannelTable
-    /// The users of MQTT conversations, by slot: their names are in the topics of their mail.
+    /// The users of MQTT conversations, by slot: their names are in the topics of messages to them.
     private var users: ContiguousArray<[UInt8]> = []
     /// Topic aliases, by slot; empty until a client uses some.
     private var incomingAliases: ContiguousArray<IncomingAliases> = []
@@ -110,7 +110,7 @@ public struct ConversationTable: ~Copyable {
     ///
     /// - Parameter terms: index of the listener's ``ListenerTerms``.
     public mutating func open(_ connection: ConnectionID, terms: UInt8) {
-        precondition(!connection.isChannel, "a channel is opened by its gateway")
+        precondition(!connection.isChannel, "\(connection) is a channel, which its gateway opens")
         while conversations.count <= connection.slot { conversations.append(nil) }
         conversations[connection.slot] = Conversation(
             generation: connection.generation, terms: terms)

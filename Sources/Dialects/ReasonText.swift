@@ -1,10 +1,10 @@
-// Reasons in words, as MQTT 5.0 sends them beside the number: for the person who reads a client's
-// log. What they mean to a program stands in docs/PROTOCOL.md.
+// The reason strings of MQTT 5.0, for people who read a client's log. docs/PROTOCOL.md defines what
+// the codes mean to a program.
 
 import Primitives
 
 extension ReasonCode {
-    /// One sentence; empty for what is no refusal.
+    /// One sentence; empty for a success.
     var text: StaticString {
         switch self {
         case .malformedPacket: "the packet cannot be read"
@@ -38,7 +38,7 @@ extension ReasonCode {
 }
 
 extension StaticString {
-    /// The bytes, where they lie.
+    /// The bytes, without a copy.
     var utf8Bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount)
     }

@@ -61,7 +61,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     }
 
     mutating func closed(
-        _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+        _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
     ) {
         if connection == uplink {
             uplink = nil

@@ -175,7 +175,7 @@ public final class Client: Sendable {
     /// session stays for its expiry. Sends without a result end with ``MartletError/closed``.
     /// Returns when the broker has confirmed, or after 5 seconds.
     ///
-    /// - Parameter endingSession: the session and its mail end now.
+    /// - Parameter endingSession: the session and its queue end now.
     public func close(endingSession: Bool = false) async {
         await withCheckedContinuation { continuation in
             loop.post(.leave(identifier, endsSession: endingSession) { continuation.resume() })

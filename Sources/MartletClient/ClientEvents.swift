@@ -6,7 +6,7 @@ import Primitives
 public struct ConnectionTerms: Hashable, Sendable {
     /// The user that the credential proved.
     public var user: String
-    /// The broker knew this session: mail, subscriptions and results are still there.
+    /// The broker knew this session: its queue, subscriptions and results are still there.
     public var isSessionPresent: Bool
     /// Numbers before belong to another session: a stored ``InboxRecord`` is void.
     public var isNewInbox: Bool

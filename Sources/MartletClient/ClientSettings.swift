@@ -47,10 +47,10 @@ public struct ClientSettings: Sendable {
     /// A broken connection is noticed within one and a half times this; 0 asks for none, at most
     /// 65,535. Two minutes keep most NAT entries alive.
     public var keepAliveSeconds: UInt16 = 120
-    /// How long session and mail outlive the connection: 0 ends them with it, `UInt32.max` is for
-    /// ever, nil the app's default.
+    /// How long the session and its queue outlive the connection: 0 ends them with it,
+    /// `UInt32.max` is for ever, nil the app's default.
     public var sessionExpirySeconds: UInt32?
-    /// Forget session, mail and subscriptions before the first connection.
+    /// Forget session, queue and subscriptions before the first connection.
     public var startsClean = false
     /// Messages that may be on their way to the application unacknowledged, 1 to 65,535; the broker
     /// may grant fewer. It also bounds what a client buffers.

@@ -23,11 +23,15 @@ public struct Ring<Element: BitwiseCopyable>: ~Copyable {
     @inlinable
     public subscript(position: Int) -> Element {
         unsafeAddress {
-            precondition(position >= 0 && position < count, "a position outside the ring")
+            precondition(
+                position >= 0 && position < count,
+                "position \(position) of a ring of \(count) elements")
             return UnsafePointer(storage! + ((head + position) & mask))
         }
         unsafeMutableAddress {
-            precondition(position >= 0 && position < count, "a position outside the ring")
+            precondition(
+                position >= 0 && position < count,
+                "position \(position) of a ring of \(count) elements")
             return storage! + ((head + position) & mask)
         }
     }

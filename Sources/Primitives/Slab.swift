@@ -72,7 +72,7 @@ public struct Slab<Element: ~Copyable>: ~Copyable {
     public init(minimumCapacity: Int = 16) {
         precondition(
             MemoryLayout<Element>.size >= MemoryLayout<UInt32>.size,
-            "objects that are smaller than an index")
+            "objects of \(MemoryLayout<Element>.size) bytes are smaller than an index")
         capacity = max(minimumCapacity, 1)
         generations = .allocate(capacity: capacity)
         elements = .allocate(capacity: capacity)

@@ -4,10 +4,10 @@ import CLinuxShims
 import Glibc
 import Synchronization
 
-/// Wakes one waiting thread. Several calls of ``raise()`` before it wakes count as one.
+/// Wakes one waiting thread. Several calls of ``notify()`` before it wakes count as one.
 public final class WakeSignal: Sendable {
     private let descriptor: Int32
-    private let isRaised = Atomic(false)
+    private let isPending = Atomic(false)
     private let isStopped = Atomic(false)
 
     public init() {
@@ -18,22 +18,22 @@ public final class WakeSignal: Sendable {
     deinit { close(descriptor) }
 
     /// Wakes the thread, now or when it next waits.
-    public func raise() {
-        guard !isRaised.exchange(true, ordering: .acquiringAndReleasing) else { return }
+    public func notify() {
+        guard !isPending.exchange(true, ordering: .acquiringAndReleasing) else { return }
         eventfd_write(descriptor, 1)
     }
 
     /// Wakes the thread finally: ``wait()`` returns false from now on.
     public func stop() {
         isStopped.store(true, ordering: .releasing)
-        raise()
+        notify()
     }
 
-    /// Waits until the signal is raised. False after ``stop()``.
+    /// Waits for a call of ``notify()``. False after ``stop()``.
     public func wait() -> Bool {
         var count: eventfd_t = 0
         eventfd_read(descriptor, &count)
-        isRaised.store(false, ordering: .releasing)
+        isPending.store(false, ordering: .releasing)
         return !isStopped.load(ordering: .acquiring)
     }
 }

@@ -59,10 +59,9 @@ enum HelpPages {
 
         A signal (Ctrl-C, SIGTERM, SIGHUP) ends a command in order; a second one ends it at once.
 
-        Exit codes: 0 success, 1 wrong use, 2 other failures, 5 no connection, 27 timeout,
-        130, 143 and 129 SIGINT, SIGTERM and SIGHUP, 128...255 the broker's reason, such as 134
-        (0x86) for a wrong token. A message that some receivers of a list were refused is sent to
-        the others, and ends with the first's reason.
+        Exit codes: 0 success, 1 invalid command line, 2 other failures, 5 no connection, 6 sent,
+        but some receivers of the list were refused, 27 timeout, 130, 143 and 129 for SIGINT,
+        SIGTERM and SIGHUP, 128...255 the broker's reason, such as 134 (0x86) for a wrong token.
         """
 
     private static let connection = """

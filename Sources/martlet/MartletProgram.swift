@@ -69,7 +69,7 @@ enum MartletProgram {
         Task.detached {
             let result = await run(CommandLine.arguments.dropFirst())
             code.withLock { $0 = result }
-            ended.raise()
+            ended.notify()
         }
         _ = ended.wait()
         return code.withLock { $0 }.afterOutput(of: "martlet")

@@ -175,7 +175,7 @@ import WireFormat
                 mqtt, martlet, state,
                 #"toMqtt: [{ from: { inbox: "*" }, to: "x" }, { from: { inbox: "b" }, to: "y" }]"#,
             ],
-            "f:4:45: toMqtt[1].from is mail that toMqtt[0].from is too"
+            "f:4:45: toMqtt[1].from selects messages that toMqtt[0].from selects too"
         ),
         (
             [mqtt, martlet, state, #"toMqtt: [{ from: { inbox: "*" }, to: "x/#" }]"#],
@@ -186,8 +186,8 @@ import WireFormat
             "f:4:38: toMqtt[0].to has {group}, which its messages do not have; they have {from}"
         ),
         (
-            [mqtt, martlet, state, #"toMqtt: [{ from: { mail: "*" }, to: "x" }]"#],
-            "f:4:20: toMqtt[0].from.mail is unknown"
+            [mqtt, martlet, state, #"toMqtt: [{ from: { post: "*" }, to: "x" }]"#],
+            "f:4:20: toMqtt[0].from.post is unknown"
         ),
         (
             [mqtt, martlet, state, #"toMqtt: [{ from: { inbox: "*" }, to: "x", retain: 1 }]"#],

@@ -89,8 +89,8 @@ import WireFormat
         return try BridgeFile.settings(text: Array(text.utf8), path: "f", token: nil).rules
     }
 
-    private func inward(_ book: RuleSet, _ topic: String, _ payload: [UInt8]) -> PreparedSend? {
-        guard case .forward(let send) = book.route(topic: Array(topic.utf8), payload: payload)
+    private func inward(_ ruleSet: RuleSet, _ topic: String, _ payload: [UInt8]) -> PreparedSend? {
+        guard case .forward(let send) = ruleSet.route(topic: Array(topic.utf8), payload: payload)
         else { return nil }
         return send
     }
@@ -104,7 +104,7 @@ import WireFormat
     }
 
     @Test func `a payload becomes text, a message of its own making, or stays as it is`() throws {
-        let book = try rules(
+        let ruleSet = try rules(
             """
             toMartlet: [
               { from: "text/+", to: { user: "{1}" }, type: 5 },
@@ -113,25 +113,25 @@ import WireFormat
               { from: "said", to: { topic: "y" }, payload: "text" },
             ]
             """)
-        let text = inward(book, "text/u", Array("é".utf8))
+        let text = inward(ruleSet, "text/u", Array("é".utf8))
         #expect(
             text
                 == PreparedSend(
                     target: .user(Array("u".utf8)), isRaw: false, payload: [5] + "é".utf8))
-        let json = inward(book, "json", Array(#"{"b":"h","t":"9"}"#.utf8))
+        let json = inward(ruleSet, "json", Array(#"{"b":"h","t":"9"}"#.utf8))
         #expect(
             json == PreparedSend(target: .group([0x67]), isRaw: false, payload: [9] + "h".utf8))
-        let raw = inward(book, "raw/a/b", [0xFF])
+        let raw = inward(ruleSet, "raw/a/b", [0xFF])
         #expect(
             raw == PreparedSend(target: .topic(Array("x/a/b".utf8)), isRaw: true, payload: [0xFF]))
-        #expect(inward(book, "said", [0x41])?.payload == [0, 0x41])
+        #expect(inward(ruleSet, "said", [0x41])?.payload == [0, 0x41])
         #expect(
-            refusal(book.route(topic: Array("text/u".utf8), payload: [0xFF]))
+            refusal(ruleSet.route(topic: Array("text/u".utf8), payload: [0xFF]))
                 == "payload-format-invalid")
         #expect(
-            refusal(book.route(topic: Array("json".utf8), payload: [0x7B]))
+            refusal(ruleSet.route(topic: Array("json".utf8), payload: [0x7B]))
                 == "payload-format-invalid")
-        #expect(refusal(book.route(topic: Array("other".utf8), payload: [])) == "unmatched")
+        #expect(refusal(ruleSet.route(topic: Array("other".utf8), payload: [])) == "unmatched")
     }
 
     private func message(
@@ -142,14 +142,14 @@ import WireFormat
             address: Array(address.utf8), isRaw: false, payload: [0] + "hi".utf8)
     }
 
-    private func outward(_ book: RuleSet, _ message: ReceivedMessage) -> String {
-        guard case .forward(let publish) = book.route(message) else { return "none" }
+    private func outward(_ ruleSet: RuleSet, _ message: ReceivedMessage) -> String {
+        guard case .forward(let publish) = ruleSet.route(message) else { return "none" }
         return String(decoding: publish.topic, as: UTF8.self)
             + " \(publish.qos.rawValue) " + String(decoding: publish.payload, as: UTF8.self)
     }
 
-    @Test func `mail becomes a topic by its kind, its sender and its address`() throws {
-        let book = try rules(
+    @Test func `a message becomes a topic by its kind, its sender and its address`() throws {
+        let ruleSet = try rules(
             """
             toMqtt: [
               { from: { inbox: "eve" }, to: "eve", qos: 1 },
@@ -159,17 +159,18 @@ import WireFormat
               { from: { topic: "a/+/#" }, to: "b/{1}/{2..}" },
             ]
             """)
-        #expect(outward(book, message(.unicast, from: "eve")) == "eve 1 hi")
+        #expect(outward(ruleSet, message(.unicast, from: "eve")) == "eve 1 hi")
         #expect(
-            outward(book, message(.unicast, from: "bob"))
+            outward(ruleSet, message(.unicast, from: "bob"))
                 == #"in/bob 2 {"msg":{"t":"0","b":"hi"},"from":"bob","time":"5"}"#)
-        #expect(outward(book, message(.unicast, from: "mallory")) == "none")
+        #expect(outward(ruleSet, message(.unicast, from: "mallory")) == "none")
         #expect(
-            outward(book, message(.group, from: "bob", address: "g7", grade: .durable))
+            outward(ruleSet, message(.group, from: "bob", address: "g7", grade: .durable))
                 == #"g/g7/bob 1 {"msg":{"t":"0","b":"hi"},"from":"bob","time":"5","groupid":"g7"}"#)
-        #expect(outward(book, message(.broadcast, from: "bob")) == "all 0 hi")
-        #expect(outward(book, message(.topic, from: "bob", address: "a/1")) == "b/1 2 hi")
-        #expect(outward(book, message(.topic, from: "bob", address: "a/1/x/y")) == "b/1/x/y 2 hi")
-        #expect(outward(book, message(.topic, from: "bob", address: "c")) == "none")
+        #expect(outward(ruleSet, message(.broadcast, from: "bob")) == "all 0 hi")
+        #expect(outward(ruleSet, message(.topic, from: "bob", address: "a/1")) == "b/1 2 hi")
+        #expect(
+            outward(ruleSet, message(.topic, from: "bob", address: "a/1/x/y")) == "b/1/x/y 2 hi")
+        #expect(outward(ruleSet, message(.topic, from: "bob", address: "c")) == "none")
     }
 }

@@ -39,11 +39,11 @@ private struct Storm: ~Copyable {
     private var now = Instant(milliseconds: 1_000)
     private var random: SeededRandom
     private var published: [String] = []
-    private var mailed: [String] = []
+    private var sentOut: [String] = []
     private(set) var complaints: [String] = []
     private(set) var deathCount = 0
     private(set) var burstCount = 0
-    var messageCount: Int { published.count + mailed.count }
+    var messageCount: Int { published.count + sentOut.count }
     /// Martlet refuses some sends for now, which costs their order.
     private let hasRefusals: Bool
     /// The other broker forgets everything now and then, and what it had with it.
@@ -89,7 +89,7 @@ private struct Storm: ~Copyable {
             burstCount += 1
             for part in 0..<60 { publish(10_000 + step * 100 + part) }
         case 1..<12: publish(step)
-        case 12..<24: mail(step)
+        case 12..<24: sendOut(step)
         case 24..<34: move(number(below: 60) + 1)
         case 34..<38: martlet.commit()
         case 38..<40: loseForeign()
@@ -112,10 +112,10 @@ private struct Storm: ~Copyable {
         foreign.publish(text, isOnce ? .exactlyOnce : .atLeastOnce)
     }
 
-    private mutating func mail(_ step: Int) {
+    private mutating func sendOut(_ step: Int) {
         let isOnce = chance(50)
         let text = isOnce ? "once \(step)" : "again \(step)"
-        mailed.append(text)
+        sentOut.append(text)
         martlet.enqueue(text, isOnce ? .once : .durable, gap: chance(10) ? 3 : 0)
     }
 
@@ -302,7 +302,7 @@ private struct Storm: ~Copyable {
         complaints += foreign.complaints.map { "the other broker: \($0)" }
         complaints += martlet.complaints.map { "Martlet: \($0)" }
         compare("to Martlet", published, martlet.received)
-        compare("to MQTT", mailed, foreign.received)
+        compare("to MQTT", sentOut, foreign.received)
         if !foreign.isQuiet || !martlet.isQuiet { complaints.append("it does not come to rest") }
     }
 

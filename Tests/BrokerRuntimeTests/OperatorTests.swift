@@ -146,7 +146,7 @@ import Testing
         #expect(try Peer(port: broker.port).login(token: tokens[1], device: "d1") == .connected)
     }
 
-    @Test func `a deleted session is gone, and its user's mail goes on waiting`() throws {
+    @Test func `a deleted session is gone, and its user's messages wait on`() throws {
         let bob = try login(1)
         try leave(bob)
         let alice = try login(0)
@@ -201,7 +201,7 @@ import Testing
 }
 
 @Suite struct BackupTests {
-    @Test func `a backup that is put back has the mail and the tokens of its time`() throws {
+    @Test func `a restored backup has the messages and the tokens of its time`() throws {
         let broker = try RunningBroker()
         try broker.makeApp()
         let tokens = try broker.makeTokens("alice", "bob")

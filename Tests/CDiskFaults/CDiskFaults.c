@@ -18,7 +18,7 @@
 //     3 synced          everything written so far is on the disk
 //     4 written durably the last durable write is on the disk
 //     5 truncate        the file ends at the offset
-//     6 renamed         the file has the store's name: before, it was a draft
+//     6 renamed         the file has the store's name: before, it had the staging file's
 //     7 names synced    the directory is on the disk, with the name in it
 
 #define _GNU_SOURCE
@@ -57,7 +57,7 @@ static int ends_with(const char *path, size_t length, const char *tail) {
     return length >= count && memcmp(path + length - count, tail, count) == 0;
 }
 
-// Whether a descriptor is the store's file, or the draft of one. Asked of the kernel each time:
+// Whether a descriptor is the store's file, or its staging file. Asked of the kernel each time:
 // LMDB opens it twice, and closes it for backups.
 static int is_store(int descriptor) {
     char link[32], path[4096];

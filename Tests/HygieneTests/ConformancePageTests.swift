@@ -247,14 +247,15 @@ private struct Page {
     private static let introduction: [String] = """
         # Conformance to MQTT
 
-        Every normative statement of MQTT 5.0 and MQTT 3.1.1 in our own words, with the tests that
-        prove it. This page is made from `Tests/Conformance`, from the comments above the tests, and
-        from `Tests/Vectors/mqtt/invalid.txt`, whose packets are decoded by `MQTTVectorTests` and
-        thrown at a running broker by `MQTTConformance`; `ConformancePageTests` holds it to them.
+        This page lists every normative statement of MQTT 5.0 and MQTT 3.1.1, paraphrased, with the
+        tests that check it. `ConformancePageTests` generates it from three sources: the lists in
+        `Tests/Conformance`, the comments above the tests, and the invalid packets in
+        `Tests/Vectors/mqtt/invalid.txt`. `MQTTVectorTests` decodes these packets, and
+        `MQTTConformance` sends them to a running broker.
 
-        Most tests run a broker and speak to it byte by byte: `swift test --filter MQTTConformance`.
-        `TESTING.md` names the public suites that the broker is tested with, and where it deviates
-        from what they expect.
+        Most tests exchange single packets with a running broker:
+        `swift test --filter MQTTConformance`. [TESTING.md](TESTING.md) names the public test suites
+        that run against the broker, and lists where the broker deviates from them.
 
         """.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
 }

@@ -20,7 +20,7 @@ struct Recorder: LoopHandler {
 
     struct End {
         let connection: ConnectionID
-        let cause: CloseCause
+        let cause: TransportCloseCause
         let detail: String
     }
 
@@ -101,7 +101,7 @@ struct Recorder: LoopHandler {
     }
 
     mutating func closed(
-        _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+        _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
     ) {
         ends.append(
             End(connection: connection, cause: cause, detail: loop.closeDetail(of: connection)))

@@ -70,11 +70,11 @@ import Testing
 
     @Test func `with an unfinished staging file gets a store`() throws {
         let folder = directory.path + "/new"
-        func leaveDraft(_ bytes: [UInt8]) {
+        func leaveStagingFile(_ bytes: [UInt8]) {
             mkdir(folder, 0o700)
             overwrite(folder + "/data.mdb", at: 0, bytes, flags: O_CREAT)
         }
-        leaveDraft([UInt8](repeating: 0x5A, count: 5_000))
+        leaveStagingFile([UInt8](repeating: 0x5A, count: 5_000))
         var store = try LMDBQueueStore(directory: directory.path, options: .small)
         #expect(access(folder, F_OK) != 0)
         var batch = StoreBatch(at: 0)
@@ -82,7 +82,7 @@ import Testing
         _ = try store.carryOut(batch)
         store.close()
         // A staging file beside a store is a leftover.
-        leaveDraft([1, 2, 3])
+        leaveStagingFile([1, 2, 3])
         var again = try LMDBQueueStore(directory: directory.path, options: .small)
         #expect(try again.texts(of: 1) == ["kept"])
         #expect(access(folder, F_OK) != 0)

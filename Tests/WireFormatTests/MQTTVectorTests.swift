@@ -104,8 +104,8 @@ struct MQTTDecoderTests {
     @Test(arguments: MQTT.PropertyIdentifier.allCases)
     func `knows which packets may carry a property`(identifier: MQTT.PropertyIdentifier) {
         let name = "property-\(identifier.rawValue)-"
-        let carrier = Vector.validMQTT.first { $0.name.hasPrefix(name) }!
-        let property = Self.sole(carrier)
+        let vector = Vector.validMQTT.first { $0.name.hasPrefix(name) }!
+        let property = Self.sole(vector)
         for place in PropertyPlace.all {
             let meaning = understandMQTT(
                 place.packet(property), .v5, isFromClient: place.isFromClient)

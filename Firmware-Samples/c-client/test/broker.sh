@@ -67,7 +67,7 @@ source "$directory/data/dev.env"
 run alice alice --to bob --text first --count 20 >"$directory/alice.log"
 run bob bob --listen 20 >"$directory/bob.log"
 expect_texts "$directory/bob.log" first 20
-passed "mail that waited arrives in order, once"
+passed "messages that waited arrive in order, once"
 
 run alice alice --to bob --text offline --count 5 --offline >/dev/null
 run alice alice >"$directory/alice.log"

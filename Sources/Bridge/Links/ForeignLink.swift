@@ -1,6 +1,6 @@
 // The bridge's session with the other broker: the client's half of MQTT as a value. Bytes and the
 // time come in, events and bytes come out. It keeps no messages: what has no answer yet is in the
-// ledgers, and is sent again by whoever asks them.
+// tables of exchanges, and their owner sends it again.
 
 import ClientCore
 import Primitives

@@ -367,7 +367,7 @@ struct BridgeSettingsBuilder {
             where other.source.overlaps(rule.source) {
                 r.complain(
                     "\(outwardPlaces[index].key).from",
-                    "is mail that \(outwardPlaces[earlier].key).from is too",
+                    "selects messages that \(outwardPlaces[earlier].key).from selects too",
                     at: outwardPlaces[index].offset)
             }
         }

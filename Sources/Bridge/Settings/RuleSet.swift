@@ -33,11 +33,11 @@ struct InwardRule: Hashable, Sendable {
 
 /// Messages of Martlet to the other broker.
 struct OutwardRule: Hashable, Sendable {
-    /// Of which mail.
+    /// Which messages it selects.
     enum Source: Hashable, Sendable {
-        /// Mail to the bridge's own user: of one sender, or, nil, of anybody.
+        /// Messages to the bridge's own user: of one sender, or, nil, of anybody.
         case inbox(String?)
-        /// Mail to one group, or, nil, to any that the user is in.
+        /// Messages to one group, or, nil, to any that the user is in.
         case group(String?)
         /// Broadcasts of one sender, or, nil, of anybody.
         case broadcast(String?)

@@ -13,7 +13,7 @@ extension AdministrationService {
         }
         let shared = shared
         do throws(StoreError) {
-            let status = try backups.start(request.directory) { shared.writerSignal.raise() }
+            let status = try backups.start(request.directory) { shared.writerSignal.notify() }
             if let status { return status }
         } catch {
             throw AdministrationRefusal(.unspecifiedError, "\(error)")

@@ -64,7 +64,7 @@ struct AdministrationSocket: LoopHandler, ~Copyable {
     ) {}
 
     mutating func closed(
-        _ connection: ConnectionID, _ cause: NetTransport.CloseCause, in loop: inout EventLoop
+        _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
     ) {}
 
     // Every request is answered within its turn, so these events need no action.

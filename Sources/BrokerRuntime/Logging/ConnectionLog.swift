@@ -24,7 +24,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
     /// A closed connection: the data that its last notes need after the loop has released it.
     private struct ClosedConnection {
         let address: SocketAddress
-        let cause: NetTransport.CloseCause
+        let cause: TransportCloseCause
         let detail: String
     }
 
@@ -148,7 +148,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
     /// Records a closed connection. A failure below the protocol is logged in a line of its own:
     /// a TLS error, a packet that was too large, a reset.
     mutating func takeClosed(
-        _ connection: ConnectionID, cause: NetTransport.CloseCause,
+        _ connection: ConnectionID, cause: TransportCloseCause,
         of loop: borrowing some BrokerLoop & ~Copyable
     ) {
         if log.writes(.warning) {

@@ -154,13 +154,13 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     }
 
     package mutating func closed(
-        _ connection: ConnectionID, _ cause: NetTransport.CloseCause,
+        _ connection: ConnectionID, _ cause: TransportCloseCause,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
         connectionLog.takeClosed(connection, cause: cause, of: loop)
         verifier.closed(connection)
         slow.remove(connection)
-        decoder.closed(connection, BrokerCore.CloseCause(cause), isTold: !isStopping)
+        decoder.closed(connection, CloseCause(cause), isTold: !isStopping)
     }
 
     // MARK: - Turns
@@ -289,9 +289,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     }
 }
 
-extension BrokerCore.CloseCause {
+extension CloseCause {
     /// The core's cause for the cause that a loop reports.
-    fileprivate init(_ cause: NetTransport.CloseCause) {
+    fileprivate init(_ cause: TransportCloseCause) {
         switch cause {
         case .outgoingOverflow, .lingerTimeout: self = .outgoingOverflow
         case .closedByHandler, .loopStopped: self = .closedByBroker

@@ -68,7 +68,7 @@ package final class SharedBroker: Sendable {
     /// Counts an event loop that has entered the core with its last input.
     func loopDrained() {
         enter { $0.drainedLoopCount += 1 }
-        commitSignal.raise()
+        commitSignal.notify()
     }
 
     /// Passes the result of a batch to the core and wakes the thread that waits for it.
@@ -77,7 +77,7 @@ package final class SharedBroker: Sendable {
             state.committedSequence = result.sequence
             state.broker.stored(result, at: moment, effects: &state.effects)
         }
-        commitSignal.raise()
+        commitSignal.notify()
     }
 
     /// Enters the core. Afterwards wakes every event loop that has effects, except `loopIndex`, and
@@ -104,7 +104,7 @@ package final class SharedBroker: Sendable {
             loopHandles[loopsToWake.trailingZeroBitCount].wake()
             loopsToWake &= loopsToWake - 1
         }
-        if hasBatch { writerSignal.raise() }
+        if hasBatch { writerSignal.notify() }
         return result
     }
 }

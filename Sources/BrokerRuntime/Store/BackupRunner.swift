@@ -116,7 +116,7 @@ final class BackupRunner: Sendable {
             snapshot = .failure(error)
         }
         state.withLock { $0.handover = .ready(snapshot) }
-        snapshotReady.raise()
+        snapshotReady.notify()
     }
 
     // MARK: The backup's thread

@@ -13,7 +13,8 @@ struct EncodedPublication: ~Copyable {
     /// Parts that are put together for the encoder.
     private var source = ByteArena(capacity: 4096)
     private var template: MQTT.PublishTemplate?
-    /// The topic, which an alias may stand for; empty for mail, whose topic is each receiver's own.
+    /// The topic, which an alias may stand for; empty for a message to a user, whose
+    /// topic contains the receiver's name.
     private var topic = ByteRange.empty
     private var topicHash: UInt64 = 0
 
@@ -56,12 +57,12 @@ struct EncodedPublication: ~Copyable {
         var writer = PacketWriter(body.mutableBytes(range))
         packet.writeBody(to: &writer, from: source.bytes)
         template = MQTT.PublishTemplate(packet, body: body.bytes)
-        // Mail has its receiver's name in its topic, so that it is encoded for each.
-        let isMail = block.kind == .unicast || block.kind == .kicked
-        let isOwn = isMail || delivery.identifierList != nil
+        // The topic of a message to a user contains the user's name, so it is encoded for each.
+        let isToUser = block.kind == .unicast || block.kind == .kicked
+        let isOwn = isToUser || delivery.identifierList != nil
         publication = isOwn ? .max : delivery.publication
         self.topic = .empty
-        if version == .v5, !isMail {
+        if version == .v5, !isToUser {
             self.topic = topic
             topicHash = OutgoingAliases.hash(topic.bytes(in: source.bytes))
         }

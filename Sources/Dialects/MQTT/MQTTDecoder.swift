@@ -117,8 +117,8 @@ enum MQTTDecoder {
 
     /// The event of a step in the exchange about one publication.
     static func event(
-        of wireStep: MQTT.Acknowledgement.Step, _ step: PacketStep, _ version: MQTT.Version,
-        _ packet: ReceivedPacket
+        of wireStep: MQTT.Acknowledgement.Step, as step: PacketStep, version: MQTT.Version,
+        in packet: ReceivedPacket
     ) throws(WireError) -> Event {
         let answer = try MQTT.Acknowledgement(version, wireStep, body: packet.body)
         return .packetAnswered(

@@ -64,11 +64,18 @@ extension PacketDecoder {
             let request = MQTTDecoder.request(
                 of: publish, packet, topic: topic, name: topic.bytes(in: packet.bytes))
             events.append(.sendReceived(connection, request))
-        case .puback: events.append(try MQTTDecoder.event(of: .puback, .accepted, version, packet))
-        case .pubrec: events.append(try MQTTDecoder.event(of: .pubrec, .received, version, packet))
-        case .pubrel: events.append(try MQTTDecoder.event(of: .pubrel, .release, version, packet))
+        case .puback:
+            events.append(
+                try MQTTDecoder.event(of: .puback, as: .accepted, version: version, in: packet))
+        case .pubrec:
+            events.append(
+                try MQTTDecoder.event(of: .pubrec, as: .received, version: version, in: packet))
+        case .pubrel:
+            events.append(
+                try MQTTDecoder.event(of: .pubrel, as: .release, version: version, in: packet))
         case .pubcomp:
-            events.append(try MQTTDecoder.event(of: .pubcomp, .complete, version, packet))
+            events.append(
+                try MQTTDecoder.event(of: .pubcomp, as: .complete, version: version, in: packet))
         case .subscribe:
             let subscribe = try MQTT.Subscribe(version, body: body)
             events.append(MQTTDecoder.event(of: subscribe, packet))

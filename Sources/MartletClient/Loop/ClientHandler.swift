@@ -50,7 +50,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
     }
 
     mutating func closed(
-        _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+        _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
     ) {
         guard let session = owners.removeValue(forKey: connection) else { return }
         let detail = loop.closeDetail(of: connection)
@@ -144,7 +144,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
     }
 }
 
-extension CloseCause {
+extension TransportCloseCause {
     /// For people, where the system has no words.
     fileprivate var explanation: String {
         switch self {

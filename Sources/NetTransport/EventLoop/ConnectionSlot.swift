@@ -136,7 +136,7 @@ struct ConnectionDetails {
     @NarrowCount var tlsError = 0
     /// What certificate verification found: X509_V_OK, or why not.
     var verification: Int16 = 0
-    var cause = CloseCause.closedByHandler
+    var cause = TransportCloseCause.closedByHandler
 }
 
 /// A list of slots in which each stands at most once: reserved for all, so that adding never

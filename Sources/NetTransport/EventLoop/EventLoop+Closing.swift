@@ -35,7 +35,7 @@ extension EventLoop {
 
     // MARK: - Steps
 
-    mutating func close(_ slot: Int, _ cause: CloseCause, afterFlush: Bool) {
+    mutating func close(_ slot: Int, _ cause: TransportCloseCause, afterFlush: Bool) {
         guard slots[slot].phase == .open, afterFlush else {
             if slots[slot].phase == .flushing || slots[slot].phase == .draining, afterFlush {
                 return
@@ -158,7 +158,7 @@ extension EventLoop {
 
     /// Closes the socket and frees everything except the slot, which is freed after the handler's
     /// `closed`.
-    mutating func finishClose(_ slot: Int, _ cause: CloseCause) {
+    mutating func finishClose(_ slot: Int, _ cause: TransportCloseCause) {
         precondition(
             slots[slot].phase != .dead && slots[slot].phase != .free,
             "slot \(slot) is closed in phase \(slots[slot].phase)")

@@ -49,14 +49,14 @@ public struct LoopCounters: Sendable, Equatable {
     public init() {}
 
     /// Connections closed for `cause`.
-    public subscript(closed cause: CloseCause) -> UInt64 {
+    public subscript(closed cause: TransportCloseCause) -> UInt64 {
         get { closedByCause[Int(cause.rawValue)] }
         set { closedByCause[Int(cause.rawValue)] = newValue }
     }
 
     /// Connections closed, whatever the cause.
     public var closed: UInt64 {
-        CloseCause.allCases.reduce(0) { $0 + self[closed: $1] }
+        TransportCloseCause.allCases.reduce(0) { $0 + self[closed: $1] }
     }
 
     public static func == (left: LoopCounters, right: LoopCounters) -> Bool {

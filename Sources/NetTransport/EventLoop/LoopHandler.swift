@@ -34,7 +34,7 @@ public protocol LoopHandler: ~Copyable {
     /// The connection is closed and its id is no longer valid. During this call,
     /// `loop.closeDetail(of:)` returns the reason as text.
     mutating func closed(
-        _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop)
+        _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop)
 
     /// A connection was accepted and closed at once; it has no id.
     mutating func turnedAway(
@@ -95,7 +95,7 @@ public enum ConnectionDeadline: UInt8, Hashable, Sendable {
 }
 
 /// Why a connection ended. The numbers index `LoopCounters`.
-public enum CloseCause: UInt8, CaseIterable, Hashable, Sendable {
+public enum TransportCloseCause: UInt8, CaseIterable, Hashable, Sendable {
     /// The handler closed it.
     case closedByHandler
     /// The peer closed its side.

@@ -1,5 +1,5 @@
 // What can go wrong while a transport is set up: one enum for the module. What goes wrong with a
-// connection later is a CloseCause; what is our own bug traps.
+// connection later is a TransportCloseCause; what is our own bug traps.
 import Glibc
 
 /// Why a listener, a TLS context, a connect or the loop itself could not be set up.

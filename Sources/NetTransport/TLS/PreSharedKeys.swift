@@ -59,7 +59,7 @@ public final class PreSharedKeys: Sendable {
     public static func mark(of key: [UInt8]) -> UInt64 {
         var digest = [UInt8](repeating: 0, count: 32)
         let isDone = EVP_Digest(key, key.count, &digest, nil, EVP_sha256(), nil)
-        precondition(isDone == 1, "OpenSSL has no SHA-256")
+        precondition(isDone == 1, "SHA-256 failed: \(OpenSSLFailure.take().text)")
         return digest.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
     }
 

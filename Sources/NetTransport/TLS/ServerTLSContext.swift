@@ -82,7 +82,9 @@ public final class ServerTLSContext: Sendable {
             }
             var end = tm()
             guard ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1 else {
-                preconditionFailure("the server's certificate has no expiry date")
+                preconditionFailure(
+                    "the server's certificate has no readable expiry date: "
+                        + "\(OpenSSLFailure.take().text)")
             }
             return Int64(timegm(&end))
         }

@@ -105,7 +105,7 @@ extension MQTT {
     }
 }
 
-extension MQTT.Acknowledgement: MQTT.PropertyCarrier {
+extension MQTT.Acknowledgement: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         sink.put(.reasonString, reasonString)
         sink.put(properties, of: MQTT.PropertyOwner(step.type))

@@ -139,7 +139,7 @@ extension MQTT {
     }
 }
 
-extension MQTT.Connack: MQTT.PropertyCarrier {
+extension MQTT.Connack: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         if let sessionExpirySeconds { sink.put(.sessionExpiryInterval, sessionExpirySeconds) }
         sink.put(.receiveMaximum, receiveMaximum, default: UInt16.max)

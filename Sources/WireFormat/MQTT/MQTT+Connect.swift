@@ -211,7 +211,7 @@ extension MQTT {
     }
 }
 
-extension MQTT.Connect: MQTT.PropertyCarrier {
+extension MQTT.Connect: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         sink.put(.sessionExpiryInterval, sessionExpirySeconds, default: 0 as UInt32)
         sink.put(.receiveMaximum, receiveMaximum, default: UInt16.max)
@@ -225,7 +225,7 @@ extension MQTT.Connect: MQTT.PropertyCarrier {
     }
 }
 
-extension MQTT.Will: MQTT.PropertyCarrier {
+extension MQTT.Will: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         sink.put(.willDelayInterval, delaySeconds, default: 0 as UInt32)
         if let messageExpirySeconds { sink.put(.messageExpiryInterval, messageExpirySeconds) }

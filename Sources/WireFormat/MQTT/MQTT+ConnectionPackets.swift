@@ -153,7 +153,7 @@ extension MQTT {
     }
 }
 
-extension MQTT.Disconnect: MQTT.PropertyCarrier {
+extension MQTT.Disconnect: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         if let sessionExpirySeconds { sink.put(.sessionExpiryInterval, sessionExpirySeconds) }
         sink.put(.reasonString, reasonString)
@@ -162,7 +162,7 @@ extension MQTT.Disconnect: MQTT.PropertyCarrier {
     }
 }
 
-extension MQTT.Auth: MQTT.PropertyCarrier {
+extension MQTT.Auth: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         sink.put(.authenticationMethod, authenticationMethod)
         sink.put(.authenticationData, authenticationData)

@@ -166,7 +166,7 @@ extension MQTT {
     }
 
     /// A packet with one section of properties in 5.0.
-    protocol PropertyCarrier {
+    protocol PacketWithProperties {
         /// Puts every property that is not its default value; ranges are as in the packet.
         func putProperties(into sink: inout some PropertySink)
     }
@@ -180,7 +180,8 @@ extension MQTT {
             case .uint16: byteCount += 3
             case .uint32: byteCount += 5
             case .variableInteger: byteCount += 1 + VariableInteger.byteCount(number)
-            case .text, .binary, .textPair: preconditionFailure("a number for a text")
+            case .text, .binary, .textPair:
+                preconditionFailure("number \(number) for property \(identifier.rawValue), a text")
             }
         }
 
@@ -204,7 +205,8 @@ extension MQTT {
             case .uint16: writer.write(uint16: UInt16(number))
             case .uint32: writer.write(uint32: number)
             case .variableInteger: writer.write(varInt: number)
-            case .text, .binary, .textPair: preconditionFailure("a number for a text")
+            case .text, .binary, .textPair:
+                preconditionFailure("number \(number) for property \(identifier.rawValue), a text")
             }
         }
 
@@ -219,7 +221,7 @@ extension MQTT {
     }
 }
 
-extension MQTT.PropertyCarrier {
+extension MQTT.PacketWithProperties {
     /// Bytes of the properties without their length.
     var propertyByteCount: Int {
         var counter = MQTT.PropertyCounter()

@@ -109,7 +109,7 @@ extension MQTT {
         public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
             precondition(
                 (qos == .atMostOnce) == (packetIdentifier == 0),
-                "packet identifiers belong to QoS 1 and 2")
+                "packet identifier \(packetIdentifier) with QoS \(qos.rawValue)")
             writer.write(string16: topic.bytes(in: source))
             if packetIdentifier != 0 { writer.write(uint16: packetIdentifier) }
             if version == .v5 { writePropertySection(to: &writer, from: source) }
@@ -118,7 +118,7 @@ extension MQTT {
     }
 }
 
-extension MQTT.Publish: MQTT.PropertyCarrier {
+extension MQTT.Publish: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         if let messageExpirySeconds { sink.put(.messageExpiryInterval, messageExpirySeconds) }
         sink.put(.topicAlias, topicAlias, default: 0 as UInt16)

@@ -91,7 +91,7 @@ extension MQTT {
         public func write(_ receipt: Receipt, to writer: inout PacketWriter) {
             precondition(
                 (receipt.qos == .atMostOnce) == (receipt.packetIdentifier == 0),
-                "packet identifiers belong to QoS 1 and 2")
+                "packet identifier \(receipt.packetIdentifier) with QoS \(receipt.qos.rawValue)")
             let first =
                 PacketType.publish.rawValue << 4 | receipt.qos.rawValue << Publish.Flag.qosShift
                 | (receipt.isRetained ? Publish.Flag.retain : 0)
@@ -112,7 +112,8 @@ extension MQTT {
         @inlinable
         func writeWithExtras(_ receipt: Receipt, _ extra: Int, to writer: inout PacketWriter) {
             precondition(
-                propertyStart > topicEnd, "an alias or a subscription identifier before 5.0")
+                propertyStart > topicEnd,
+                "\(extra) bytes of alias and subscription identifiers before 5.0")
             if receipt.omitsTopic {
                 precondition(receipt.topicAlias != 0, "a receiver without topic and alias")
                 writer.write(uint16: 0)

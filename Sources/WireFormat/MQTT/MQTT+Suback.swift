@@ -112,14 +112,14 @@ extension MQTT {
     }
 }
 
-extension MQTT.Suback: MQTT.PropertyCarrier {
+extension MQTT.Suback: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         sink.put(.reasonString, reasonString)
         sink.put(properties, of: MQTT.PropertyOwner(.suback))
     }
 }
 
-extension MQTT.Unsuback: MQTT.PropertyCarrier {
+extension MQTT.Unsuback: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         sink.put(.reasonString, reasonString)
         sink.put(properties, of: MQTT.PropertyOwner(.unsuback))

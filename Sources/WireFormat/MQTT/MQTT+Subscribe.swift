@@ -208,14 +208,14 @@ extension MQTT {
     }
 }
 
-extension MQTT.Subscribe: MQTT.PropertyCarrier {
+extension MQTT.Subscribe: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         sink.put(.subscriptionIdentifier, subscriptionIdentifier, default: 0 as UInt32)
         sink.put(properties, of: .subscribe)
     }
 }
 
-extension MQTT.Unsubscribe: MQTT.PropertyCarrier {
+extension MQTT.Unsubscribe: MQTT.PacketWithProperties {
     func putProperties(into sink: inout some MQTT.PropertySink) {
         sink.put(properties, of: MQTT.PropertyOwner(.unsubscribe))
     }

@@ -86,7 +86,9 @@ extension MRT {
         /// Writes it; the tail has to follow. `number` is 0 exactly when the grade is transient.
         @inlinable
         public func write(grade: Grade, number: UInt64, to writer: inout PacketWriter) {
-            precondition((grade == .transient) == (number == 0), "numbers belong to stored grades")
+            precondition(
+                (grade == .transient) == (number == 0),
+                "number \(number) with grade \(grade.rawValue)")
             let numberByteCount = number == 0 ? 0 : VariableInteger.byteCount(number)
             writer.write(
                 typeAndFlags: commonFlags | grade.rawValue,

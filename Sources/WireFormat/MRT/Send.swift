@@ -108,7 +108,9 @@ extension MRT {
 
         @inlinable
         public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
-            precondition((grade == .transient) == (number == 0), "numbers belong to stored grades")
+            precondition(
+                (grade == .transient) == (number == 0),
+                "number \(number) with grade \(grade.rawValue)")
             if number != 0 { writer.write(varInt: number) }
             if options != 0 { writer.write(byte: options) }
             if !messageIdentifier.isEmpty {

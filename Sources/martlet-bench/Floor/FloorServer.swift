@@ -80,7 +80,7 @@ struct FloorServer: ~Copyable {
         return UInt16(bigEndian: address.sin_port)
     }
 
-    /// Serves until the stop word is said.
+    /// Serves until the stop flag is set.
     mutating func run(_ stopFlag: StopFlag) {
         var signals = sigset_t()
         sigemptyset(&signals)

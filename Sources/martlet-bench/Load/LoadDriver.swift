@@ -192,7 +192,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
     }
 
     mutating func closed(
-        _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+        _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
     ) {
         let client = Int(clientBySlot[connection.slot])
         guard clients[client].connection == connection else { return }
@@ -338,7 +338,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
     }
 
     /// What to do where the very first connection has failed: there is no load yet.
-    private func explain(_ cause: CloseCause, _ detail: String) -> String {
+    private func explain(_ cause: TransportCloseCause, _ detail: String) -> String {
         let detail = detail.isEmpty ? "" : ": \(detail)"
         guard tally.connected == 0 else { return "a connection failed, \(cause)\(detail)" }
         switch cause {

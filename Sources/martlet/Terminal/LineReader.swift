@@ -73,7 +73,7 @@ final class LineReader: Sendable {
             state.byteCount -= line.count
             return (line, nil)
         }
-        room.raise()
+        room.notify()
         if let line { return .some(line) }
         switch end {
         case nil: return nil
@@ -147,6 +147,6 @@ final class LineReader: Sendable {
             return state.waiter
         }
         waiter?.resume()
-        room.raise()
+        room.notify()
     }
 }

@@ -80,7 +80,7 @@ final class Crossing {
     private(set) var sent: [String] = []
     /// Steps in which messages were under way when the kill came.
     private(set) var busyCount = 0
-    /// Of each mail that leaves for Mosquitto, what went wrong.
+    /// Of each message that leaves for Mosquitto, what went wrong.
     private var failures: [AsyncStream<String>] = []
 
     /// - Parameter inFlight: publications that Mosquitto and the bridge have under way at a time;
@@ -122,7 +122,7 @@ final class Crossing {
     }
 
     /// Messages of both grades to the bridge's user. The SDK sends again what has no result.
-    func mail(_ names: [String]) {
+    func sendOut(_ names: [String]) {
         for text in names.flatMap({ ["once \($0)", "durable \($0)"] }) {
             let (stream, done) = AsyncStream<String>.makeStream()
             let grade: Grade = text.hasPrefix("once") ? .once : .durable
@@ -156,7 +156,7 @@ final class Crossing {
         let before = received.count
         // Everything waits for the bridge before it moves: so it is busy when the kill comes.
         bridge.process!.signal(SIGSTOP)
-        mail(names)
+        sendOut(names)
         try await publish(names)
         bridge.process!.signal(SIGCONT)
         try await wait("step \(step)") { $0.count >= before + Self.messageCount / 6 }
@@ -166,10 +166,10 @@ final class Crossing {
         try await wait("rest of step \(step)") { Set($0).isSuperset(of: all) }
     }
 
-    /// What has reached Mosquitto, once every mail has.
+    /// What has reached Mosquitto, once every message has.
     func drain() async throws -> [String] {
         for stream in failures { for await failure in stream { Issue.record("\(failure)") } }
-        // Mail leaves in order: when the last is there, all others are.
+        // Messages leave in order: when the last is there, all others are.
         let last = try await mosquitto.subscriber("-t", "finished")
         try await bob.send(OutgoingMessage(to: .user("gate"), text: "once end", grade: .once))
         try await bob.send(OutgoingMessage(to: .topic("finished"), .bytes([0x31]), grade: .once))

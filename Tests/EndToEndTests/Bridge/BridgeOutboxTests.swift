@@ -72,7 +72,7 @@ extension Crossing {
         let names = Self.longNames(step)
         do {
             defer { mosquitto.process.signal(SIGCONT) }
-            mail(names)
+            sendOut(names)
             note(names)
             try await waitUntilFull("an inbox of Martlet's that is full") {
                 $0.outward.count
@@ -110,12 +110,12 @@ extension EndToEndTests {
                 received.beginning(with: "durable").withoutRepetitions
                     == sent.map { "durable \($0)" })
             let drained = try await crossing.drain()
-            let mailed = crossing.sent.filter { $0.hasPrefix("out-") }
-            #expect(mailed.count == 3 * 240)
-            #expect(drained.beginning(with: "once") == (mailed + ["end"]).map { "once \($0)" })
+            let sentOut = crossing.sent.filter { $0.hasPrefix("out-") }
+            #expect(sentOut.count == 3 * 240)
+            #expect(drained.beginning(with: "once") == (sentOut + ["end"]).map { "once \($0)" })
             #expect(
                 drained.beginning(with: "durable").withoutRepetitions
-                    == mailed.map { "durable \($0)" })
+                    == sentOut.map { "durable \($0)" })
             let total = try await crossing.bridge.stop()
             #expect(total("refused_to_martlet") == 0)
             #expect(total("refused_to_mqtt") == 0)

@@ -8,7 +8,7 @@ import Testing
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct BridgeTests {
         @Test(arguments: ["3.1.1", "5"])
-        func `topics become users, groups and topics, and mail becomes topics`(
+        func `topics become users, groups and topics, and messages become topics`(
             version: String
         ) async throws {
             let broker = try await TestBroker()
@@ -149,7 +149,9 @@ extension EndToEndTests {
             #expect(again("to_martlet") == 0)
         }
 
-        @Test func `mail that the other broker never takes is told and put where it was asked for`()
+        @Test
+        func
+            `a message that the other broker never takes is logged and put where it was asked for`()
             async throws
         {
             let broker = try await TestBroker()

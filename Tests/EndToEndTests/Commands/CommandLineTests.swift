@@ -83,7 +83,7 @@ extension EndToEndTests {
                 for number in 0..<4 {
                     _ = try await martlet("send", "--to=bob", "\(round).\(number)", of: broker)
                 }
-                // Three of four are taken each time, so that mail is left over.
+                // Three of four are taken each time, so that messages are left over.
                 let heard = try await martlet(
                     "listen", "--count=3", "--state", state, as: "bob", of: broker)
                 #expect(heard.exit == .code(0))

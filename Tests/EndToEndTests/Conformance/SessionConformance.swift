@@ -14,7 +14,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.1.2-4/311] [MQTT-3.1.2-5/311] [MQTT-3.2.2-2/311] [MQTT-3.2.2-3/311]
         // [MQTT-4.5.0-1/311] [MQTT-4.1.0-1/311]
         @Test(arguments: everyVersion)
-        func `a session goes on with its subscriptions and its mail`(
+        func `a session goes on with its subscriptions and its messages`(
             version: MQTT.Version
         ) throws {
             let (name, topic) = ("kept-\(version.rawValue)", "kept/\(version.rawValue)")

@@ -202,8 +202,8 @@ extension EndToEndTests {
             _ = try await third.line(with: "Reused, TLSv1.3")
             _ = try await broker.process.line(with: "event=client_connected", "user=alice")
             third.signal(SIGKILL)
-            let door = try AdministrationClient(dataDirectory: broker.directory)
-            _ = try door.send(RevokeTokens(TokenSelection(app: "demo", user: "alice")))
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            _ = try administration.send(RevokeTokens(TokenSelection(app: "demo", user: "alice")))
             let fourth = try client("-sess_in '\(file)'", Self.connect(device: "d1", token: token))
             _ = try await fourth.line(with: "Reused, TLSv1.3")
             _ = try await broker.process.line(
@@ -215,11 +215,11 @@ extension EndToEndTests {
             async throws
         {
             let broker = try await TestBroker()
-            let door = try AdministrationClient(dataDirectory: broker.directory)
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
             func client(_ user: String, _ device: String? = nil, _ batch: String? = nil) throws
                 -> (WireClient, String)
             {
-                let minted = try door.send(
+                let minted = try administration.send(
                     MintTokens(app: "demo", users: [user], device: device, batch: batch))
                 let client = try WireClient(port: broker.plainPort)
                 let name = Array((device ?? "x").utf8)
@@ -239,7 +239,7 @@ extension EndToEndTests {
                 (TokenSelection(app: "demo", user: "c"), byUser),
                 (TokenSelection(app: "demo", batch: "lot-7"), byBatch),
             ] {
-                #expect(try door.send(RevokeTokens(selection)).connectionCount == 1)
+                #expect(try administration.send(RevokeTokens(selection)).connectionCount == 1)
                 #expect(try ended.nextDisconnect() == .notAuthorized)
             }
             try other.send(MRT.Ping(isResponse: false))
@@ -248,8 +248,9 @@ extension EndToEndTests {
 
         @Test func `a token is exchanged without losing the session`() async throws {
             let broker = try await TestBroker()
-            let door = try AdministrationClient(dataDirectory: broker.directory)
-            let old = try door.send(MintTokens(app: "demo", users: ["alice"], batch: "old"))
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            let old = try administration.send(
+                MintTokens(app: "demo", users: ["alice"], batch: "old"))
             let client = try WireClient(port: broker.plainPort)
             _ = try client.login(token: old.tokens[0].token)
             let new = Array(try broker.token("alice").utf8)
@@ -258,7 +259,7 @@ extension EndToEndTests {
             let answer = try client.nextPacket()
             #expect(answer.type == MRT.PacketType.auth.rawValue && answer.body.first == 0)
             let selection = TokenSelection(app: "demo", batch: "old")
-            let revoked = try door.send(RevokeTokens(selection))
+            let revoked = try administration.send(RevokeTokens(selection))
             #expect(revoked.tokenCount == 1 && revoked.connectionCount == 0)
             try client.send(MRT.Ping(isResponse: false))
             #expect(try client.nextPacket().type == MRT.PacketType.pingResponse.rawValue)

@@ -80,9 +80,9 @@ extension EndToEndTests {
             let broker = try await TestBroker()
             let settings = try broker.settings("alice")
             let alice = try await connected(Client(settings))
-            let door = try AdministrationClient(dataDirectory: broker.directory)
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
             let selection = TokenSelection(app: "demo", user: "alice")
-            #expect(try door.send(RevokeTokens(selection)).connectionCount == 1)
+            #expect(try administration.send(RevokeTokens(selection)).connectionCount == 1)
             let reason = try await within(seconds: 20, "the end") {
                 for await _ in alice.events {}
                 return alice.stopReason

@@ -77,8 +77,8 @@ extension EndToEndTests {
             presence = try await watcher.presence(of: "bob")
             let gone = try #require(presence.since)
             #expect(!presence.isOnline && gone >= first.since!)
-            let door = try AdministrationClient(dataDirectory: broker.directory)
-            let blind = try door.send(
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            let blind = try administration.send(
                 MintTokens(app: "demo", users: ["blind"], rights: ["send:*"])
             ).tokens[0]
             var settings = try broker.settings("blind")

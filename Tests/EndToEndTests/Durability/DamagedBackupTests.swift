@@ -11,7 +11,7 @@ extension EndToEndTests {
     @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct DamagedBackupTests {
         private func data(_ directory: String) -> URL { URL(filePath: "\(directory)/data.mdb") }
 
-        /// Makes a broker with some mail, and a backup of it.
+        /// Makes a broker with some messages, and a backup of it.
         private func backup() async throws -> (broker: TestBroker, directory: String) {
             let broker = try await TestBroker()
             try broker.addUsers("bob")

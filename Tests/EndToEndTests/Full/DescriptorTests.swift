@@ -1,4 +1,4 @@
-// No descriptors left: who is in goes on, who comes waits at the door, and nobody has to restart
+// No descriptors left: who is in goes on, new ones wait, and nobody has to restart
 // anything.
 
 import Foundation

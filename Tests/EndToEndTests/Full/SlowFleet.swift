@@ -77,7 +77,7 @@ final class SlowFleet {
         }
 
         mutating func closed(
-            _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+            _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
         ) {
             lostCount += 1
         }

@@ -180,7 +180,7 @@ extension EndToEndTests {
             #expect(!gateway.wire.isClosed)
         }
 
-        @Test func `a lost gateway loses its sensors, and their mail waits`() async throws {
+        @Test func `a lost gateway loses its sensors, and their messages wait`() async throws {
             let broker = try await TestBroker()
             let bob = try await broker.client("bob")
             var gateway: WireGateway? = try WireGateway(broker)

@@ -311,7 +311,7 @@ extension EndToEndTests {
         }
 
         @Test(.needsPseudoTerminals)
-        func `a device that errs or falls silent is detached, and its mail waits`()
+        func `a device that errs or falls silent is detached, and its messages wait`()
             async throws
         {
             let broker = try await TestBroker()

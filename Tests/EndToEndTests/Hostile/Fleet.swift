@@ -53,7 +53,7 @@ final class Fleet {
         }
 
         mutating func closed(
-            _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+            _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
         ) {
             lostCount += 1
         }

@@ -73,9 +73,9 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `silent connections do not shut the door for the others`() async throws {
+        @Test func `silent connections do not keep others out`() async throws {
             let settings = ["limits.pendingLogins=64", "limits.handshakes=32"]
-            try await attack("door kept shut", settings) { broker in
+            try await attack("others kept out", settings) { broker in
                 let silent = try (0..<120).map { number in
                     try RawSocket(port: number % 2 == 0 ? broker.plainPort : broker.tlsPort)
                 }

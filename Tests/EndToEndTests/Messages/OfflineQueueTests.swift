@@ -6,7 +6,7 @@ import Testing
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct OfflineQueueTests {
-        @Test func `mail waits for a session that is away and comes in order`() async throws {
+        @Test func `messages wait for a session that is away and come in order`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let bob = try await broker.client("bob")
@@ -22,7 +22,9 @@ extension EndToEndTests {
             #expect(try await again.nextTexts(301) == texts + ["last"])
         }
 
-        @Test func `mail survives a broker that is stopped, and one that is killed`() async throws {
+        @Test func `messages survive a broker that is stopped, and one that is killed`()
+            async throws
+        {
             let broker = try await TestBroker()
             let first = try await broker.client("bob")
             await first.close()
@@ -40,7 +42,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `mail for a known user waits before their first login`() async throws {
+        @Test func `messages for a known user wait before the first login`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             try broker.addUsers("carol")
@@ -48,7 +50,7 @@ extension EndToEndTests {
             for text in waiting {
                 try await alice.send(OutgoingMessage(to: .user("carol"), text: text))
             }
-            // A session that ends with its connection takes no mail away.
+            // A session that ends with its connection takes no messages away.
             var passing = try broker.settings("carol", device: "passing")
             passing.sessionExpirySeconds = 0
             let guest = try await connected(Client(passing))

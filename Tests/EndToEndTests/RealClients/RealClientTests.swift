@@ -113,7 +113,7 @@ extension EndToEndTests {
         }
 
         @Test(arguments: versions)
-        func `mail waits for a persistent session, through kill -9 of the broker`(
+        func `messages wait for a persistent session, through kill -9 of the broker`(
             version: String
         ) async throws {
             let site = try await Site()

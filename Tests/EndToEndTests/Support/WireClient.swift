@@ -12,7 +12,7 @@ final class WireClient {
     private struct Handler: IndifferentHandler {
         var isOpen = false
         var received: [UInt8] = []
-        var closeCause: CloseCause?
+        var closeCause: TransportCloseCause?
         var detail = ""
         /// The summary of TLS once it is agreed.
         var tls: TLSSummary?
@@ -32,7 +32,7 @@ final class WireClient {
         }
 
         mutating func closed(
-            _ connection: ConnectionID, _ cause: CloseCause, in loop: inout EventLoop
+            _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
         ) {
             closeCause = cause
             detail = loop.closeDetail(of: connection)

@@ -1,4 +1,4 @@
-// The bytes of several connections through the real dialects, core and carrier, with commits, time,
+// The bytes of several connections through the real dialects, core and encoder, with commits, time,
 // losses and restarts in between. The sockets are arrays, the store is the simulation's.
 
 import BrokerCore
@@ -32,10 +32,10 @@ private struct FuzzedBroker: ~Copyable {
 
     private(set) var broker: Broker
     private var store = InMemoryStore()
-    private var desk: PacketDecoder
-    private var carrier = EffectEncoder(packetMaximum: FuzzedBroker.packetMaximum)
+    private var decoder: PacketDecoder
+    private var encoder = EffectEncoder(packetMaximum: FuzzedBroker.packetMaximum)
     private var host = PeerTable()
-    private var doorkeeper = OpenDoor()
+    private var authenticator = OpenAuthenticator()
     private var notes = NoNotes()
     private var effects = Effects(loopCount: 1)
     private var loopEffects = LoopEffects()
@@ -45,11 +45,11 @@ private struct FuzzedBroker: ~Copyable {
 
     init() {
         broker = Broker(at: now)
-        desk = PacketDecoder(
+        decoder = PacketDecoder(
             loop: 0, terms: [ListenerTerms(allowsAnonymous: true)],
             packetMaximum: FuzzedBroker.packetMaximum)
         start()
-        precondition(try! broker.addApp(OpenDoor.app, keyDigest: nil, rights: .everything))
+        precondition(try! broker.addApp(OpenAuthenticator.app, keyDigest: nil, rights: .everything))
         commit()
     }
 
@@ -80,9 +80,9 @@ private struct FuzzedBroker: ~Copyable {
         }
         host.incomingCount = count
         let arena = UnsafeRawBufferPointer(host.arena)
-        let outcome = desk.receive(
+        let outcome = decoder.receive(
             ByteRange(offset: 0, count: count), of: host.arena, from: connection, host: &host,
-            authenticator: &doorkeeper, log: &notes)
+            authenticator: &authenticator, log: &notes)
         precondition(outcome.consumed <= count)
         host.peers[peer].unread.removeFirst(outcome.consumed)
         enterCore(arena)
@@ -91,7 +91,7 @@ private struct FuzzedBroker: ~Copyable {
     mutating func lose(_ peer: Int) {
         guard let connection = host.peers[peer].connection else { return }
         host.peers[peer] = Peer()
-        desk.closed(connection, .lost)
+        decoder.closed(connection, .lost)
         enterCore(UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
@@ -116,10 +116,10 @@ private struct FuzzedBroker: ~Copyable {
     mutating func restart() {
         for peer in 0..<Self.peerCount {
             guard let connection = host.peers[peer].connection else { continue }
-            desk.closed(connection, .lost, isTold: false)
+            decoder.closed(connection, .lost, isTold: false)
             host.peers[peer] = Peer()
         }
-        desk.events.removeAll()
+        decoder.events.removeAll()
         effects = Effects(loopCount: 1)
         broker = Broker(at: now)
         start()
@@ -131,14 +131,14 @@ private struct FuzzedBroker: ~Copyable {
         let connection = ConnectionID(loop: 0, slot: peer, generation: generation)
         generation += 1
         host.peers[peer] = Peer(connection: connection)
-        desk.conversations.open(connection, terms: 0)
+        decoder.conversations.open(connection, terms: 0)
     }
 
     private mutating func enterCore(_ arena: UnsafeRawBufferPointer) {
-        for event in desk.events {
+        for event in decoder.events {
             broker.step(event, bytes: arena, at: now, effects: &effects)
         }
-        desk.events.removeAll(keepingCapacity: true)
+        decoder.events.removeAll(keepingCapacity: true)
         broker.advance(to: now, effects: &effects)
         carryOut()
     }
@@ -146,16 +146,16 @@ private struct FuzzedBroker: ~Copyable {
     private mutating func carryOut() {
         repeat {
             effects.exchange(0, with: &loopEffects)
-            carrier.encode(
-                loopEffects, at: now.instant, conversations: &desk.conversations, host: &host,
-                log: &notes, events: &desk.events)
+            encoder.encode(
+                loopEffects, at: now.instant, conversations: &decoder.conversations, host: &host,
+                log: &notes, events: &decoder.events)
             loopEffects.removeAll()
-            for event in desk.events {
+            for event in decoder.events {
                 broker.step(
                     event, bytes: UnsafeRawBufferPointer(start: nil, count: 0), at: now,
                     effects: &effects)
             }
-            desk.events.removeAll(keepingCapacity: true)
+            decoder.events.removeAll(keepingCapacity: true)
         } while !effects[0].isEmpty
         for peer in 0..<Self.peerCount {
             if host.peers[peer].isClosing { lose(peer) }
@@ -237,7 +237,7 @@ private struct PeerTable: ConnectionHost {
 }
 
 /// Believes what is presented; its random numbers are 1, 2, 3 and so on.
-private struct OpenDoor: Authenticator {
+private struct OpenAuthenticator: Authenticator {
     static let app = Array("app".utf8)
     private var count: UInt64 = 0
 

@@ -14,7 +14,7 @@ struct FuzzedPeer {
 
     var connection: ConnectionID
     var phase = Phase.open
-    var cause = CloseCause.closedByHandler
+    var cause = TransportCloseCause.closedByHandler
     /// Sent, and not read by the loop.
     var unread: [UInt8] = []
     /// Shown, and not consumed.
@@ -176,8 +176,8 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
     }
 
     /// The connections that are gone since the last time, with their causes.
-    mutating func takeDead() -> [(ConnectionID, CloseCause)] {
-        var dead: [(ConnectionID, CloseCause)] = []
+    mutating func takeDead() -> [(ConnectionID, TransportCloseCause)] {
+        var dead: [(ConnectionID, TransportCloseCause)] = []
         for slot in peers.indices where peers[slot]?.phase == .dead {
             dead.append((peers[slot]!.connection, peers[slot]!.cause))
         }
@@ -269,14 +269,14 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
         }
     }
 
-    private mutating func beginClose(_ slot: Int, _ cause: CloseCause) {
+    private mutating func beginClose(_ slot: Int, _ cause: TransportCloseCause) {
         guard peers[slot]!.phase == .open else { return }
         peers[slot]!.phase = .flushing
         peers[slot]!.cause = cause
         peers[slot]!.kept = []
     }
 
-    private mutating func finishClose(_ slot: Int, _ cause: CloseCause) {
+    private mutating func finishClose(_ slot: Int, _ cause: TransportCloseCause) {
         guard let peer = peers[slot], peer.phase != .dead else { return }
         peers[slot]!.phase = .dead
         peers[slot]!.cause = cause

@@ -5,7 +5,7 @@
 
 import Primitives
 
-struct SubscriptionLedger {
+struct DesiredSubscriptions {
     enum Want: Hashable {
         case filter(String, qos: UInt8)
         case group(String)

@@ -48,7 +48,7 @@ struct OutwardEntry {
     }
 }
 
-struct OutwardLedger {
+struct OutwardExchanges {
     /// Those without a number first, then by number.
     private(set) var entries: [OutwardEntry] = []
     private var lastIdentifier: UInt16 = 0

@@ -42,7 +42,7 @@ struct InwardEntry {
     }
 }
 
-struct InwardLedger {
+struct InwardExchanges {
     private(set) var entries: [UInt16: InwardEntry] = [:]
     /// Identifiers by number of the outbox.
     private var identifiers: [UInt64: UInt16] = [:]
