@@ -159,11 +159,11 @@ public struct Broker: ~Copyable, Sendable {
             case .login(let index): hear(login: index, in: &step)
             case .housekeeping: keepHouse(at: moment)
             case .deliveries:
-                commits.areDeliveriesDue = false
+                commits.endDeliveryDeadline()
                 deliverWaiting(untilWork: end, effects, in: &step)
             }
         }
-        if isBatchFull { commits.pendingBatch.isAwaited = true }
+        if isBatchFull { commits.awaitNextBatch() }
     }
 
     /// What results of commits and deadlines have cost since the last call, for the turn that
@@ -209,7 +209,7 @@ public struct Broker: ~Copyable, Sendable {
     }
 
     mutating func writeIdentifierReservation() {
-        commits.pendingBatch.renew(
+        commits.renew(
             Records.counter(.identifiers, value: identifiers.identifiersReservedThrough))
     }
 

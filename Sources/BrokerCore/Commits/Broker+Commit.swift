@@ -10,7 +10,7 @@ extension Broker {
 
     /// Whether a batch is still gathering and has nothing that must be stored.
     public func isIdle(_ sequence: UInt64) -> Bool {
-        commits.pendingBatch.sequence == sequence && !commits.pendingBatch.isDue
+        commits.pendingSequence == sequence && !commits.pendingBatch.isDue
     }
 
     /// Closes the pending batch and writes it out for the store. Its result comes back through
@@ -20,18 +20,12 @@ extension Broker {
     public mutating func takeBatch(into batch: inout StoreBatch, at moment: Moment) -> Bool {
         guard hasBatch else { return false }
         batch.removeAll()
-        batch.sequence = commits.pendingBatch.sequence
-        if commits.pendingBatch.isAwaited || isBatchFull { commits.mayResume = true }
+        batch.sequence = commits.pendingSequence
+        if isBatchFull { commits.awaitNextBatch() }
         batch.moment = moment
         settleListeners()
         writeDirtySessions()
-        if !commits.doomedSends.isEmpty { deleteDoomedSends() }
-        commits.pendingBatch.takeLazyRecords()
-        swap(&commits.pendingBatch, &commits.inFlightBatch)
-        commits.isCommitting = true
-        commits.batchSequence += 1
-        commits.pendingBatch.reset(sequence: commits.batchSequence)
-        if !commits.doomedSends.isEmpty { commits.pendingBatch.isUrgent = true }
+        commits.handOver()
         takeTurnsLoading()
         writeMessages(to: &batch)
         writeEntries(to: &batch)
@@ -41,18 +35,7 @@ extension Broker {
                     queue: trim.queue, afterNumber: frontier(of: trim.queue),
                     count: trim.amount.count, byteCount: trim.amount.byteCount))
         }
-        // Nothing reads these again on this side: the arrays change places, with their memory.
-        if !commits.inFlightBatch.moves.isEmpty { batch.moves = commits.inFlightBatch.moves }
-        swap(&batch.acknowledgements, &commits.inFlightBatch.acknowledgements)
-        swap(&batch.removals, &commits.inFlightBatch.removals)
-        swap(&batch.states, &commits.inFlightBatch.states)
-        if !commits.inFlightBatch.transfers.isEmpty {
-            batch.transfers = commits.inFlightBatch.transfers
-        }
-        swap(&batch.deletedQueues, &commits.inFlightBatch.deletedQueues)
-        commits.inFlightBatch.exchangeRecords(with: &batch.records)
-        swap(&batch.loads, &commits.inFlightBatch.loads)
-        batch.sweepMaximum = commits.inFlightBatch.sweepMaximum
+        commits.write(to: &batch)
         return true
     }
 
@@ -61,15 +44,14 @@ extension Broker {
         _ result: borrowing StoreResult, at moment: Moment, effects: inout Effects
     ) {
         var step = Step(at: moment, effects: effects)
-        precondition(
-            commits.isCommitting && result.sequence == commits.inFlightBatch.sequence,
-            "a result for a batch that is not under way")
+        commits.take(result)
         let start = work + effects.work
         defer { resultWork += work + effects.work - start }
-        commits.isCommitting = false
         counters.batchesCommitted += 1
-        noteFill(result)
-        if result.refusal != nil { takeBackSends(in: &step) }
+        if result.refusal != nil {
+            counters.batchesRefused += 1
+            takeBackSends(in: &step)
+        }
         settleMessages(isStored: result.refusal == nil, in: &step)
         settleWills(isStored: result.refusal == nil, at: step.moment)
         if !commits.inFlightBatch.repeats.isEmpty {
@@ -81,8 +63,8 @@ extension Broker {
             let session = reservation.session.index
             sessions[session].reservedThrough = reservation.through
             if sessions[session].isConnected {
-                commits.inFlightBatch.waiting.append(
-                    live.connectedSessions.handle(connectedIndex(of: session)))
+                commits.deliverWithResult(
+                    to: live.connectedSessions.handle(connectedIndex(of: session)))
             }
         }
         confirm(in: &step)
@@ -90,23 +72,21 @@ extension Broker {
         settleMoves(result)
         settleTransfers(result)
         for queue in commits.inFlightBatch.inheritedQueues { queues.queueOwners[queue.raw] = nil }
-        if result.isUnfinished { commits.pendingBatch.isUrgent = true }
+        if result.isUnfinished { commits.commitSoon() }
         takeLoads(result, in: &step)
         remove(expired: result.swept)
-        for connected in commits.inFlightBatch.waiting {
-            commits.waitingDeliveries.append(connected)
-        }
+        commits.releaseDeliveries()
         // What was taken back leaves the windows at once.
         let end = result.refusal == nil ? start + limits.turnWorkMaximum : Int.max
         deliverWaiting(untilWork: end, effects, in: &step)
-        commits.inFlightBatch.reset(sequence: 0)
+        commits.finishResult()
         // What was taken back has left windows that nobody else looks at.
         if result.refusal != nil { resumeReplays(in: &step) }
         scheduleHousekeeping(at: step.moment)
     }
 
     /// Whether there is more to deliver of what a commit has let go.
-    public var hasWaitingDeliveries: Bool { !commits.waitingDeliveries.isEmpty }
+    public var hasWaitingDeliveries: Bool { commits.hasWaitingDeliveries }
 
     /// Delivers to those who waited for a commit, in their order, until so much has been done. The
     /// rest is due at once, and left to the next turn: ten thousand sessions with full windows cost
@@ -114,15 +94,14 @@ extension Broker {
     mutating func deliverWaiting(
         untilWork end: Int, _ effects: borrowing Effects, in step: inout Step
     ) {
-        while !commits.waitingDeliveries.isEmpty, work + effects.work < end {
-            let connected = commits.waitingDeliveries.removeFirst()
+        while commits.hasWaitingDeliveries, work + effects.work < end {
+            let connected = commits.nextDelivery()
             work += 1
             // An attachment that has ended needs nothing any more.
             guard live.connectedSessions.contains(connected) else { continue }
             pump(live.connectedSessions[connected.index].session, in: &step)
         }
-        guard !commits.waitingDeliveries.isEmpty, !commits.areDeliveriesDue else { return }
-        commits.areDeliveriesDue = true
+        guard commits.takesDeliveryDeadline() else { return }
         _ = deadlines.insert(
             deadline: step.moment.instant, payload: DeadlinePayload.deliveries.raw)
     }
@@ -131,14 +110,13 @@ extension Broker {
 
     /// Puts a message into the pending batch, if it is not there.
     mutating func attachToBatch(_ message: Index<Message>) {
-        if memory.messages[message].batch == commits.pendingBatch.sequence { return }
+        if memory.messages[message].batch == commits.pendingSequence { return }
         precondition(
             memory.messages[message].batch == 0 && memory.messages[message].identifier == 0,
             "a message is stored once")
-        memory.messages[message].batch = commits.pendingBatch.sequence
+        memory.messages[message].batch = commits.pendingSequence
         memory.messages[message].references += 1
-        commits.pendingBatch.messages.append(message)
-        commits.pendingBatch.messageByteCount += memory.messages[message].blockByteCount
+        commits.store(message: message, byteCount: memory.messages[message].blockByteCount)
     }
 
     private mutating func writeMessages(to batch: inout StoreBatch) {
@@ -169,21 +147,6 @@ extension Broker {
     }
 
     // MARK: - Taking the result
-
-    private mutating func noteFill(_ result: borrowing StoreResult) {
-        commits.storeUsedBytes = result.usedBytes
-        commits.storeLimitBytes = result.softLimitBytes
-        commits.rowRoomByteCount = result.rowRoomByteCount
-        if result.refusal != nil { counters.batchesRefused += 1 }
-        // Sends are admitted again a little below the limit, so that it does not flap.
-        let resume = result.softLimitBytes - result.softLimitBytes / 32
-        if result.isFull || result.refusal != nil || result.usedBytes >= result.softLimitBytes {
-            commits.isStoreFull = true
-        } else if result.usedBytes < resume {
-            commits.isStoreFull = false
-            commits.growthWhileFull = 0
-        }
-    }
 
     /// The messages of the batch are stored, or have been taken back: their senders are told.
     private mutating func settleMessages(isStored: Bool, in step: inout Step) {
@@ -308,13 +271,13 @@ extension Broker {
                 guard let session = session(of: connection) else { continue }
                 accept(session, in: &step)
             case .respond(let connection, let identifier, let reason, let body):
-                commits.openRequests.remove(
+                commits.close(
                     RequestName(connection: connection, identifier: identifier))
                 guard session(of: connection) != nil else { continue }
                 step.effects[connection.loop].respond(
                     to: connection, request: identifier, reason: reason, body: body)
             case .answerFilters(let connection, let request, let identifier, let codes):
-                commits.openRequests.remove(
+                commits.close(
                     RequestName(
                         connection: connection, identifier: identifier,
                         isUnsubscribe: request == .unsubscribe))

@@ -44,7 +44,7 @@ extension Broker: StoreVisitor {
             queues.leftovers[leftover].restore(outline.tally)
         case .inherited, nil:
             // A queue without an owner: its deletion was under way. Finish it.
-            commits.pendingBatch.deletedQueues.append(queue)
+            commits.delete(queue)
             return
         }
         queues.queuedCount += outline.tally.count
@@ -65,11 +65,10 @@ extension Broker: StoreVisitor {
         if let failure = restored.failure { throw failure }
         restoration = nil
         identifiers.restore(nextMessageIdentifier: state.nextMessage.raw)
-        commits.isStoreFull = state.isFull
-        commits.rowRoomByteCount = state.rowRoomByteCount
+        commits.room.restore(isFull: state.isFull, rowRoomByteCount: state.rowRoomByteCount)
         for tally in state.damaged { counters.damagedEntries += tally.count }
         if restored.identity != state.identity {
-            commits.pendingBatch.renew(Records.identity(state.identity))
+            commits.renew(Records.identity(state.identity))
         }
         let isBackup = restored.identity != nil && restored.identity != state.identity
         for session in sessions.places where sessions.contains(session) {
@@ -276,7 +275,7 @@ extension Broker: StoreVisitor {
     /// Removes a row that promises nothing to anybody, and that an earlier version left behind.
     private mutating func repair(_ table: RecordTable, _ key: [UInt8]) {
         counters.rowsRepaired += 1
-        commits.pendingBatch.remove(table, key: key)
+        commits.remove(table, key: key)
     }
 
     private func reason(

@@ -88,7 +88,7 @@ extension Broker {
     private mutating func admit(
         _ identity: Identity, existing: Index<Session>?, device: [UInt8], request: ConnectRequest
     ) throws(ConnectRefusal) -> GrowthPermit {
-        if let existing, sessions[existing].isPersistent { return admitReplacement() }
+        if let existing, sessions[existing].isPersistent { return commits.room.admitReplacement() }
         var growth = 0
         if user(named: identity.user, app: identity.app) == nil {
             growth += self.growth(ofUser: identity.user, app: identity.app)
@@ -219,7 +219,7 @@ extension Broker {
             existing
             ?? create(request, user: user, device: device, expirySeconds: expiry, permit: permit)
         // A clean start is a promise that nothing of the old session comes back.
-        if endsStored { sessions[session].decisiveBatch = commits.pendingBatch.sequence }
+        if endsStored { sessions[session].decisiveBatch = commits.pendingSequence }
         cancelExpiry(session)
         stopWill(of: session)
         changeExpiry(session, expiry)
@@ -244,7 +244,7 @@ extension Broker {
         markDirty(session, .session, isUrgent: true)
         let margin = moment.instant.advanced(bySeconds: CoreLimits.safeExpirySeconds)
         if sessions[session].expirySeconds != .max && expiryDeadline(of: session) < margin {
-            sessions[session].decisiveBatch = commits.pendingBatch.sequence
+            sessions[session].decisiveBatch = commits.pendingSequence
         }
         // After a restart no number is left; the first delivery should not wait for some.
         reserveNumbers(session)
@@ -282,7 +282,7 @@ extension Broker {
         let hadWill = sessions[session].will != nil
         removeWill(of: session)
         if hadWill || request.will != nil {
-            sessions[session].decisiveBatch = commits.pendingBatch.sequence
+            sessions[session].decisiveBatch = commits.pendingSequence
         }
     }
 
@@ -294,10 +294,9 @@ extension Broker {
         sessions[session].inbox.acknowledgedThrough = resume.number
         guard sessions[session].inbox.count > 0 else { return }
         // The queue is on disk only: what this is, is counted out when the store tells.
-        commits.pendingBatch.acknowledge(
-            QueueAcknowledgement(
-                queue: sessions[session].inbox.queue, throughNumber: resume.number,
-                wantsTally: true), countMaximum: sessions[session].inbox.count)
+        commits.clear(
+            sessions[session].inbox.queue, through: resume.number,
+            countMaximum: sessions[session].inbox.count)
     }
 
     private mutating func resumeOutbox(
@@ -375,7 +374,7 @@ extension Broker {
         counters.sessionsCreated += 1
         if isPersistent {
             sessions[session].reservationRequested = inbox.nextNumber - 1
-            sessions[session].decisiveBatch = commits.pendingBatch.sequence
+            sessions[session].decisiveBatch = commits.pendingSequence
             reserveNumbers(session)
             if sessions[session].hearsMail { noteListener(session) }
             markDirty(session, .session, isUrgent: true)
@@ -416,7 +415,7 @@ extension Broker {
     mutating func changeExpiry(_ session: Index<Session>, _ expiry: UInt32) {
         guard sessions[session].expirySeconds != expiry else { return }
         sessions[session].expirySeconds = expiry
-        sessions[session].decisiveBatch = commits.pendingBatch.sequence
+        sessions[session].decisiveBatch = commits.pendingSequence
         markDirty(session, .session, isUrgent: true)
     }
 
@@ -426,7 +425,7 @@ extension Broker {
     private mutating func acceptWhenCommitted(_ session: Index<Session>, in step: inout Step) {
         let confirmation = Confirmation.accept(
             live.connectedSessions[connectedIndex(of: session)].connection)
-        if !confirmLater(confirmation, batch: sessions[session].decisiveBatch) {
+        if !commits.confirm(confirmation, after: sessions[session].decisiveBatch) {
             accept(session, in: &step)
         }
     }
@@ -434,19 +433,6 @@ extension Broker {
     /// A device name that nobody else has, from an unpredictable number.
     private func assignedName(_ seed: UInt64) -> [UInt8] {
         Array("auto-".utf8) + unpredictableName(seed)
-    }
-
-    /// Leaves a confirmation with the batch that it waits for; false where that is committed.
-    mutating func confirmLater(_ confirmation: Confirmation, batch: UInt64) -> Bool {
-        if batch == commits.pendingBatch.sequence {
-            commits.pendingBatch.confirmations.append(confirmation)
-            commits.pendingBatch.isUrgent = true
-        } else if commits.isCommitting && batch == commits.inFlightBatch.sequence {
-            commits.inFlightBatch.confirmations.append(confirmation)
-        } else {
-            return false
-        }
-        return true
     }
 
     /// Tells a client that it is in, and begins to deliver.

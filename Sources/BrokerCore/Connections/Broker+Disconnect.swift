@@ -66,8 +66,8 @@ extension Broker {
             changeExpiry(session, min(expiry, limits.sessionExpirySecondsMaximum))
         }
         let hasWill = sessions[session].will != nil
-        let batch = hasWill ? commits.pendingBatch.sequence : sessions[session].decisiveBatch
-        if !confirmLater(.disconnect(connection), batch: batch) {
+        let batch = hasWill ? commits.pendingSequence : sessions[session].decisiveBatch
+        if !commits.confirm(.disconnect(connection), after: batch) {
             step.effects[connection.loop].effects.append(.confirmDisconnect(connection))
         }
         note(.disconnected, session: session, reason: .success, in: &step)
@@ -190,7 +190,7 @@ extension Broker {
         if sessions[session].isPersistent {
             let identifier = sessions[session].identifier
             for table in [RecordTable.sessions, .outboxes] {
-                commits.pendingBatch.remove(table, key: RecordKey.number(identifier))
+                commits.remove(table, key: RecordKey.number(identifier))
             }
             deleteSends(of: session)
             let inbox = sessions[session].inbox

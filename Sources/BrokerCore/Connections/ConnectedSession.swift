@@ -43,9 +43,8 @@ struct ConnectedSession: ~Copyable {
     var sentThrough: UInt64
     /// Numbers up to here are in the window, or were; the backlog lies above.
     var loadedThrough: UInt64
-    /// The batch that already has an acknowledgement of this queue, and where.
-    var acknowledgementBatch: UInt64 = 0
-    @NarrowCount var acknowledgementIndex = 0
+    /// Where the last batch with an acknowledgement of this queue has it.
+    var acknowledgement = BatchPlace()
     /// Sessions that were let in on channels of this connection because of its right to attach.
     @NarrowCount var sensorCount = 0
     /// The batch whose commit the next delivery waits for, once that has been noted there.

@@ -299,7 +299,7 @@ extension Broker {
         let row = Records.group(
             groupTable.groups[group], app: registry.apps[groupTable.groups[group].app].name,
             owner: Array(registry.users[groupTable.groups[group].owner].name))
-        commits.pendingBatch.put(row, permit)
+        commits.put(row, permit)
     }
 
     /// What a group's row has to be admitted for if its list and its text are these.
@@ -330,7 +330,7 @@ extension Broker {
     mutating func writeMember(
         _ user: Index<User>, of group: Index<Group>, permit: borrowing GrowthPermit
     ) {
-        commits.pendingBatch.put(
+        commits.put(
             Records.member(
                 group: groupTable.groups[group].identifier, user: Array(registry.users[user].name)),
             permit)

@@ -186,11 +186,7 @@ extension Broker {
     private mutating func awaitBatch(_ batch: UInt64, _ connected: Index<ConnectedSession>) {
         guard live.connectedSessions[connected].awaitedBatch != batch else { return }
         live.connectedSessions[connected].awaitedBatch = batch
-        if batch == commits.pendingBatch.sequence {
-            commits.pendingBatch.waiting.append(live.connectedSessions.handle(connected))
-        } else {
-            commits.inFlightBatch.waiting.append(live.connectedSessions.handle(connected))
-        }
+        commits.deliver(to: live.connectedSessions.handle(connected), after: batch)
     }
 
     /// Takes an entry whose send was taken back out of a window.
@@ -204,8 +200,7 @@ extension Broker {
     mutating func drop(_ session: Index<Session>, _ position: Int, in step: inout Step) {
         let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
         if settle(entry, session, in: &step) == .inStore {
-            commits.pendingBatch.removals.append(
-                EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
+            commits.remove(entry.number, from: sessions[session].inbox.queue)
         }
     }
 
@@ -241,10 +236,7 @@ extension Broker {
     /// batch has as much as it may: a fleet that wakes at once would have all of it in memory, and
     /// hold up whoever logs in meanwhile.
     mutating func takeTurnsLoading() {
-        while !queues.waitingLoads.isEmpty,
-            commits.pendingBatch.loadCount < CoreLimits.loadsCountMaximum,
-            commits.pendingBatch.loadByteCount < CoreLimits.loadsBytesMaximum
-        {
+        while !queues.waitingLoads.isEmpty, commits.takesLoads {
             switch queues.waitingLoads.removeFirst() {
             // An attachment that has ended needs nothing any more.
             case .connected(let owner): if live.connectedSessions.contains(owner) { load(owner) }
@@ -272,13 +264,12 @@ extension Broker {
             sentThrough: numberSentThrough(by: live.connectedSessions[connected].session),
             countMaximum: min(max(room, 1), CoreLimits.loadCountMaximum),
             byteMaximum: min(max(byteRoom, 1), CoreLimits.loadBytesMaximum))
-        commits.pendingBatch.loads.append(request)
-        commits.pendingBatch.loadOwners.append(.connected(owner))
         let count = min(request.countMaximum, Int(live.connectedSessions[connected].backlogCount))
-        commits.pendingBatch.loadCount += count
         // As far as one can know what they are: as large as what waits is on average.
         let average = Int(inbox.byteCount / UInt64(max(inbox.count, 1)))
-        commits.pendingBatch.loadByteCount += min(request.byteMaximum, count * average)
+        commits.load(
+            request, for: .connected(owner), expecting: count,
+            byteCount: min(request.byteMaximum, count * average))
     }
 
     // MARK: - Acknowledgement
@@ -325,35 +316,28 @@ extension Broker {
         guard sessions[session].isPersistent else { return .memoryOnly }
         let batch = memory.messages[message].batch
         if batch == 0 && !entry.isUnstored { return .inStore }
-        if batch == commits.pendingBatch.sequence {
-            commits.pendingBatch.entries[Int(entry.batchEntry)].isSettled = true
-            commits.pendingBatch.settledCount += 1
-            memory.messages[message].pendingEntries -= 1
-            counters.entriesElided += 1
-        } else if batch != 0 {
-            commits.inFlightBatch.entries[Int(entry.batchEntry)].isSettled = true
+        var place = SettledPlace.memoryOnly
+        if batch != 0 {
+            if commits.strike(entry: entry.batchEntry, of: batch) {
+                memory.messages[message].pendingEntries -= 1
+                counters.entriesElided += 1
+            } else {
+                place = .inStore
+            }
         }
         memory.messages[message].takenCount += 1
         memory.messages[message].unsettled -= 1
         completeIfSettled(message, in: &step)
-        return batch == 0 || batch == commits.pendingBatch.sequence ? .memoryOnly : .inStore
+        return place
     }
 
     /// Removes a session's stored entries up to a number that were counted out already, by one
     /// request per batch however often the number grows.
     mutating func removeFromStore(_ session: Index<Session>, throughNumber: UInt64) {
         let connected = connectedIndex(of: session)
-        if live.connectedSessions[connected].acknowledgementBatch == commits.pendingBatch.sequence {
-            let index = live.connectedSessions[connected].acknowledgementIndex
-            commits.pendingBatch.acknowledgements[index].throughNumber = throughNumber
-            return
-        }
-        live.connectedSessions[connected].acknowledgementBatch = commits.pendingBatch.sequence
-        live.connectedSessions[connected].acknowledgementIndex =
-            commits.pendingBatch.acknowledgements.count
-        commits.pendingBatch.acknowledgements.append(
-            QueueAcknowledgement(
-                queue: sessions[session].inbox.queue, throughNumber: throughNumber))
+        commits.acknowledge(
+            sessions[session].inbox.queue, through: throughNumber,
+            at: &live.connectedSessions[connected].acknowledgement)
     }
 
     // MARK: - Counting out

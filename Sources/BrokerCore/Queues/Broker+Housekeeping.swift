@@ -8,7 +8,7 @@ extension Broker {
     @inline(__always)
     mutating func scheduleHousekeeping(at moment: Moment) {
         guard !isHousekeepingDue,
-            queues.queuedCount > 0 || commits.isStoreFull || commits.pendingBatch.hasLazyRows
+            queues.queuedCount > 0 || commits.room.isFull || commits.pendingBatch.hasLazyRows
                 || queues.hasAppsOverQuota
                 || queues.leftovers.count > 0
         else { return }
@@ -26,13 +26,14 @@ extension Broker {
 
     mutating func keepHouse(at moment: Moment) {
         isHousekeepingDue = false
-        if commits.pendingBatch.hasLazyRows { commits.pendingBatch.isUrgent = true }
+        if commits.pendingBatch.hasLazyRows { commits.commitSoon() }
         // Only a write can tell whether there is room again: one that changes nothing.
-        if commits.isStoreFull { writeIdentifierReservation() }
+        if commits.room.isFull { writeIdentifierReservation() }
         if queues.queuedCount > 0 {
             let share = Int(queues.queuedCount / CoreLimits.sweepRounds)
-            commits.pendingBatch.sweepMaximum = min(
-                max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum)
+            commits.sweep(
+                countMaximum: min(
+                    max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum))
         }
         checkAppQuotas()
         for index in queues.leftovers.places where queues.leftovers.contains(index) {
@@ -104,8 +105,7 @@ extension Broker {
                 continue
             }
             counters.expired += 1
-            commits.pendingBatch.removals.append(
-                EntryRemoval(queue: entry.queue, number: entry.number))
+            commits.remove(entry.number, from: entry.queue)
         }
     }
 

@@ -65,7 +65,7 @@ extension Broker {
         guard subscriber.connection != .none else { return }
         if memory.messages[message].grade == .once && !memory.messages[message].isRouted {
             attachToBatch(message)
-            commits.pendingBatch.lateDeliveries.append((message, subscriber, isRetained))
+            commits.deliver(message, to: subscriber, isRetained: isRetained)
             return
         }
         let state = listingIdentifiers(
@@ -131,7 +131,7 @@ extension Broker {
         guard let connected = sessions[session].connected else { return }
         // Behind what is on its way into the queue it waits on disk: in the window it would be
         // acknowledged first, and with it all numbers below.
-        if !awaitsArrivals(sessions[session].inbox.queue),
+        if !commits.awaitsArrivals(in: sessions[session].inbox.queue),
             live.connectedSessions[connected].takesNext(
                 byteCount: Int(entry.byteCount),
                 windowBytesMaximum: limits.inboxWindowBytesMaximum)
@@ -210,13 +210,12 @@ extension Broker {
         state: EntryState
     ) -> UInt32 {
         attachToBatch(message)
-        commits.pendingBatch.entries.append(
+        memory.messages[message].pendingEntries += 1
+        memory.messages[message].unsettled += 1
+        return commits.store(
             PendingEntry(
                 queue: queue, number: number, message: message, byteCount: byteCount,
                 state: state))
-        memory.messages[message].pendingEntries += 1
-        memory.messages[message].unsettled += 1
-        return UInt32(commits.pendingBatch.entries.count - 1)
     }
 
     /// Keeps the numbers of an inbox reserved in the store ahead of their use.
@@ -225,8 +224,8 @@ extension Broker {
         guard wanted > sessions[session].reservationRequested else { return }
         sessions[session].reservationRequested = max(
             sessions[session].reservationRequested + CoreLimits.numberReservation, wanted)
-        commits.pendingBatch.reservations.append(
-            (sessions.handle(session), through: sessions[session].reservationRequested))
+        commits.reserve(
+            through: sessions[session].reservationRequested, for: sessions.handle(session))
         markDirty(session, .session, isUrgent: true)
     }
 
@@ -341,13 +340,7 @@ extension Broker {
             return roomWithoutTrim()
         }
         guard missing.count > 0 || missing.byteCount > 0 else { return .found }
-        if pending.batch == commits.pendingBatch.sequence {
-            commits.pendingBatch.trims[pending.index].amount += missing
-        } else {
-            pending.batch = commits.pendingBatch.sequence
-            pending.index = commits.pendingBatch.trims.count
-            commits.pendingBatch.trims.append((inbox.queue, missing))
-        }
+        commits.trim(inbox.queue, by: missing, at: &pending.place)
         queues.pendingTrims[inbox.queue.raw] = pending
         return .found
     }

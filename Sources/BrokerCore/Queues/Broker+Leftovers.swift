@@ -79,7 +79,7 @@ extension Broker {
     ///
     /// - Parameter isMail: what its user was sent is not to be lost with it.
     mutating func leave(_ inbox: Inbox, of user: Index<User>, isMail: Bool) {
-        var held = expected(in: inbox.queue)
+        var held = commits.expectedArrivals(in: inbox.queue)
         held += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
         if registry.apps[registry.users[user].app].shareCount > 0, held.count > 0 {
             makeLeftover(of: inbox.queue, held, user)
@@ -93,7 +93,7 @@ extension Broker {
         }
         counters.discarded += UInt64(inbox.count)
         queues.queuedCount -= UInt64(inbox.count)
-        commits.pendingBatch.deletedQueues.append(inbox.queue)
+        commits.delete(inbox.queue)
     }
 
     /// The persistent session that has heard its user's mail for longest.
@@ -113,7 +113,7 @@ extension Broker {
     private mutating func bequeath(_ queue: QueueID, _ held: TrimAmount, to heir: Index<Session>) {
         guard sessions[heir].hearsSince > 0 else { return }
         let inbox = sessions[heir].inbox
-        let waiting = expected(in: inbox.queue)
+        let waiting = commits.expectedArrivals(in: inbox.queue)
         let room = TrimAmount(
             count: limits.inheritedCountMaximum.missing(
                 from: waiting.count + UInt64(inbox.count)),
@@ -122,36 +122,14 @@ extension Broker {
         let arriving = TrimAmount(
             count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
         guard arriving.count > 0 else { return }
-        commits.pendingBatch.bequests.append(
-            (commits.pendingBatch.transfers.count, sessions.handle(heir)))
-        commits.pendingBatch.move(
+        commits.transfer(
             QueueTransfer(
                 source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
                 countMaximum: arriving.count, byteMaximum: room.byteCount,
-                scope: .mail(before: StoredMessageID(raw: sessions[heir].hearsSince))))
-        commits.pendingBatch.arrivals[inbox.queue.raw, default: TrimAmount()] += arriving
+                scope: .mail(before: StoredMessageID(raw: sessions[heir].hearsSince))),
+            to: sessions.handle(heir), arriving: arriving)
         sessions[heir].inbox.nextNumber += arriving.count
         reserveNumbers(heir)
-    }
-
-    /// What transfers may bring into a queue that has not been counted there. Each of them has
-    /// noted it when it was asked for, so that no later limit changes it.
-    func expected(in queue: QueueID) -> TrimAmount {
-        var expected = commits.pendingBatch.arrivals[queue.raw] ?? TrimAmount()
-        if commits.isCommitting {
-            expected += commits.inFlightBatch.arrivals[queue.raw] ?? TrimAmount()
-        }
-        return expected
-    }
-
-    /// Whether entries may be on their way into a queue by the store's own doing.
-    @inline(__always)
-    func awaitsArrivals(_ queue: QueueID) -> Bool {
-        if commits.pendingBatch.arrivals.isEmpty && commits.inFlightBatch.arrivals.isEmpty {
-            return false
-        }
-        return commits.pendingBatch.arrivals[queue.raw] != nil
-            || commits.inFlightBatch.arrivals[queue.raw] != nil
     }
 
     // MARK: - Who has heard what
@@ -161,8 +139,7 @@ extension Broker {
         guard restoration == nil else { return }
         // The ids of messages are given when the batch is handed over.
         sessions[session].hearsSince = .max
-        commits.pendingBatch.listeners.append(
-            (sessions.handle(session), commits.pendingBatch.messages.count))
+        commits.note(listener: sessions.handle(session))
     }
 
     /// The batch is about to be handed over: its messages will have their ids.
@@ -178,23 +155,12 @@ extension Broker {
             }
             // Before the first message there is nothing to have missed.
             let bound = next == 1 ? 0 : next
-            settleBequests(to: session, before: bound)
+            // A session that ends in this batch inherits no more than one that stays, because it
+            // passes on what it has.
+            commits.narrowBequests(to: session, before: StoredMessageID(raw: bound))
             guard sessions.contains(session) else { continue }
             sessions[session.index].hearsSince = bound
             markDirty(session.index, .session, isUrgent: true)
-        }
-    }
-
-    /// What a session is left that has begun to hear in this batch. One that ends in the same batch
-    /// is left no more than one that stays: it passes on what it has.
-    private mutating func settleBequests(to session: Handle<Session>, before bound: UInt64) {
-        for (index, heir) in commits.pendingBatch.bequests
-        where heir == session
-            && commits.pendingBatch.transfers[index].scope
-                == .mail(before: StoredMessageID(raw: .max))
-        {
-            commits.pendingBatch.narrow(
-                transfer: index, to: .mail(before: StoredMessageID(raw: bound)))
         }
     }
 
@@ -257,7 +223,7 @@ extension Broker {
         queues.queuedCount += tally.count
         guard let connected = sessions[session].connected else { return true }
         live.connectedSessions[connected].backlogCount += UInt32(tally.count)
-        commits.inFlightBatch.waiting.append(live.connectedSessions.handle(connected))
+        commits.deliverWithResult(to: live.connectedSessions.handle(connected))
         return true
     }
 
@@ -284,13 +250,12 @@ extension Broker {
         let new = insertLeftover(
             Leftover(
                 queue: QueueID(raw: makeIdentifier()), app: app, user: user, expected: arriving))
-        commits.pendingBatch.leftovers.append(
-            (commits.pendingBatch.transfers.count, queues.leftovers.handle(new)))
-        commits.pendingBatch.move(
+        commits.transfer(
             QueueTransfer(
                 source: queue, destination: queues.leftovers[new].queue, firstNumber: 1,
-                countMaximum: arriving.count, byteMaximum: room.byteCount, scope: .shared))
-        commits.pendingBatch.renew(
+                countMaximum: arriving.count, byteMaximum: room.byteCount, scope: .shared),
+            to: queues.leftovers.handle(new))
+        commits.renew(
             Records.leftover(
                 queues.leftovers[new].queue, app: registry.apps[app].name,
                 user: Array(registry.users[user].name)))
@@ -313,15 +278,14 @@ extension Broker {
 
     /// It is a leftover's turn.
     mutating func load(leftover owner: Handle<Leftover>) {
-        commits.pendingBatch.loads.append(
+        commits.load(
             LoadRequest(
                 queue: queues.leftovers[owner.index].queue,
                 afterNumber: queues.leftovers[owner.index].lookedThrough,
                 countMaximum: CoreLimits.loadCountMaximum,
-                byteMaximum: CoreLimits.loadBytesMaximum))
-        commits.pendingBatch.loadOwners.append(.leftover(owner))
-        commits.pendingBatch.loadCount += CoreLimits.loadCountMaximum
-        commits.pendingBatch.loadByteCount += CoreLimits.loadBytesMaximum
+                byteMaximum: CoreLimits.loadBytesMaximum),
+            for: .leftover(owner), expecting: CoreLimits.loadCountMaximum,
+            byteCount: CoreLimits.loadBytesMaximum)
     }
 
     /// Gives each of the loaded entries to a session of its share.
@@ -362,8 +326,7 @@ extension Broker {
             guard copy(entry, to: other, in: &step) else { return }
         }
         if isOver {
-            commits.pendingBatch.removals.append(
-                EntryRemoval(queue: leftover.queue, number: entry.number))
+            commits.remove(entry.number, from: leftover.queue)
         }
         queues.leftovers[index].subtract(count: 1, byteCount: UInt64(entry.byteCount))
         queues.queuedCount -= 1
@@ -376,7 +339,7 @@ extension Broker {
             queues.leftoversOfUsers[leftover.user] = nil
         }
         queues.queueOwners[leftover.queue.raw] = nil
-        commits.pendingBatch.remove(.leftovers, key: RecordKey.number(leftover.queue.raw))
+        commits.remove(.leftovers, key: RecordKey.number(leftover.queue.raw))
     }
 
     mutating func restoreLeftover(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {

@@ -81,8 +81,7 @@ extension Broker {
         if isFront {
             removeFromStore(session, throughNumber: entry.number)
         } else {
-            commits.pendingBatch.removals.append(
-                EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
+            commits.remove(entry.number, from: sessions[session].inbox.queue)
         }
     }
 
@@ -104,11 +103,11 @@ extension Broker {
             return
         }
         if !isRepeated {
-            commits.pendingBatch.states.append(
+            commits.change(
                 EntryStateChange(
                     queue: sessions[session].inbox.queue, number: number,
                     state: live.connectedSessions[connected].window[position].state))
         }
-        commits.pendingBatch.confirmations.append(.answerPacket(answer))
+        commits.confirm(.answerPacket(answer))
     }
 }

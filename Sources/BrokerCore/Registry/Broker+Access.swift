@@ -204,7 +204,7 @@ extension Broker {
     /// Keeps the time of a token's last use, to the hour, and without a commit of its own.
     private mutating func noteUse(of handle: Handle<Token>, _ now: UInt64) {
         guard let token = registry.tokens.noteUse(handle, now) else { return }
-        commits.pendingBatch.renewLazily(Records.token(token))
+        commits.renewLazily(Records.token(token))
     }
 
     /// A claim without an end and without rights of its own.

@@ -43,7 +43,7 @@ extension Broker {
         -> Index<User>
     {
         let user = insertUser(name, app: app)
-        commits.pendingBatch.put(row(ofUser: user), permit)
+        commits.put(row(ofUser: user), permit)
         return user
     }
 
@@ -67,7 +67,7 @@ extension Broker {
 
     /// Writes which queue waits for a user: the row has room for that.
     private mutating func renewUser(_ user: Index<User>) {
-        commits.pendingBatch.renew(row(ofUser: user))
+        commits.renew(row(ofUser: user))
     }
 
     // MARK: - Sessions of a user

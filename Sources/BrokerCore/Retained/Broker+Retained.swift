@@ -40,8 +40,8 @@ extension Broker {
             identifier: makeIdentifier(), app: app, block: message.block(), deadline: deadline)
         // The limit was asked for, and with it ``hasRoom(toRetain:)``.
         let row = Records.retained(new, app: registry.apps[app].name)
-        let permit = admitJudgedGrowth(of: row.pageByteCount)
-        commits.pendingBatch.put(row, permit)
+        let permit = commits.room.admitJudged(row.pageByteCount)
+        commits.put(row, permit)
         insertRetained(new)
         return .none
     }
@@ -79,7 +79,7 @@ extension Broker {
         let old = retention.retained.remove(index)
         registry.apps[old.app].retainedByteCount -= old.block.count
         deadlines.cancel(old.token)
-        commits.pendingBatch.remove(.retained, key: RecordKey.number(old.identifier))
+        commits.remove(.retained, key: RecordKey.number(old.identifier))
     }
 
     mutating func expire(retained index: Index<Retained>) {

@@ -164,20 +164,16 @@ extension Broker {
         else {
             return
         }
-        let expected = expected(in: offlineQueue.queue)
+        let expected = commits.expectedArrivals(in: offlineQueue.queue)
         let queue = sessions[session].inbox.queue
-        commits.pendingBatch.move(
+        commits.inherit(
             QueueTransfer(
                 source: offlineQueue.queue, destination: queue,
                 firstNumber: sessions[session].inbox.nextNumber,
-                countMaximum: UInt64(offlineQueue.count) + expected.count))
-        // The session counts what the offline queue has, but not what is on its way there.
-        if expected.count > 0 {
-            commits.pendingBatch.arrivals[queue.raw, default: TrimAmount()] += expected
-        }
+                countMaximum: UInt64(offlineQueue.count) + expected.count),
+            arriving: expected)
         // What the store still has to say of the old queue is about this session.
         queues.queueOwners[offlineQueue.queue.raw] = .inherited(by: sessions.handle(session))
-        commits.pendingBatch.inheritedQueues.append(offlineQueue.queue)
         sessions[session].inbox.append(offlineQueue, expecting: expected.count)
         if let connected = sessions[session].connected {
             live.connectedSessions[connected].backlogCount += offlineQueue.count

@@ -236,11 +236,10 @@ extension Broker {
             return copy(entry, of: session, in: &step)
         }
         let batch = memory.messages[entry.message].batch
-        if batch != 0 && batch != commits.pendingBatch.sequence {
+        if batch != 0 && batch != commits.pendingSequence {
             // It is just being stored.
             memory.messages[entry.message].references += 1
-            commits.inFlightBatch.handovers.append(
-                (session: sessions.handle(session), entry: entry))
+            commits.handOver(entry, of: sessions.handle(session))
             return false
         }
         guard
@@ -359,12 +358,12 @@ extension Broker {
         let number = sessions[session].inbox.add(byteCount: entry.byteCount)
         queues.queuedCount += 1
         reserveNumbers(session)
-        commits.pendingBatch.moves.append(
+        commits.move(
             EntryMove(
                 queue: queue, number: entry.number,
                 destination: sessions[session].inbox.queue, destinationNumber: number,
-                state: state))
-        commits.pendingBatch.moveByteCounts.append(entry.byteCount)
+                state: state),
+            byteCount: entry.byteCount)
         place(
             WindowEntry(
                 number: number, message: entry.message, batchEntry: .max,
@@ -380,10 +379,9 @@ extension Broker {
         let number = sessions[session].inbox.add(byteCount: entry.byteCount)
         queues.queuedCount += 1
         reserveNumbers(session)
-        let place = Int(entry.batchEntry)
-        commits.pendingBatch.entries[place].queue = sessions[session].inbox.queue
-        commits.pendingBatch.entries[place].number = number
-        commits.pendingBatch.entries[place].state = state
+        commits.readdress(
+            entry: entry.batchEntry, to: sessions[session].inbox.queue, number: number,
+            state: state)
         // The one that left may have had it.
         memory.messages[entry.message].mayHaveArrived = true
         self.place(

@@ -131,7 +131,7 @@ extension Broker {
             of: session, filter: judged, grade: wanted.grade,
             identifier: isStored ? makeIdentifier() : 0, options: wanted.options,
             subscriptionIdentifier: identifier)
-        if isStored { commits.pendingBatch.put(row(of: index), permit) }
+        if isStored { commits.put(row(of: index), permit) }
         return index
     }
 
@@ -327,7 +327,7 @@ extension Broker {
     /// Writes the row of a stored subscription again, which is as long as before.
     mutating func writeSubscription(_ index: Index<Subscription>) {
         if sessions[routing.subscriptions[index].session].isPersistent {
-            commits.pendingBatch.renew(row(of: index))
+            commits.renew(row(of: index))
         }
     }
 
@@ -356,7 +356,7 @@ extension Broker {
         guard !filter.isEmpty else { return }
         sessions[session].filterCount -= 1
         if sessions[session].isPersistent {
-            commits.pendingBatch.remove(
+            commits.remove(
                 .subscriptions,
                 key: RecordKey.numbers(sessions[session].identifier, subscription.identifier))
         }

@@ -74,8 +74,8 @@ extension Broker {
         if request.grade == .once && sessions[sender].isPersistent {
             // Its identifier names nothing else until it is released, after a crash too.
             entry.awaitsRow = true
-            commits.pendingBatch.putWithSends(sendRow(entry, of: sender))
-            commits.pendingBatch.repeats.append((sessions.handle(sender), request.number))
+            commits.putWithSends(sendRow(entry, of: sender))
+            commits.note(repeat: request.number, of: sessions.handle(sender))
         }
         entry.isComplete = known.isComplete && !entry.awaitsRow
         addPublication(entry, of: sender)
@@ -156,7 +156,7 @@ extension Broker {
     /// Takes the row of a repeat that is refused out of the store: its identifier is free again.
     private mutating func deleteSendRow(of entry: OutboxEntry, _ sender: Index<Session>) {
         guard entry.grade == .once && sessions[sender].isPersistent else { return }
-        commits.pendingBatch.remove(
+        commits.remove(
             .outboxes, key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier))
     }
 }

@@ -147,7 +147,7 @@ extension Broker {
         let judgement = judge(request.target, by: .session(sender), in: bytes)
         if case .refused = judgement { return judgement }
         if request.grade != .transient {
-            if commits.isStoreFull { return .refused(.quotaExceeded, .store) }
+            if commits.room.isFull { return .refused(.quotaExceeded, .store) }
             if isAppOverQuota(of: sender) { return .refused(.quotaExceeded, .appBytes) }
         }
         // What waits for the disk is in memory until then, whoever it is for.
