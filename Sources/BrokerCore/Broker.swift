@@ -195,10 +195,7 @@ public struct Broker: ~Copyable, Sendable {
 
     /// Whose messages a queue holds; nil once its deletion is under way.
     func owner(of queue: QueueID) -> QueueOwner? {
-        let session = queues.sessionQueues.find(queues.sessionQueues.hash(queue.raw)) {
-            sessions[$0].inbox.queue == queue
-        }
-        return session.map { .session($0) } ?? queues.queueOwners[queue.raw]
+        queues.owner(of: queue, among: sessions)
     }
 
     /// A new durable name. Names are reserved in the store in blocks, so that none is used twice.

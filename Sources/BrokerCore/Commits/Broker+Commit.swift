@@ -71,7 +71,7 @@ extension Broker {
         countOut(result)
         settleMoves(result)
         settleTransfers(result)
-        for queue in commits.inFlightBatch.inheritedQueues { queues.queueOwners[queue.raw] = nil }
+        for queue in commits.inFlightBatch.inheritedQueues { queues.endPassing(queue) }
         if result.isUnfinished { commits.commitSoon() }
         takeLoads(result, in: &step)
         remove(expired: result.swept)
@@ -110,19 +110,14 @@ extension Broker {
 
     /// Puts a message into the pending batch, if it is not there.
     mutating func attachToBatch(_ message: Index<Message>) {
-        if memory.messages[message].batch == commits.pendingSequence { return }
-        precondition(
-            memory.messages[message].batch == 0 && memory.messages[message].identifier == 0,
-            "a message is stored once")
-        memory.messages[message].batch = commits.pendingSequence
-        memory.messages[message].references += 1
+        guard memory.join(commits.pendingSequence, message) else { return }
         commits.store(message: message, byteCount: memory.messages[message].blockByteCount)
     }
 
     private mutating func writeMessages(to batch: inout StoreBatch) {
         for message in commits.inFlightBatch.messages
         where memory.messages[message].pendingEntries > 0 {
-            memory.messages[message].identifier = identifiers.makeMessageIdentifier()
+            memory.store(message, as: identifiers.makeMessageIdentifier())
             let range = ByteRange(
                 offset: batch.blocks.count, count: memory.messages[message].blockByteCount)
             batch.blocks.append(contentsOf: memory.messages[message].block)
@@ -157,24 +152,11 @@ extension Broker {
             }
         }
         for message in commits.inFlightBatch.messages {
-            memory.messages[message].batch = 0
-            memory.messages[message].pendingEntries = 0
-            memory.messages[message].awaitsRow = false
-            if isStored {
-                if memory.messages[message].unsettled > 0 {
-                    memory.messages[message].unsettled = 0
-                    completeIfSettled(message, in: &step)
-                }
-                if memory.messages[message].identifier != 0
-                    && memory.messages[message].references > 1
-                {
-                    memory.residentMessages[memory.messages[message].identifier] = message
-                }
-            } else {
-                memory.messages[message].identifier = 0
+            if memory.leaveBatch(message, isStored: isStored) {
                 completeIfSettled(message, in: &step)
             }
-            release(message)
+            if isStored { memory.makeResident(message) }
+            memory.release(message)
         }
     }
 
@@ -187,16 +169,11 @@ extension Broker {
         }
         for message in commits.inFlightBatch.messages where memory.messages[message].awaitsRow {
             // Rows are stored whatever becomes of messages.
-            memory.messages[message].unsettled -= 1
-            memory.messages[message].takenCount += 1
+            memory.take(message)
         }
         for message in commits.inFlightBatch.messages where memory.messages[message].grade == .once
         {
-            memory.messages[message].isWithdrawn = true
-            memory.messages[message].takenCount = 0
-            memory.messages[message].refusedCount = max(memory.messages[message].refusedCount, 1)
-            // No receiver is left, nor the sender's row.
-            memory.messages[message].unsettled = 0
+            memory.withdraw(message)
             // In MQTT each send has a row of its own, which was refused with it.
             if let (sender, _) = outboxEntry(of: message), !sessions[sender].dialect.isMQTT {
                 markDirty(sender, .outbox, isUrgent: false)
@@ -209,7 +186,7 @@ extension Broker {
         case .session(let session)?:
             takeBack(entry, session)
         case .offlineQueue(let user)?:
-            countOut(
+            queues.countOut(
                 offlineQueue: offlineQueueIndex(of: user), count: 1,
                 byteCount: UInt64(entry.byteCount))
             refuseReceiver(of: entry.message)
@@ -225,7 +202,7 @@ extension Broker {
             if entry.state.options.contains(.shared) || !entry.state.options.contains(.ownOnly) {
                 refuseReceiver(of: entry.message)
             } else {
-                memory.messages[entry.message].unsettled -= 1
+                memory.dropReceiver(of: entry.message)
             }
         }
     }
@@ -240,18 +217,17 @@ extension Broker {
             }
             let taken = live.connectedSessions[connected].remove(at: position)
             countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-            release(taken.message)
+            memory.release(taken.message)
         } else {
             countOutBacklog(session: session, count: 1, byteCount: UInt64(entry.byteCount))
             if entry.number <= sessions[session].inbox.acknowledgedThrough {
                 // It came back and said that it holds it.
-                memory.messages[entry.message].takenCount += 1
-                memory.messages[entry.message].unsettled -= 1
+                memory.take(entry.message)
                 return
             }
             // Whether it was delivered on a connection that is gone is not known any more.
             if !sessions[session].isConnected {
-                memory.messages[entry.message].mayHaveArrived = true
+                memory.noteDoubt(about: entry.message)
             }
         }
         refuseReceiver(of: entry.message)
@@ -259,8 +235,7 @@ extension Broker {
 
     /// One receiver that will not get the message after all.
     mutating func refuseReceiver(of message: Index<Message>) {
-        memory.messages[message].unsettled -= 1
-        memory.messages[message].refusedCount += 1
+        memory.refuse(message)
         counters.receiversRefused += 1
     }
 
@@ -321,14 +296,10 @@ extension Broker {
             sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
         case .offlineQueue(let user)?:
             let queue = offlineQueueIndex(of: user)
-            queues.offlineQueues[queue].droppedCount += UInt32(clamping: tally.count)
+            queues.noteDropped(UInt32(clamping: tally.count), ofOfflineQueue: queue)
         case .inherited, .leftover, nil: break
         }
-        var pending = queues.pendingTrims[tally.queue.raw]!
-        pending.amount.count -= amount.count
-        pending.amount.byteCount -= amount.byteCount
-        let isOver = pending.amount.count == 0 && pending.amount.byteCount == 0
-        queues.pendingTrims[tally.queue.raw] = isOver ? nil : pending
+        queues.endTrim(of: tally.queue, amount)
     }
 
     /// The number behind which a queue's entries are on disk only.
@@ -371,8 +342,8 @@ extension Broker {
         )
         live.connectedSessions[connected].backlogCount -= UInt32(load.entries.count)
         for entry in load.entries {
-            let message = residentMessage(entry, in: bytes)
-            memory.messages[message].references += 1
+            let message = memory.resident(entry, in: bytes) { identifiers.makeStamp() }
+            memory.hold(message)
             live.connectedSessions[connected].append(
                 WindowEntry(
                     number: entry.number, message: message, batchEntry: .max,
@@ -380,44 +351,13 @@ extension Broker {
         }
     }
 
-    /// The message of a loaded entry, shared with other sessions that hold it in memory.
-    mutating func residentMessage(_ entry: LoadedEntry, in bytes: UnsafeRawBufferPointer) -> Index<
-        Message
-    > {
-        if let message = memory.residentMessages[entry.message.raw] { return message }
-        let message = memory.messages.insert(
-            Message(
-                identifier: entry.message, block: entry.block.bytes(in: bytes),
-                stamp: makeStamp(), deadline: entry.deadline, in: &memory.blocks)
-        ).index
-        memory.residentMessages[entry.message.raw] = message
-        return message
-    }
-
-    // MARK: - Messages in memory
-
-    /// One holder less; the last one frees the message.
-    mutating func release(_ message: Index<Message>) {
-        memory.messages[message].references -= 1
-        guard memory.messages[message].references == 0 else { return }
-        if memory.messages[message].identifier != 0 {
-            memory.residentMessages[memory.messages[message].identifier] = nil
-        }
-        if memory.messages[message].isInMemoryQueue {
-            memory.memoryQueueByteCount -= memory.messages[message].blockByteCount
-        }
-        memory.blocks.giveBack(memory.messages.remove(message).memoryLeft())
-    }
+    // MARK: - Results of sends
 
     /// Tells the sender, now or when it asks again, once nothing more can become of a send: every
     /// persistent receiver has acknowledged the message, has it in the store, or was refused.
     @inline(__always)
     mutating func completeIfSettled(_ message: Index<Message>, in step: inout Step) {
-        guard memory.messages[message].unsettled == 0 && memory.messages[message].isRouted,
-            !memory.messages[message].isTold
-        else { return }
-        memory.messages[message].isTold = true
-        completeSend(message, in: &step)
+        if memory.takesResult(of: message) { completeSend(message, in: &step) }
     }
 
     private mutating func completeSend(_ message: Index<Message>, in step: inout Step) {

@@ -37,17 +37,15 @@ extension Broker: StoreVisitor {
         switch owner(of: queue) {
         case .session(let session)?:
             sessions[session].inbox.restore(outline.tally, lastNumber: outline.lastNumber)
+            queues.countIn(outline.tally.count)
         case .offlineQueue(let user)?:
-            queues.offlineQueues[offlineQueueIndex(of: user)].restore(
-                outline.tally, lastNumber: outline.lastNumber)
+            queues.restore(outline, ofOfflineQueue: offlineQueueIndex(of: user))
         case .leftover(let leftover)?:
-            queues.leftovers[leftover].restore(outline.tally)
+            queues.restore(outline.tally, of: leftover)
         case .inherited, nil:
             // A queue without an owner: its deletion was under way. Finish it.
             commits.delete(queue)
-            return
         }
-        queues.queuedCount += outline.tally.count
     }
 
     /// Ends the restoration; from here on events are taken.

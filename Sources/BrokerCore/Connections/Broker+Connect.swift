@@ -394,9 +394,7 @@ extension Broker {
         } else {
             registry.users[user].firstSession = session
         }
-        if isPersistent {
-            queues.sessionQueues.insert(session, hash: queues.sessionQueues.hash(queue.raw))
-        }
+        if isPersistent { queues.give(queue, to: session) }
         registry.apps[registry.users[user].app].sessionCount += 1
         // An MRT session hears broadcasts and its user's groups without asking; an MQTT session
         // subscribes to them.

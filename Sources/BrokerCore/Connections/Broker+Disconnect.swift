@@ -139,11 +139,11 @@ extension Broker {
             if entry.isUnstored {
                 // It is neither acknowledged nor in the store, though it may have arrived.
                 countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-                memory.messages[entry.message].mayHaveArrived = true
+                memory.noteDoubt(about: entry.message)
                 refuseReceiver(of: entry.message)
                 completeIfSettled(entry.message, in: &step)
             }
-            release(entry.message)
+            memory.release(entry.message)
         }
     }
 
@@ -194,7 +194,7 @@ extension Broker {
             }
             deleteSends(of: session)
             let inbox = sessions[session].inbox
-            queues.sessionQueues.remove(session, hash: queues.sessionQueues.hash(inbox.queue.raw))
+            queues.take(inbox.queue, from: session)
             leave(inbox, of: user, isMail: returnsMail && heardMail)
         }
         // A will outlives its session by no step.moment; what it says is no longer for the session.

@@ -74,8 +74,7 @@ extension Broker {
         else {
             return 0
         }
-        queues.offlineQueues[offlineQueue].acknowledgedThrough =
-            queues.offlineQueues[offlineQueue].nextNumber - 1
+        queues.acknowledgeAll(ofOfflineQueue: offlineQueue)
         discard(queues.offlineQueues[offlineQueue])
         return UInt64(queues.offlineQueues[offlineQueue].count)
     }

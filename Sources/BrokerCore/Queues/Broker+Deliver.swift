@@ -193,7 +193,7 @@ extension Broker {
     private mutating func withdraw(_ session: Index<Session>, _ position: Int) {
         let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-        release(entry.message)
+        memory.release(entry.message)
     }
 
     /// Gives up one entry of a window, in the store too.
@@ -228,7 +228,7 @@ extension Broker {
             byteRoom > 0 || live.connectedSessions[connected].window.isEmpty
         else { return }
         live.connectedSessions[connected].isLoading = true
-        queues.waitingLoads.append(.connected(live.connectedSessions.handle(connected)))
+        queues.awaitLoad(into: live.connectedSessions.handle(connected))
         takeTurnsLoading()
     }
 
@@ -236,8 +236,8 @@ extension Broker {
     /// batch has as much as it may: a fleet that wakes at once would have all of it in memory, and
     /// hold up whoever logs in meanwhile.
     mutating func takeTurnsLoading() {
-        while !queues.waitingLoads.isEmpty, commits.takesLoads {
-            switch queues.waitingLoads.removeFirst() {
+        while queues.hasWaitingLoads, commits.takesLoads {
+            switch queues.nextLoad() {
             // An attachment that has ended needs nothing any more.
             case .connected(let owner): if live.connectedSessions.contains(owner) { load(owner) }
             case .leftover(let owner): load(leftover: owner)
@@ -312,21 +312,20 @@ extension Broker {
     {
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
         let message = entry.message
-        defer { release(message) }
+        defer { memory.release(message) }
         guard sessions[session].isPersistent else { return .memoryOnly }
         let batch = memory.messages[message].batch
         if batch == 0 && !entry.isUnstored { return .inStore }
         var place = SettledPlace.memoryOnly
         if batch != 0 {
             if commits.strike(entry: entry.batchEntry, of: batch) {
-                memory.messages[message].pendingEntries -= 1
+                memory.removeEntry(of: message)
                 counters.entriesElided += 1
             } else {
                 place = .inStore
             }
         }
-        memory.messages[message].takenCount += 1
-        memory.messages[message].unsettled -= 1
+        memory.take(message)
         completeIfSettled(message, in: &step)
         return place
     }
@@ -346,7 +345,7 @@ extension Broker {
     @inline(__always)
     mutating func countOut(session: Index<Session>, count: UInt64, byteCount: UInt64) {
         sessions[session].inbox.subtract(count: count, byteCount: byteCount)
-        if sessions[session].isPersistent { queues.queuedCount -= count }
+        if sessions[session].isPersistent { queues.countOut(count) }
     }
 
     /// Entries have left a session's queue that were not in its window.
@@ -359,19 +358,13 @@ extension Broker {
         live.connectedSessions[connected].backlogCount -= UInt32(count)
     }
 
-    /// Entries have left a offline queue.
-    mutating func countOut(offlineQueue: Index<Inbox>, count: UInt64, byteCount: UInt64) {
-        queues.offlineQueues[offlineQueue].subtract(count: count, byteCount: byteCount)
-        queues.queuedCount -= count
-    }
-
     /// Entries have left a queue by the store's own word.
     mutating func countOut(_ tally: QueueTally) {
         switch owner(of: tally.queue) {
         case .session(let session)?:
             countOutBacklog(session: session, count: tally.count, byteCount: tally.byteCount)
         case .offlineQueue(let user)?:
-            countOut(
+            queues.countOut(
                 offlineQueue: offlineQueueIndex(of: user), count: tally.count,
                 byteCount: tally.byteCount)
         case .inherited(let session)?:
@@ -379,8 +372,8 @@ extension Broker {
             countOutBacklog(
                 session: session.index, count: tally.count, byteCount: tally.byteCount)
         case .leftover(let leftover)?:
-            queues.leftovers[leftover].subtract(count: tally.count, byteCount: tally.byteCount)
-            queues.queuedCount -= tally.count
+            queues.countOut(
+                leftover: leftover, count: tally.count, byteCount: tally.byteCount)
         case nil:
             break
         }

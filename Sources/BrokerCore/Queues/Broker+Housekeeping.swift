@@ -38,7 +38,7 @@ extension Broker {
         checkAppQuotas()
         for index in queues.leftovers.places where queues.leftovers.contains(index) {
             // Whose queues were full may have room.
-            if queues.leftovers[index].isDue() { loadLeftover(index) }
+            if queues.isDue(index) { loadLeftover(index) }
         }
         scheduleHousekeeping(at: moment)
     }
@@ -68,11 +68,12 @@ extension Broker {
         for leftover in queues.leftovers.places where queues.leftovers.contains(leftover) {
             sums[Int(queues.leftovers[leftover].app.place)] += queues.leftovers[leftover].byteCount
         }
-        queues.hasAppsOverQuota = false
+        var isAbove = false
         for app in registry.apps.places where registry.apps.contains(app) {
             registry.apps[app].isOverQuota = sums[Int(app.place)] >= maximum
-            queues.hasAppsOverQuota = queues.hasAppsOverQuota || registry.apps[app].isOverQuota
+            isAbove = isAbove || registry.apps[app].isOverQuota
         }
+        queues.note(hasAppsOverQuota: isAbove)
     }
 
     /// Removes what a sweep found expired. The store only looks: of what is in a window or on its
@@ -99,7 +100,8 @@ extension Broker {
                 guard entry.number > queues.offlineQueues[offlineQueue].acknowledgedThrough else {
                     continue
                 }
-                countOut(offlineQueue: offlineQueue, count: 1, byteCount: UInt64(entry.byteCount))
+                queues.countOut(
+                    offlineQueue: offlineQueue, count: 1, byteCount: UInt64(entry.byteCount))
             case .inherited, .leftover, nil:
                 // A queue on the move: the next sweep finds it where it has come to.
                 continue

@@ -114,7 +114,7 @@ extension Broker {
         var state = state
         if memory.messages[message].isOwnOnly { state.options.insert(.ownOnly) }
         let number = sessions[session].inbox.add(byteCount: byteCount)
-        queues.queuedCount += 1
+        queues.countIn(1)
         reserveNumbers(session)
         let batchEntry = addPendingEntry(
             message, queue: sessions[session].inbox.queue, number: number, byteCount: byteCount,
@@ -137,7 +137,7 @@ extension Broker {
                 windowBytesMaximum: limits.inboxWindowBytesMaximum)
         {
             live.connectedSessions[connected].append(entry)
-            memory.messages[entry.message].references += 1
+            memory.hold(entry.message)
         } else {
             live.connectedSessions[connected].backlogCount += 1
         }
@@ -159,10 +159,7 @@ extension Broker {
                 user: sessions[session].user, device: sessions[session].device, limit, in: &step)
             return tally.refuse(.quotaExceeded, limit)
         }
-        if !memory.messages[message].isInMemoryQueue {
-            memory.messages[message].isInMemoryQueue = true
-            memory.memoryQueueByteCount += memory.messages[message].blockByteCount
-        }
+        memory.countInMemoryQueue(message)
         tally.taken += 1
         let number = sessions[session].inbox.add(byteCount: byteCount)
         if memory.messages[message].grade == .once { attachToBatch(message) }
@@ -170,7 +167,7 @@ extension Broker {
             WindowEntry(
                 number: number, message: message, batchEntry: .max, byteCount: byteCount,
                 state: state))
-        memory.messages[message].references += 1
+        memory.hold(message)
     }
 
     /// What waits for a user whom no session receives.
@@ -184,19 +181,18 @@ extension Broker {
             switch makeRoom(offlineQueue: offlineQueue, for: byteCount) {
             case .found: break
             case .dropped:
-                queues.offlineQueues[offlineQueue].droppedCount += 1
+                queues.noteDropped(1, ofOfflineQueue: offlineQueue)
                 tally.taken += 1
                 return
             case .refused:
-                queues.offlineQueues[offlineQueue].droppedCount += 1
+                queues.noteDropped(1, ofOfflineQueue: offlineQueue)
                 let limit = limitReached(by: queues.offlineQueues[offlineQueue])
                 noteRefused(user: user, device: nil, limit, in: &step)
                 return tally.refuse(.quotaExceeded, limit)
             }
         }
         tally.taken += 1
-        let number = queues.offlineQueues[offlineQueue].add(byteCount: byteCount)
-        queues.queuedCount += 1
+        let number = queues.add(toOfflineQueue: offlineQueue, byteCount: byteCount)
         _ = addPendingEntry(
             message, queue: queues.offlineQueues[offlineQueue].queue, number: number,
             byteCount: byteCount,
@@ -210,8 +206,7 @@ extension Broker {
         state: EntryState
     ) -> UInt32 {
         attachToBatch(message)
-        memory.messages[message].pendingEntries += 1
-        memory.messages[message].unsettled += 1
+        memory.addEntry(of: message)
         return commits.store(
             PendingEntry(
                 queue: queue, number: number, message: message, byteCount: byteCount,
@@ -329,7 +324,7 @@ extension Broker {
     private mutating func trim(
         _ inbox: Inbox, onDisk: UInt64, bytesOnDisk: UInt64, for byteCount: UInt32
     ) -> Room {
-        var pending = queues.pendingTrims[inbox.queue.raw] ?? PendingTrim()
+        var pending = queues.pendingTrim(of: inbox.queue)
         let count = UInt64(inbox.count) + 1
         let bytes = inbox.byteCount + UInt64(byteCount)
         let missing = TrimAmount(
@@ -341,7 +336,7 @@ extension Broker {
         }
         guard missing.count > 0 || missing.byteCount > 0 else { return .found }
         commits.trim(inbox.queue, by: missing, at: &pending.place)
-        queues.pendingTrims[inbox.queue.raw] = pending
+        queues.note(pending, of: inbox.queue)
         return .found
     }
 }

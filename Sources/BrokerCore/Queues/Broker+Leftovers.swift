@@ -92,7 +92,7 @@ extension Broker {
             bequeath(inbox.queue, held, to: heir)
         }
         counters.discarded += UInt64(inbox.count)
-        queues.queuedCount -= UInt64(inbox.count)
+        queues.countOut(UInt64(inbox.count))
         commits.delete(inbox.queue)
     }
 
@@ -178,7 +178,7 @@ extension Broker {
             {
                 let entry = live.connectedSessions[connected].remove(at: position)
                 countOut(session: session, count: 1, byteCount: byteCount)
-                release(entry.message)
+                memory.release(entry.message)
             } else if move.destinationNumber > sessions[session].inbox.acknowledgedThrough {
                 countOutBacklog(session: session, count: 1, byteCount: byteCount)
             }
@@ -196,8 +196,7 @@ extension Broker {
             } else {
                 counters.discarded -= min(tally.count, counters.discarded)
             }
-            queues.leftovers[leftover.index].restore(tally)
-            queues.queuedCount += tally.count
+            queues.restore(tally, of: leftover.index)
             loadLeftover(leftover.index)
         }
         for (index, _) in commits.inFlightBatch.bequests {
@@ -214,13 +213,12 @@ extension Broker {
         case .session(let owner)?: session = owner
         case .inherited(let heir)? where sessions.contains(heir): session = heir.index
         case .offlineQueue(let user)?:
-            queues.offlineQueues[offlineQueueIndex(of: user)].countIn(tally)
-            queues.queuedCount += tally.count
+            queues.countIn(tally, toOfflineQueue: offlineQueueIndex(of: user))
             return true
         case .inherited, .leftover, nil: return false
         }
         sessions[session].inbox.countIn(tally)
-        queues.queuedCount += tally.count
+        queues.countIn(tally.count)
         guard let connected = sessions[session].connected else { return true }
         live.connectedSessions[connected].backlogCount += UInt32(tally.count)
         commits.deliverWithResult(to: live.connectedSessions.handle(connected))
@@ -232,14 +230,10 @@ extension Broker {
     /// Keeps what came by shared subscriptions for others of the share, as far as one user's
     /// sessions may leave that. The rest goes the way of the queue.
     private mutating func makeLeftover(of queue: QueueID, _ held: TrimAmount, _ user: Index<User>) {
-        let others = queues.leftoversOfUsers[user] ?? []
-        guard others.count < CoreLimits.leftoversPerUserMaximum else { return }
-        var kept = TrimAmount()
-        for index in others {
-            kept += queues.leftovers[index].expected
-            kept += TrimAmount(
-                count: queues.leftovers[index].count, byteCount: queues.leftovers[index].byteCount)
+        guard queues.leftoversOfUsers[user]?.count ?? 0 < CoreLimits.leftoversPerUserMaximum else {
+            return
         }
+        let kept = queues.held(byLeftoversOf: user)
         let room = TrimAmount(
             count: limits.leftoverCountMaximum.missing(from: kept.count),
             byteCount: limits.leftoverBytesMaximum.missing(from: kept.byteCount))
@@ -247,7 +241,7 @@ extension Broker {
             count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
         guard arriving.count > 0 else { return }
         let app = registry.users[user].app
-        let new = insertLeftover(
+        let new = queues.insert(
             Leftover(
                 queue: QueueID(raw: makeIdentifier()), app: app, user: user, expected: arriving))
         commits.transfer(
@@ -261,18 +255,10 @@ extension Broker {
                 user: Array(registry.users[user].name)))
     }
 
-    private mutating func insertLeftover(_ new: Leftover) -> Index<Leftover> {
-        let index = queues.leftovers.insert(new).index
-        queues.queueOwners[new.queue.raw] = .leftover(index)
-        queues.leftoversOfUsers[new.user, default: []].append(index)
-        return index
-    }
-
     /// Asks the store for the next entries of a leftover, or ends it where it is empty.
     mutating func loadLeftover(_ index: Index<Leftover>) {
         guard queues.leftovers[index].count > 0 else { return endLeftover(index) }
-        queues.leftovers[index].isUnderWay = true
-        queues.waitingLoads.append(.leftover(queues.leftovers.handle(index)))
+        queues.awaitLoad(of: index)
         takeTurnsLoading()
     }
 
@@ -294,17 +280,17 @@ extension Broker {
         in step: inout Step
     ) {
         for loaded in load.entries {
-            let message = residentMessage(loaded, in: bytes)
-            memory.messages[message].references += 1
+            let message = memory.resident(loaded, in: bytes) { identifiers.makeStamp() }
+            memory.hold(message)
             let entry = WindowEntry(
                 number: loaded.number, message: message, batchEntry: .max,
                 byteCount: loaded.byteCount, state: loaded.state)
             handOn(entry, of: index, in: &step)
-            queues.leftovers[index].lookedThrough = loaded.number
-            release(message)
+            queues.noteLooked(through: loaded.number, at: index)
+            memory.release(message)
         }
         if !load.reachedEnd { return loadLeftover(index) }
-        queues.leftovers[index].endWalk()
+        queues.endWalk(over: index)
         if queues.leftovers[index].count == 0 { endLeftover(index) }
     }
 
@@ -328,18 +314,12 @@ extension Broker {
         if isOver {
             commits.remove(entry.number, from: leftover.queue)
         }
-        queues.leftovers[index].subtract(count: 1, byteCount: UInt64(entry.byteCount))
-        queues.queuedCount -= 1
+        queues.countOut(leftover: index, count: 1, byteCount: UInt64(entry.byteCount))
     }
 
     private mutating func endLeftover(_ index: Index<Leftover>) {
-        let leftover = queues.leftovers.remove(index)
-        queues.leftoversOfUsers[leftover.user]!.removeAll { $0 == index }
-        if queues.leftoversOfUsers[leftover.user]!.isEmpty {
-            queues.leftoversOfUsers[leftover.user] = nil
-        }
-        queues.queueOwners[leftover.queue.raw] = nil
-        commits.remove(.leftovers, key: RecordKey.number(leftover.queue.raw))
+        let queue = queues.remove(index)
+        commits.remove(.leftovers, key: RecordKey.number(queue.raw))
     }
 
     mutating func restoreLeftover(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
@@ -356,7 +336,7 @@ extension Broker {
             }
             user = known
         }
-        _ = insertLeftover(
+        _ = queues.insert(
             Leftover(queue: QueueID(raw: RecordKey.readNumber(key)), app: app, user: user))
     }
 }

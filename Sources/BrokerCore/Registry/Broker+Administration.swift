@@ -162,7 +162,7 @@ extension Broker {
             connections: live.connections.count, subscriptions: subscriptionCount,
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retention.retained.count,
             retainedBytes: retainedBytes, tokens: registry.tokens.count,
-            messagesInMemory: memory.messages.count, spareBytes: memory.blocks.byteCount,
+            messagesInMemory: memory.messages.count, spareBytes: memory.spareByteCount,
             memoryQueueBytes: memory.memoryQueueByteCount, queuedMessages: queuedMessages,
             queuedBytes: queuedBytes, isStoreFull: commits.room.isFull,
             storeUsedBytes: commits.room.usedByteCount,

@@ -57,8 +57,7 @@ extension Broker {
             parts, app: registry.users[user].app, expirySeconds: request.expirySeconds, at: moment)
         if limit != .none { return limit }
         attachToBatch(message)
-        memory.messages[message].unsettled += 1
-        memory.messages[message].awaitsRow = true
+        memory.awaitRow(of: message)
         return .none
     }
 
@@ -162,15 +161,13 @@ extension Broker {
                 counters.deliveries += 1
                 return
             }
-            let message = memory.messages.insert(
-                Message(copying: block, stamp: makeStamp(), deadline: deadline, in: &memory.blocks)
-            ).index
-            memory.messages[message].references = 1
+            let message = memory.insert(
+                copying: block, stamp: makeStamp(), deadline: deadline)
             var tally = RoutingTally(stamp: memory.messages[message].stamp)
             enqueue(message, session: session, state: state, tally: &tally, in: &step)
             counters.receiversRefused += UInt64(tally.refusedCount)
-            memory.messages[message].isRouted = true
-            release(message)
+            memory.noteRouted(message)
+            memory.release(message)
         }
     }
 

@@ -173,7 +173,7 @@ extension Broker {
                 countMaximum: UInt64(offlineQueue.count) + expected.count),
             arriving: expected)
         // What the store still has to say of the old queue is about this session.
-        queues.queueOwners[offlineQueue.queue.raw] = .inherited(by: sessions.handle(session))
+        queues.pass(offlineQueue.queue, to: sessions.handle(session))
         sessions[session].inbox.append(offlineQueue, expecting: expected.count)
         if let connected = sessions[session].connected {
             live.connectedSessions[connected].backlogCount += offlineQueue.count

@@ -224,7 +224,7 @@ extension Broker {
             }
             _ = live.connectedSessions[connected].remove(at: position)
             countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-            release(entry.message)
+            memory.release(entry.message)
         }
     }
 
@@ -238,7 +238,7 @@ extension Broker {
         let batch = memory.messages[entry.message].batch
         if batch != 0 && batch != commits.pendingSequence {
             // It is just being stored.
-            memory.messages[entry.message].references += 1
+            memory.hold(entry.message)
             commits.handOver(entry, of: sessions.handle(session))
             return false
         }
@@ -271,7 +271,7 @@ extension Broker {
                 move(entry, from: queue, to: other, in: &step)
                 countOut(session: session.index, count: 1, byteCount: UInt64(entry.byteCount))
             }
-            release(entry.message)
+            memory.release(entry.message)
         }
     }
 
@@ -356,7 +356,7 @@ extension Broker {
         let session = other.session
         let state = state(of: entry, for: other)
         let number = sessions[session].inbox.add(byteCount: entry.byteCount)
-        queues.queuedCount += 1
+        queues.countIn(1)
         reserveNumbers(session)
         commits.move(
             EntryMove(
@@ -377,13 +377,13 @@ extension Broker {
         let session = other.session
         let state = state(of: entry, for: other)
         let number = sessions[session].inbox.add(byteCount: entry.byteCount)
-        queues.queuedCount += 1
+        queues.countIn(1)
         reserveNumbers(session)
         commits.readdress(
             entry: entry.batchEntry, to: sessions[session].inbox.queue, number: number,
             state: state)
         // The one that left may have had it.
-        memory.messages[entry.message].mayHaveArrived = true
+        memory.noteDoubt(about: entry.message)
         self.place(
             WindowEntry(
                 number: number, message: entry.message, batchEntry: entry.batchEntry,
@@ -413,18 +413,15 @@ extension Broker {
 
     mutating func copy(_ entry: WindowEntry, to other: Subscriber, in step: inout Step) -> Bool {
         // A message is stored once: its successor is a copy, of which no sender hears.
-        let copy = memory.messages.insert(
-            Message(
-                copying: memory.messages[entry.message].block, stamp: makeStamp(),
-                deadline: memory.messages[entry.message].deadline, in: &memory.blocks)
-        ).index
-        memory.messages[copy].references = 1
+        let copy = memory.insert(
+            copying: memory.messages[entry.message].block, stamp: makeStamp(),
+            deadline: memory.messages[entry.message].deadline)
         var tally = RoutingTally(stamp: memory.messages[copy].stamp)
         enqueue(
             copy, session: other.session, state: state(of: entry, for: other), tally: &tally,
             in: &step)
-        memory.messages[copy].isRouted = true
-        release(copy)
+        memory.noteRouted(copy)
+        memory.release(copy)
         guard tally.taken > 0 else { return false }
         counters.sharesHandedOver += 1
         return true

@@ -288,15 +288,12 @@ extension Broker {
         from sender: Index<Session>, in step: inout Step
     ) {
         let stamp = makeStamp()
-        let message = memory.messages.insert(
-            Message(
-                parts: parts, messageIdentifier: request.messageIdentifier.bytes(in: step.bytes),
-                stamp: stamp, deadline: deadline(of: request, at: step.moment),
-                sender: sessions.handle(sender), senderNumber: request.number, in: &memory.blocks)
-        ).index
-        // Until it is routed and remembered.
-        memory.messages[message].references = 1
-        defer { release(message) }
+        // Held until it is routed and remembered.
+        let message = memory.insert(
+            parts, messageIdentifier: request.messageIdentifier.bytes(in: step.bytes),
+            stamp: stamp, deadline: deadline(of: request, at: step.moment),
+            sender: sessions.handle(sender), senderNumber: request.number)
+        defer { memory.release(message) }
         let excluded = excludedSession(request, sender)
         var tally = RoutingTally(stamp: stamp)
         route(
@@ -311,12 +308,12 @@ extension Broker {
         noteForbidden(target, from: sender, in: &step)
         // Whoever is not waited for has it: sessions that are not persistent, and QoS 0
         // subscriptions.
-        memory.messages[message].takenCount += tally.taken - memory.messages[message].unsettled
+        memory.noteTaken(tally.taken, of: message)
         remember(request, tally: tally, from: sender, message: message)
         if request.isRetained {
             retain(message, ofUser: sessions[sender].user, request, at: step.moment)
         }
-        memory.messages[message].isRouted = true
+        memory.noteRouted(message)
         completeIfSettled(message, in: &step)
     }
 
@@ -364,7 +361,7 @@ extension Broker {
         }
         guard request.grade == .once && sessions[sender].isPersistent else { return }
         attachToBatch(message)
-        memory.messages[message].unsettled += 1
+        memory.awaitSendRow(of: message)
         if request.packetIdentifier > 0 {
             writeSend(entry, of: sender)
         } else {
