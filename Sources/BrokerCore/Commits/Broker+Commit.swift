@@ -46,7 +46,7 @@ extension Broker {
         var step = Step(at: moment, effects: effects)
         commits.take(result)
         let start = work + effects.work
-        defer { resultWork += work + effects.work - start }
+        defer { workload.chargeNextTurn(work + effects.work - start) }
         counters.batchesCommitted += 1
         if result.refusal != nil {
             counters.batchesRefused += 1
@@ -96,14 +96,12 @@ extension Broker {
     ) {
         while commits.hasWaitingDeliveries, work + effects.work < end {
             let connected = commits.nextDelivery()
-            work += 1
+            workload.charge(1)
             // An attachment that has ended needs nothing any more.
             guard live.connectedSessions.contains(connected) else { continue }
             pump(live.connectedSessions[connected.index].session, in: &step)
         }
-        guard commits.takesDeliveryDeadline() else { return }
-        _ = deadlines.insert(
-            deadline: step.moment.instant, payload: DeadlinePayload.deliveries.raw)
+        if commits.hasWaitingDeliveries { deadlines.insertDeliveries(at: step.moment.instant) }
     }
 
     // MARK: - Handing over
@@ -117,7 +115,7 @@ extension Broker {
     private mutating func writeMessages(to batch: inout StoreBatch) {
         for message in commits.inFlightBatch.messages
         where memory.messages[message].pendingEntries > 0 {
-            memory.store(message, as: identifiers.makeMessageIdentifier())
+            memory.store(message, as: commits.identifiers.makeMessageIdentifier())
             let range = ByteRange(
                 offset: batch.blocks.count, count: memory.messages[message].blockByteCount)
             batch.blocks.append(contentsOf: memory.messages[message].block)
@@ -212,7 +210,7 @@ extension Broker {
             let position = live.connectedSessions[connected].position(of: entry.number)
         {
             if position < live.connectedSessions[connected].sentCount {
-                live.connectedSessions[connected].window[position].isUnstored = true
+                live.connectedSessions[connected].noteUnstored(at: position)
                 return
             }
             let taken = live.connectedSessions[connected].remove(at: position)
@@ -335,14 +333,10 @@ extension Broker {
         _ load: LoadedQueue, into connected: Index<ConnectedSession>,
         blocks bytes: UnsafeRawBufferPointer
     ) {
-        live.connectedSessions[connected].isLoading = false
-        precondition(
-            load.entries.count <= live.connectedSessions[connected].backlogCount,
-            "a backlog below empty"
-        )
-        live.connectedSessions[connected].backlogCount -= UInt32(load.entries.count)
+        live.connectedSessions[connected].endLoad()
+        live.connectedSessions[connected].takeFromBacklog(UInt64(load.entries.count))
         for entry in load.entries {
-            let message = memory.resident(entry, in: bytes) { identifiers.makeStamp() }
+            let message = memory.resident(entry, in: bytes) { commits.identifiers.makeStamp() }
             memory.hold(message)
             live.connectedSessions[connected].append(
                 WindowEntry(

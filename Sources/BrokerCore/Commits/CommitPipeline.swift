@@ -2,9 +2,9 @@
 // At most one batch is in flight: the writer commits it, and its result confirms what waits for it.
 //
 // It owns both batches, the requests whose answers wait for a commit, the connected sessions whose
-// deliveries wait for one, and the rows of ended sessions that are still to be deleted. The other
-// parts read the batches and change them with the verbs of this file only. It holds messages,
-// sessions and wills by their indices, and looks into none of them.
+// deliveries wait for one, the rows of ended sessions that are still to be deleted, and the numbers
+// of what is stored. The other parts read the batches, and change them by the verbs of this file.
+// It holds messages, sessions and wills by their indices, and looks into none of them.
 //
 // Invariants: the pending batch has the next sequence number; a number of the in-flight batch is
 // used by no other; the count of settled entries is that of the entries; every load has an owner,
@@ -32,10 +32,12 @@ struct CommitPipeline: ~Copyable {
     private var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
     /// Connected sessions whose deliveries waited for a commit that has ended, in order.
     private var waitingDeliveries = Ring<Handle<ConnectedSession>>()
-    /// Whether these are among the deadlines.
-    private var areDeliveriesDue = false
     /// What the store has room for.
     var room = StoreRoom()
+    /// The next numbers of what is stored.
+    var identifiers = Identifiers()
+    /// What is read back before the first event; nil afterwards.
+    var restoration: Restoration? = Restoration()
 
     init() {
         pendingBatch.sequence = 1
@@ -434,16 +436,4 @@ struct CommitPipeline: ~Copyable {
 
     /// The connected session whose turn it is.
     mutating func nextDelivery() -> Handle<ConnectedSession> { waitingDeliveries.removeFirst() }
-
-    /// Whether the deliveries that are left need a deadline: they have at most one.
-    mutating func takesDeliveryDeadline() -> Bool {
-        guard !waitingDeliveries.isEmpty, !areDeliveriesDue else { return false }
-        areDeliveriesDue = true
-        return true
-    }
-
-    /// The deadline of the deliveries has passed.
-    mutating func endDeliveryDeadline() {
-        areDeliveriesDue = false
-    }
 }

@@ -231,7 +231,7 @@ extension Broker {
         sessions[session].connected = makeConnectedSession(
             connection, request: request, session: session, wasPresent: existing != nil,
             takeovers: takeovers)
-        live.connections.insert(connection, session: session)
+        live.bind(connection, to: session)
         takeUpReplay(of: session)
         resumeOutbox(session, request.outbox, isNew: existing == nil)
         return session
@@ -439,8 +439,7 @@ extension Broker {
         let connected = connectedIndex(of: session)
         let connection = live.connectedSessions[connected].connection
         let loop = connection.loop
-        live.connectedSessions[connected].isConfirmed = true
-        live.connectedSessions[connected].connectedUnixMilliseconds = step.moment.unixMilliseconds
+        live.connectedSessions[connected].confirm(at: step.moment)
         announceConnection(of: session)
         step.effects[loop].effects.append(
             .accept(

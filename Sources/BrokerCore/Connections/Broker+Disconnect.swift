@@ -97,7 +97,7 @@ extension Broker {
         forgetUnfinishedSends(of: session)
         let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
         handOverShares(of: session, endsSession: endsSession, in: &step)
-        live.connections.remove(live.connectedSessions[connected].connection)
+        live.unbind(connected)
         emptyWindow(session, in: &step)
         withdrawAccess(of: session)
         live.connectedSessions.remove(connected)
@@ -153,8 +153,8 @@ extension Broker {
     mutating func startExpiry(_ session: Index<Session>, notBefore earliest: Instant? = nil) {
         guard sessions[session].expirySeconds != .max else { return }
         sessions[session].expiryToken = deadlines.insert(
-            deadline: max(expiryDeadline(of: session), earliest ?? Instant(milliseconds: 0)),
-            payload: DeadlinePayload.session(session).raw)
+            .session(session),
+            at: max(expiryDeadline(of: session), earliest ?? Instant(milliseconds: 0)))
     }
 
     /// When a session ends that is away.

@@ -63,9 +63,10 @@ extension Broker {
         // Who is away costs a look; who is there, what is written besides the effect.
         let looks = UInt64(truncatingIfNeeded: routing.audiences[audience].subscribers.count)
         let bytes = count &* UInt64(truncatingIfNeeded: message.byteCount)
-        work += Int(
-            truncatingIfNeeded: looks / UInt64(CoreLimits.looksPerWork)
-                &+ bytes / UInt64(CoreLimits.writtenBytesPerWork))
+        workload.charge(
+            Int(
+                truncatingIfNeeded: looks / UInt64(CoreLimits.looksPerWork)
+                    &+ bytes / UInt64(CoreLimits.writtenBytesPerWork)))
     }
 
     /// Says how many there were.
@@ -159,7 +160,7 @@ extension Broker {
             live.connectedSessions[connected].noteSent(entry.number)
             if dialect.isMQTT && entry.state.options.contains(.received) {
                 let position = Int(live.connectedSessions[connected].sentCount) - 1
-                live.connectedSessions[connected].window[position].isReleased = true
+                live.connectedSessions[connected].release(at: position)
                 step.effects[connection.loop].effects.append(
                     .answerPacket(
                         PacketAnswer(
@@ -177,15 +178,14 @@ extension Broker {
                 number: entry.number, state: state)
             counters.deliveries += 1
             // Of a message for many there is one copy here and one in each outgoing buffer.
-            work += Int(entry.byteCount / UInt32(CoreLimits.writtenBytesPerWork))
+            workload.charge(Int(entry.byteCount / UInt32(CoreLimits.writtenBytesPerWork)))
         }
         if live.connectedSessions[connected].backlogCount > 0 { loadMore(session) }
     }
 
     /// Notes, once per batch, that deliveries wait for its commit.
     private mutating func awaitBatch(_ batch: UInt64, _ connected: Index<ConnectedSession>) {
-        guard live.connectedSessions[connected].awaitedBatch != batch else { return }
-        live.connectedSessions[connected].awaitedBatch = batch
+        guard live.connectedSessions[connected].awaits(batch) else { return }
         commits.deliver(to: live.connectedSessions.handle(connected), after: batch)
     }
 
@@ -227,7 +227,7 @@ extension Broker {
         guard room * 2 >= capacity,
             byteRoom > 0 || live.connectedSessions[connected].window.isEmpty
         else { return }
-        live.connectedSessions[connected].isLoading = true
+        live.connectedSessions[connected].beginLoad()
         queues.awaitLoad(into: live.connectedSessions.handle(connected))
         takeTurnsLoading()
     }
@@ -352,10 +352,7 @@ extension Broker {
     mutating func countOutBacklog(session: Index<Session>, count: UInt64, byteCount: UInt64) {
         countOut(session: session, count: count, byteCount: byteCount)
         guard let connected = sessions[session].connected else { return }
-        precondition(
-            UInt64(live.connectedSessions[connected].backlogCount) >= count, "a backlog below empty"
-        )
-        live.connectedSessions[connected].backlogCount -= UInt32(count)
+        live.connectedSessions[connected].takeFromBacklog(count)
     }
 
     /// Entries have left a queue by the store's own word.

@@ -7,7 +7,7 @@ extension Broker {
     /// Makes sure that housekeeping comes as long as there is something to keep.
     @inline(__always)
     mutating func scheduleHousekeeping(at moment: Moment) {
-        guard !isHousekeepingDue,
+        guard !deadlines.isHousekeepingDue,
             queues.queuedCount > 0 || commits.room.isFull || commits.pendingBatch.hasLazyRows
                 || queues.hasAppsOverQuota
                 || queues.leftovers.count > 0
@@ -17,15 +17,11 @@ extension Broker {
 
     @inline(never)
     private mutating func setHousekeepingDeadline(at moment: Moment) {
-        isHousekeepingDue = true
-        _ = deadlines.insert(
-            deadline: moment.instant.advanced(
-                byMilliseconds: CoreLimits.housekeepingMilliseconds),
-            payload: DeadlinePayload.housekeeping.raw)
+        deadlines.insertHousekeeping(
+            at: moment.instant.advanced(byMilliseconds: CoreLimits.housekeepingMilliseconds))
     }
 
     mutating func keepHouse(at moment: Moment) {
-        isHousekeepingDue = false
         if commits.pendingBatch.hasLazyRows { commits.commitSoon() }
         // Only a write can tell whether there is room again: one that changes nothing.
         if commits.room.isFull { writeIdentifierReservation() }

@@ -14,7 +14,7 @@ extension Broker {
     ) {
         let sender = senderSession(of: message)
         let isRetained = MessageBlock(memory.messages[message].block).marks.contains(.retain)
-        work += routing.audiences[audience].subscribers.count
+        workload.charge(routing.audiences[audience].subscribers.count)
         for position in 0..<routing.audiences[audience].subscribers.count {
             let subscriber = routing.audiences[audience].subscribers[position]
             if subscriber.session == excluded || !subscriber.takes(from: sender) { continue }
@@ -139,7 +139,7 @@ extension Broker {
             live.connectedSessions[connected].append(entry)
             memory.hold(entry.message)
         } else {
-            live.connectedSessions[connected].backlogCount += 1
+            live.connectedSessions[connected].addToBacklog(1)
         }
         pump(session, in: &step)
     }

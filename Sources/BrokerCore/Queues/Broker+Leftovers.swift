@@ -136,7 +136,7 @@ extension Broker {
 
     /// A stored session has begun to hear what its user is sent.
     mutating func noteListener(_ session: Index<Session>) {
-        guard restoration == nil else { return }
+        guard commits.restoration == nil else { return }
         // The ids of messages are given when the batch is handed over.
         sessions[session].hearsSince = .max
         commits.note(listener: sessions.handle(session))
@@ -144,7 +144,7 @@ extension Broker {
 
     /// The batch is about to be handed over: its messages will have their ids.
     mutating func settleListeners() {
-        var next = identifiers.nextMessageIdentifier
+        var next = commits.identifiers.nextMessageIdentifier
         var position = 0
         for (session, messageCount) in commits.pendingBatch.listeners {
             while position < messageCount {
@@ -220,7 +220,7 @@ extension Broker {
         sessions[session].inbox.countIn(tally)
         queues.countIn(tally.count)
         guard let connected = sessions[session].connected else { return true }
-        live.connectedSessions[connected].backlogCount += UInt32(tally.count)
+        live.connectedSessions[connected].addToBacklog(UInt32(tally.count))
         commits.deliverWithResult(to: live.connectedSessions.handle(connected))
         return true
     }
@@ -280,7 +280,7 @@ extension Broker {
         in step: inout Step
     ) {
         for loaded in load.entries {
-            let message = memory.resident(loaded, in: bytes) { identifiers.makeStamp() }
+            let message = memory.resident(loaded, in: bytes) { commits.identifiers.makeStamp() }
             memory.hold(message)
             let entry = WindowEntry(
                 number: loaded.number, message: message, batchEntry: .max,

@@ -31,6 +31,8 @@ struct Queues: ~Copyable {
     private var waitingLoads = Ring<LoadOwner>()
     /// Whether the queues of some app exceed its limit.
     private(set) var hasAppsOverQuota = false
+    /// Bounds what the log is told of refused receivers.
+    private var receiverNotes = LogAllowance()
 
     // MARK: - Owners
 
@@ -78,6 +80,9 @@ struct Queues: ~Copyable {
     mutating func note(hasAppsOverQuota isAbove: Bool) {
         hasAppsOverQuota = isAbove
     }
+
+    /// Whether the log is told of one more receiver that was refused.
+    mutating func takesReceiverNote(at moment: Moment) -> Bool { receiverNotes.takes(at: moment) }
 
     // MARK: - Offline queues
 

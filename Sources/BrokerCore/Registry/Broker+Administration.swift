@@ -65,8 +65,7 @@ extension Broker {
             // What a gateway's sensors may do follows from what the gateway may do, below.
             if case .gateway = live.accesses[access].source { continue }
             let new = ownRights(of: live.accesses[access].source) ?? rights
-            if new == live.accesses[access].rights { continue }
-            live.accesses[access].rights = new
+            guard live.change(new, of: access) else { continue }
             dropForbiddenSubscriptions(session, in: &step)
         }
         refreshSensors(of: nil, in: &step)

@@ -9,6 +9,8 @@ struct Registry: ~Copyable {
     var appNames = ByteKeyTable<App>()
     var users = Slab<User>()
     var tokens = TokenTable()
+    /// The app of clients that a listener lets in without credentials.
+    var anonymousApp: [UInt8] = []
     /// The keys and names by which the edge verifies identities.
     var trust: VoucherTrust
 

@@ -70,7 +70,7 @@ extension Broker {
         if let old { forgetRetained(old) }
         if new.deadline != .never {
             retention.retained[index].token = deadlines.insert(
-                deadline: new.deadline, payload: DeadlinePayload.retained(index).raw)
+                .retained(index), at: new.deadline)
         }
     }
 

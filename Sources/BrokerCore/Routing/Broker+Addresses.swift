@@ -134,7 +134,7 @@ extension Broker {
         guard filter.withUnsafeBytes({ ReservedTopic($0) == .address }) else { return }
         let user = sessions[session].user
         if let group = addressedGroup(by: filter, registry.users[user].app) {
-            if restoration == nil { countHearer(user, group, isNew: isHeard) }
+            if commits.restoration == nil { countHearer(user, group, isNew: isHeard) }
             return
         }
         let isUser = filter.withUnsafeBytes { filter in
@@ -147,7 +147,7 @@ extension Broker {
             noteListener(session)
             inherit(session)
         }
-        if restoration == nil { updateWaiting(of: user) }
+        if commits.restoration == nil { updateWaiting(of: user) }
     }
 
     /// The group whose address a filter is.
@@ -160,7 +160,8 @@ extension Broker {
 
     /// The first persistent session that hears its user's mail inherits what waits.
     private mutating func inherit(_ session: Index<Session>) {
-        guard restoration == nil, let offlineQueue = takeOfflineQueue(of: sessions[session].user)
+        guard commits.restoration == nil,
+            let offlineQueue = takeOfflineQueue(of: sessions[session].user)
         else {
             return
         }
@@ -176,7 +177,7 @@ extension Broker {
         queues.pass(offlineQueue.queue, to: sessions.handle(session))
         sessions[session].inbox.append(offlineQueue, expecting: expected.count)
         if let connected = sessions[session].connected {
-            live.connectedSessions[connected].backlogCount += offlineQueue.count
+            live.connectedSessions[connected].addToBacklog(offlineQueue.count)
         }
         reserveNumbers(session)
     }

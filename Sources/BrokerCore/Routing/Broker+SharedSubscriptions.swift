@@ -76,7 +76,7 @@ extension Broker {
             number = number == .max ? 1 : number + 1
             lookCount += 1
         }
-        work += lookCount / CoreLimits.looksPerWork
+        workload.charge(lookCount / CoreLimits.looksPerWork)
         return number
     }
 
@@ -158,7 +158,8 @@ extension Broker {
                 }
             }
         }
-        work += visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork
+        workload.charge(
+            visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork)
         return routing.audiences[routing.chosenAudience].subscribers.isEmpty
             ? nil : routing.chosenAudience
     }
@@ -303,7 +304,8 @@ extension Broker {
             MessageBlock(memory.messages[message].block).address, into: &matched)
         var lookCount = 0
         defer {
-            work += visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork
+            workload.charge(
+                visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork)
         }
         var isFull = false
         for set in matched {

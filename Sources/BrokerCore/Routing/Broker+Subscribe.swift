@@ -50,7 +50,7 @@ extension Broker {
         var answer = FilterAnswers(.subscribe, request.requestIdentifier)
         var walk = FilterRequestWalk(request.filters, in: step.bytes)
         // The step has been charged for the first.
-        work += walk.remainingCount - 1
+        workload.charge(walk.remainingCount - 1)
         while let wanted = walk.next() {
             guard let session = session(of: connection) else { return }
             let filter = wanted.filter.bytes(in: step.bytes)
@@ -142,7 +142,7 @@ extension Broker {
         var answer = FilterAnswers(.unsubscribe, request.requestIdentifier)
         var walk = FilterWalk(request.filters, in: step.bytes)
         // The step has been charged for the first.
-        work += walk.remainingCount - 1
+        workload.charge(walk.remainingCount - 1)
         while let filter = walk.next() {
             let reason: ReasonCode
             if isRefusedAsOpen(connection, request.requestIdentifier, isUnsubscribe: true) {
@@ -241,11 +241,11 @@ extension Broker {
     ) -> Index<Subscription>? {
         let app = registry.users[sessions[session].user].app
         var visitedCount = 0
-        defer { work += visitedCount / CoreLimits.nodesPerWork }
+        defer { workload.charge(visitedCount / CoreLimits.nodesPerWork) }
         guard
             let audience = registry.apps[app].topics.target(of: filter, visitedCount: &visitedCount)
         else { return nil }
-        work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
+        workload.charge(Int(sessions[session].filterCount) / CoreLimits.looksPerWork)
         return subscription(of: session, audience: audience)
     }
 
@@ -282,7 +282,7 @@ extension Broker {
         {
             return .sharesOfApp
         }
-        work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
+        workload.charge(Int(sessions[session].filterCount) / CoreLimits.looksPerWork)
         var shareCount = 0
         forEachSubscription(of: session) {
             if routing.audiences[routing.subscriptions[$0].audience].share != 0 { shareCount += 1 }
@@ -299,7 +299,7 @@ extension Broker {
         let app = registry.users[sessions[session].user].app
         var audience = filter.withUnsafeBytes { registry.apps[app].topics.target(of: $0) }
         if audience == nil {
-            work += levelCount(of: filter) / CoreLimits.nodesPerWork
+            workload.charge(levelCount(of: filter) / CoreLimits.nodesPerWork)
             unmarkAudiences()
             let new = routing.audiences.insert(Audience(filter: filter)).index
             filter.withUnsafeBytes { registry.apps[app].topics.insert($0, target: new) }
@@ -362,7 +362,7 @@ extension Broker {
         }
         if routing.audiences[subscription.audience].subscribers.isEmpty {
             let app = registry.users[sessions[session].user].app
-            work += levelCount(of: filter) / CoreLimits.nodesPerWork
+            workload.charge(levelCount(of: filter) / CoreLimits.nodesPerWork)
             unmarkAudiences()
             let removed = routing.audiences.remove(subscription.audience)
             filter.withUnsafeBytes { registry.apps[app].topics.remove($0) }

@@ -100,13 +100,7 @@ extension Broker {
     /// and for nothing that the client sends.
     private mutating func countUnanswered(_ sender: Index<Session>, in step: inout Step) {
         let connected = connectedIndex(of: sender)
-        live.connectedSessions[connected].unansweredCount += 1
-        guard
-            live.connectedSessions[connected].unansweredCount
-                > live.connectedSessions[connected].publishWindow,
-            !live.connectedSessions[connected].isHeld
-        else { return }
-        live.connectedSessions[connected].isHeld = true
+        guard live.connectedSessions[connected].countUnanswered() else { return }
         counters.sendersHeld += 1
         let connection = live.connectedSessions[connected].connection
         step.effects[connection.loop].effects.append(.holdReading(connection))
@@ -114,12 +108,7 @@ extension Broker {
 
     private mutating func countAnswered(_ sender: Index<Session>, in step: inout Step) {
         let connected = connectedIndex(of: sender)
-        live.connectedSessions[connected].unansweredCount -= 1
-        guard live.connectedSessions[connected].isHeld,
-            live.connectedSessions[connected].unansweredCount <= live.connectedSessions[connected]
-                .publishWindow / 2
-        else { return }
-        live.connectedSessions[connected].isHeld = false
+        guard live.connectedSessions[connected].countAnswered() else { return }
         let connection = live.connectedSessions[connected].connection
         step.effects[connection.loop].effects.append(.resumeReading(connection))
     }

@@ -29,7 +29,7 @@ extension Broker {
     /// The place of what a session sent under an id.
     mutating func recentSend(_ identifier: [UInt8], of sender: Index<Session>) -> Int? {
         // Those whose fate is not known may be many.
-        work += sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork
+        workload.charge(sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork)
         return sessions[sender].book.value.recentSends.firstIndex { $0.identifier == identifier }
     }
 
@@ -46,7 +46,7 @@ extension Broker {
             let oldest = sessions[sender].book.value.recentSends.firstIndex(where: \.isComplete)
         {
             // Those before it, and those that move up.
-            work += sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork
+            workload.charge(sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork)
             sessions[sender].book.value.recentSends.remove(at: oldest)
         }
         sessions[sender].book.value.recentSends.append(
@@ -128,7 +128,7 @@ extension Broker {
             sessions[sender].book.value.recentSends[place].reason = reason
         }
         guard hasRepeats else { return }
-        work += sessions[sender].outbox.count / CoreLimits.looksPerWork
+        workload.charge(sessions[sender].outbox.count / CoreLimits.looksPerWork)
         for repeated in publications(repeating: number, of: sender) {
             var entry = repeated
             entry.original = 0

@@ -429,7 +429,7 @@ extension Broker {
             return last
         }
         let user = user(named: name, app: app)
-        live.connectedSessions[connected].lastReceiver = user
+        live.connectedSessions[connected].noteReceiver(user)
         return user
     }
 
@@ -466,7 +466,8 @@ extension Broker {
         swap(&matched, &routing.matchedAudiences)
         defer { swap(&matched, &routing.matchedAudiences) }
         matched.removeAllKeepingCapacity()
-        work += registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
+        workload.charge(
+            registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork)
         if matched.count <= 1 {
             registry.apps[app].topics.noteMatch(topic, target: matched.first)
             return matched.first

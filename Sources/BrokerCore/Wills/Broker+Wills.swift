@@ -242,8 +242,7 @@ extension Broker {
         _ index: Index<Will>, afterSeconds seconds: UInt64, at moment: Moment
     ) {
         willTable.wills[index].token = deadlines.insert(
-            deadline: moment.instant.advanced(bySeconds: seconds),
-            payload: DeadlinePayload.will(index).raw)
+            .will(index), at: moment.instant.advanced(bySeconds: seconds))
     }
 
     /// The device is back: a will that was about to be sent is not.
@@ -428,8 +427,7 @@ extension Broker {
             if let session, !connected.contains(session) {
                 let lost = sessions[session].disconnected
                 willTable.wills[index].token = deadlines.insert(
-                    deadline: max(lost.advanced(bySeconds: delay), moment.instant),
-                    payload: DeadlinePayload.will(index).raw)
+                    .will(index), at: max(lost.advanced(bySeconds: delay), moment.instant))
                 continue
             }
             let silence = UInt64(willTable.wills[index].keepAliveSeconds) * 3 / 2
