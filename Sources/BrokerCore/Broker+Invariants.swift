@@ -442,10 +442,10 @@ extension Broker {
         precondition(rows == 0 || (rows == 1 && mayAwaitRow), "a send waits for its receivers")
         let batch = memory.messages[message].batch
         precondition(
-            batch == 0 || batch == commits.pendingBatch.sequence
+            batch == 0 || batch == commits.pendingSequence
                 || (commits.isCommitting && batch == commits.inFlightBatch.sequence),
             "a message is in a batch that there is")
-        if batch == commits.pendingBatch.sequence {
+        if batch == commits.pendingSequence {
             precondition(
                 memory.messages[message].pendingEntries == mentions.gatheringEntries,
                 "a message knows how many entries will point at it")

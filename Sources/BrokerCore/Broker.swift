@@ -18,10 +18,7 @@ public struct Broker: ~Copyable, Sendable {
     public var limits: CoreLimits
     public internal(set) var counters = Counters()
 
-    /// The app of clients whom a listener lets in without credentials.
-    public var anonymousApp: [UInt8] = []
-
-    // The parts. Each file of a folder works on its own part, and asks others by their names.
+    // The parts. The head of each one's file says what it owns and which invariants hold.
     var registry: Registry
     var sessions = Slab<Session>(minimumCapacity: 64)
     var live: LiveConnections
@@ -31,26 +28,12 @@ public struct Broker: ~Copyable, Sendable {
     var retention = RetainedMessages()
     var queues = Queues()
     var memory = MessageMemory()
-    var identifiers = Identifiers()
     var commits = CommitPipeline()
 
-    var deadlines: TimerWheel
-    /// Whether the next round of housekeeping is among the deadlines.
-    var isHousekeepingDue = false
-    /// What is read back before the first event; nil afterwards.
-    var restoration: Restoration? = Restoration()
+    var deadlines: Deadlines
+    var workload = Workload()
     /// Memory that is used again and again within one event.
     var scratch = ByteArena(capacity: 1024)
-    /// Bounds what the log is told of refused receivers.
-    var receiverNotes = LogAllowance()
-    /// What events have cost so far beside the effects they had, in the unit of
-    /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
-    public internal(set) var work = 0
-    /// Comparisons of rights that are less than a unit of ``work``, until there are more.
-    var comparisonCount = 0
-    /// What results of commits and deadlines have cost, effects included, and no turn has been
-    /// charged for.
-    var resultWork = 0
 
     /// A broker without any state; let a store read itself out to it, then call
     /// ``finishRestoring(_:newEpochSeed:at:)``.
@@ -66,7 +49,7 @@ public struct Broker: ~Copyable, Sendable {
         self.limits = limits
         registry = Registry(trust: trust)
         live = LiveConnections(loopCount: loopCount)
-        deadlines = TimerWheel(start: moment.instant)
+        deadlines = Deadlines(start: moment.instant)
     }
 
     /// Takes one event. Ranges in it point into `bytes`, and a verified claim into `identities`;
@@ -76,12 +59,12 @@ public struct Broker: ~Copyable, Sendable {
         identities: TurnIdentities = TurnIdentities(), at moment: Moment, effects: inout Effects
     ) {
         var step = Step(bytes: bytes, at: moment, effects: effects)
-        precondition(restoration == nil, "an event before the stored state is back")
-        work += 1
+        precondition(commits.restoration == nil, "an event before the stored state is back")
+        workload.charge(1)
         switch event {
         case .connectReceived(let connection, let request):
             // To keep a will is work of its own.
-            if request.will != nil { work += 1 }
+            if request.will != nil { workload.charge(1) }
             connect(connection, request, identities: identities, in: &step)
         case .connectionClosed(let connection, let cause):
             connectionClosed(connection, cause, in: &step)
@@ -147,35 +130,40 @@ public struct Broker: ~Copyable, Sendable {
         var step = Step(at: moment, effects: effects)
         let start = work + effects.work
         let end = start + limits.turnWorkMaximum
-        defer { resultWork += work + effects.work - start }
+        defer { workload.chargeNextTurn(work + effects.work - start) }
         while work + effects.work < end, !isBatchFull,
-            let payload = deadlines.popDue(at: moment.instant)
+            let deadline = deadlines.popDue(at: moment.instant)
         {
-            switch DeadlinePayload(raw: payload) {
+            switch deadline {
             case .session(let session): expire(session: session, in: &step)
             case .will(let will): willDue(will, in: &step)
             case .retained(let index): expire(retained: index)
             case .access(let access): expireAccess(access, in: &step)
             case .login(let index): hear(login: index, in: &step)
             case .housekeeping: keepHouse(at: moment)
-            case .deliveries:
-                commits.areDeliveriesDue = false
-                deliverWaiting(untilWork: end, effects, in: &step)
+            case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }
         }
-        if isBatchFull { commits.pendingBatch.isAwaited = true }
+        if isBatchFull { commits.awaitNextBatch() }
     }
 
     /// What results of commits and deadlines have cost since the last call, for the turn that
     /// carries them out.
-    public mutating func takeResultWork() -> Int {
-        defer { resultWork = 0 }
-        return resultWork
+    public mutating func takeResultWork() -> Int { workload.takeResultUnits() }
+
+    /// What events have cost so far beside the effects they had, in the unit of
+    /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
+    public var work: Int { workload.units }
+
+    /// The app of clients whom a listener lets in without credentials.
+    public var anonymousApp: [UInt8] {
+        get { registry.anonymousApp }
+        set { registry.anonymousApp = newValue }
     }
 
     /// When ``advance(to:effects:)`` has something to do; never later than the true deadline. Nil
     /// while the batch is full: ``takeResumption()`` tells when that is over.
-    public var nextDeadline: Instant? { isBatchFull ? nil : deadlines.nextDeadline }
+    public var nextDeadline: Instant? { isBatchFull ? nil : deadlines.next }
 
     // MARK: - Access
 
@@ -195,25 +183,22 @@ public struct Broker: ~Copyable, Sendable {
 
     /// Whose messages a queue holds; nil once its deletion is under way.
     func owner(of queue: QueueID) -> QueueOwner? {
-        let session = queues.sessionQueues.find(queues.sessionQueues.hash(queue.raw)) {
-            sessions[$0].inbox.queue == queue
-        }
-        return session.map { .session($0) } ?? queues.queueOwners[queue.raw]
+        queues.owner(of: queue, among: sessions)
     }
 
     /// A new durable name. Names are reserved in the store in blocks, so that none is used twice.
     mutating func makeIdentifier() -> UInt64 {
-        let (identifier, needsReservation) = identifiers.makeIdentifier()
+        let (identifier, needsReservation) = commits.identifiers.makeIdentifier()
         if needsReservation { writeIdentifierReservation() }
         return identifier
     }
 
     mutating func writeIdentifierReservation() {
-        commits.pendingBatch.renew(
-            Records.counter(.identifiers, value: identifiers.identifiersReservedThrough))
+        commits.renew(
+            Records.counter(.identifiers, value: commits.identifiers.identifiersReservedThrough))
     }
 
-    mutating func makeStamp() -> UInt64 { identifiers.makeStamp() }
+    mutating func makeStamp() -> UInt64 { commits.identifiers.makeStamp() }
 }
 
 /// Whose messages a queue holds: a session's, by its index, or a user's.
@@ -229,40 +214,4 @@ enum QueueOwner {
 extension ConnectionID {
     /// No connection: generation 0 is never given to one.
     static var none: ConnectionID { ConnectionID(rawValue: 0) }
-}
-
-/// What a deadline of the core is for, in the number that the timing wheel carries.
-enum DeadlinePayload {
-    case session(Index<Session>)
-    case will(Index<Will>)
-    case access(Index<Access>)
-    case housekeeping
-    case retained(Index<Retained>)
-    case login(Index<HeldLogin>)
-    case deliveries
-
-    var raw: UInt64 {
-        switch self {
-        case .session(let session): UInt64(session.place)
-        case .will(let will): 1 << 32 | UInt64(will.place)
-        case .housekeeping: 2 << 32
-        case .access(let access): 3 << 32 | UInt64(access.place)
-        case .retained(let retained): 4 << 32 | UInt64(retained.place)
-        case .login(let login): 5 << 32 | UInt64(login.place)
-        case .deliveries: 6 << 32
-        }
-    }
-
-    init(raw: UInt64) {
-        let place = UInt32(truncatingIfNeeded: raw)
-        switch raw >> 32 {
-        case 0: self = .session(Index(place: place))
-        case 1: self = .will(Index(place: place))
-        case 3: self = .access(Index(place: place))
-        case 4: self = .retained(Index(place: place))
-        case 5: self = .login(Index(place: place))
-        case 6: self = .deliveries
-        default: self = .housekeeping
-        }
-    }
 }

@@ -17,7 +17,7 @@ extension Broker {
             hasChanges(factor: isNewcomer ? 2 : 1) && event.growsBatch && commits.pendingBatch.isDue
             || hasMoves && movesQueue(event, bytes: bytes)
         // Acknowledgements may make room in this batch, and nobody would tell of that.
-        if waits { commits.pendingBatch.isAwaited = true }
+        if waits { commits.awaitNextBatch() }
         return waits
     }
 
@@ -26,10 +26,7 @@ extension Broker {
 
     /// Whether a batch that was full has been handed over since the last call: events that waited
     /// for that, and what is due, may go on.
-    public mutating func takeResumption() -> Bool {
-        defer { commits.mayResume = false }
-        return commits.mayResume
-    }
+    public mutating func takeResumption() -> Bool { commits.takeResumption() }
 
     @inline(__always)
     private func hasChanges(factor: Int) -> Bool {
@@ -74,6 +71,6 @@ extension Broker {
         sessions[session].isPersistent
             && (expirySeconds ?? sessions[session].expirySeconds) == 0
             && (sessions[session].inbox.count > 0
-                || awaitsArrivals(sessions[session].inbox.queue))
+                || commits.awaitsArrivals(in: sessions[session].inbox.queue))
     }
 }

@@ -10,7 +10,7 @@ extension Broker {
 
     /// Whether a batch is still gathering and has nothing that must be stored.
     public func isIdle(_ sequence: UInt64) -> Bool {
-        commits.pendingBatch.sequence == sequence && !commits.pendingBatch.isDue
+        commits.pendingSequence == sequence && !commits.pendingBatch.isDue
     }
 
     /// Closes the pending batch and writes it out for the store. Its result comes back through
@@ -20,18 +20,12 @@ extension Broker {
     public mutating func takeBatch(into batch: inout StoreBatch, at moment: Moment) -> Bool {
         guard hasBatch else { return false }
         batch.removeAll()
-        batch.sequence = commits.pendingBatch.sequence
-        if commits.pendingBatch.isAwaited || isBatchFull { commits.mayResume = true }
+        batch.sequence = commits.pendingSequence
+        if isBatchFull { commits.awaitNextBatch() }
         batch.moment = moment
         settleListeners()
         writeDirtySessions()
-        if !commits.doomedSends.isEmpty { deleteDoomedSends() }
-        commits.pendingBatch.takeLazyRecords()
-        swap(&commits.pendingBatch, &commits.inFlightBatch)
-        commits.isCommitting = true
-        commits.batchSequence += 1
-        commits.pendingBatch.reset(sequence: commits.batchSequence)
-        if !commits.doomedSends.isEmpty { commits.pendingBatch.isUrgent = true }
+        commits.handOver()
         takeTurnsLoading()
         writeMessages(to: &batch)
         writeEntries(to: &batch)
@@ -41,18 +35,7 @@ extension Broker {
                     queue: trim.queue, afterNumber: frontier(of: trim.queue),
                     count: trim.amount.count, byteCount: trim.amount.byteCount))
         }
-        // Nothing reads these again on this side: the arrays change places, with their memory.
-        if !commits.inFlightBatch.moves.isEmpty { batch.moves = commits.inFlightBatch.moves }
-        swap(&batch.acknowledgements, &commits.inFlightBatch.acknowledgements)
-        swap(&batch.removals, &commits.inFlightBatch.removals)
-        swap(&batch.states, &commits.inFlightBatch.states)
-        if !commits.inFlightBatch.transfers.isEmpty {
-            batch.transfers = commits.inFlightBatch.transfers
-        }
-        swap(&batch.deletedQueues, &commits.inFlightBatch.deletedQueues)
-        commits.inFlightBatch.exchangeRecords(with: &batch.records)
-        swap(&batch.loads, &commits.inFlightBatch.loads)
-        batch.sweepMaximum = commits.inFlightBatch.sweepMaximum
+        commits.write(to: &batch)
         return true
     }
 
@@ -61,15 +44,14 @@ extension Broker {
         _ result: borrowing StoreResult, at moment: Moment, effects: inout Effects
     ) {
         var step = Step(at: moment, effects: effects)
-        precondition(
-            commits.isCommitting && result.sequence == commits.inFlightBatch.sequence,
-            "a result for a batch that is not under way")
+        commits.take(result)
         let start = work + effects.work
-        defer { resultWork += work + effects.work - start }
-        commits.isCommitting = false
+        defer { workload.chargeNextTurn(work + effects.work - start) }
         counters.batchesCommitted += 1
-        noteFill(result)
-        if result.refusal != nil { takeBackSends(in: &step) }
+        if result.refusal != nil {
+            counters.batchesRefused += 1
+            takeBackSends(in: &step)
+        }
         settleMessages(isStored: result.refusal == nil, in: &step)
         settleWills(isStored: result.refusal == nil, at: step.moment)
         if !commits.inFlightBatch.repeats.isEmpty {
@@ -81,32 +63,30 @@ extension Broker {
             let session = reservation.session.index
             sessions[session].reservedThrough = reservation.through
             if sessions[session].isConnected {
-                commits.inFlightBatch.waiting.append(
-                    live.connectedSessions.handle(connectedIndex(of: session)))
+                commits.deliverWithResult(
+                    to: live.connectedSessions.handle(connectedIndex(of: session)))
             }
         }
         confirm(in: &step)
         countOut(result)
         settleMoves(result)
         settleTransfers(result)
-        for queue in commits.inFlightBatch.inheritedQueues { queues.queueOwners[queue.raw] = nil }
-        if result.isUnfinished { commits.pendingBatch.isUrgent = true }
+        for queue in commits.inFlightBatch.inheritedQueues { queues.endPassing(queue) }
+        if result.isUnfinished { commits.commitSoon() }
         takeLoads(result, in: &step)
         remove(expired: result.swept)
-        for connected in commits.inFlightBatch.waiting {
-            commits.waitingDeliveries.append(connected)
-        }
+        commits.releaseDeliveries()
         // What was taken back leaves the windows at once.
         let end = result.refusal == nil ? start + limits.turnWorkMaximum : Int.max
         deliverWaiting(untilWork: end, effects, in: &step)
-        commits.inFlightBatch.reset(sequence: 0)
+        commits.finishResult()
         // What was taken back has left windows that nobody else looks at.
         if result.refusal != nil { resumeReplays(in: &step) }
         scheduleHousekeeping(at: step.moment)
     }
 
     /// Whether there is more to deliver of what a commit has let go.
-    public var hasWaitingDeliveries: Bool { !commits.waitingDeliveries.isEmpty }
+    public var hasWaitingDeliveries: Bool { commits.hasWaitingDeliveries }
 
     /// Delivers to those who waited for a commit, in their order, until so much has been done. The
     /// rest is due at once, and left to the next turn: ten thousand sessions with full windows cost
@@ -114,37 +94,28 @@ extension Broker {
     mutating func deliverWaiting(
         untilWork end: Int, _ effects: borrowing Effects, in step: inout Step
     ) {
-        while !commits.waitingDeliveries.isEmpty, work + effects.work < end {
-            let connected = commits.waitingDeliveries.removeFirst()
-            work += 1
+        while commits.hasWaitingDeliveries, work + effects.work < end {
+            let connected = commits.nextDelivery()
+            workload.charge(1)
             // An attachment that has ended needs nothing any more.
             guard live.connectedSessions.contains(connected) else { continue }
             pump(live.connectedSessions[connected.index].session, in: &step)
         }
-        guard !commits.waitingDeliveries.isEmpty, !commits.areDeliveriesDue else { return }
-        commits.areDeliveriesDue = true
-        _ = deadlines.insert(
-            deadline: step.moment.instant, payload: DeadlinePayload.deliveries.raw)
+        if commits.hasWaitingDeliveries { deadlines.insertDeliveries(at: step.moment.instant) }
     }
 
     // MARK: - Handing over
 
     /// Puts a message into the pending batch, if it is not there.
     mutating func attachToBatch(_ message: Index<Message>) {
-        if memory.messages[message].batch == commits.pendingBatch.sequence { return }
-        precondition(
-            memory.messages[message].batch == 0 && memory.messages[message].identifier == 0,
-            "a message is stored once")
-        memory.messages[message].batch = commits.pendingBatch.sequence
-        memory.messages[message].references += 1
-        commits.pendingBatch.messages.append(message)
-        commits.pendingBatch.messageByteCount += memory.messages[message].blockByteCount
+        guard memory.join(commits.pendingSequence, message) else { return }
+        commits.store(message: message, byteCount: memory.messages[message].blockByteCount)
     }
 
     private mutating func writeMessages(to batch: inout StoreBatch) {
         for message in commits.inFlightBatch.messages
         where memory.messages[message].pendingEntries > 0 {
-            memory.messages[message].identifier = identifiers.makeMessageIdentifier()
+            memory.store(message, as: commits.identifiers.makeMessageIdentifier())
             let range = ByteRange(
                 offset: batch.blocks.count, count: memory.messages[message].blockByteCount)
             batch.blocks.append(contentsOf: memory.messages[message].block)
@@ -170,21 +141,6 @@ extension Broker {
 
     // MARK: - Taking the result
 
-    private mutating func noteFill(_ result: borrowing StoreResult) {
-        commits.storeUsedBytes = result.usedBytes
-        commits.storeLimitBytes = result.softLimitBytes
-        commits.rowRoomByteCount = result.rowRoomByteCount
-        if result.refusal != nil { counters.batchesRefused += 1 }
-        // Sends are admitted again a little below the limit, so that it does not flap.
-        let resume = result.softLimitBytes - result.softLimitBytes / 32
-        if result.isFull || result.refusal != nil || result.usedBytes >= result.softLimitBytes {
-            commits.isStoreFull = true
-        } else if result.usedBytes < resume {
-            commits.isStoreFull = false
-            commits.growthWhileFull = 0
-        }
-    }
-
     /// The messages of the batch are stored, or have been taken back: their senders are told.
     private mutating func settleMessages(isStored: Bool, in step: inout Step) {
         if isStored {
@@ -194,24 +150,11 @@ extension Broker {
             }
         }
         for message in commits.inFlightBatch.messages {
-            memory.messages[message].batch = 0
-            memory.messages[message].pendingEntries = 0
-            memory.messages[message].awaitsRow = false
-            if isStored {
-                if memory.messages[message].unsettled > 0 {
-                    memory.messages[message].unsettled = 0
-                    completeIfSettled(message, in: &step)
-                }
-                if memory.messages[message].identifier != 0
-                    && memory.messages[message].references > 1
-                {
-                    memory.residentMessages[memory.messages[message].identifier] = message
-                }
-            } else {
-                memory.messages[message].identifier = 0
+            if memory.leaveBatch(message, isStored: isStored) {
                 completeIfSettled(message, in: &step)
             }
-            release(message)
+            if isStored { memory.makeResident(message) }
+            memory.release(message)
         }
     }
 
@@ -224,16 +167,11 @@ extension Broker {
         }
         for message in commits.inFlightBatch.messages where memory.messages[message].awaitsRow {
             // Rows are stored whatever becomes of messages.
-            memory.messages[message].unsettled -= 1
-            memory.messages[message].takenCount += 1
+            memory.take(message)
         }
         for message in commits.inFlightBatch.messages where memory.messages[message].grade == .once
         {
-            memory.messages[message].isWithdrawn = true
-            memory.messages[message].takenCount = 0
-            memory.messages[message].refusedCount = max(memory.messages[message].refusedCount, 1)
-            // No receiver is left, nor the sender's row.
-            memory.messages[message].unsettled = 0
+            memory.withdraw(message)
             // In MQTT each send has a row of its own, which was refused with it.
             if let (sender, _) = outboxEntry(of: message), !sessions[sender].dialect.isMQTT {
                 markDirty(sender, .outbox, isUrgent: false)
@@ -246,7 +184,7 @@ extension Broker {
         case .session(let session)?:
             takeBack(entry, session)
         case .offlineQueue(let user)?:
-            countOut(
+            queues.countOut(
                 offlineQueue: offlineQueueIndex(of: user), count: 1,
                 byteCount: UInt64(entry.byteCount))
             refuseReceiver(of: entry.message)
@@ -262,7 +200,7 @@ extension Broker {
             if entry.state.options.contains(.shared) || !entry.state.options.contains(.ownOnly) {
                 refuseReceiver(of: entry.message)
             } else {
-                memory.messages[entry.message].unsettled -= 1
+                memory.dropReceiver(of: entry.message)
             }
         }
     }
@@ -272,23 +210,22 @@ extension Broker {
             let position = live.connectedSessions[connected].position(of: entry.number)
         {
             if position < live.connectedSessions[connected].sentCount {
-                live.connectedSessions[connected].window[position].isUnstored = true
+                live.connectedSessions[connected].noteUnstored(at: position)
                 return
             }
             let taken = live.connectedSessions[connected].remove(at: position)
             countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-            release(taken.message)
+            memory.release(taken.message)
         } else {
             countOutBacklog(session: session, count: 1, byteCount: UInt64(entry.byteCount))
             if entry.number <= sessions[session].inbox.acknowledgedThrough {
                 // It came back and said that it holds it.
-                memory.messages[entry.message].takenCount += 1
-                memory.messages[entry.message].unsettled -= 1
+                memory.take(entry.message)
                 return
             }
             // Whether it was delivered on a connection that is gone is not known any more.
             if !sessions[session].isConnected {
-                memory.messages[entry.message].mayHaveArrived = true
+                memory.noteDoubt(about: entry.message)
             }
         }
         refuseReceiver(of: entry.message)
@@ -296,8 +233,7 @@ extension Broker {
 
     /// One receiver that will not get the message after all.
     mutating func refuseReceiver(of message: Index<Message>) {
-        memory.messages[message].unsettled -= 1
-        memory.messages[message].refusedCount += 1
+        memory.refuse(message)
         counters.receiversRefused += 1
     }
 
@@ -308,13 +244,13 @@ extension Broker {
                 guard let session = session(of: connection) else { continue }
                 accept(session, in: &step)
             case .respond(let connection, let identifier, let reason, let body):
-                commits.openRequests.remove(
+                commits.close(
                     RequestName(connection: connection, identifier: identifier))
                 guard session(of: connection) != nil else { continue }
                 step.effects[connection.loop].respond(
                     to: connection, request: identifier, reason: reason, body: body)
             case .answerFilters(let connection, let request, let identifier, let codes):
-                commits.openRequests.remove(
+                commits.close(
                     RequestName(
                         connection: connection, identifier: identifier,
                         isUnsubscribe: request == .unsubscribe))
@@ -358,14 +294,10 @@ extension Broker {
             sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
         case .offlineQueue(let user)?:
             let queue = offlineQueueIndex(of: user)
-            queues.offlineQueues[queue].droppedCount += UInt32(clamping: tally.count)
+            queues.noteDropped(UInt32(clamping: tally.count), ofOfflineQueue: queue)
         case .inherited, .leftover, nil: break
         }
-        var pending = queues.pendingTrims[tally.queue.raw]!
-        pending.amount.count -= amount.count
-        pending.amount.byteCount -= amount.byteCount
-        let isOver = pending.amount.count == 0 && pending.amount.byteCount == 0
-        queues.pendingTrims[tally.queue.raw] = isOver ? nil : pending
+        queues.endTrim(of: tally.queue, amount)
     }
 
     /// The number behind which a queue's entries are on disk only.
@@ -401,15 +333,11 @@ extension Broker {
         _ load: LoadedQueue, into connected: Index<ConnectedSession>,
         blocks bytes: UnsafeRawBufferPointer
     ) {
-        live.connectedSessions[connected].isLoading = false
-        precondition(
-            load.entries.count <= live.connectedSessions[connected].backlogCount,
-            "a backlog below empty"
-        )
-        live.connectedSessions[connected].backlogCount -= UInt32(load.entries.count)
+        live.connectedSessions[connected].endLoad()
+        live.connectedSessions[connected].takeFromBacklog(UInt64(load.entries.count))
         for entry in load.entries {
-            let message = residentMessage(entry, in: bytes)
-            memory.messages[message].references += 1
+            let message = memory.resident(entry, in: bytes) { commits.identifiers.makeStamp() }
+            memory.hold(message)
             live.connectedSessions[connected].append(
                 WindowEntry(
                     number: entry.number, message: message, batchEntry: .max,
@@ -417,44 +345,13 @@ extension Broker {
         }
     }
 
-    /// The message of a loaded entry, shared with other sessions that hold it in memory.
-    mutating func residentMessage(_ entry: LoadedEntry, in bytes: UnsafeRawBufferPointer) -> Index<
-        Message
-    > {
-        if let message = memory.residentMessages[entry.message.raw] { return message }
-        let message = memory.messages.insert(
-            Message(
-                identifier: entry.message, block: entry.block.bytes(in: bytes),
-                stamp: makeStamp(), deadline: entry.deadline, in: &memory.blocks)
-        ).index
-        memory.residentMessages[entry.message.raw] = message
-        return message
-    }
-
-    // MARK: - Messages in memory
-
-    /// One holder less; the last one frees the message.
-    mutating func release(_ message: Index<Message>) {
-        memory.messages[message].references -= 1
-        guard memory.messages[message].references == 0 else { return }
-        if memory.messages[message].identifier != 0 {
-            memory.residentMessages[memory.messages[message].identifier] = nil
-        }
-        if memory.messages[message].isInMemoryQueue {
-            memory.memoryQueueByteCount -= memory.messages[message].blockByteCount
-        }
-        memory.blocks.giveBack(memory.messages.remove(message).memoryLeft())
-    }
+    // MARK: - Results of sends
 
     /// Tells the sender, now or when it asks again, once nothing more can become of a send: every
     /// persistent receiver has acknowledged the message, has it in the store, or was refused.
     @inline(__always)
     mutating func completeIfSettled(_ message: Index<Message>, in step: inout Step) {
-        guard memory.messages[message].unsettled == 0 && memory.messages[message].isRouted,
-            !memory.messages[message].isTold
-        else { return }
-        memory.messages[message].isTold = true
-        completeSend(message, in: &step)
+        if memory.takesResult(of: message) { completeSend(message, in: &step) }
     }
 
     private mutating func completeSend(_ message: Index<Message>, in step: inout Step) {

@@ -9,10 +9,10 @@ extension Broker {
     mutating func markDirty(_ session: Index<Session>, _ rows: DirtyRecords, isUrgent: Bool) {
         guard sessions[session].isPersistent else { return }
         if sessions[session].dirty.isEmpty {
-            commits.pendingBatch.dirtySessions.append(sessions.handle(session))
+            commits.note(dirty: sessions.handle(session))
         }
         sessions[session].dirty.formUnion(rows)
-        if isUrgent { commits.pendingBatch.isUrgent = true }
+        if isUrgent { commits.commitSoon() }
     }
 
     /// Turns dirty sessions into rows of the pending batch.
@@ -21,12 +21,12 @@ extension Broker {
             let rows = sessions[handle.index].dirty
             sessions[handle.index].dirty = []
             if rows.contains(.session) {
-                commits.pendingBatch.renew(sessionRow(handle.index))
+                commits.renew(sessionRow(handle.index))
             }
             if rows.contains(.send) {
-                commits.pendingBatch.putWithSends(outboxRow(handle.index))
+                commits.putWithSends(outboxRow(handle.index))
             } else if rows.contains(.outbox) {
-                commits.pendingBatch.renew(outboxRow(handle.index))
+                commits.renew(outboxRow(handle.index))
             }
         }
     }

@@ -17,8 +17,8 @@ extension Broker {
     mutating func respondAtCommit(
         to connection: ConnectionID, request identifier: UInt64, reason: ReasonCode, body: [UInt8]
     ) {
-        commits.openRequests.insert(RequestName(connection: connection, identifier: identifier))
-        commits.pendingBatch.confirmations.append(
+        commits.answer(
+            RequestName(connection: connection, identifier: identifier),
             .respond(connection, requestIdentifier: identifier, reason, body: body))
     }
 
@@ -27,11 +27,10 @@ extension Broker {
         to connection: ConnectionID, request: FilterAnswer.Request, identifier: UInt64,
         codes: [UInt8]
     ) {
-        commits.openRequests.insert(
+        commits.answer(
             RequestName(
                 connection: connection, identifier: identifier,
-                isUnsubscribe: request == .unsubscribe))
-        commits.pendingBatch.confirmations.append(
+                isUnsubscribe: request == .unsubscribe),
             .answerFilters(connection, request, requestIdentifier: identifier, codes: codes))
     }
 
@@ -41,8 +40,7 @@ extension Broker {
     mutating func admits(
         _ connection: ConnectionID, request identifier: UInt64, in step: inout Step
     ) -> Bool {
-        let name = RequestName(connection: connection, identifier: identifier)
-        guard !commits.openRequests.isEmpty, commits.openRequests.contains(name),
+        guard commits.isOpen(RequestName(connection: connection, identifier: identifier)),
             let session = session(of: connection), !sessions[session].dialect.isMQTT
         else { return true }
         peerFaulted(connection, .protocolError, in: &step)
@@ -55,9 +53,10 @@ extension Broker {
     func isRefusedAsOpen(
         _ connection: ConnectionID, _ identifier: UInt64, isUnsubscribe: Bool = false
     ) -> Bool {
-        let name = RequestName(
-            connection: connection, identifier: identifier, isUnsubscribe: isUnsubscribe)
-        guard !commits.openRequests.isEmpty, commits.openRequests.contains(name),
+        guard
+            commits.isOpen(
+                RequestName(
+                    connection: connection, identifier: identifier, isUnsubscribe: isUnsubscribe)),
             let session = session(of: connection)
         else { return false }
         return sessions[session].dialect == .mqtt5

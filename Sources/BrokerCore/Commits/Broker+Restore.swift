@@ -22,32 +22,30 @@ extension Broker: StoreVisitor {
     public mutating func visitRecord(
         table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
     ) {
-        precondition(restoration != nil, "a stored row after the start")
-        guard restoration!.failure == nil else { return }
+        precondition(commits.restoration != nil, "a stored row after the start")
+        guard commits.restoration!.failure == nil else { return }
         do throws(RestoreError) {
             try restore(table: table, key: Array(key), value: Array(value))
         } catch {
-            restoration!.failure = error
+            commits.restoration!.failure = error
         }
     }
 
     public mutating func visitQueue(_ outline: QueueOutline) {
-        precondition(restoration != nil, "a stored queue after the start")
+        precondition(commits.restoration != nil, "a stored queue after the start")
         let queue = outline.tally.queue
         switch owner(of: queue) {
         case .session(let session)?:
             sessions[session].inbox.restore(outline.tally, lastNumber: outline.lastNumber)
+            queues.countIn(outline.tally.count)
         case .offlineQueue(let user)?:
-            queues.offlineQueues[offlineQueueIndex(of: user)].restore(
-                outline.tally, lastNumber: outline.lastNumber)
+            queues.restore(outline, ofOfflineQueue: offlineQueueIndex(of: user))
         case .leftover(let leftover)?:
-            queues.leftovers[leftover].restore(outline.tally)
+            queues.restore(outline.tally, of: leftover)
         case .inherited, nil:
             // A queue without an owner: its deletion was under way. Finish it.
-            commits.pendingBatch.deletedQueues.append(queue)
-            return
+            commits.delete(queue)
         }
-        queues.queuedCount += outline.tally.count
     }
 
     /// Ends the restoration; from here on events are taken.
@@ -61,15 +59,14 @@ extension Broker: StoreVisitor {
     public mutating func finishRestoring(
         _ state: RestoredState, newEpochSeed: UInt64, at moment: Moment
     ) throws(RestoreError) {
-        guard let restored = restoration else { preconditionFailure("restored twice") }
+        guard let restored = commits.restoration else { preconditionFailure("restored twice") }
         if let failure = restored.failure { throw failure }
-        restoration = nil
-        identifiers.restore(nextMessageIdentifier: state.nextMessage.raw)
-        commits.isStoreFull = state.isFull
-        commits.rowRoomByteCount = state.rowRoomByteCount
+        commits.restoration = nil
+        commits.identifiers.restore(nextMessageIdentifier: state.nextMessage.raw)
+        commits.room.restore(isFull: state.isFull, rowRoomByteCount: state.rowRoomByteCount)
         for tally in state.damaged { counters.damagedEntries += tally.count }
         if restored.identity != state.identity {
-            commits.pendingBatch.renew(Records.identity(state.identity))
+            commits.renew(Records.identity(state.identity))
         }
         let isBackup = restored.identity != nil && restored.identity != state.identity
         for session in sessions.places where sessions.contains(session) {
@@ -149,9 +146,9 @@ extension Broker: StoreVisitor {
         var row = try RecordReader(value, version: 1, table: .counters, key: key)
         switch key.first.flatMap(CounterName.init) {
         case .identifiers:
-            identifiers.restore(identifiersReservedThrough: try row.readCounter())
+            commits.identifiers.restore(identifiersReservedThrough: try row.readCounter())
         case .storeIdentity:
-            restoration!.identity = StoreIdentity(
+            commits.restoration!.identity = StoreIdentity(
                 high: try row.read(UInt64.self), low: try row.read(UInt64.self))
         case nil:
             throw .unreadableRecord(.counters, key: key)
@@ -198,7 +195,7 @@ extension Broker: StoreVisitor {
         // Of one that was connected nobody knows what it was sent last.
         let sentThrough = try row.read(UInt64.self)
         let wasConnected = sessions[session].disconnected == .never
-        if wasConnected { restoration!.connectedSessions.insert(session) }
+        if wasConnected { commits.restoration!.connectedSessions.insert(session) }
         sessions[session].sentThrough = wasConnected ? reserved : sentThrough
         sessions[session].reservationRequested = reserved
         sessions[session].reservedThrough = reserved
@@ -206,7 +203,7 @@ extension Broker: StoreVisitor {
             sessions[session].isFromBackup = try row.read(UInt8.self) == 1
             sessions[session].hearsSince = try row.readCounter()
         }
-        restoration!.sessions[identifier] = session
+        commits.restoration!.sessions[identifier] = session
     }
 
     private mutating func restoreSubscription(
@@ -217,7 +214,7 @@ extension Broker: StoreVisitor {
         var row = try RecordReader(value, version: version, table: .subscriptions, key: key)
         let filter = try row.readString()
         guard let grade = Grade(rawValue: try row.read(UInt8.self)), key.count == 16,
-            let session = restoration!.sessions[RecordKey.readNumber(key)]
+            let session = commits.restoration!.sessions[RecordKey.readNumber(key)]
         else { throw .danglingRecord(.subscriptions, key: key) }
         let options = SubscriptionOptions(rawValue: try row.read(UInt8.self))
         let subscriptionIdentifier = try row.read(UInt32.self)
@@ -240,7 +237,7 @@ extension Broker: StoreVisitor {
         guard key.count == 8 || key.count == 10 else {
             throw .danglingRecord(.outboxes, key: key)
         }
-        guard let session = restoration!.sessions[RecordKey.readNumber(key)] else {
+        guard let session = commits.restoration!.sessions[RecordKey.readNumber(key)] else {
             // What a session that has ended had sent: nobody can ask for it any more.
             repair(.outboxes, key)
             return
@@ -276,7 +273,7 @@ extension Broker: StoreVisitor {
     /// Removes a row that promises nothing to anybody, and that an earlier version left behind.
     private mutating func repair(_ table: RecordTable, _ key: [UInt8]) {
         counters.rowsRepaired += 1
-        commits.pendingBatch.remove(table, key: key)
+        commits.remove(table, key: key)
     }
 
     private func reason(

@@ -1,40 +1,439 @@
-// The way to the store. One batch is pending: the core adds to it and may still take entries out.
-// One batch at most is in flight: the writer commits it, and its result confirms what waits for it.
-// The store's room is known from its last result.
+// The way to the store. One batch is pending: the core adds to it and may still strike entries out.
+// At most one batch is in flight: the writer commits it, and its result confirms what waits for it.
+//
+// It owns both batches, the requests whose answers wait for a commit, the connected sessions whose
+// deliveries wait for one, the rows of ended sessions that are still to be deleted, and the numbers
+// of what is stored. The other parts read the batches, and change them by the verbs of this file.
+// It holds messages, sessions and wills by their indices, and looks into none of them.
+//
+// Invariants: the pending batch has the next sequence number; a number of the in-flight batch is
+// used by no other; the count of settled entries is that of the entries; every load has an owner,
+// and every move a size; what is longer than the row it replaces has a permit of `StoreRoom`.
 
 import Primitives
 
-/// The batches, and what the core knows of the store's room.
+/// The place of a change in the batch with a sequence number.
+struct BatchPlace {
+    fileprivate(set) var batch: UInt64 = 0
+    @NarrowCount fileprivate(set) var index = 0
+}
+
+/// The batches, and what waits for them.
 struct CommitPipeline: ~Copyable {
-    var pendingBatch = PendingBatch()
-    var inFlightBatch = PendingBatch()
+    private(set) var pendingBatch = PendingBatch()
+    private(set) var inFlightBatch = PendingBatch()
     /// Whether a batch is in flight.
-    var isCommitting = false
+    private(set) var isCommitting = false
     /// Whether a batch that was full has been handed over, so that what waited for it may go on.
-    var mayResume = false
-    /// The number of the last batch that was begun.
-    var batchSequence: UInt64 = 1
+    private var mayResume = false
     /// Requests whose answers wait for a commit.
-    var openRequests: Set<RequestName> = []
+    private(set) var openRequests: Set<RequestName> = []
     /// Identifiers of QoS 2 of ended sessions, whose rows are still to be deleted.
-    var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
-
+    private var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
     /// Connected sessions whose deliveries waited for a commit that has ended, in order.
-    var waitingDeliveries = Ring<Handle<ConnectedSession>>()
-    /// Whether these are among the deadlines.
-    var areDeliveriesDue = false
-
-    /// Set while the store has no room for sends.
-    var isStoreFull = false
-    /// Bytes by which rows may grow until the store's next result.
-    var rowRoomByteCount = Int.max
-    /// Bytes by which rows have grown since the store had no room.
-    var growthWhileFull = 0
-    /// As of the last commit, for the statistics.
-    var storeUsedBytes: UInt64 = 0
-    var storeLimitBytes: UInt64 = 0
+    private var waitingDeliveries = Ring<Handle<ConnectedSession>>()
+    /// What the store has room for.
+    var room = StoreRoom()
+    /// The next numbers of what is stored.
+    var identifiers = Identifiers()
+    /// What is read back before the first event; nil afterwards.
+    var restoration: Restoration? = Restoration()
 
     init() {
         pendingBatch.sequence = 1
     }
+
+    /// The sequence number of the pending batch.
+    @inline(__always)
+    var pendingSequence: UInt64 { pendingBatch.sequence }
+
+    // MARK: - Messages and entries
+
+    /// Stores a message with the pending batch. The batch holds a reference to it.
+    mutating func store(message: Index<Message>, byteCount: Int) {
+        pendingBatch.messages.append(message)
+        pendingBatch.messageByteCount += byteCount
+    }
+
+    /// Stores an entry of a queue. Returns its place in the pending batch.
+    @inline(__always)
+    mutating func store(_ entry: PendingEntry) -> UInt32 {
+        pendingBatch.entries.append(entry)
+        return UInt32(pendingBatch.entries.count - 1)
+    }
+
+    /// Strikes out an entry whose receiver needs it no more. Returns whether it is never written:
+    /// an entry of the in-flight batch is, and must be removed.
+    @inline(__always)
+    mutating func strike(entry place: UInt32, of batch: UInt64) -> Bool {
+        guard batch == pendingBatch.sequence else {
+            inFlightBatch.entries[Int(place)].isSettled = true
+            return false
+        }
+        pendingBatch.entries[Int(place)].isSettled = true
+        pendingBatch.settledCount += 1
+        return true
+    }
+
+    /// Gives an entry of the pending batch to another queue.
+    mutating func readdress(
+        entry place: UInt32, to queue: QueueID, number: UInt64, state: EntryState
+    ) {
+        pendingBatch.entries[Int(place)].queue = queue
+        pendingBatch.entries[Int(place)].number = number
+        pendingBatch.entries[Int(place)].state = state
+    }
+
+    /// Moves a stored entry to another queue.
+    mutating func move(_ move: EntryMove, byteCount: UInt32) {
+        pendingBatch.moves.append(move)
+        pendingBatch.moveByteCounts.append(byteCount)
+    }
+
+    /// Changes the state of a stored entry.
+    mutating func change(_ change: EntryStateChange) {
+        pendingBatch.states.append(change)
+    }
+
+    /// Removes a stored entry.
+    mutating func remove(_ number: UInt64, from queue: QueueID) {
+        pendingBatch.removals.append(EntryRemoval(queue: queue, number: number))
+    }
+
+    /// Removes the stored entries of a queue up to a number, with one change per batch however
+    /// often the number grows.
+    ///
+    /// - Parameter place: where the last call for this queue put its change.
+    mutating func acknowledge(_ queue: QueueID, through number: UInt64, at place: inout BatchPlace)
+    {
+        if place.batch == pendingBatch.sequence {
+            pendingBatch.acknowledgements[place.index].throughNumber = number
+            return
+        }
+        place.batch = pendingBatch.sequence
+        place.index = pendingBatch.acknowledgements.count
+        pendingBatch.acknowledgements.append(
+            QueueAcknowledgement(queue: queue, throughNumber: number))
+    }
+
+    /// Removes the stored entries of a queue up to a number; the result tells how many these are.
+    ///
+    /// - Parameter countMaximum: how many count towards what one batch moves or removes.
+    mutating func clear(_ queue: QueueID, through number: UInt64, countMaximum: UInt32 = 0) {
+        pendingBatch.acknowledgements.append(
+            QueueAcknowledgement(queue: queue, throughNumber: number, wantsTally: true))
+        pendingBatch.movedCount += UInt64(countMaximum)
+    }
+
+    // MARK: - Queues
+
+    /// Removes the oldest entries of a queue, with one change per batch.
+    ///
+    /// - Parameter place: where the last call for this queue put its change.
+    mutating func trim(_ queue: QueueID, by amount: TrimAmount, at place: inout BatchPlace) {
+        if place.batch == pendingBatch.sequence {
+            pendingBatch.trims[place.index].amount += amount
+        } else {
+            place.batch = pendingBatch.sequence
+            place.index = pendingBatch.trims.count
+            pendingBatch.trims.append((queue, amount))
+        }
+    }
+
+    /// Deletes a queue with all its entries.
+    mutating func delete(_ queue: QueueID) {
+        pendingBatch.deletedQueues.append(queue)
+    }
+
+    /// Moves what is left of an ended session's shared subscriptions into a queue of its own.
+    mutating func transfer(_ transfer: QueueTransfer, to leftover: Handle<Leftover>) {
+        pendingBatch.leftovers.append((pendingBatch.transfers.count, leftover))
+        append(transfer)
+    }
+
+    /// Moves what a user was sent into the queue of another session of the user.
+    mutating func transfer(
+        _ transfer: QueueTransfer, to heir: Handle<Session>, arriving: TrimAmount
+    ) {
+        pendingBatch.bequests.append((pendingBatch.transfers.count, heir))
+        append(transfer)
+        pendingBatch.arrivals[transfer.destination.raw, default: TrimAmount()] += arriving
+    }
+
+    /// Moves a user's offline queue into the queue of a session.
+    ///
+    /// - Parameter arriving: what is on its way into the offline queue, and is counted nowhere.
+    mutating func inherit(_ transfer: QueueTransfer, arriving: TrimAmount) {
+        append(transfer)
+        if arriving.count > 0 {
+            pendingBatch.arrivals[transfer.destination.raw, default: TrimAmount()] += arriving
+        }
+        pendingBatch.inheritedQueues.append(transfer.source)
+    }
+
+    private mutating func append(_ transfer: QueueTransfer) {
+        pendingBatch.transfers.append(transfer)
+        pendingBatch.movedCount += transfer.countMaximum
+    }
+
+    /// Limits what a session inherits in this batch to the messages before an id.
+    mutating func narrowBequests(to session: Handle<Session>, before bound: StoredMessageID) {
+        for (index, heir) in pendingBatch.bequests
+        where heir == session
+            && pendingBatch.transfers[index].scope == .mail(before: StoredMessageID(raw: .max))
+        {
+            pendingBatch.transfers[index].scope = .mail(before: bound)
+        }
+    }
+
+    /// What transfers may bring into a queue that has not been counted there. Each of them has
+    /// noted it when it was requested, so that no later limit changes it.
+    func expectedArrivals(in queue: QueueID) -> TrimAmount {
+        var expected = pendingBatch.arrivals[queue.raw] ?? TrimAmount()
+        if isCommitting { expected += inFlightBatch.arrivals[queue.raw] ?? TrimAmount() }
+        return expected
+    }
+
+    /// Whether the store may bring entries into a queue by a transfer.
+    @inline(__always)
+    func awaitsArrivals(in queue: QueueID) -> Bool {
+        if pendingBatch.arrivals.isEmpty && inFlightBatch.arrivals.isEmpty { return false }
+        return pendingBatch.arrivals[queue.raw] != nil || inFlightBatch.arrivals[queue.raw] != nil
+    }
+
+    /// Removes expired entries, at most so many.
+    mutating func sweep(countMaximum: Int) {
+        pendingBatch.sweepMaximum = countMaximum
+    }
+
+    // MARK: - Loads
+
+    /// Whether the pending batch takes another load.
+    var takesLoads: Bool {
+        pendingBatch.loadCount < CoreLimits.loadsCountMaximum
+            && pendingBatch.loadByteCount < CoreLimits.loadsBytesMaximum
+    }
+
+    /// Loads entries of a queue, as many and as large as expected at most.
+    mutating func load(
+        _ request: LoadRequest, for owner: LoadOwner, expecting count: Int, byteCount: Int
+    ) {
+        pendingBatch.loads.append(request)
+        pendingBatch.loadOwners.append(owner)
+        pendingBatch.loadCount += count
+        pendingBatch.loadByteCount += byteCount
+    }
+
+    // MARK: - Rows
+
+    /// Writes a row that is new, or longer than it was.
+    mutating func put(_ row: RecordChange, _ permit: borrowing GrowthPermit) {
+        pendingBatch.records.append(row)
+    }
+
+    /// Writes a row again that is in the store and stays as long as it is, but for a few bytes; or
+    /// a short one that every session or queue has at most one of.
+    mutating func renew(_ row: RecordChange) {
+        pendingBatch.records.append(row)
+    }
+
+    /// Renews a row with the next batch that there is a reason for.
+    mutating func renewLazily(_ row: RecordChange) {
+        pendingBatch.lazyRecords.append(row)
+    }
+
+    /// Writes a row that the store leaves out with the sends where it has no room for them.
+    mutating func putWithSends(_ row: RecordChange) {
+        pendingBatch.records.append(row.asPart(.send))
+    }
+
+    /// Deletes a row.
+    mutating func remove(_ table: RecordTable, key: [UInt8]) {
+        pendingBatch.records.append(Records.deletion(table, key: key))
+    }
+
+    /// Notes a session whose rows the batch writes when it is handed over.
+    mutating func note(dirty session: Handle<Session>) {
+        pendingBatch.dirtySessions.append(session)
+    }
+
+    /// Deletes the rows of an ended session's QoS 2 publications, with this and later batches.
+    mutating func deleteSends(of session: UInt64, _ identifiers: PacketIdentifiers) {
+        doomedSends.append((session, identifiers))
+        pendingBatch.isUrgent = true
+    }
+
+    /// Adds as many of those deletions to the pending batch as it may have.
+    private mutating func deleteDoomedSends() {
+        var room = CoreLimits.doomedSendsMaximum
+        while room > 0, let last = doomedSends.indices.last {
+            let session = doomedSends[last].session
+            let identifiers = doomedSends[last].identifiers.removeLastPage()
+            if doomedSends[last].identifiers.count == 0 { doomedSends.removeLast() }
+            for identifier in identifiers {
+                remove(.outboxes, key: RecordKey.packet(session, identifier))
+            }
+            room -= identifiers.count
+        }
+    }
+
+    // MARK: - What waits for a commit
+
+    /// Confirms something to a client when the pending batch is committed.
+    mutating func confirm(_ confirmation: Confirmation) {
+        pendingBatch.confirmations.append(confirmation)
+    }
+
+    /// Confirms something when a batch is committed. Returns false where it is.
+    mutating func confirm(_ confirmation: Confirmation, after batch: UInt64) -> Bool {
+        if batch == pendingBatch.sequence {
+            pendingBatch.confirmations.append(confirmation)
+            pendingBatch.isUrgent = true
+        } else if isCommitting && batch == inFlightBatch.sequence {
+            inFlightBatch.confirmations.append(confirmation)
+        } else {
+            return false
+        }
+        return true
+    }
+
+    /// Answers a request when the pending batch is committed.
+    mutating func answer(_ request: RequestName, _ confirmation: Confirmation) {
+        openRequests.insert(request)
+        pendingBatch.confirmations.append(confirmation)
+    }
+
+    /// A request has its answer.
+    mutating func close(_ request: RequestName) {
+        openRequests.remove(request)
+    }
+
+    /// Whether a request waits for its answer.
+    @inline(__always)
+    func isOpen(_ request: @autoclosure () -> RequestName) -> Bool {
+        !openRequests.isEmpty && openRequests.contains(request())
+    }
+
+    /// Delivers to a connected session when a batch that is not committed is.
+    mutating func deliver(to connected: Handle<ConnectedSession>, after batch: UInt64) {
+        if batch == pendingBatch.sequence {
+            pendingBatch.waiting.append(connected)
+        } else {
+            inFlightBatch.waiting.append(connected)
+        }
+    }
+
+    /// Delivers to a connected session with the result of the in-flight batch.
+    mutating func deliverWithResult(to connected: Handle<ConnectedSession>) {
+        inFlightBatch.waiting.append(connected)
+    }
+
+    /// Delivers a message without a number when the pending batch is committed.
+    mutating func deliver(_ message: Index<Message>, to subscriber: Subscriber, isRetained: Bool) {
+        pendingBatch.lateDeliveries.append((message, subscriber, isRetained))
+    }
+
+    /// Allows an inbox to use its numbers up to one when the pending batch is committed.
+    mutating func reserve(through number: UInt64, for session: Handle<Session>) {
+        pendingBatch.reservations.append((session, through: number))
+    }
+
+    /// Notes that a session receives what its user is sent, from the next message on.
+    mutating func note(listener session: Handle<Session>) {
+        pendingBatch.listeners.append((session, pendingBatch.messages.count))
+    }
+
+    /// Notes a repeat of a send whose row is in the pending batch.
+    mutating func note(repeat number: UInt64, of session: Handle<Session>) {
+        pendingBatch.repeats.append((session, number))
+    }
+
+    /// Gives an entry of a session that left to another when the in-flight batch is committed. The
+    /// batch holds a reference to its message.
+    mutating func handOver(_ entry: WindowEntry, of session: Handle<Session>) {
+        inFlightBatch.handovers.append((session: session, entry: entry))
+    }
+
+    /// Deletes the row of a will together with the message that it sends.
+    mutating func fire(_ will: Index<Will>, key: [UInt8]) {
+        pendingBatch.firedWills.append(will)
+        pendingBatch.isUrgent = true
+        putWithSends(Records.deletion(.wills, key: key))
+    }
+
+    /// Commits the pending batch even if it has nothing but rows that wait for another reason.
+    mutating func commitSoon() {
+        pendingBatch.isUrgent = true
+    }
+
+    // MARK: - The next batch
+
+    /// Notes that something waits for the batch after the pending one.
+    mutating func awaitNextBatch() {
+        pendingBatch.isAwaited = true
+    }
+
+    /// Whether a batch that something waited for has been handed over since the last call.
+    mutating func takeResumption() -> Bool {
+        defer { mayResume = false }
+        return mayResume
+    }
+
+    /// Makes the pending batch the in-flight one, with the rows that waited for a reason.
+    mutating func handOver() {
+        precondition(!isCommitting, "batch \(inFlightBatch.sequence) is in flight")
+        if pendingBatch.isAwaited { mayResume = true }
+        if !doomedSends.isEmpty { deleteDoomedSends() }
+        if !pendingBatch.lazyRecords.isEmpty {
+            pendingBatch.records.append(contentsOf: pendingBatch.lazyRecords)
+        }
+        swap(&pendingBatch, &inFlightBatch)
+        isCommitting = true
+        room.handOver()
+        pendingBatch.reset(sequence: inFlightBatch.sequence + 1)
+        if !doomedSends.isEmpty { pendingBatch.isUrgent = true }
+    }
+
+    /// Writes out the changes of the in-flight batch that need nothing but what they contain.
+    mutating func write(to batch: inout StoreBatch) {
+        // Nothing reads these again on this side: the arrays change places, with their memory.
+        if !inFlightBatch.moves.isEmpty { batch.moves = inFlightBatch.moves }
+        swap(&batch.acknowledgements, &inFlightBatch.acknowledgements)
+        swap(&batch.removals, &inFlightBatch.removals)
+        swap(&batch.states, &inFlightBatch.states)
+        if !inFlightBatch.transfers.isEmpty { batch.transfers = inFlightBatch.transfers }
+        swap(&batch.deletedQueues, &inFlightBatch.deletedQueues)
+        swap(&batch.records, &inFlightBatch.records)
+        swap(&batch.loads, &inFlightBatch.loads)
+        batch.sweepMaximum = inFlightBatch.sweepMaximum
+    }
+
+    /// The store has answered the in-flight batch, whose contents stay until ``finishResult()``.
+    mutating func take(_ result: borrowing StoreResult) {
+        precondition(isCommitting, "a result for batch \(result.sequence), and none is in flight")
+        precondition(
+            result.sequence == inFlightBatch.sequence,
+            "a result for batch \(result.sequence), and \(inFlightBatch.sequence) is in flight")
+        isCommitting = false
+        room.take(result)
+        if result.isUnfinished { pendingBatch.isUrgent = true }
+    }
+
+    /// The deliveries that waited for the in-flight batch may go on.
+    mutating func releaseDeliveries() {
+        for connected in inFlightBatch.waiting { waitingDeliveries.append(connected) }
+    }
+
+    /// What waited for the in-flight batch is settled.
+    mutating func finishResult() {
+        inFlightBatch.reset(sequence: 0)
+    }
+
+    // MARK: - Deliveries
+
+    /// Whether there is more to deliver of what a commit has let go.
+    var hasWaitingDeliveries: Bool { !waitingDeliveries.isEmpty }
+
+    /// The connected session whose turn it is.
+    mutating func nextDelivery() -> Handle<ConnectedSession> { waitingDeliveries.removeFirst() }
 }

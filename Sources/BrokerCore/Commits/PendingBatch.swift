@@ -1,5 +1,5 @@
-// What has to become durable, while it can still change: entries that are acknowledged before the
-// batch is handed to the store are struck out and never written.
+// The contents of one batch. Only the verbs of `CommitPipeline` change them; all other code has a
+// batch to read.
 
 import Primitives
 
@@ -29,9 +29,8 @@ struct TrimAmount {
 /// What a queue has been asked to lose and has not answered for.
 struct PendingTrim {
     var amount = TrimAmount()
-    /// The batch that was asked last, and where in its trims.
-    var batch: UInt64 = 0
-    var index = 0
+    /// Where the batch that was asked last has it.
+    var place = BatchPlace()
 }
 
 /// Something a client is told as soon as the batch is committed; state is never confirmed earlier.
@@ -69,10 +68,10 @@ struct PendingBatch: ~Copyable {
     /// Queues that must lose their oldest entries; where they begin is known at the hand-over.
     var trims: [(queue: QueueID, amount: TrimAmount)] = []
     var states: [EntryStateChange] = []
-    private(set) var transfers: [QueueTransfer] = []
+    var transfers: [QueueTransfer] = []
     /// Entries that transfers move, and that acknowledgements remove which a client made at its
     /// login, at most.
-    private(set) var movedCount: UInt64 = 0
+    var movedCount: UInt64 = 0
     /// Mailboxes that are moved into a session's inbox.
     var inheritedQueues: [QueueID] = []
     /// Transfers of what the shares of sessions that ended are left with.
@@ -86,11 +85,7 @@ struct PendingBatch: ~Copyable {
     /// batch came before.
     var listeners: [(session: Handle<Session>, messageCount: Int)] = []
     var deletedQueues: [QueueID] = []
-    private(set) var records: [RecordChange] = []
-    /// Bytes of pages that the store may need for rows that are new or have grown.
-    var growthByteCount = 0
-    /// The same for rows of a full store that take the place of longer ones.
-    var replacedByteCount = 0
+    var records: [RecordChange] = []
     var loads: [LoadRequest] = []
     /// Entries and bytes that the loads bring, at most and as far as that is known.
     var loadCount = 0
@@ -111,7 +106,7 @@ struct PendingBatch: ~Copyable {
     /// reason for one.
     var dirtySessions: [Handle<Session>] = []
     /// Rows of other tables that nobody waits for either.
-    private var lazyRecords: [RecordChange] = []
+    var lazyRecords: [RecordChange] = []
     var isUrgent = false
     /// Whether something waits for the next batch.
     var isAwaited = false
@@ -140,61 +135,8 @@ struct PendingBatch: ~Copyable {
             + moves.count
     }
 
-    /// Moves as much of a queue as the transfer allows.
-    mutating func move(_ transfer: QueueTransfer) {
-        transfers.append(transfer)
-        movedCount += transfer.countMaximum
-    }
-
-    /// What a session that begins to listen in this batch is left, is known now.
-    mutating func narrow(transfer index: Int, to scope: TransferScope) {
-        transfers[index].scope = scope
-    }
-
-    /// Removes all of a queue up to a number: so many entries at most.
-    mutating func acknowledge(_ acknowledgement: QueueAcknowledgement, countMaximum: UInt32) {
-        acknowledgements.append(acknowledgement)
-        movedCount += UInt64(countMaximum)
-    }
-
     /// Whether there are rows to ride along.
     var hasLazyRows: Bool { !dirtySessions.isEmpty || !lazyRecords.isEmpty }
-
-    // MARK: Rows
-
-    /// Writes a row that is new, or longer than it was.
-    mutating func put(_ row: RecordChange, _ permit: borrowing GrowthPermit) {
-        records.append(row)
-    }
-
-    /// Writes a row again that is in the store and stays as long as it is, but for a few bytes; or
-    /// a short one that every session or queue has at most one of.
-    mutating func renew(_ row: RecordChange) {
-        records.append(row)
-    }
-
-    /// As above, with the next batch that there is a reason for.
-    mutating func renewLazily(_ row: RecordChange) {
-        lazyRecords.append(row)
-    }
-
-    /// Writes a row that is left out with the sends where the store has no room for them.
-    mutating func putWithSends(_ row: RecordChange) {
-        records.append(row.asPart(.send))
-    }
-
-    mutating func remove(_ table: RecordTable, key: [UInt8]) {
-        records.append(Records.deletion(table, key: key))
-    }
-
-    /// The batch is about to be handed over.
-    mutating func takeLazyRecords() {
-        if !lazyRecords.isEmpty { records.append(contentsOf: lazyRecords) }
-    }
-
-    mutating func exchangeRecords(with other: inout [RecordChange]) {
-        swap(&records, &other)
-    }
 
     /// Empties the batch and keeps its memory.
     mutating func reset(sequence: UInt64) {
@@ -218,8 +160,6 @@ struct PendingBatch: ~Copyable {
         listeners.removeAllKeepingCapacity()
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
-        growthByteCount = 0
-        replacedByteCount = 0
         loads.removeAllKeepingCapacity()
         loadCount = 0
         loadByteCount = 0

@@ -88,7 +88,7 @@ extension Broker {
     private mutating func admit(
         _ identity: Identity, existing: Index<Session>?, device: [UInt8], request: ConnectRequest
     ) throws(ConnectRefusal) -> GrowthPermit {
-        if let existing, sessions[existing].isPersistent { return admitReplacement() }
+        if let existing, sessions[existing].isPersistent { return commits.room.admitReplacement() }
         var growth = 0
         if user(named: identity.user, app: identity.app) == nil {
             growth += self.growth(ofUser: identity.user, app: identity.app)
@@ -219,7 +219,7 @@ extension Broker {
             existing
             ?? create(request, user: user, device: device, expirySeconds: expiry, permit: permit)
         // A clean start is a promise that nothing of the old session comes back.
-        if endsStored { sessions[session].decisiveBatch = commits.pendingBatch.sequence }
+        if endsStored { sessions[session].decisiveBatch = commits.pendingSequence }
         cancelExpiry(session)
         stopWill(of: session)
         changeExpiry(session, expiry)
@@ -231,7 +231,7 @@ extension Broker {
         sessions[session].connected = makeConnectedSession(
             connection, request: request, session: session, wasPresent: existing != nil,
             takeovers: takeovers)
-        live.connections.insert(connection, session: session)
+        live.bind(connection, to: session)
         takeUpReplay(of: session)
         resumeOutbox(session, request.outbox, isNew: existing == nil)
         return session
@@ -244,7 +244,7 @@ extension Broker {
         markDirty(session, .session, isUrgent: true)
         let margin = moment.instant.advanced(bySeconds: CoreLimits.safeExpirySeconds)
         if sessions[session].expirySeconds != .max && expiryDeadline(of: session) < margin {
-            sessions[session].decisiveBatch = commits.pendingBatch.sequence
+            sessions[session].decisiveBatch = commits.pendingSequence
         }
         // After a restart no number is left; the first delivery should not wait for some.
         reserveNumbers(session)
@@ -282,7 +282,7 @@ extension Broker {
         let hadWill = sessions[session].will != nil
         removeWill(of: session)
         if hadWill || request.will != nil {
-            sessions[session].decisiveBatch = commits.pendingBatch.sequence
+            sessions[session].decisiveBatch = commits.pendingSequence
         }
     }
 
@@ -294,10 +294,9 @@ extension Broker {
         sessions[session].inbox.acknowledgedThrough = resume.number
         guard sessions[session].inbox.count > 0 else { return }
         // The queue is on disk only: what this is, is counted out when the store tells.
-        commits.pendingBatch.acknowledge(
-            QueueAcknowledgement(
-                queue: sessions[session].inbox.queue, throughNumber: resume.number,
-                wantsTally: true), countMaximum: sessions[session].inbox.count)
+        commits.clear(
+            sessions[session].inbox.queue, through: resume.number,
+            countMaximum: sessions[session].inbox.count)
     }
 
     private mutating func resumeOutbox(
@@ -375,7 +374,7 @@ extension Broker {
         counters.sessionsCreated += 1
         if isPersistent {
             sessions[session].reservationRequested = inbox.nextNumber - 1
-            sessions[session].decisiveBatch = commits.pendingBatch.sequence
+            sessions[session].decisiveBatch = commits.pendingSequence
             reserveNumbers(session)
             if sessions[session].hearsMail { noteListener(session) }
             markDirty(session, .session, isUrgent: true)
@@ -395,9 +394,7 @@ extension Broker {
         } else {
             registry.users[user].firstSession = session
         }
-        if isPersistent {
-            queues.sessionQueues.insert(session, hash: queues.sessionQueues.hash(queue.raw))
-        }
+        if isPersistent { queues.give(queue, to: session) }
         registry.apps[registry.users[user].app].sessionCount += 1
         // An MRT session hears broadcasts and its user's groups without asking; an MQTT session
         // subscribes to them.
@@ -416,7 +413,7 @@ extension Broker {
     mutating func changeExpiry(_ session: Index<Session>, _ expiry: UInt32) {
         guard sessions[session].expirySeconds != expiry else { return }
         sessions[session].expirySeconds = expiry
-        sessions[session].decisiveBatch = commits.pendingBatch.sequence
+        sessions[session].decisiveBatch = commits.pendingSequence
         markDirty(session, .session, isUrgent: true)
     }
 
@@ -426,7 +423,7 @@ extension Broker {
     private mutating func acceptWhenCommitted(_ session: Index<Session>, in step: inout Step) {
         let confirmation = Confirmation.accept(
             live.connectedSessions[connectedIndex(of: session)].connection)
-        if !confirmLater(confirmation, batch: sessions[session].decisiveBatch) {
+        if !commits.confirm(confirmation, after: sessions[session].decisiveBatch) {
             accept(session, in: &step)
         }
     }
@@ -436,27 +433,13 @@ extension Broker {
         Array("auto-".utf8) + unpredictableName(seed)
     }
 
-    /// Leaves a confirmation with the batch that it waits for; false where that is committed.
-    mutating func confirmLater(_ confirmation: Confirmation, batch: UInt64) -> Bool {
-        if batch == commits.pendingBatch.sequence {
-            commits.pendingBatch.confirmations.append(confirmation)
-            commits.pendingBatch.isUrgent = true
-        } else if commits.isCommitting && batch == commits.inFlightBatch.sequence {
-            commits.inFlightBatch.confirmations.append(confirmation)
-        } else {
-            return false
-        }
-        return true
-    }
-
     /// Tells a client that it is in, and begins to deliver.
     mutating func accept(_ session: Index<Session>, in step: inout Step) {
         counters.connectsAccepted += 1
         let connected = connectedIndex(of: session)
         let connection = live.connectedSessions[connected].connection
         let loop = connection.loop
-        live.connectedSessions[connected].isConfirmed = true
-        live.connectedSessions[connected].connectedUnixMilliseconds = step.moment.unixMilliseconds
+        live.connectedSessions[connected].confirm(at: step.moment)
         announceConnection(of: session)
         step.effects[loop].effects.append(
             .accept(

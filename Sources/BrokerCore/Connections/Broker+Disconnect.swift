@@ -66,8 +66,8 @@ extension Broker {
             changeExpiry(session, min(expiry, limits.sessionExpirySecondsMaximum))
         }
         let hasWill = sessions[session].will != nil
-        let batch = hasWill ? commits.pendingBatch.sequence : sessions[session].decisiveBatch
-        if !confirmLater(.disconnect(connection), batch: batch) {
+        let batch = hasWill ? commits.pendingSequence : sessions[session].decisiveBatch
+        if !commits.confirm(.disconnect(connection), after: batch) {
             step.effects[connection.loop].effects.append(.confirmDisconnect(connection))
         }
         note(.disconnected, session: session, reason: .success, in: &step)
@@ -97,7 +97,7 @@ extension Broker {
         forgetUnfinishedSends(of: session)
         let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
         handOverShares(of: session, endsSession: endsSession, in: &step)
-        live.connections.remove(live.connectedSessions[connected].connection)
+        live.unbind(connected)
         emptyWindow(session, in: &step)
         withdrawAccess(of: session)
         live.connectedSessions.remove(connected)
@@ -139,11 +139,11 @@ extension Broker {
             if entry.isUnstored {
                 // It is neither acknowledged nor in the store, though it may have arrived.
                 countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-                memory.messages[entry.message].mayHaveArrived = true
+                memory.noteDoubt(about: entry.message)
                 refuseReceiver(of: entry.message)
                 completeIfSettled(entry.message, in: &step)
             }
-            release(entry.message)
+            memory.release(entry.message)
         }
     }
 
@@ -153,8 +153,8 @@ extension Broker {
     mutating func startExpiry(_ session: Index<Session>, notBefore earliest: Instant? = nil) {
         guard sessions[session].expirySeconds != .max else { return }
         sessions[session].expiryToken = deadlines.insert(
-            deadline: max(expiryDeadline(of: session), earliest ?? Instant(milliseconds: 0)),
-            payload: DeadlinePayload.session(session).raw)
+            .session(session),
+            at: max(expiryDeadline(of: session), earliest ?? Instant(milliseconds: 0)))
     }
 
     /// When a session ends that is away.
@@ -190,11 +190,11 @@ extension Broker {
         if sessions[session].isPersistent {
             let identifier = sessions[session].identifier
             for table in [RecordTable.sessions, .outboxes] {
-                commits.pendingBatch.remove(table, key: RecordKey.number(identifier))
+                commits.remove(table, key: RecordKey.number(identifier))
             }
             deleteSends(of: session)
             let inbox = sessions[session].inbox
-            queues.sessionQueues.remove(session, hash: queues.sessionQueues.hash(inbox.queue.raw))
+            queues.take(inbox.queue, from: session)
             leave(inbox, of: user, isMail: returnsMail && heardMail)
         }
         // A will does not outlive its session: its message is not for the session any more.

@@ -13,7 +13,7 @@ struct HeldLogin {
     let identity: VerifiedIdentity?
     /// What its ranges point into.
     private(set) var bytes: [UInt8] = []
-    fileprivate(set) var token = TimerWheel.Token.none
+    var token = TimerWheel.Token.none
 
     init(
         connection: ConnectionID, request: ConnectRequest,
@@ -75,7 +75,7 @@ extension Broker {
             .duplicateLogin, session: session, reason: .connectionRateExceeded, other: connection,
             in: &step)
         guard
-            let turn = live.connectedSessions[connected].takeovers.takeTurn(at: step.moment.instant)
+            let turn = live.connectedSessions[connected].takeTurn(at: step.moment.instant)
         else {
             throw ConnectRefusal(reason: .connectionRateExceeded, retryAfterSeconds: seconds)
         }
@@ -90,23 +90,20 @@ extension Broker {
         counters.connectsHeld += 1
         var identity: VerifiedIdentity?
         if case .verified(let verified) = access.source { identity = verified }
-        let index = live.heldLogins.insert(
-            HeldLogin(connection: connection, request: request, bytes: bytes, identity: identity)
-        ).index
-        live.heldLogins[index].token = deadlines.insert(
-            deadline: turn, payload: DeadlinePayload.login(index).raw)
+        let index = live.hold(
+            HeldLogin(connection: connection, request: request, bytes: bytes, identity: identity))
+        live.note(timer: deadlines.insert(.login(index), at: turn), of: index)
     }
 
     /// A connection has ended that no session belongs to.
     mutating func forgetHeldLogin(of connection: ConnectionID) {
         guard let index = heldLogin(of: connection) else { return }
-        deadlines.cancel(live.heldLogins[index].token)
-        live.heldLogins.remove(index)
+        deadlines.cancel(live.remove(index).token)
     }
 
     /// A login has waited long enough.
     mutating func hear(login index: Index<HeldLogin>, in step: inout Step) {
-        let login = live.heldLogins.remove(index)
+        let login = live.remove(index)
         var identities = TurnIdentities()
         var request = login.request
         if let identity = login.identity { request.claim = .verified(identities.append(identity)) }

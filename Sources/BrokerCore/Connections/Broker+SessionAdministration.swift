@@ -74,8 +74,7 @@ extension Broker {
         else {
             return 0
         }
-        queues.offlineQueues[offlineQueue].acknowledgedThrough =
-            queues.offlineQueues[offlineQueue].nextNumber - 1
+        queues.acknowledgeAll(ofOfflineQueue: offlineQueue)
         discard(queues.offlineQueues[offlineQueue])
         return UInt64(queues.offlineQueues[offlineQueue].count)
     }
@@ -83,8 +82,6 @@ extension Broker {
     /// Removes everything that stands in a queue now; it is counted out when the store tells.
     private mutating func discard(_ inbox: Inbox) {
         counters.discarded += UInt64(inbox.count)
-        commits.pendingBatch.acknowledgements.append(
-            QueueAcknowledgement(
-                queue: inbox.queue, throughNumber: inbox.nextNumber - 1, wantsTally: true))
+        commits.clear(inbox.queue, through: inbox.nextNumber - 1)
     }
 }

@@ -1,6 +1,10 @@
 // The half of a session that exists while a connection belongs to it: the window of messages under
 // way, and what was agreed for this connection. It ends with the connection, and everything in it
 // is in the store or counted in the inbox by then.
+//
+// Invariants: numbers of the window rise; what is sent is at its front, and no more than the window
+// that was agreed; the size of the window is the sum of its entries; window and backlog together
+// are the inbox; reading is stopped at most once.
 
 import Primitives
 
@@ -33,44 +37,43 @@ struct ConnectedSession: ~Copyable {
     /// Publications of QoS 1 and 2 that the client may have unanswered, as it was told, and that it
     /// has (MQTT): all of them have identifiers.
     let publishWindow: UInt16
-    var unansweredCount: UInt16 = 0
+    private var unansweredCount: UInt16 = 0
     /// Entries of the queue behind the window.
-    var backlogCount: UInt32
-    var window = Ring<WindowEntry>()
+    private(set) var backlogCount: UInt32
+    private(set) var window = Ring<WindowEntry>()
     /// Bytes of the messages in the window.
-    @NarrowCount var windowByteCount = 0
+    @NarrowCount private(set) var windowByteCount = 0
     /// The highest number delivered on this connection.
-    var sentThrough: UInt64
+    private(set) var sentThrough: UInt64
     /// Numbers up to here are in the window, or were; the backlog lies above.
-    var loadedThrough: UInt64
-    /// The batch that already has an acknowledgement of this queue, and where.
-    var acknowledgementBatch: UInt64 = 0
-    @NarrowCount var acknowledgementIndex = 0
+    private(set) var loadedThrough: UInt64
+    /// Where the last batch with an acknowledgement of this queue has it.
+    var acknowledgement = BatchPlace()
     /// Sessions that were let in on channels of this connection because of its right to attach.
-    @NarrowCount var sensorCount = 0
+    @NarrowCount private(set) var sensorCount = 0
     /// The batch whose commit the next delivery waits for, once that has been noted there.
-    var awaitedBatch: UInt64 = 0
+    private var awaitedBatch: UInt64 = 0
 
     /// What the client was given to replace this connection with, and what it came with.
     let cookie: UInt64
     private let presentedCookie: UInt64
     /// What it was let in with.
-    @Packed var access: Index<Access>? = nil
+    @Packed private(set) var access: Index<Access>? = nil
     /// The retained messages on their way to it; `Slab.none` where there are none.
     @Packed var replay: Index<RetainedReplay>? = nil
     /// The user whom it sent to last; users stay.
-    @Packed var lastReceiver: Index<User>? = nil
-    var connectedUnixMilliseconds: UInt64 = 0
+    @Packed private(set) var lastReceiver: Index<User>? = nil
+    private(set) var connectedUnixMilliseconds: UInt64 = 0
     /// How often the session has been taken over lately; passed on to the connection that does it.
-    var takeovers: TakeoverCount
+    private(set) var takeovers: TakeoverCount
     private let narrowKeepAliveSeconds: UInt16
     private let hasPresentedCookie: Bool
     /// Whether the client has been told that it is accepted; nothing is delivered before.
-    var isConfirmed = false
-    var isLoading = false
+    private(set) var isConfirmed = false
+    private(set) var isLoading = false
     /// Whether its event loop was told not to read from it, because it has too many answers to
     /// come.
-    var isHeld = false
+    private var isHeld = false
     /// Whether the session was there before this connection.
     let wasPresent: Bool
     /// Whether the client is to be told what it is called.
@@ -112,7 +115,7 @@ struct ConnectedSession: ~Copyable {
     var keepAliveSeconds: UInt32 { UInt32(narrowKeepAliveSeconds) }
 
     /// Entries from the front of the window that have been delivered.
-    var sentCount: UInt32 {
+    private(set) var sentCount: UInt32 {
         get { UInt32(narrowSentCount) }
         set { narrowSentCount = UInt16(newValue) }
     }
@@ -146,6 +149,53 @@ struct ConnectedSession: ~Copyable {
         return entry
     }
 
+    /// The PUBREL of an entry leaves on this connection.
+    mutating func release(at position: Int) {
+        window[position].isReleased = true
+    }
+
+    /// The receiver has an entry of QoS 2.
+    mutating func receive(at position: Int) {
+        window[position].state.options.insert(.received)
+    }
+
+    /// The store refused an entry, which lives in the window only.
+    mutating func noteUnstored(at position: Int) {
+        window[position].isUnstored = true
+    }
+
+    // MARK: - The backlog
+
+    /// Entries have come into the queue behind the window.
+    @inline(__always)
+    mutating func addToBacklog(_ count: UInt32) {
+        backlogCount += count
+    }
+
+    /// Entries of the backlog have left the queue, or come into the window.
+    mutating func takeFromBacklog(_ count: UInt64) {
+        precondition(count <= backlogCount, "\(count) entries of a backlog of \(backlogCount)")
+        backlogCount -= UInt32(count)
+    }
+
+    /// The store has been asked for more of the queue, and is asked once at a time.
+    mutating func beginLoad() {
+        isLoading = true
+    }
+
+    mutating func endLoad() {
+        isLoading = false
+    }
+
+    /// Whether the commit of a batch is to be awaited, and has not been noted.
+    mutating func awaits(_ batch: UInt64) -> Bool {
+        if awaitedBatch == batch { return false }
+        awaitedBatch = batch
+        return true
+    }
+
+    // MARK: - Deliveries
+
     /// The oldest entry that has not been delivered; nil without one, and while the client has as
     /// many deliveries unacknowledged as it takes.
     @inline(__always)
@@ -164,6 +214,55 @@ struct ConnectedSession: ~Copyable {
 
     /// The number of the oldest delivery under way.
     var oldestSent: UInt64? { sentCount > 0 ? window[0].number : nil }
+
+    // MARK: - The client
+
+    /// The client is told that it is accepted.
+    mutating func confirm(at moment: Moment) {
+        isConfirmed = true
+        connectedUnixMilliseconds = moment.unixMilliseconds
+    }
+
+    /// One more publication has to be answered. Returns whether reading stops now, because there
+    /// are too many.
+    mutating func countUnanswered() -> Bool {
+        unansweredCount += 1
+        guard unansweredCount > publishWindow, !isHeld else { return false }
+        isHeld = true
+        return true
+    }
+
+    /// A publication is answered. Returns whether reading goes on now, because half are.
+    mutating func countAnswered() -> Bool {
+        unansweredCount -= 1
+        guard isHeld, unansweredCount <= publishWindow / 2 else { return false }
+        isHeld = false
+        return true
+    }
+
+    /// A sensor was let in on a channel of this connection, or has left.
+    mutating func countSensors(_ step: Int) {
+        sensorCount += step
+    }
+
+    /// The session gets its access.
+    mutating func grant(_ new: Index<Access>) {
+        precondition(access == nil, "a second access for session \(session.place)")
+        access = new
+    }
+
+    /// The session's access ends, with its connection.
+    mutating func withdrawAccess() {
+        access = nil
+    }
+
+    /// The user that the client has sent to last.
+    mutating func noteReceiver(_ user: Index<User>?) {
+        lastReceiver = user
+    }
+
+    /// The turn of a login that waits to take the session over; nil where too many wait.
+    mutating func takeTurn(at now: Instant) -> Instant? { takeovers.takeTurn(at: now) }
 
     /// Where a number stands in the window. Numbers rise from front to back.
     func position(of number: UInt64) -> Int? {

@@ -30,7 +30,7 @@ extension Broker {
             position += 1
         }
         let entries = ByteRange(offset: start, count: step.effects[loop].bytes.count - start)
-        work += Int(entries.count) / CoreLimits.answerBytesPerWork
+        workload.charge(Int(entries.count) / CoreLimits.answerBytesPerWork)
         if hasMore && entries.isEmpty {
             // Not one fits: the client would ask for the same page for ever.
             step.effects[loop].respond(
@@ -67,7 +67,7 @@ extension Broker {
             - fixed - CoreLimits.groupAnswerOverhead
         let page = members(
             of: group, after: after, byteCountMaximum: room, &step.effects[loop].bytes)
-        work += (fixed + Int(page.members.count)) / CoreLimits.answerBytesPerWork
+        workload.charge((fixed + Int(page.members.count)) / CoreLimits.answerBytesPerWork)
         if page.hasMore && page.members.isEmpty {
             step.effects[loop].respond(
                 to: connection, request: requestIdentifier, reason: .packetTooLarge)

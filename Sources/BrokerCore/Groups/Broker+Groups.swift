@@ -246,9 +246,9 @@ extension Broker {
         )
         removeMember(index)
         let key = RecordKey.number(groupTable.groups[group].identifier)
-        commits.pendingBatch.remove(.members, key: key + Array(registry.users[user].name))
+        commits.remove(.members, key: key + Array(registry.users[user].name))
         guard groupTable.groups[group].memberships.isEmpty else { return }
-        commits.pendingBatch.remove(.groups, key: key)
+        commits.remove(.groups, key: key)
         removeGroup(group)
     }
 

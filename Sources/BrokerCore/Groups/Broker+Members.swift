@@ -11,7 +11,7 @@ extension Broker {
         registry.apps[app].groupByteCount += new.byteCount
         let group = groupTable.groups.insert(new).index
         name.withUnsafeBytes { registry.apps[app].groups.insert(group, for: $0) }
-        restoration?.groups[identifier] = group
+        commits.restoration?.groups[identifier] = group
         return group
     }
 
@@ -48,7 +48,7 @@ extension Broker {
         {
             return .groupBytesOfApp
         }
-        work += registry.users[owner].memberships.count / CoreLimits.looksPerWork
+        workload.charge(registry.users[owner].memberships.count / CoreLimits.looksPerWork)
         var own = added
         for membership in registry.users[owner].memberships {
             let group = groupTable.memberships[membership].group
@@ -83,7 +83,7 @@ extension Broker {
             next = sessions[session].nextOfUser
         }
         // While a store is read back, all are counted at the end.
-        if restoration == nil { countHearers(of: membership) }
+        if commits.restoration == nil { countHearers(of: membership) }
         setWaiting(membership, isWaiting(membership))
     }
 
@@ -219,7 +219,7 @@ extension Broker {
     /// its first session that hears all of it, or lost the last.
     mutating func updateWaiting(of user: Index<User>) {
         let isListening = hasListener(user)
-        work += registry.users[user].memberships.count / CoreLimits.looksPerWork
+        workload.charge(registry.users[user].memberships.count / CoreLimits.looksPerWork)
         for index in registry.users[user].memberships {
             setWaiting(index, !isListening && groupTable.memberships[index].hearerCount == 0)
         }
@@ -251,7 +251,7 @@ extension Broker {
             lookCount += Int(sessions[session].filterCount)
             if subscription(of: session, audience: audience) != nil { count += 1 }
         }
-        work += lookCount / CoreLimits.looksPerWork
+        workload.charge(lookCount / CoreLimits.looksPerWork)
         groupTable.memberships[membership].hearerCount = count
     }
 
@@ -299,7 +299,7 @@ extension Broker {
         let row = Records.group(
             groupTable.groups[group], app: registry.apps[groupTable.groups[group].app].name,
             owner: Array(registry.users[groupTable.groups[group].owner].name))
-        commits.pendingBatch.put(row, permit)
+        commits.put(row, permit)
     }
 
     /// What a group's row has to be admitted for if its list and its text are these.
@@ -330,7 +330,7 @@ extension Broker {
     mutating func writeMember(
         _ user: Index<User>, of group: Index<Group>, permit: borrowing GrowthPermit
     ) {
-        commits.pendingBatch.put(
+        commits.put(
             Records.member(
                 group: groupTable.groups[group].identifier, user: Array(registry.users[user].name)),
             permit)
@@ -361,7 +361,7 @@ extension Broker {
     }
 
     mutating func restoreMember(_ key: [UInt8]) throws(RestoreError) {
-        guard key.count > 8, let group = restoration!.groups[RecordKey.readNumber(key)],
+        guard key.count > 8, let group = commits.restoration!.groups[RecordKey.readNumber(key)],
             let user = user(named: Array(key[8...]), app: groupTable.groups[group].app)
         else { throw .danglingRecord(.members, key: key) }
         addMember(user, to: group)

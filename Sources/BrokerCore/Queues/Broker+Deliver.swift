@@ -63,9 +63,10 @@ extension Broker {
         // Who is away costs a look; who is there, what is written besides the effect.
         let looks = UInt64(truncatingIfNeeded: routing.audiences[audience].subscribers.count)
         let bytes = count &* UInt64(truncatingIfNeeded: message.byteCount)
-        work += Int(
-            truncatingIfNeeded: looks / UInt64(CoreLimits.looksPerWork)
-                &+ bytes / UInt64(CoreLimits.writtenBytesPerWork))
+        workload.charge(
+            Int(
+                truncatingIfNeeded: looks / UInt64(CoreLimits.looksPerWork)
+                    &+ bytes / UInt64(CoreLimits.writtenBytesPerWork)))
     }
 
     /// Says how many there were.
@@ -159,7 +160,7 @@ extension Broker {
             live.connectedSessions[connected].noteSent(entry.number)
             if dialect.isMQTT && entry.state.options.contains(.received) {
                 let position = Int(live.connectedSessions[connected].sentCount) - 1
-                live.connectedSessions[connected].window[position].isReleased = true
+                live.connectedSessions[connected].release(at: position)
                 step.effects[connection.loop].effects.append(
                     .mqtt(
                         .answerPacket(
@@ -179,35 +180,29 @@ extension Broker {
                 number: entry.number, state: state)
             counters.deliveries += 1
             // Of a message for many there is one copy here and one in each outgoing buffer.
-            work += Int(entry.byteCount / UInt32(CoreLimits.writtenBytesPerWork))
+            workload.charge(Int(entry.byteCount / UInt32(CoreLimits.writtenBytesPerWork)))
         }
         if live.connectedSessions[connected].backlogCount > 0 { loadMore(session) }
     }
 
     /// Notes, once per batch, that deliveries wait for its commit.
     private mutating func awaitBatch(_ batch: UInt64, _ connected: Index<ConnectedSession>) {
-        guard live.connectedSessions[connected].awaitedBatch != batch else { return }
-        live.connectedSessions[connected].awaitedBatch = batch
-        if batch == commits.pendingBatch.sequence {
-            commits.pendingBatch.waiting.append(live.connectedSessions.handle(connected))
-        } else {
-            commits.inFlightBatch.waiting.append(live.connectedSessions.handle(connected))
-        }
+        guard live.connectedSessions[connected].awaits(batch) else { return }
+        commits.deliver(to: live.connectedSessions.handle(connected), after: batch)
     }
 
     /// Takes an entry whose send was taken back out of a window.
     private mutating func withdraw(_ session: Index<Session>, _ position: Int) {
         let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-        release(entry.message)
+        memory.release(entry.message)
     }
 
     /// Gives up one entry of a window, in the store too.
     mutating func drop(_ session: Index<Session>, _ position: Int, in step: inout Step) {
         let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
         if settle(entry, session, in: &step) == .inStore {
-            commits.pendingBatch.removals.append(
-                EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
+            commits.remove(entry.number, from: sessions[session].inbox.queue)
         }
     }
 
@@ -234,8 +229,8 @@ extension Broker {
         guard room * 2 >= capacity,
             byteRoom > 0 || live.connectedSessions[connected].window.isEmpty
         else { return }
-        live.connectedSessions[connected].isLoading = true
-        queues.waitingLoads.append(.connected(live.connectedSessions.handle(connected)))
+        live.connectedSessions[connected].beginLoad()
+        queues.awaitLoad(into: live.connectedSessions.handle(connected))
         takeTurnsLoading()
     }
 
@@ -243,11 +238,8 @@ extension Broker {
     /// batch has as much as it may: a fleet that wakes at once would have all of it in memory, and
     /// hold up whoever logs in meanwhile.
     mutating func takeTurnsLoading() {
-        while !queues.waitingLoads.isEmpty,
-            commits.pendingBatch.loadCount < CoreLimits.loadsCountMaximum,
-            commits.pendingBatch.loadByteCount < CoreLimits.loadsBytesMaximum
-        {
-            switch queues.waitingLoads.removeFirst() {
+        while queues.hasWaitingLoads, commits.takesLoads {
+            switch queues.nextLoad() {
             // An attachment that has ended needs nothing any more.
             case .connected(let owner): if live.connectedSessions.contains(owner) { load(owner) }
             case .leftover(let owner): load(leftover: owner)
@@ -274,13 +266,12 @@ extension Broker {
             sentThrough: numberSentThrough(by: live.connectedSessions[connected].session),
             countMaximum: min(max(room, 1), CoreLimits.loadCountMaximum),
             byteMaximum: min(max(byteRoom, 1), CoreLimits.loadBytesMaximum))
-        commits.pendingBatch.loads.append(request)
-        commits.pendingBatch.loadOwners.append(.connected(owner))
         let count = min(request.countMaximum, Int(live.connectedSessions[connected].backlogCount))
-        commits.pendingBatch.loadCount += count
         // As far as one can know what they are: as large as what waits is on average.
         let average = Int(inbox.byteCount / UInt64(max(inbox.count, 1)))
-        commits.pendingBatch.loadByteCount += min(request.byteMaximum, count * average)
+        commits.load(
+            request, for: .connected(owner), expecting: count,
+            byteCount: min(request.byteMaximum, count * average))
     }
 
     // MARK: - Acknowledgement
@@ -323,39 +314,31 @@ extension Broker {
     {
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
         let message = entry.message
-        defer { release(message) }
+        defer { memory.release(message) }
         guard sessions[session].isPersistent else { return .memoryOnly }
         let batch = memory.messages[message].batch
         if batch == 0 && !entry.isUnstored { return .inStore }
-        if batch == commits.pendingBatch.sequence {
-            commits.pendingBatch.entries[Int(entry.batchEntry)].isSettled = true
-            commits.pendingBatch.settledCount += 1
-            memory.messages[message].pendingEntries -= 1
-            counters.entriesElided += 1
-        } else if batch != 0 {
-            commits.inFlightBatch.entries[Int(entry.batchEntry)].isSettled = true
+        var place = SettledPlace.memoryOnly
+        if batch != 0 {
+            if commits.strike(entry: entry.batchEntry, of: batch) {
+                memory.removeEntry(of: message)
+                counters.entriesElided += 1
+            } else {
+                place = .inStore
+            }
         }
-        memory.messages[message].takenCount += 1
-        memory.messages[message].unsettled -= 1
+        memory.take(message)
         completeIfSettled(message, in: &step)
-        return batch == 0 || batch == commits.pendingBatch.sequence ? .memoryOnly : .inStore
+        return place
     }
 
     /// Removes a session's stored entries up to a number that were counted out already, by one
     /// request per batch however often the number grows.
     mutating func removeFromStore(_ session: Index<Session>, throughNumber: UInt64) {
         let connected = connectedIndex(of: session)
-        if live.connectedSessions[connected].acknowledgementBatch == commits.pendingBatch.sequence {
-            let index = live.connectedSessions[connected].acknowledgementIndex
-            commits.pendingBatch.acknowledgements[index].throughNumber = throughNumber
-            return
-        }
-        live.connectedSessions[connected].acknowledgementBatch = commits.pendingBatch.sequence
-        live.connectedSessions[connected].acknowledgementIndex =
-            commits.pendingBatch.acknowledgements.count
-        commits.pendingBatch.acknowledgements.append(
-            QueueAcknowledgement(
-                queue: sessions[session].inbox.queue, throughNumber: throughNumber))
+        commits.acknowledge(
+            sessions[session].inbox.queue, through: throughNumber,
+            at: &live.connectedSessions[connected].acknowledgement)
     }
 
     // MARK: - Counting out
@@ -364,23 +347,14 @@ extension Broker {
     @inline(__always)
     mutating func countOut(session: Index<Session>, count: UInt64, byteCount: UInt64) {
         sessions[session].inbox.subtract(count: count, byteCount: byteCount)
-        if sessions[session].isPersistent { queues.queuedCount -= count }
+        if sessions[session].isPersistent { queues.countOut(count) }
     }
 
     /// Entries have left a session's queue that were not in its window.
     mutating func countOutBacklog(session: Index<Session>, count: UInt64, byteCount: UInt64) {
         countOut(session: session, count: count, byteCount: byteCount)
         guard let connected = sessions[session].connected else { return }
-        precondition(
-            UInt64(live.connectedSessions[connected].backlogCount) >= count, "a backlog below empty"
-        )
-        live.connectedSessions[connected].backlogCount -= UInt32(count)
-    }
-
-    /// Entries have left a offline queue.
-    mutating func countOut(offlineQueue: Index<Inbox>, count: UInt64, byteCount: UInt64) {
-        queues.offlineQueues[offlineQueue].subtract(count: count, byteCount: byteCount)
-        queues.queuedCount -= count
+        live.connectedSessions[connected].takeFromBacklog(count)
     }
 
     /// Entries have left a queue by the store's own word.
@@ -389,7 +363,7 @@ extension Broker {
         case .session(let session)?:
             countOutBacklog(session: session, count: tally.count, byteCount: tally.byteCount)
         case .offlineQueue(let user)?:
-            countOut(
+            queues.countOut(
                 offlineQueue: offlineQueueIndex(of: user), count: tally.count,
                 byteCount: tally.byteCount)
         case .inherited(let session)?:
@@ -397,8 +371,8 @@ extension Broker {
             countOutBacklog(
                 session: session.index, count: tally.count, byteCount: tally.byteCount)
         case .leftover(let leftover)?:
-            queues.leftovers[leftover].subtract(count: tally.count, byteCount: tally.byteCount)
-            queues.queuedCount -= tally.count
+            queues.countOut(
+                leftover: leftover, count: tally.count, byteCount: tally.byteCount)
         case nil:
             break
         }

@@ -7,8 +7,8 @@ extension Broker {
     /// Makes sure that housekeeping comes as long as there is something to keep.
     @inline(__always)
     mutating func scheduleHousekeeping(at moment: Moment) {
-        guard !isHousekeepingDue,
-            queues.queuedCount > 0 || commits.isStoreFull || commits.pendingBatch.hasLazyRows
+        guard !deadlines.isHousekeepingDue,
+            queues.queuedCount > 0 || commits.room.isFull || commits.pendingBatch.hasLazyRows
                 || queues.hasAppsOverQuota
                 || queues.leftovers.count > 0
         else { return }
@@ -17,27 +17,24 @@ extension Broker {
 
     @inline(never)
     private mutating func setHousekeepingDeadline(at moment: Moment) {
-        isHousekeepingDue = true
-        _ = deadlines.insert(
-            deadline: moment.instant.advanced(
-                byMilliseconds: CoreLimits.housekeepingMilliseconds),
-            payload: DeadlinePayload.housekeeping.raw)
+        deadlines.insertHousekeeping(
+            at: moment.instant.advanced(byMilliseconds: CoreLimits.housekeepingMilliseconds))
     }
 
     mutating func keepHouse(at moment: Moment) {
-        isHousekeepingDue = false
-        if commits.pendingBatch.hasLazyRows { commits.pendingBatch.isUrgent = true }
+        if commits.pendingBatch.hasLazyRows { commits.commitSoon() }
         // Only a write can tell whether there is room again: one that changes nothing.
-        if commits.isStoreFull { writeIdentifierReservation() }
+        if commits.room.isFull { writeIdentifierReservation() }
         if queues.queuedCount > 0 {
             let share = Int(queues.queuedCount / CoreLimits.sweepRounds)
-            commits.pendingBatch.sweepMaximum = min(
-                max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum)
+            commits.sweep(
+                countMaximum: min(
+                    max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum))
         }
         checkAppQuotas()
         for index in queues.leftovers.places where queues.leftovers.contains(index) {
             // Whose queues were full may have room.
-            if queues.leftovers[index].isDue() { loadLeftover(index) }
+            if queues.isDue(index) { loadLeftover(index) }
         }
         scheduleHousekeeping(at: moment)
     }
@@ -67,11 +64,12 @@ extension Broker {
         for leftover in queues.leftovers.places where queues.leftovers.contains(leftover) {
             sums[Int(queues.leftovers[leftover].app.place)] += queues.leftovers[leftover].byteCount
         }
-        queues.hasAppsOverQuota = false
+        var isAbove = false
         for app in registry.apps.places where registry.apps.contains(app) {
             registry.apps[app].isOverQuota = sums[Int(app.place)] >= maximum
-            queues.hasAppsOverQuota = queues.hasAppsOverQuota || registry.apps[app].isOverQuota
+            isAbove = isAbove || registry.apps[app].isOverQuota
         }
+        queues.note(hasAppsOverQuota: isAbove)
     }
 
     /// Removes what a sweep found expired. The store only looks: of what is in a window or on its
@@ -98,14 +96,14 @@ extension Broker {
                 guard entry.number > queues.offlineQueues[offlineQueue].acknowledgedThrough else {
                     continue
                 }
-                countOut(offlineQueue: offlineQueue, count: 1, byteCount: UInt64(entry.byteCount))
+                queues.countOut(
+                    offlineQueue: offlineQueue, count: 1, byteCount: UInt64(entry.byteCount))
             case .inherited, .leftover, nil:
                 // A queue on the move: the next sweep finds it where it has come to.
                 continue
             }
             counters.expired += 1
-            commits.pendingBatch.removals.append(
-                EntryRemoval(queue: entry.queue, number: entry.number))
+            commits.remove(entry.number, from: entry.queue)
         }
     }
 

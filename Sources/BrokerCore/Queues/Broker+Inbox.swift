@@ -14,7 +14,7 @@ extension Broker {
     ) {
         let sender = senderSession(of: message)
         let isRetained = MessageBlock(memory.messages[message].block).marks.contains(.retain)
-        work += routing.audiences[audience].subscribers.count
+        workload.charge(routing.audiences[audience].subscribers.count)
         for position in 0..<routing.audiences[audience].subscribers.count {
             let subscriber = routing.audiences[audience].subscribers[position]
             if subscriber.session == excluded || !subscriber.takes(from: sender) { continue }
@@ -65,7 +65,7 @@ extension Broker {
         guard subscriber.connection != .none else { return }
         if memory.messages[message].grade == .once && !memory.messages[message].isRouted {
             attachToBatch(message)
-            commits.pendingBatch.lateDeliveries.append((message, subscriber, isRetained))
+            commits.deliver(message, to: subscriber, isRetained: isRetained)
             return
         }
         let state = listingIdentifiers(
@@ -114,7 +114,7 @@ extension Broker {
         var state = state
         if memory.messages[message].isOwnOnly { state.options.insert(.ownOnly) }
         let number = sessions[session].inbox.add(byteCount: byteCount)
-        queues.queuedCount += 1
+        queues.countIn(1)
         reserveNumbers(session)
         let batchEntry = addPendingEntry(
             message, queue: sessions[session].inbox.queue, number: number, byteCount: byteCount,
@@ -131,15 +131,15 @@ extension Broker {
         guard let connected = sessions[session].connected else { return }
         // Behind what is on its way into the queue it waits on disk: in the window it would be
         // acknowledged first, and with it all numbers below.
-        if !awaitsArrivals(sessions[session].inbox.queue),
+        if !commits.awaitsArrivals(in: sessions[session].inbox.queue),
             live.connectedSessions[connected].takesNext(
                 byteCount: Int(entry.byteCount),
                 windowBytesMaximum: limits.inboxWindowBytesMaximum)
         {
             live.connectedSessions[connected].append(entry)
-            memory.messages[entry.message].references += 1
+            memory.hold(entry.message)
         } else {
-            live.connectedSessions[connected].backlogCount += 1
+            live.connectedSessions[connected].addToBacklog(1)
         }
         pump(session, in: &step)
     }
@@ -159,10 +159,7 @@ extension Broker {
                 user: sessions[session].user, device: sessions[session].device, limit, in: &step)
             return tally.refuse(.quotaExceeded, limit)
         }
-        if !memory.messages[message].isInMemoryQueue {
-            memory.messages[message].isInMemoryQueue = true
-            memory.memoryQueueByteCount += memory.messages[message].blockByteCount
-        }
+        memory.countInMemoryQueue(message)
         tally.taken += 1
         let number = sessions[session].inbox.add(byteCount: byteCount)
         if memory.messages[message].grade == .once { attachToBatch(message) }
@@ -170,7 +167,7 @@ extension Broker {
             WindowEntry(
                 number: number, message: message, batchEntry: .max, byteCount: byteCount,
                 state: state))
-        memory.messages[message].references += 1
+        memory.hold(message)
     }
 
     /// What waits for a user whom no session receives.
@@ -184,19 +181,18 @@ extension Broker {
             switch makeRoom(offlineQueue: offlineQueue, for: byteCount) {
             case .found: break
             case .dropped:
-                queues.offlineQueues[offlineQueue].droppedCount += 1
+                queues.noteDropped(1, ofOfflineQueue: offlineQueue)
                 tally.taken += 1
                 return
             case .refused:
-                queues.offlineQueues[offlineQueue].droppedCount += 1
+                queues.noteDropped(1, ofOfflineQueue: offlineQueue)
                 let limit = limitReached(by: queues.offlineQueues[offlineQueue])
                 noteRefused(user: user, device: nil, limit, in: &step)
                 return tally.refuse(.quotaExceeded, limit)
             }
         }
         tally.taken += 1
-        let number = queues.offlineQueues[offlineQueue].add(byteCount: byteCount)
-        queues.queuedCount += 1
+        let number = queues.add(toOfflineQueue: offlineQueue, byteCount: byteCount)
         _ = addPendingEntry(
             message, queue: queues.offlineQueues[offlineQueue].queue, number: number,
             byteCount: byteCount,
@@ -210,13 +206,11 @@ extension Broker {
         state: EntryState
     ) -> UInt32 {
         attachToBatch(message)
-        commits.pendingBatch.entries.append(
+        memory.addEntry(of: message)
+        return commits.store(
             PendingEntry(
                 queue: queue, number: number, message: message, byteCount: byteCount,
                 state: state))
-        memory.messages[message].pendingEntries += 1
-        memory.messages[message].unsettled += 1
-        return UInt32(commits.pendingBatch.entries.count - 1)
     }
 
     /// Keeps the numbers of an inbox reserved in the store ahead of their use.
@@ -225,8 +219,8 @@ extension Broker {
         guard wanted > sessions[session].reservationRequested else { return }
         sessions[session].reservationRequested = max(
             sessions[session].reservationRequested + CoreLimits.numberReservation, wanted)
-        commits.pendingBatch.reservations.append(
-            (sessions.handle(session), through: sessions[session].reservationRequested))
+        commits.reserve(
+            through: sessions[session].reservationRequested, for: sessions.handle(session))
         markDirty(session, .session, isUrgent: true)
     }
 
@@ -330,7 +324,7 @@ extension Broker {
     private mutating func trim(
         _ inbox: Inbox, onDisk: UInt64, bytesOnDisk: UInt64, for byteCount: UInt32
     ) -> Room {
-        var pending = queues.pendingTrims[inbox.queue.raw] ?? PendingTrim()
+        var pending = queues.pendingTrim(of: inbox.queue)
         let count = UInt64(inbox.count) + 1
         let bytes = inbox.byteCount + UInt64(byteCount)
         let missing = TrimAmount(
@@ -341,14 +335,8 @@ extension Broker {
             return roomWithoutTrim()
         }
         guard missing.count > 0 || missing.byteCount > 0 else { return .found }
-        if pending.batch == commits.pendingBatch.sequence {
-            commits.pendingBatch.trims[pending.index].amount += missing
-        } else {
-            pending.batch = commits.pendingBatch.sequence
-            pending.index = commits.pendingBatch.trims.count
-            commits.pendingBatch.trims.append((inbox.queue, missing))
-        }
-        queues.pendingTrims[inbox.queue.raw] = pending
+        commits.trim(inbox.queue, by: missing, at: &pending.place)
+        queues.note(pending, of: inbox.queue)
         return .found
     }
 }

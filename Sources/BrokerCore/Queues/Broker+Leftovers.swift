@@ -79,7 +79,7 @@ extension Broker {
     ///
     /// - Parameter isMail: what its user was sent is not to be lost with it.
     mutating func leave(_ inbox: Inbox, of user: Index<User>, isMail: Bool) {
-        var held = expected(in: inbox.queue)
+        var held = commits.expectedArrivals(in: inbox.queue)
         held += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
         if registry.apps[registry.users[user].app].shareCount > 0, held.count > 0 {
             makeLeftover(of: inbox.queue, held, user)
@@ -92,8 +92,8 @@ extension Broker {
             bequeath(inbox.queue, held, to: heir)
         }
         counters.discarded += UInt64(inbox.count)
-        queues.queuedCount -= UInt64(inbox.count)
-        commits.pendingBatch.deletedQueues.append(inbox.queue)
+        queues.countOut(UInt64(inbox.count))
+        commits.delete(inbox.queue)
     }
 
     /// The persistent session that has heard its user's mail for longest.
@@ -113,7 +113,7 @@ extension Broker {
     private mutating func bequeath(_ queue: QueueID, _ held: TrimAmount, to heir: Index<Session>) {
         guard sessions[heir].hearsSince > 0 else { return }
         let inbox = sessions[heir].inbox
-        let waiting = expected(in: inbox.queue)
+        let waiting = commits.expectedArrivals(in: inbox.queue)
         let room = TrimAmount(
             count: limits.inheritedCountMaximum.missing(
                 from: waiting.count + UInt64(inbox.count)),
@@ -122,52 +122,29 @@ extension Broker {
         let arriving = TrimAmount(
             count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
         guard arriving.count > 0 else { return }
-        commits.pendingBatch.bequests.append(
-            (commits.pendingBatch.transfers.count, sessions.handle(heir)))
-        commits.pendingBatch.move(
+        commits.transfer(
             QueueTransfer(
                 source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
                 countMaximum: arriving.count, byteMaximum: room.byteCount,
-                scope: .mail(before: StoredMessageID(raw: sessions[heir].hearsSince))))
-        commits.pendingBatch.arrivals[inbox.queue.raw, default: TrimAmount()] += arriving
+                scope: .mail(before: StoredMessageID(raw: sessions[heir].hearsSince))),
+            to: sessions.handle(heir), arriving: arriving)
         sessions[heir].inbox.nextNumber += arriving.count
         reserveNumbers(heir)
-    }
-
-    /// What transfers may bring into a queue that has not been counted there. Each of them has
-    /// noted it when it was asked for, so that no later limit changes it.
-    func expected(in queue: QueueID) -> TrimAmount {
-        var expected = commits.pendingBatch.arrivals[queue.raw] ?? TrimAmount()
-        if commits.isCommitting {
-            expected += commits.inFlightBatch.arrivals[queue.raw] ?? TrimAmount()
-        }
-        return expected
-    }
-
-    /// Whether entries may be on their way into a queue by the store's own doing.
-    @inline(__always)
-    func awaitsArrivals(_ queue: QueueID) -> Bool {
-        if commits.pendingBatch.arrivals.isEmpty && commits.inFlightBatch.arrivals.isEmpty {
-            return false
-        }
-        return commits.pendingBatch.arrivals[queue.raw] != nil
-            || commits.inFlightBatch.arrivals[queue.raw] != nil
     }
 
     // MARK: - Who has heard what
 
     /// A stored session has begun to hear what its user is sent.
     mutating func noteListener(_ session: Index<Session>) {
-        guard restoration == nil else { return }
+        guard commits.restoration == nil else { return }
         // The ids of messages are given when the batch is handed over.
         sessions[session].hearsSince = .max
-        commits.pendingBatch.listeners.append(
-            (sessions.handle(session), commits.pendingBatch.messages.count))
+        commits.note(listener: sessions.handle(session))
     }
 
     /// The batch is about to be handed over: its messages will have their ids.
     mutating func settleListeners() {
-        var next = identifiers.nextMessageIdentifier
+        var next = commits.identifiers.nextMessageIdentifier
         var position = 0
         for (session, messageCount) in commits.pendingBatch.listeners {
             while position < messageCount {
@@ -178,23 +155,12 @@ extension Broker {
             }
             // Before the first message there is nothing to have missed.
             let bound = next == 1 ? 0 : next
-            settleBequests(to: session, before: bound)
+            // A session that ends in this batch inherits no more than one that stays, because it
+            // passes on what it has.
+            commits.narrowBequests(to: session, before: StoredMessageID(raw: bound))
             guard sessions.contains(session) else { continue }
             sessions[session.index].hearsSince = bound
             markDirty(session.index, .session, isUrgent: true)
-        }
-    }
-
-    /// What a session is left that has begun to hear in this batch. One that ends in the same batch
-    /// is left no more than one that stays: it passes on what it has.
-    private mutating func settleBequests(to session: Handle<Session>, before bound: UInt64) {
-        for (index, heir) in commits.pendingBatch.bequests
-        where heir == session
-            && commits.pendingBatch.transfers[index].scope
-                == .mail(before: StoredMessageID(raw: .max))
-        {
-            commits.pendingBatch.narrow(
-                transfer: index, to: .mail(before: StoredMessageID(raw: bound)))
         }
     }
 
@@ -212,7 +178,7 @@ extension Broker {
             {
                 let entry = live.connectedSessions[connected].remove(at: position)
                 countOut(session: session, count: 1, byteCount: byteCount)
-                release(entry.message)
+                memory.release(entry.message)
             } else if move.destinationNumber > sessions[session].inbox.acknowledgedThrough {
                 countOutBacklog(session: session, count: 1, byteCount: byteCount)
             }
@@ -230,8 +196,7 @@ extension Broker {
             } else {
                 counters.discarded -= min(tally.count, counters.discarded)
             }
-            queues.leftovers[leftover.index].restore(tally)
-            queues.queuedCount += tally.count
+            queues.restore(tally, of: leftover.index)
             loadLeftover(leftover.index)
         }
         for (index, _) in commits.inFlightBatch.bequests {
@@ -248,16 +213,15 @@ extension Broker {
         case .session(let owner)?: session = owner
         case .inherited(let heir)? where sessions.contains(heir): session = heir.index
         case .offlineQueue(let user)?:
-            queues.offlineQueues[offlineQueueIndex(of: user)].countIn(tally)
-            queues.queuedCount += tally.count
+            queues.countIn(tally, toOfflineQueue: offlineQueueIndex(of: user))
             return true
         case .inherited, .leftover, nil: return false
         }
         sessions[session].inbox.countIn(tally)
-        queues.queuedCount += tally.count
+        queues.countIn(tally.count)
         guard let connected = sessions[session].connected else { return true }
-        live.connectedSessions[connected].backlogCount += UInt32(tally.count)
-        commits.inFlightBatch.waiting.append(live.connectedSessions.handle(connected))
+        live.connectedSessions[connected].addToBacklog(UInt32(tally.count))
+        commits.deliverWithResult(to: live.connectedSessions.handle(connected))
         return true
     }
 
@@ -266,14 +230,10 @@ extension Broker {
     /// Keeps what came by shared subscriptions for others of the share, as far as one user's
     /// sessions may leave that. The rest goes the way of the queue.
     private mutating func makeLeftover(of queue: QueueID, _ held: TrimAmount, _ user: Index<User>) {
-        let others = queues.leftoversOfUsers[user] ?? []
-        guard others.count < CoreLimits.leftoversPerUserMaximum else { return }
-        var kept = TrimAmount()
-        for index in others {
-            kept += queues.leftovers[index].expected
-            kept += TrimAmount(
-                count: queues.leftovers[index].count, byteCount: queues.leftovers[index].byteCount)
+        guard queues.leftoversOfUsers[user]?.count ?? 0 < CoreLimits.leftoversPerUserMaximum else {
+            return
         }
+        let kept = queues.held(byLeftoversOf: user)
         let room = TrimAmount(
             count: limits.leftoverCountMaximum.missing(from: kept.count),
             byteCount: limits.leftoverBytesMaximum.missing(from: kept.byteCount))
@@ -281,47 +241,37 @@ extension Broker {
             count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
         guard arriving.count > 0 else { return }
         let app = registry.users[user].app
-        let new = insertLeftover(
+        let new = queues.insert(
             Leftover(
                 queue: QueueID(raw: makeIdentifier()), app: app, user: user, expected: arriving))
-        commits.pendingBatch.leftovers.append(
-            (commits.pendingBatch.transfers.count, queues.leftovers.handle(new)))
-        commits.pendingBatch.move(
+        commits.transfer(
             QueueTransfer(
                 source: queue, destination: queues.leftovers[new].queue, firstNumber: 1,
-                countMaximum: arriving.count, byteMaximum: room.byteCount, scope: .shared))
-        commits.pendingBatch.renew(
+                countMaximum: arriving.count, byteMaximum: room.byteCount, scope: .shared),
+            to: queues.leftovers.handle(new))
+        commits.renew(
             Records.leftover(
                 queues.leftovers[new].queue, app: registry.apps[app].name,
                 user: Array(registry.users[user].name)))
     }
 
-    private mutating func insertLeftover(_ new: Leftover) -> Index<Leftover> {
-        let index = queues.leftovers.insert(new).index
-        queues.queueOwners[new.queue.raw] = .leftover(index)
-        queues.leftoversOfUsers[new.user, default: []].append(index)
-        return index
-    }
-
     /// Asks the store for the next entries of a leftover, or ends it where it is empty.
     mutating func loadLeftover(_ index: Index<Leftover>) {
         guard queues.leftovers[index].count > 0 else { return endLeftover(index) }
-        queues.leftovers[index].isUnderWay = true
-        queues.waitingLoads.append(.leftover(queues.leftovers.handle(index)))
+        queues.awaitLoad(of: index)
         takeTurnsLoading()
     }
 
     /// It is a leftover's turn.
     mutating func load(leftover owner: Handle<Leftover>) {
-        commits.pendingBatch.loads.append(
+        commits.load(
             LoadRequest(
                 queue: queues.leftovers[owner.index].queue,
                 afterNumber: queues.leftovers[owner.index].lookedThrough,
                 countMaximum: CoreLimits.loadCountMaximum,
-                byteMaximum: CoreLimits.loadBytesMaximum))
-        commits.pendingBatch.loadOwners.append(.leftover(owner))
-        commits.pendingBatch.loadCount += CoreLimits.loadCountMaximum
-        commits.pendingBatch.loadByteCount += CoreLimits.loadBytesMaximum
+                byteMaximum: CoreLimits.loadBytesMaximum),
+            for: .leftover(owner), expecting: CoreLimits.loadCountMaximum,
+            byteCount: CoreLimits.loadBytesMaximum)
     }
 
     /// Gives each of the loaded entries to a session of its share.
@@ -330,17 +280,17 @@ extension Broker {
         in step: inout Step
     ) {
         for loaded in load.entries {
-            let message = residentMessage(loaded, in: bytes)
-            memory.messages[message].references += 1
+            let message = memory.resident(loaded, in: bytes) { commits.identifiers.makeStamp() }
+            memory.hold(message)
             let entry = WindowEntry(
                 number: loaded.number, message: message, batchEntry: .max,
                 byteCount: loaded.byteCount, state: loaded.state)
             handOn(entry, of: index, in: &step)
-            queues.leftovers[index].lookedThrough = loaded.number
-            release(message)
+            queues.noteLooked(through: loaded.number, at: index)
+            memory.release(message)
         }
         if !load.reachedEnd { return loadLeftover(index) }
-        queues.leftovers[index].endWalk()
+        queues.endWalk(over: index)
         if queues.leftovers[index].count == 0 { endLeftover(index) }
     }
 
@@ -362,21 +312,14 @@ extension Broker {
             guard copy(entry, to: other, in: &step) else { return }
         }
         if isOver {
-            commits.pendingBatch.removals.append(
-                EntryRemoval(queue: leftover.queue, number: entry.number))
+            commits.remove(entry.number, from: leftover.queue)
         }
-        queues.leftovers[index].subtract(count: 1, byteCount: UInt64(entry.byteCount))
-        queues.queuedCount -= 1
+        queues.countOut(leftover: index, count: 1, byteCount: UInt64(entry.byteCount))
     }
 
     private mutating func endLeftover(_ index: Index<Leftover>) {
-        let leftover = queues.leftovers.remove(index)
-        queues.leftoversOfUsers[leftover.user]!.removeAll { $0 == index }
-        if queues.leftoversOfUsers[leftover.user]!.isEmpty {
-            queues.leftoversOfUsers[leftover.user] = nil
-        }
-        queues.queueOwners[leftover.queue.raw] = nil
-        commits.pendingBatch.remove(.leftovers, key: RecordKey.number(leftover.queue.raw))
+        let queue = queues.remove(index)
+        commits.remove(.leftovers, key: RecordKey.number(queue.raw))
     }
 
     mutating func restoreLeftover(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
@@ -393,7 +336,7 @@ extension Broker {
             }
             user = known
         }
-        _ = insertLeftover(
+        _ = queues.insert(
             Leftover(queue: QueueID(raw: RecordKey.readNumber(key)), app: app, user: user))
     }
 }

@@ -66,7 +66,7 @@ extension Broker {
     /// A PUBREL leaves: from here on its PUBCOMP may come.
     mutating func noteReleased(_ identifier: UInt16, _ session: Index<Session>) {
         guard let position = windowPosition(ofPacket: identifier, session) else { return }
-        live.connectedSessions[connectedIndex(of: session)].window[position].isReleased = true
+        live.connectedSessions[connectedIndex(of: session)].release(at: position)
     }
 
     /// The receiver is done with one delivery.
@@ -82,8 +82,7 @@ extension Broker {
         if isFront {
             removeFromStore(session, throughNumber: entry.number)
         } else {
-            commits.pendingBatch.removals.append(
-                EntryRemoval(queue: sessions[session].inbox.queue, number: entry.number))
+            commits.remove(entry.number, from: sessions[session].inbox.queue)
         }
     }
 
@@ -98,18 +97,18 @@ extension Broker {
             to: connection, packet: PacketIdentifier.derived(from: number), step: .release)
         let isRepeated = live.connectedSessions[connected].window[position].state.options.contains(
             .received)
-        live.connectedSessions[connected].window[position].state.options.insert(.received)
+        live.connectedSessions[connected].receive(at: position)
         guard sessions[session].isPersistent else {
-            live.connectedSessions[connected].window[position].isReleased = true
+            live.connectedSessions[connected].release(at: position)
             step.effects[connection.loop].effects.append(.mqtt(.answerPacket(answer)))
             return
         }
         if !isRepeated {
-            commits.pendingBatch.states.append(
+            commits.change(
                 EntryStateChange(
                     queue: sessions[session].inbox.queue, number: number,
                     state: live.connectedSessions[connected].window[position].state))
         }
-        commits.pendingBatch.confirmations.append(.answerPacket(answer))
+        commits.confirm(.answerPacket(answer))
     }
 }

@@ -1,27 +1,229 @@
 // The queues that the store mirrors: which queue belongs to whom, the offline queues of users
-// without a session, and the queues that ended sessions left to others. The entries of a connected
-// session that are in memory belong to its window (ConnectedSession); the store holds the rest.
+// without a session, the queues that ended sessions left to others, and how much is in all of them.
+// The entries of a connected session that are in memory belong to its window (ConnectedSession);
+// the store holds the rest. The inbox of a session is a field of the session.
+//
+// It knows sessions by their index and the queue of their inbox, users and apps by their index, and
+// no message. It requests nothing from the store: `CommitPipeline` does.
+//
+// Invariants: a queue has at most one owner; the sum of all counts is `queuedCount`; a leftover is
+// in the list of its user; a trim is pending until the store has answered it.
 
 import Primitives
 
 /// The stored queues and their owners.
 struct Queues: ~Copyable {
     /// Sessions by their queues.
-    var sessionQueues = IndexTable<Session>()
+    private(set) var sessionQueues = IndexTable<Session>()
     /// The owners of queues that belong to no session.
-    var queueOwners: [UInt64: QueueOwner] = [:]
+    private(set) var queueOwners: [UInt64: QueueOwner] = [:]
     /// Messages that wait for users without a persistent session.
-    var offlineQueues = Slab<Inbox>()
+    private(set) var offlineQueues = Slab<Inbox>()
     /// Entries of shared subscriptions whose sessions have ended.
-    var leftovers = Slab<Leftover>()
+    private(set) var leftovers = Slab<Leftover>()
     /// The same by the user of the session.
-    var leftoversOfUsers: [Index<User>?: [Index<Leftover>]] = [:]
+    private(set) var leftoversOfUsers: [Index<User>?: [Index<Leftover>]] = [:]
     /// Entries in all queues.
-    var queuedCount: UInt64 = 0
+    private(set) var queuedCount: UInt64 = 0
     /// Trims that the policy `oldest` has requested and the store has not confirmed, by queue.
-    var pendingTrims: [UInt64: PendingTrim] = [:]
-    /// Connected sessions that wait for more entries of their queues, in order.
-    var waitingLoads = Ring<LoadOwner>()
+    private(set) var pendingTrims: [UInt64: PendingTrim] = [:]
+    /// Connected sessions and leftovers that wait for more entries of their queues, in order.
+    private var waitingLoads = Ring<LoadOwner>()
     /// Whether the queues of some app exceed its limit.
-    var hasAppsOverQuota = false
+    private(set) var hasAppsOverQuota = false
+    /// Bounds what the log is told of refused receivers.
+    private var receiverNotes = LogAllowance()
+
+    // MARK: - Owners
+
+    /// Whose messages a queue holds; nil once its deletion is under way.
+    func owner(of queue: QueueID, among sessions: borrowing Slab<Session>) -> QueueOwner? {
+        let session = sessionQueues.find(sessionQueues.hash(queue.raw)) {
+            sessions[$0].inbox.queue == queue
+        }
+        return session.map { .session($0) } ?? queueOwners[queue.raw]
+    }
+
+    /// Gives a queue to a session.
+    mutating func give(_ queue: QueueID, to session: Index<Session>) {
+        sessionQueues.insert(session, hash: sessionQueues.hash(queue.raw))
+    }
+
+    /// Takes a queue from the session that has it.
+    mutating func take(_ queue: QueueID, from session: Index<Session>) {
+        sessionQueues.remove(session, hash: sessionQueues.hash(queue.raw))
+    }
+
+    /// Notes that a queue is moved into the inbox of a session.
+    mutating func pass(_ queue: QueueID, to heir: Handle<Session>) {
+        queueOwners[queue.raw] = .inherited(by: heir)
+    }
+
+    /// The queue is moved.
+    mutating func endPassing(_ queue: QueueID) {
+        queueOwners[queue.raw] = nil
+    }
+
+    // MARK: - Counts
+
+    /// Entries have come into queues whose own counts have them.
+    @inline(__always)
+    mutating func countIn(_ count: UInt64) { queuedCount += count }
+
+    /// Entries have left queues whose own counts have them no more.
+    @inline(__always)
+    mutating func countOut(_ count: UInt64) {
+        queuedCount -= count
+    }
+
+    /// Notes whether the queues of some app exceed its limit.
+    mutating func note(hasAppsOverQuota isAbove: Bool) {
+        hasAppsOverQuota = isAbove
+    }
+
+    /// Whether the log is told of one more receiver that was refused.
+    mutating func takesReceiverNote(at moment: Moment) -> Bool { receiverNotes.takes(at: moment) }
+
+    // MARK: - Offline queues
+
+    /// Makes an inbox the offline queue of a user that has none. Its entries are counted already.
+    mutating func insert(offlineQueue inbox: Inbox, of user: Index<User>) -> Index<Inbox> {
+        queueOwners[inbox.queue.raw] = .offlineQueue(user: user)
+        return offlineQueues.insert(inbox).index
+    }
+
+    /// Removes an offline queue. Its entries stay counted.
+    mutating func remove(offlineQueue: Index<Inbox>) -> Inbox {
+        queueOwners[offlineQueues[offlineQueue].queue.raw] = nil
+        return offlineQueues.remove(offlineQueue)
+    }
+
+    /// Counts a new message in, and returns its number.
+    mutating func add(toOfflineQueue index: Index<Inbox>, byteCount: UInt32) -> UInt64 {
+        queuedCount += 1
+        return offlineQueues[index].add(byteCount: byteCount)
+    }
+
+    /// Entries have come into an offline queue by a transfer, with their numbers.
+    mutating func countIn(_ tally: QueueTally, toOfflineQueue index: Index<Inbox>) {
+        offlineQueues[index].countIn(tally)
+        queuedCount += tally.count
+    }
+
+    /// Entries have left an offline queue.
+    mutating func countOut(offlineQueue: Index<Inbox>, count: UInt64, byteCount: UInt64) {
+        offlineQueues[offlineQueue].subtract(count: count, byteCount: byteCount)
+        queuedCount -= count
+    }
+
+    /// The policy of full queues has dropped messages of an offline queue.
+    mutating func noteDropped(_ count: UInt32, ofOfflineQueue index: Index<Inbox>) {
+        offlineQueues[index].droppedCount += count
+    }
+
+    /// All messages of an offline queue are to be removed.
+    mutating func acknowledgeAll(ofOfflineQueue index: Index<Inbox>) {
+        offlineQueues[index].acknowledgedThrough = offlineQueues[index].nextNumber - 1
+    }
+
+    /// Takes over what the store says is in an offline queue.
+    mutating func restore(_ outline: QueueOutline, ofOfflineQueue index: Index<Inbox>) {
+        offlineQueues[index].restore(outline.tally, lastNumber: outline.lastNumber)
+        queuedCount += outline.tally.count
+    }
+
+    // MARK: - Leftovers
+
+    /// Adds a leftover, which is empty until the store has answered.
+    mutating func insert(_ new: Leftover) -> Index<Leftover> {
+        let index = leftovers.insert(new).index
+        queueOwners[new.queue.raw] = .leftover(index)
+        leftoversOfUsers[new.user, default: []].append(index)
+        return index
+    }
+
+    /// Removes a leftover that is empty, and returns its queue.
+    mutating func remove(_ index: Index<Leftover>) -> QueueID {
+        let leftover = leftovers.remove(index)
+        leftoversOfUsers[leftover.user]!.removeAll { $0 == index }
+        if leftoversOfUsers[leftover.user]!.isEmpty { leftoversOfUsers[leftover.user] = nil }
+        queueOwners[leftover.queue.raw] = nil
+        return leftover.queue
+    }
+
+    /// What a user's leftovers hold, and what is on its way into them.
+    func held(byLeftoversOf user: Index<User>) -> TrimAmount {
+        var held = TrimAmount()
+        for index in leftoversOfUsers[user] ?? [] {
+            held += leftovers[index].expected
+            held += TrimAmount(
+                count: leftovers[index].count, byteCount: leftovers[index].byteCount)
+        }
+        return held
+    }
+
+    /// Takes over what the store says is in a leftover that was read.
+    mutating func restore(_ tally: QueueTally, of index: Index<Leftover>) {
+        leftovers[index].restore(tally)
+        queuedCount += tally.count
+    }
+
+    /// Entries have left a leftover.
+    mutating func countOut(leftover: Index<Leftover>, count: UInt64, byteCount: UInt64) {
+        leftovers[leftover].subtract(count: count, byteCount: byteCount)
+        queuedCount -= count
+    }
+
+    /// Continues the walk over a leftover behind an entry.
+    mutating func noteLooked(through number: UInt64, at index: Index<Leftover>) {
+        leftovers[index].lookedThrough = number
+    }
+
+    /// The walk over a leftover has come to the end.
+    mutating func endWalk(over index: Index<Leftover>) {
+        leftovers[index].endWalk()
+    }
+
+    /// Whether this round of housekeeping is one to look at a leftover.
+    mutating func isDue(_ index: Index<Leftover>) -> Bool { leftovers[index].isDue() }
+
+    // MARK: - Loads
+
+    var hasWaitingLoads: Bool { !waitingLoads.isEmpty }
+
+    /// Lets the window of a connected session wait for more of its queue.
+    mutating func awaitLoad(into connected: Handle<ConnectedSession>) {
+        waitingLoads.append(.connected(connected))
+    }
+
+    /// Lets a leftover wait for its next entries.
+    mutating func awaitLoad(of leftover: Index<Leftover>) {
+        leftovers[leftover].isUnderWay = true
+        waitingLoads.append(.leftover(leftovers.handle(leftover)))
+    }
+
+    /// Whose turn it is to load.
+    mutating func nextLoad() -> LoadOwner { waitingLoads.removeFirst() }
+
+    // MARK: - Trims
+
+    /// What a queue has been asked to lose.
+    func pendingTrim(of queue: QueueID) -> PendingTrim {
+        pendingTrims[queue.raw] ?? PendingTrim()
+    }
+
+    mutating func note(_ trim: PendingTrim, of queue: QueueID) {
+        pendingTrims[queue.raw] = trim
+    }
+
+    /// The store has answered a trim.
+    mutating func endTrim(of queue: QueueID, _ amount: TrimAmount) {
+        guard var pending = pendingTrims[queue.raw] else {
+            preconditionFailure("queue \(queue.raw) has no trim to answer")
+        }
+        pending.amount.count -= amount.count
+        pending.amount.byteCount -= amount.byteCount
+        let isOver = pending.amount.count == 0 && pending.amount.byteCount == 0
+        pendingTrims[queue.raw] = isOver ? nil : pending
+    }
 }

@@ -168,7 +168,7 @@ extension Broker {
             else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
             return unlimitedIdentity(app: app, user: Array(user.bytes(in: bytes)), source: .appKey)
         case .anonymous(let user):
-            guard let app = app(named: anonymousApp) else {
+            guard let app = app(named: registry.anonymousApp) else {
                 throw ConnectRefusal(reason: .notAuthorized)
             }
             return unlimitedIdentity(
@@ -204,7 +204,7 @@ extension Broker {
     /// Keeps the time of a token's last use, to the hour, and without a commit of its own.
     private mutating func noteUse(of handle: Handle<Token>, _ now: UInt64) {
         guard let token = registry.tokens.noteUse(handle, now) else { return }
-        commits.pendingBatch.renewLazily(Records.token(token))
+        commits.renewLazily(Records.token(token))
     }
 
     /// A claim without an end and without rights of its own.
@@ -242,27 +242,22 @@ extension Broker {
     /// Gives a session's new connection its access.
     mutating func grant(_ access: Access, to session: Index<Session>, at moment: Moment) {
         let connected = connectedIndex(of: session)
-        precondition(live.connectedSessions[connected].access == nil, "a second access")
-        let index = live.accesses.insert(access).index
-        live.accesses[index].session = session
-        live.connectedSessions[connected].access = index
+        let index = live.grant(access, to: connected)
         countSensor(of: access.source, 1)
         renewAuthority(of: session)
         guard access.expiresUnixSeconds != .max else { return }
         // Counted from here by the monotonic clock: a clock that is set moves nobody's end.
         let end = access.expiresUnixSeconds.multipliedReportingOverflow(by: 1000)
         let rest = end.overflow ? .max : end.partialValue - moment.unixMilliseconds
-        live.accesses[index].timer = deadlines.insert(
-            deadline: moment.instant.advanced(byMilliseconds: rest),
-            payload: DeadlinePayload.access(index).raw)
+        let timer = deadlines.insert(
+            .access(index), at: moment.instant.advanced(byMilliseconds: rest))
+        live.note(timer: timer, of: index)
     }
 
     /// Takes a session's access back, with its connection.
     mutating func withdrawAccess(of session: Index<Session>) {
-        let connected = connectedIndex(of: session)
-        let access = live.accesses.remove(self.access(of: session))
+        let access = live.withdrawAccess(of: connectedIndex(of: session))
         deadlines.cancel(access.timer)
-        live.connectedSessions[connected].access = nil
         countSensor(of: access.source, -1)
     }
 
@@ -375,7 +370,7 @@ extension Broker {
         if rights.allowsAll(.subscribe) && hearsAllPresence && registry.apps[app].systemCount == 0 {
             return
         }
-        work += Int(sessions[session].filterCount) / CoreLimits.judgedFiltersPerWork
+        workload.charge(Int(sessions[session].filterCount) / CoreLimits.judgedFiltersPerWork)
         let asker = asker(session)
         var next = sessions[session].firstSubscription
         while let index = next {

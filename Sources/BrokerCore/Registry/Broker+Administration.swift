@@ -12,10 +12,10 @@ public struct AppSummary: Hashable, Sendable {
 
 extension Broker {
     /// The batch that changes made now become durable with.
-    public var pendingSequence: UInt64 { commits.pendingBatch.sequence }
+    public var pendingSequence: UInt64 { commits.pendingSequence }
 
     /// Whether sends are refused because the store has no room for them.
-    public var hasFullStore: Bool { commits.isStoreFull }
+    public var hasFullStore: Bool { commits.room.isFull }
 
     public func hasApp(_ name: [UInt8]) -> Bool { app(named: name) != nil }
 
@@ -31,7 +31,7 @@ extension Broker {
         let row = Records.app(name, keyDigest: keyDigest, rights: rights)
         guard let permit = admitGrowth(of: row.pageByteCount) else { throw NoRoom() }
         insertApp(name, keyDigest: keyDigest, rights: rights)
-        commits.pendingBatch.put(row, permit)
+        commits.put(row, permit)
         return true
     }
 
@@ -41,7 +41,7 @@ extension Broker {
         guard let app = app(named: name) else { return false }
         registry.apps[app].keyDigest = keyDigest
         // A row without a key has room for one.
-        commits.pendingBatch.renew(row(ofApp: app))
+        commits.renew(row(ofApp: app))
         return true
     }
 
@@ -58,15 +58,14 @@ extension Broker {
             of: row.pageByteCount, replacing: old.pageByteCount, for: .upkeep)
         guard let permit else { throw NoRoom() }
         registry.apps[app].rights = rights
-        commits.pendingBatch.put(row, permit)
+        commits.put(row, permit)
         for access in live.accesses.places where live.accesses.contains(access) {
             let session = session(of: access)
             guard registry.users[sessions[session].user].app == app else { continue }
             // What a gateway's sensors may do follows from what the gateway may do, below.
             if case .gateway = live.accesses[access].source { continue }
             let new = ownRights(of: live.accesses[access].source) ?? rights
-            if new == live.accesses[access].rights { continue }
-            live.accesses[access].rights = new
+            guard live.change(new, of: access) else { continue }
             dropForbiddenSubscriptions(session, in: &step)
         }
         refreshSensors(of: nil, in: &step)
@@ -113,7 +112,7 @@ extension Broker {
         }
         let row = Records.token(token)
         registry.tokens.insert(token)
-        commits.pendingBatch.put(row, permit)
+        commits.put(row, permit)
         _ = knownUser(token.user, app: app, permit: permit)
         return true
     }
@@ -162,11 +161,11 @@ extension Broker {
             connections: live.connections.count, subscriptions: subscriptionCount,
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retention.retained.count,
             retainedBytes: retainedBytes, tokens: registry.tokens.count,
-            messagesInMemory: memory.messages.count, spareBytes: memory.blocks.byteCount,
+            messagesInMemory: memory.messages.count, spareBytes: memory.spareByteCount,
             memoryQueueBytes: memory.memoryQueueByteCount, queuedMessages: queuedMessages,
-            queuedBytes: queuedBytes, isStoreFull: commits.isStoreFull,
-            storeUsedBytes: commits.storeUsedBytes,
-            storeLimitBytes: commits.storeLimitBytes)
+            queuedBytes: queuedBytes, isStoreFull: commits.room.isFull,
+            storeUsedBytes: commits.room.usedByteCount,
+            storeLimitBytes: commits.room.limitByteCount)
     }
 
     /// All apps, in no particular order.

@@ -274,10 +274,9 @@ extension Broker {
 
     /// The verdict on what somebody is about to do, which is charged to the turn.
     mutating func judge(_ action: RightsAction, by asker: Asker) -> Verdict {
-        var comparisons = comparisonCount
+        var comparisons = workload.comparisonCount
         let verdict = verdict(action, asker, comparisons: &comparisons)
-        work += comparisons / CoreLimits.comparisonsPerWork
-        comparisonCount = comparisons % CoreLimits.comparisonsPerWork
+        workload.charge(comparisons: comparisons)
         return verdict
     }
 

@@ -24,7 +24,7 @@ extension Broker {
     mutating func countSensor(of source: Access.Source, _ step: Int) {
         guard case .gateway(let gateway) = source, let carrier = session(of: gateway)
         else { return }
-        live.connectedSessions[connectedIndex(of: carrier)].sensorCount += step
+        live.connectedSessions[connectedIndex(of: carrier)].countSensors(step)
     }
 
     /// The rights of a gateway have changed, or those of any of them: its sensors bear the new
@@ -35,7 +35,7 @@ extension Broker {
                 live.connectedSessions[connectedIndex(of: carrier)].sensorCount > 0
             else { return }
         }
-        work += live.accesses.count / CoreLimits.looksPerWork
+        workload.charge(live.accesses.count / CoreLimits.looksPerWork)
         for access in live.accesses.places where live.accesses.contains(access) {
             guard case .gateway(let gateway) = live.accesses[access].source,
                 changed == nil || gateway == changed, let carrier = session(of: gateway)
@@ -49,8 +49,7 @@ extension Broker {
             }
             renewAuthority(of: sensor)
             let rights = live.accesses[self.access(of: carrier)].rights
-            if rights == live.accesses[access].rights { continue }
-            live.accesses[access].rights = rights
+            guard live.change(rights, of: access) else { continue }
             dropForbiddenSubscriptions(sensor, in: &step)
         }
     }

@@ -78,7 +78,7 @@ extension Broker {
         }
         for handle in revoked {
             let token = registry.tokens.remove(handle)
-            commits.pendingBatch.remove(.tokens, key: token.identifier)
+            commits.remove(.tokens, key: token.identifier)
         }
         return Revocation(tokenCount: revoked.count, connectionCount: connectionCount)
     }

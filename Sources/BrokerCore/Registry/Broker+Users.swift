@@ -43,7 +43,7 @@ extension Broker {
         -> Index<User>
     {
         let user = insertUser(name, app: app)
-        commits.pendingBatch.put(row(ofUser: user), permit)
+        commits.put(row(ofUser: user), permit)
         return user
     }
 
@@ -67,7 +67,7 @@ extension Broker {
 
     /// Writes which queue waits for a user: the row has room for that.
     private mutating func renewUser(_ user: Index<User>) {
-        commits.pendingBatch.renew(row(ofUser: user))
+        commits.renew(row(ofUser: user))
     }
 
     // MARK: - Sessions of a user
@@ -138,8 +138,7 @@ extension Broker {
 
     mutating func insertOfflineQueue(_ inbox: Inbox, of user: Index<User>) {
         precondition(registry.users[user].offlineQueue == nil, "a user has one offline queue")
-        registry.users[user].offlineQueue = queues.offlineQueues.insert(inbox).index
-        queues.queueOwners[inbox.queue.raw] = .offlineQueue(user: user)
+        registry.users[user].offlineQueue = queues.insert(offlineQueue: inbox, of: user)
     }
 
     /// Takes away what waits for a user, if anything does. The caller makes the queue somebody
@@ -148,7 +147,6 @@ extension Broker {
         guard let offlineQueue = registry.users[user].offlineQueue else { return nil }
         registry.users[user].offlineQueue = nil
         renewUser(user)
-        queues.queueOwners[queues.offlineQueues[offlineQueue].queue.raw] = nil
-        return queues.offlineQueues.remove(offlineQueue)
+        return queues.remove(offlineQueue: offlineQueue)
     }
 }

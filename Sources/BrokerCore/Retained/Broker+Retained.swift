@@ -40,8 +40,8 @@ extension Broker {
             identifier: makeIdentifier(), app: app, block: message.block(), deadline: deadline)
         // The limit was asked for, and with it ``hasRoom(toRetain:)``.
         let row = Records.retained(new, app: registry.apps[app].name)
-        let permit = admitJudgedGrowth(of: row.pageByteCount)
-        commits.pendingBatch.put(row, permit)
+        let permit = commits.room.admitJudged(row.pageByteCount)
+        commits.put(row, permit)
         insertRetained(new)
         return .none
     }
@@ -57,8 +57,7 @@ extension Broker {
             parts, app: registry.users[user].app, expirySeconds: request.expirySeconds, at: moment)
         if limit != .none { return limit }
         attachToBatch(message)
-        memory.messages[message].unsettled += 1
-        memory.messages[message].awaitsRow = true
+        memory.awaitRow(of: message)
         return .none
     }
 
@@ -71,7 +70,7 @@ extension Broker {
         if let old { forgetRetained(old) }
         if new.deadline != .never {
             retention.retained[index].token = deadlines.insert(
-                deadline: new.deadline, payload: DeadlinePayload.retained(index).raw)
+                .retained(index), at: new.deadline)
         }
     }
 
@@ -79,7 +78,7 @@ extension Broker {
         let old = retention.retained.remove(index)
         registry.apps[old.app].retainedByteCount -= old.block.count
         deadlines.cancel(old.token)
-        commits.pendingBatch.remove(.retained, key: RecordKey.number(old.identifier))
+        commits.remove(.retained, key: RecordKey.number(old.identifier))
     }
 
     mutating func expire(retained index: Index<Retained>) {
@@ -162,15 +161,13 @@ extension Broker {
                 counters.deliveries += 1
                 return
             }
-            let message = memory.messages.insert(
-                Message(copying: block, stamp: makeStamp(), deadline: deadline, in: &memory.blocks)
-            ).index
-            memory.messages[message].references = 1
+            let message = memory.insert(
+                copying: block, stamp: makeStamp(), deadline: deadline)
             var tally = RoutingTally(stamp: memory.messages[message].stamp)
             enqueue(message, session: session, state: state, tally: &tally, in: &step)
             counters.receiversRefused += UInt64(tally.refusedCount)
-            memory.messages[message].isRouted = true
-            release(message)
+            memory.noteRouted(message)
+            memory.release(message)
         }
     }
 

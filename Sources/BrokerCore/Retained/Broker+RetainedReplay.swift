@@ -193,7 +193,7 @@ extension Broker {
         let app = registry.users[sessions[session].user].app
         var byteCount = 0
         var stepCount = 0
-        defer { work += stepCount / CoreLimits.looksPerWork }
+        defer { workload.charge(stepCount / CoreLimits.looksPerWork) }
         repeat {
             // What was subscribed to before may have ended between two pieces.
             while routing.subscriptions.contains(retention.replays[index].subscription) {

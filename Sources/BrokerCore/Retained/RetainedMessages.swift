@@ -1,5 +1,10 @@
 // The last messages of topics, and the replays that send them to new subscriptions. The trees that
 // find them belong to their apps. The values of `$SYS` are kept in memory only.
+//
+// It knows apps, sessions and subscriptions by their index.
+//
+// Invariants: a topic of an app has at most one retained message; a session has at most one replay,
+// either with its connection or suspended without one.
 
 import Primitives
 

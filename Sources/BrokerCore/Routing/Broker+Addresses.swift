@@ -134,7 +134,7 @@ extension Broker {
         guard filter.withUnsafeBytes({ ReservedTopic($0) == .address }) else { return }
         let user = sessions[session].user
         if let group = addressedGroup(by: filter, registry.users[user].app) {
-            if restoration == nil { countHearer(user, group, isNew: isHeard) }
+            if commits.restoration == nil { countHearer(user, group, isNew: isHeard) }
             return
         }
         let isUser = filter.withUnsafeBytes { filter in
@@ -147,7 +147,7 @@ extension Broker {
             noteListener(session)
             inherit(session)
         }
-        if restoration == nil { updateWaiting(of: user) }
+        if commits.restoration == nil { updateWaiting(of: user) }
     }
 
     /// The group whose address a filter is.
@@ -160,27 +160,24 @@ extension Broker {
 
     /// The first persistent session that hears its user's mail inherits what waits.
     private mutating func inherit(_ session: Index<Session>) {
-        guard restoration == nil, let offlineQueue = takeOfflineQueue(of: sessions[session].user)
+        guard commits.restoration == nil,
+            let offlineQueue = takeOfflineQueue(of: sessions[session].user)
         else {
             return
         }
-        let expected = expected(in: offlineQueue.queue)
+        let expected = commits.expectedArrivals(in: offlineQueue.queue)
         let queue = sessions[session].inbox.queue
-        commits.pendingBatch.move(
+        commits.inherit(
             QueueTransfer(
                 source: offlineQueue.queue, destination: queue,
                 firstNumber: sessions[session].inbox.nextNumber,
-                countMaximum: UInt64(offlineQueue.count) + expected.count))
-        // The session counts what the offline queue has, but not what is on its way there.
-        if expected.count > 0 {
-            commits.pendingBatch.arrivals[queue.raw, default: TrimAmount()] += expected
-        }
+                countMaximum: UInt64(offlineQueue.count) + expected.count),
+            arriving: expected)
         // What the store still has to say of the old queue is about this session.
-        queues.queueOwners[offlineQueue.queue.raw] = .inherited(by: sessions.handle(session))
-        commits.pendingBatch.inheritedQueues.append(offlineQueue.queue)
+        queues.pass(offlineQueue.queue, to: sessions.handle(session))
         sessions[session].inbox.append(offlineQueue, expecting: expected.count)
         if let connected = sessions[session].connected {
-            live.connectedSessions[connected].backlogCount += offlineQueue.count
+            live.connectedSessions[connected].addToBacklog(offlineQueue.count)
         }
         reserveNumbers(session)
     }

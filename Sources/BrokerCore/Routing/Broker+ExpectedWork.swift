@@ -77,7 +77,8 @@ extension Broker {
         swap(&matched, &routing.matchedAudiences)
         defer { swap(&matched, &routing.matchedAudiences) }
         matched.removeAllKeepingCapacity()
-        work += registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
+        workload.charge(
+            registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork)
         if matched.count <= 1 { registry.apps[app].topics.noteMatch(topic, target: matched.first) }
         var count = 0
         for audience in matched { count += routing.audiences[audience].subscribers.count }

@@ -50,7 +50,7 @@ extension Broker {
             }
         }
         for subscriber in merged { routing.mergePlaces[Int(subscriber.session.place)] = 0 }
-        work += (matched.count + subscriberCount) / CoreLimits.mergedPerWork
+        workload.charge((matched.count + subscriberCount) / CoreLimits.mergedPerWork)
         if identifierCount > 0 {
             // What lists them walks over all subscriptions of those sessions.
             var walkedCount = 0
@@ -58,9 +58,9 @@ extension Broker {
             where subscriber.subscriptionIdentifier == EntryState.severalIdentifiers {
                 walkedCount += Int(sessions[subscriber.session].filterCount)
             }
-            work +=
+            workload.charge(
                 identifierCount / CoreLimits.identifiersPerWork
-                + walkedCount / CoreLimits.looksPerWork
+                    + walkedCount / CoreLimits.looksPerWork)
         }
         swap(&merged, &routing.audiences[routing.mergedAudience].subscribers)
         return identifierCount > 0

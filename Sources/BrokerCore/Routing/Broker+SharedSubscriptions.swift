@@ -76,7 +76,7 @@ extension Broker {
             number = number == .max ? 1 : number + 1
             lookCount += 1
         }
-        work += lookCount / CoreLimits.looksPerWork
+        workload.charge(lookCount / CoreLimits.looksPerWork)
         return number
     }
 
@@ -158,7 +158,8 @@ extension Broker {
                 }
             }
         }
-        work += visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork
+        workload.charge(
+            visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork)
         return routing.audiences[routing.chosenAudience].subscribers.isEmpty
             ? nil : routing.chosenAudience
     }
@@ -224,7 +225,7 @@ extension Broker {
             }
             _ = live.connectedSessions[connected].remove(at: position)
             countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-            release(entry.message)
+            memory.release(entry.message)
         }
     }
 
@@ -236,11 +237,10 @@ extension Broker {
             return copy(entry, of: session, in: &step)
         }
         let batch = memory.messages[entry.message].batch
-        if batch != 0 && batch != commits.pendingBatch.sequence {
+        if batch != 0 && batch != commits.pendingSequence {
             // It is just being stored.
-            memory.messages[entry.message].references += 1
-            commits.inFlightBatch.handovers.append(
-                (session: sessions.handle(session), entry: entry))
+            memory.hold(entry.message)
+            commits.handOver(entry, of: sessions.handle(session))
             return false
         }
         guard
@@ -272,7 +272,7 @@ extension Broker {
                 move(entry, from: queue, to: other, in: &step)
                 countOut(session: session.index, count: 1, byteCount: UInt64(entry.byteCount))
             }
-            release(entry.message)
+            memory.release(entry.message)
         }
     }
 
@@ -304,7 +304,8 @@ extension Broker {
             MessageBlock(memory.messages[message].block).address, into: &matched)
         var lookCount = 0
         defer {
-            work += visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork
+            workload.charge(
+                visitedCount / CoreLimits.nodesPerWork + lookCount / CoreLimits.looksPerWork)
         }
         var isFull = false
         for set in matched {
@@ -357,14 +358,14 @@ extension Broker {
         let session = other.session
         let state = state(of: entry, for: other)
         let number = sessions[session].inbox.add(byteCount: entry.byteCount)
-        queues.queuedCount += 1
+        queues.countIn(1)
         reserveNumbers(session)
-        commits.pendingBatch.moves.append(
+        commits.move(
             EntryMove(
                 queue: queue, number: entry.number,
                 destination: sessions[session].inbox.queue, destinationNumber: number,
-                state: state))
-        commits.pendingBatch.moveByteCounts.append(entry.byteCount)
+                state: state),
+            byteCount: entry.byteCount)
         place(
             WindowEntry(
                 number: number, message: entry.message, batchEntry: .max,
@@ -378,14 +379,13 @@ extension Broker {
         let session = other.session
         let state = state(of: entry, for: other)
         let number = sessions[session].inbox.add(byteCount: entry.byteCount)
-        queues.queuedCount += 1
+        queues.countIn(1)
         reserveNumbers(session)
-        let place = Int(entry.batchEntry)
-        commits.pendingBatch.entries[place].queue = sessions[session].inbox.queue
-        commits.pendingBatch.entries[place].number = number
-        commits.pendingBatch.entries[place].state = state
+        commits.readdress(
+            entry: entry.batchEntry, to: sessions[session].inbox.queue, number: number,
+            state: state)
         // The one that left may have had it.
-        memory.messages[entry.message].mayHaveArrived = true
+        memory.noteDoubt(about: entry.message)
         self.place(
             WindowEntry(
                 number: number, message: entry.message, batchEntry: entry.batchEntry,
@@ -415,18 +415,15 @@ extension Broker {
 
     mutating func copy(_ entry: WindowEntry, to other: Subscriber, in step: inout Step) -> Bool {
         // A message is stored once: its successor is a copy, of which no sender hears.
-        let copy = memory.messages.insert(
-            Message(
-                copying: memory.messages[entry.message].block, stamp: makeStamp(),
-                deadline: memory.messages[entry.message].deadline, in: &memory.blocks)
-        ).index
-        memory.messages[copy].references = 1
+        let copy = memory.insert(
+            copying: memory.messages[entry.message].block, stamp: makeStamp(),
+            deadline: memory.messages[entry.message].deadline)
         var tally = RoutingTally(stamp: memory.messages[copy].stamp)
         enqueue(
             copy, session: other.session, state: state(of: entry, for: other), tally: &tally,
             in: &step)
-        memory.messages[copy].isRouted = true
-        release(copy)
+        memory.noteRouted(copy)
+        memory.release(copy)
         guard tally.taken > 0 else { return false }
         counters.sharesHandedOver += 1
         return true

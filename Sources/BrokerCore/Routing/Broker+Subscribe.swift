@@ -50,7 +50,7 @@ extension Broker {
         var answer = FilterAnswers(.subscribe, request.requestIdentifier)
         var walk = FilterRequestWalk(request.filters, in: step.bytes)
         // The step has been charged for the first.
-        work += walk.remainingCount - 1
+        workload.charge(walk.remainingCount - 1)
         while let wanted = walk.next() {
             guard let session = session(of: connection) else { return }
             let filter = wanted.filter.bytes(in: step.bytes)
@@ -131,7 +131,7 @@ extension Broker {
             of: session, filter: judged, grade: wanted.grade,
             identifier: isStored ? makeIdentifier() : 0, options: wanted.options,
             subscriptionIdentifier: identifier)
-        if isStored { commits.pendingBatch.put(row(of: index), permit) }
+        if isStored { commits.put(row(of: index), permit) }
         return index
     }
 
@@ -142,7 +142,7 @@ extension Broker {
         var answer = FilterAnswers(.unsubscribe, request.requestIdentifier)
         var walk = FilterWalk(request.filters, in: step.bytes)
         // The step has been charged for the first.
-        work += walk.remainingCount - 1
+        workload.charge(walk.remainingCount - 1)
         while let filter = walk.next() {
             let reason: ReasonCode
             if isRefusedAsOpen(connection, request.requestIdentifier, isUnsubscribe: true) {
@@ -241,11 +241,11 @@ extension Broker {
     ) -> Index<Subscription>? {
         let app = registry.users[sessions[session].user].app
         var visitedCount = 0
-        defer { work += visitedCount / CoreLimits.nodesPerWork }
+        defer { workload.charge(visitedCount / CoreLimits.nodesPerWork) }
         guard
             let audience = registry.apps[app].topics.target(of: filter, visitedCount: &visitedCount)
         else { return nil }
-        work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
+        workload.charge(Int(sessions[session].filterCount) / CoreLimits.looksPerWork)
         return subscription(of: session, audience: audience)
     }
 
@@ -282,7 +282,7 @@ extension Broker {
         {
             return .sharesOfApp
         }
-        work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
+        workload.charge(Int(sessions[session].filterCount) / CoreLimits.looksPerWork)
         var shareCount = 0
         forEachSubscription(of: session) {
             if routing.audiences[routing.subscriptions[$0].audience].share != 0 { shareCount += 1 }
@@ -299,7 +299,7 @@ extension Broker {
         let app = registry.users[sessions[session].user].app
         var audience = filter.withUnsafeBytes { registry.apps[app].topics.target(of: $0) }
         if audience == nil {
-            work += levelCount(of: filter) / CoreLimits.nodesPerWork
+            workload.charge(levelCount(of: filter) / CoreLimits.nodesPerWork)
             unmarkAudiences()
             let new = routing.audiences.insert(Audience(filter: filter)).index
             filter.withUnsafeBytes { registry.apps[app].topics.insert($0, target: new) }
@@ -327,7 +327,7 @@ extension Broker {
     /// Writes the row of a stored subscription again, which is as long as before.
     mutating func writeSubscription(_ index: Index<Subscription>) {
         if sessions[routing.subscriptions[index].session].isPersistent {
-            commits.pendingBatch.renew(row(of: index))
+            commits.renew(row(of: index))
         }
     }
 
@@ -356,13 +356,13 @@ extension Broker {
         guard !filter.isEmpty else { return }
         sessions[session].filterCount -= 1
         if sessions[session].isPersistent {
-            commits.pendingBatch.remove(
+            commits.remove(
                 .subscriptions,
                 key: RecordKey.numbers(sessions[session].identifier, subscription.identifier))
         }
         if routing.audiences[subscription.audience].subscribers.isEmpty {
             let app = registry.users[sessions[session].user].app
-            work += levelCount(of: filter) / CoreLimits.nodesPerWork
+            workload.charge(levelCount(of: filter) / CoreLimits.nodesPerWork)
             unmarkAudiences()
             let removed = routing.audiences.remove(subscription.audience)
             filter.withUnsafeBytes { registry.apps[app].topics.remove($0) }

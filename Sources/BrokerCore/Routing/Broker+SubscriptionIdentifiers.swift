@@ -37,9 +37,9 @@ extension Broker {
             of: MessageBlock(memory.messages[message].block).address,
             registry.users[sessions[session].user].app)
         let listed = listMarked(state, of: session, in: &loop)
-        work += Int(sessions[session].filterCount) / CoreLimits.looksPerWork
+        workload.charge(Int(sessions[session].filterCount) / CoreLimits.looksPerWork)
         if listed.subscriptionIdentifier >= EntryState.severalIdentifiers {
-            work += loop.identifierLists.last!.count / CoreLimits.identifiersPerWork
+            workload.charge(loop.identifierLists.last!.count / CoreLimits.identifiersPerWork)
         }
         return listed
     }
@@ -88,7 +88,8 @@ extension Broker {
         swap(&matched, &routing.matchedAudiences)
         defer { swap(&matched, &routing.matchedAudiences) }
         matched.removeAllKeepingCapacity()
-        work += registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
+        workload.charge(
+            registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork)
         mark(matched, topic: topic, app: app)
     }
 

@@ -1,6 +1,13 @@
 // Who receives a message: subscriptions, and the audiences (subscriber lists) that filters, groups
 // and shares lead to. The trees of filters belong to their apps. It decides receivers, and neither
 // stores nor delivers.
+//
+// It knows sessions by their index, and of a session what its subscriber contains: the connection,
+// the dialect, the grade. The head of a session's chain of subscriptions is in the session.
+//
+// Invariants: a subscription has one place in one audience, and that place names it; a share is in
+// the set of its filter, those with somebody connected first; the merged and the chosen audience
+// are in use within one event only; marked are the audiences of the marked topic, and no others.
 
 import Primitives
 

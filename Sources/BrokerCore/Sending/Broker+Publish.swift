@@ -100,13 +100,7 @@ extension Broker {
     /// and for nothing that the client sends.
     private mutating func countUnanswered(_ sender: Index<Session>, in step: inout Step) {
         let connected = connectedIndex(of: sender)
-        live.connectedSessions[connected].unansweredCount += 1
-        guard
-            live.connectedSessions[connected].unansweredCount
-                > live.connectedSessions[connected].publishWindow,
-            !live.connectedSessions[connected].isHeld
-        else { return }
-        live.connectedSessions[connected].isHeld = true
+        guard live.connectedSessions[connected].countUnanswered() else { return }
         counters.sendersHeld += 1
         let connection = live.connectedSessions[connected].connection
         step.effects[connection.loop].effects.append(.holdReading(connection))
@@ -114,12 +108,7 @@ extension Broker {
 
     private mutating func countAnswered(_ sender: Index<Session>, in step: inout Step) {
         let connected = connectedIndex(of: sender)
-        live.connectedSessions[connected].unansweredCount -= 1
-        guard live.connectedSessions[connected].isHeld,
-            live.connectedSessions[connected].unansweredCount <= live.connectedSessions[connected]
-                .publishWindow / 2
-        else { return }
-        live.connectedSessions[connected].isHeld = false
+        guard live.connectedSessions[connected].countAnswered() else { return }
         let connection = live.connectedSessions[connected].connection
         step.effects[connection.loop].effects.append(.resumeReading(connection))
     }
@@ -303,7 +292,7 @@ extension Broker {
         if sessions[sender].isPersistent {
             // Not among the rows that a full store leaves out: the identifier will mean another
             // message.
-            commits.pendingBatch.remove(
+            commits.remove(
                 .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier))
         }
         confirmRelease(
@@ -314,7 +303,7 @@ extension Broker {
         _ sender: Index<Session>, _ answer: PacketAnswer, in step: inout Step
     ) {
         if sessions[sender].isPersistent {
-            commits.pendingBatch.confirmations.append(.answerPacket(answer))
+            commits.confirm(.answerPacket(answer))
         } else {
             step.effects[answer.connection.loop].effects.append(.mqtt(.answerPacket(answer)))
         }
@@ -363,7 +352,7 @@ extension Broker {
 
     /// Stores that a QoS 2 publication was accepted, together with its message.
     mutating func writeSend(_ entry: OutboxEntry, of sender: Index<Session>) {
-        commits.pendingBatch.putWithSends(sendRow(entry, of: sender))
+        commits.putWithSends(sendRow(entry, of: sender))
     }
 
     func sendRow(_ entry: OutboxEntry, of sender: Index<Session>) -> RecordChange {
@@ -415,22 +404,7 @@ extension Broker {
         guard sessions[session].book.exists else { return }
         let identifiers = sessions[session].book.value.identifiers
         guard identifiers.count > 0 else { return }
-        commits.doomedSends.append((sessions[session].identifier, identifiers))
-        commits.pendingBatch.isUrgent = true
-    }
-
-    /// Adds as many of those deletions to the pending batch as it may have.
-    mutating func deleteDoomedSends() {
-        var room = CoreLimits.doomedSendsMaximum
-        while room > 0, let last = commits.doomedSends.indices.last {
-            let session = commits.doomedSends[last].session
-            let identifiers = commits.doomedSends[last].identifiers.removeLastPage()
-            if commits.doomedSends[last].identifiers.count == 0 { commits.doomedSends.removeLast() }
-            for identifier in identifiers {
-                commits.pendingBatch.remove(.outboxes, key: RecordKey.packet(session, identifier))
-            }
-            room -= identifiers.count
-        }
+        commits.deleteSends(of: sessions[session].identifier, identifiers)
     }
 }
 

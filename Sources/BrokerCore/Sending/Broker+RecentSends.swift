@@ -29,7 +29,7 @@ extension Broker {
     /// The place of what a session sent under an id.
     mutating func recentSend(_ identifier: [UInt8], of sender: Index<Session>) -> Int? {
         // Those whose fate is not known may be many.
-        work += sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork
+        workload.charge(sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork)
         return sessions[sender].book.value.recentSends.firstIndex { $0.identifier == identifier }
     }
 
@@ -46,7 +46,7 @@ extension Broker {
             let oldest = sessions[sender].book.value.recentSends.firstIndex(where: \.isComplete)
         {
             // Those before it, and those that move up.
-            work += sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork
+            workload.charge(sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork)
             sessions[sender].book.value.recentSends.remove(at: oldest)
         }
         sessions[sender].book.value.recentSends.append(
@@ -74,8 +74,8 @@ extension Broker {
         if request.grade == .once && sessions[sender].isPersistent {
             // Its identifier names nothing else until it is released, after a crash too.
             entry.awaitsRow = true
-            commits.pendingBatch.putWithSends(sendRow(entry, of: sender))
-            commits.pendingBatch.repeats.append((sessions.handle(sender), request.number))
+            commits.putWithSends(sendRow(entry, of: sender))
+            commits.note(repeat: request.number, of: sessions.handle(sender))
         }
         entry.isComplete = known.isComplete && !entry.awaitsRow
         addPublication(entry, of: sender)
@@ -128,7 +128,7 @@ extension Broker {
             sessions[sender].book.value.recentSends[place].reason = reason
         }
         guard hasRepeats else { return }
-        work += sessions[sender].outbox.count / CoreLimits.looksPerWork
+        workload.charge(sessions[sender].outbox.count / CoreLimits.looksPerWork)
         for repeated in publications(repeating: number, of: sender) {
             var entry = repeated
             entry.original = 0
@@ -156,7 +156,7 @@ extension Broker {
     /// Takes the row of a repeat that is refused out of the store: its identifier is free again.
     private mutating func deleteSendRow(of entry: OutboxEntry, _ sender: Index<Session>) {
         guard entry.grade == .once && sessions[sender].isPersistent else { return }
-        commits.pendingBatch.remove(
+        commits.remove(
             .outboxes, key: RecordKey.packet(sessions[sender].identifier, entry.packetIdentifier))
     }
 }

@@ -147,7 +147,7 @@ extension Broker {
         let judgement = judge(request.target, by: .session(sender), in: bytes)
         if case .refused = judgement { return judgement }
         if request.grade != .transient {
-            if commits.isStoreFull { return .refused(.quotaExceeded, .store) }
+            if commits.room.isFull { return .refused(.quotaExceeded, .store) }
             if isAppOverQuota(of: sender) { return .refused(.quotaExceeded, .appBytes) }
         }
         // What waits for the disk is in memory until then, whoever it is for.
@@ -288,15 +288,12 @@ extension Broker {
         from sender: Index<Session>, in step: inout Step
     ) {
         let stamp = makeStamp()
-        let message = memory.messages.insert(
-            Message(
-                parts: parts, messageIdentifier: request.messageIdentifier.bytes(in: step.bytes),
-                stamp: stamp, deadline: deadline(of: request, at: step.moment),
-                sender: sessions.handle(sender), senderNumber: request.number, in: &memory.blocks)
-        ).index
-        // Until it is routed and remembered.
-        memory.messages[message].references = 1
-        defer { release(message) }
+        // Held until it is routed and remembered.
+        let message = memory.insert(
+            parts, messageIdentifier: request.messageIdentifier.bytes(in: step.bytes),
+            stamp: stamp, deadline: deadline(of: request, at: step.moment),
+            sender: sessions.handle(sender), senderNumber: request.number)
+        defer { memory.release(message) }
         let excluded = excludedSession(request, sender)
         var tally = RoutingTally(stamp: stamp)
         route(
@@ -311,12 +308,12 @@ extension Broker {
         noteForbidden(target, from: sender, in: &step)
         // Whoever is not waited for has it: sessions that are not persistent, and QoS 0
         // subscriptions.
-        memory.messages[message].takenCount += tally.taken - memory.messages[message].unsettled
+        memory.noteTaken(tally.taken, of: message)
         remember(request, tally: tally, from: sender, message: message)
         if request.isRetained {
             retain(message, ofUser: sessions[sender].user, request, at: step.moment)
         }
-        memory.messages[message].isRouted = true
+        memory.noteRouted(message)
         completeIfSettled(message, in: &step)
     }
 
@@ -364,7 +361,7 @@ extension Broker {
         }
         guard request.grade == .once && sessions[sender].isPersistent else { return }
         attachToBatch(message)
-        memory.messages[message].unsettled += 1
+        memory.awaitSendRow(of: message)
         if request.packetIdentifier > 0 {
             writeSend(entry, of: sender)
         } else {
@@ -432,7 +429,7 @@ extension Broker {
             return last
         }
         let user = user(named: name, app: app)
-        live.connectedSessions[connected].lastReceiver = user
+        live.connectedSessions[connected].noteReceiver(user)
         return user
     }
 
@@ -469,7 +466,8 @@ extension Broker {
         swap(&matched, &routing.matchedAudiences)
         defer { swap(&matched, &routing.matchedAudiences) }
         matched.removeAllKeepingCapacity()
-        work += registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork
+        workload.charge(
+            registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork)
         if matched.count <= 1 {
             registry.apps[app].topics.noteMatch(topic, target: matched.first)
             return matched.first

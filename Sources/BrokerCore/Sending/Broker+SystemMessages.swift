@@ -20,25 +20,20 @@ extension Broker {
                         UnsafeRawBufferPointer(rebasing: both[..<properties.count]),
                         UnsafeRawBufferPointer(rebasing: both[properties.count...])
                     )
-                    return memory.messages.insert(
-                        Message(
-                            parts: MessageParts(
-                                kind: kind, marks: marks, grade: grade,
-                                time: moment.unixMilliseconds, sender: sender, address: address,
-                                properties: properties, payload: payload),
-                            messageIdentifier: empty, stamp: stamp, deadline: deadline,
-                            sender: .none, senderNumber: 0,
-                            in: &memory.blocks)
-                    ).index
+                    return memory.insert(
+                        MessageParts(
+                            kind: kind, marks: marks, grade: grade,
+                            time: moment.unixMilliseconds, sender: sender, address: address,
+                            properties: properties, payload: payload),
+                        messageIdentifier: empty, stamp: stamp, deadline: deadline,
+                        sender: .none, senderNumber: 0)
                 }
             }
         }
-        // Until it is routed.
-        memory.messages[message].references = 1
         var tally = RoutingTally(stamp: stamp)
         body(&self, message, &tally)
         counters.receiversRefused += UInt64(tally.refusedCount)
-        memory.messages[message].isRouted = true
-        release(message)
+        memory.noteRouted(message)
+        memory.release(message)
     }
 }

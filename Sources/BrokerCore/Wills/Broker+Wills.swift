@@ -46,8 +46,8 @@ extension Broker {
         // What the old row took of the reserve is the new one's: see what was admitted.
         removeWill(of: session, isReplaced: true)
         sessions[session].will = willTable.wills.insert(will).index
-        sessions[session].decisiveBatch = commits.pendingBatch.sequence
-        commits.pendingBatch.put(row, permit)
+        sessions[session].decisiveBatch = commits.pendingSequence
+        commits.put(row, permit)
         if isPartOfLogin { return }
         respondAtCommit(to: connection, request: requestIdentifier, reason: .success, body: [])
     }
@@ -134,7 +134,7 @@ extension Broker {
         guard let permit = admitGrowth(of: row.pageByteCount, replacing: old, for: .upkeep) else {
             return
         }
-        commits.pendingBatch.put(row, permit)
+        commits.put(row, permit)
     }
 
     /// Who sends a will that is due; nil where the credential that it was set with has been
@@ -211,15 +211,15 @@ extension Broker {
     mutating func removeWill(of session: Index<Session>, isReplaced: Bool = false) {
         guard let will = sessions[session].will else { return }
         sessions[session].will = nil
-        sessions[session].decisiveBatch = commits.pendingBatch.sequence
+        sessions[session].decisiveBatch = commits.pendingSequence
         forgetWill(will, isReplaced: isReplaced)
     }
 
     private mutating func forgetWill(_ index: Index<Will>, isReplaced: Bool = false) {
         let will = willTable.wills.remove(index)
         deadlines.cancel(will.token)
-        if !isReplaced { returnGrowth(of: row(of: will).pageByteCount) }
-        commits.pendingBatch.remove(.wills, key: will.key)
+        if !isReplaced { commits.room.giveBack(row(of: will).pageByteCount) }
+        commits.remove(.wills, key: will.key)
     }
 
     // MARK: - Loss and return
@@ -242,8 +242,7 @@ extension Broker {
         _ index: Index<Will>, afterSeconds seconds: UInt64, at moment: Moment
     ) {
         willTable.wills[index].token = deadlines.insert(
-            deadline: moment.instant.advanced(bySeconds: seconds),
-            payload: DeadlinePayload.will(index).raw)
+            .will(index), at: moment.instant.advanced(bySeconds: seconds))
     }
 
     /// The device is back: a will that was about to be sent is not.
@@ -299,7 +298,7 @@ extension Broker {
     ) {
         let isRetained =
             willTable.wills[index].isRetained && !willTable.wills[index].payload.isEmpty
-        if willTable.wills[index].grade != .transient && commits.isStoreFull
+        if willTable.wills[index].grade != .transient && commits.room.isFull
             || isRetained && !hasRoom(toRetain: blockByteCount(ofWill: index))
         {
             scheduleWill(index, afterSeconds: CoreLimits.willRetrySeconds, at: step.moment)
@@ -348,9 +347,7 @@ extension Broker {
                 message, to: target, grade: will.grade, fromUser: will.user,
                 excluding: broker.excludedSession(request, session), tally: &tally, in: &step)
         }
-        commits.pendingBatch.firedWills.append(index)
-        commits.pendingBatch.isUrgent = true
-        commits.pendingBatch.putWithSends(Records.deletion(.wills, key: will.key))
+        commits.fire(index, key: will.key)
     }
 
     /// Sends a will that is for those who are online (MQTT). It is gone with that.
@@ -430,8 +427,7 @@ extension Broker {
             if let session, !connected.contains(session) {
                 let lost = sessions[session].disconnected
                 willTable.wills[index].token = deadlines.insert(
-                    deadline: max(lost.advanced(bySeconds: delay), moment.instant),
-                    payload: DeadlinePayload.will(index).raw)
+                    .will(index), at: max(lost.advanced(bySeconds: delay), moment.instant))
                 continue
             }
             let silence = UInt64(willTable.wills[index].keepAliveSeconds) * 3 / 2

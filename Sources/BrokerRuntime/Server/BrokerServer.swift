@@ -156,7 +156,7 @@ public final class BrokerServer {
             }
             heap.look(at: now)
             // The writer looks for memory that the store does not need any more.
-            shared.writerSignal.raise()
+            shared.writerSignal.notify()
             if notifier.watchdogMilliseconds != nil, watch.haveTurned() { notifier.alive() }
             log.reportSuppressed()
         }

@@ -115,7 +115,7 @@ import Testing
         _ = world.broker.admitGrowth(of: bound, for: .upkeep)
         #expect(!hasRoom(for: 1, .upkeep))
         // What a will takes is given back with it.
-        world.broker.returnGrowth(of: 100)
+        world.broker.commits.room.giveBack(100)
         #expect(hasRoom(for: 100, .upkeep))
         #expect(!hasRoom(for: 1))
         #expect(hasRoom(for: 0))

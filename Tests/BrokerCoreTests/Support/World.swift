@@ -368,8 +368,13 @@ final class World {
     // MARK: - The store
 
     /// The broker believes the store full, or has forgotten that it was.
-    func fillStore() { broker.commits.isStoreFull = true }
-    func forgetFullStore() { broker.commits.isStoreFull = false }
+    func fillStore() { setFull(true) }
+    func forgetFullStore() { setFull(false) }
+
+    private func setFull(_ isFull: Bool) {
+        broker.commits.room.restore(
+            isFull: isFull, rowRoomByteCount: broker.commits.room.rowRoomByteCount)
+    }
 
     /// Hands a batch to the store, which has not carried it out yet; false when there is none.
     @discardableResult

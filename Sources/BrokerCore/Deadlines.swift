@@ -1,0 +1,92 @@
+// What the core has to do at a time: sessions that end, wills, credentials, logins that wait.
+//
+// It owns the timing wheel, and knows an entity by its index only. Whose deadline it is keeps the
+// token, and cancels it.
+//
+// Invariants: there is at most one deadline of housekeeping, and at most one of deliveries.
+
+import Primitives
+
+/// The deadlines of the core.
+struct Deadlines: ~Copyable {
+    private var wheel: TimerWheel
+    private(set) var isHousekeepingDue = false
+    private var areDeliveriesDue = false
+
+    init(start: Instant) {
+        wheel = TimerWheel(start: start)
+    }
+
+    /// The earliest deadline, or earlier.
+    var next: Instant? { wheel.nextDeadline }
+
+    mutating func insert(_ payload: DeadlinePayload, at deadline: Instant) -> TimerWheel.Token {
+        wheel.insert(deadline: deadline, payload: payload.raw)
+    }
+
+    /// Adds the next round of housekeeping.
+    mutating func insertHousekeeping(at deadline: Instant) {
+        precondition(!isHousekeepingDue, "housekeeping at \(deadline.milliseconds) beside another")
+        isHousekeepingDue = true
+        _ = insert(.housekeeping, at: deadline)
+    }
+
+    /// Adds the deliveries that waited for a commit, unless they are there.
+    mutating func insertDeliveries(at deadline: Instant) {
+        if areDeliveriesDue { return }
+        areDeliveriesDue = true
+        _ = insert(.deliveries, at: deadline)
+    }
+
+    mutating func cancel(_ token: TimerWheel.Token) {
+        _ = wheel.cancel(token)
+    }
+
+    /// Removes and returns the next deadline that has come.
+    mutating func popDue(at now: Instant) -> DeadlinePayload? {
+        guard let raw = wheel.popDue(at: now) else { return nil }
+        let payload = DeadlinePayload(raw: raw)
+        switch payload {
+        case .housekeeping: isHousekeepingDue = false
+        case .deliveries: areDeliveriesDue = false
+        case .session, .will, .retained, .access, .login: break
+        }
+        return payload
+    }
+}
+
+/// What a deadline of the core is for, in the number that the timing wheel carries.
+enum DeadlinePayload {
+    case session(Index<Session>)
+    case will(Index<Will>)
+    case access(Index<Access>)
+    case housekeeping
+    case retained(Index<Retained>)
+    case login(Index<HeldLogin>)
+    case deliveries
+
+    var raw: UInt64 {
+        switch self {
+        case .session(let session): UInt64(session.place)
+        case .will(let will): 1 << 32 | UInt64(will.place)
+        case .housekeeping: 2 << 32
+        case .access(let access): 3 << 32 | UInt64(access.place)
+        case .retained(let retained): 4 << 32 | UInt64(retained.place)
+        case .login(let login): 5 << 32 | UInt64(login.place)
+        case .deliveries: 6 << 32
+        }
+    }
+
+    init(raw: UInt64) {
+        let place = UInt32(truncatingIfNeeded: raw)
+        switch raw >> 32 {
+        case 0: self = .session(Index(place: place))
+        case 1: self = .will(Index(place: place))
+        case 3: self = .access(Index(place: place))
+        case 4: self = .retained(Index(place: place))
+        case 5: self = .login(Index(place: place))
+        case 6: self = .deliveries
+        default: self = .housekeeping
+        }
+    }
+}
