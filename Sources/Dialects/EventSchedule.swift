@@ -165,7 +165,7 @@ public struct EventSchedule: ~Copyable {
         if backlog > turnMaximum { spent = max(spent, backlog) }
         enterNew(
             &decoder, bytes: bytes, identities: identities, at: moment, broker: &broker,
-            effects: &effects)
+            effects: &effects, isReading: isReading)
         return enterWaiting(
             beginsRound: beginsRound, at: moment, broker: &broker, effects: &effects,
             isReading: isReading)
@@ -174,7 +174,7 @@ public struct EventSchedule: ~Copyable {
     private mutating func enterNew(
         _ decoder: inout PacketDecoder, bytes: UnsafeRawBufferPointer,
         identities: TurnIdentities, at moment: Moment, broker: inout Broker,
-        effects: inout Effects
+        effects: inout Effects, isReading: (ConnectionID) -> Bool
     ) {
         var index = 0
         var runIndex = 0
@@ -198,12 +198,13 @@ public struct EventSchedule: ~Copyable {
             }
             let first = index
             var isHeavy = !heavy.isEmpty && heavy[owner] != nil
-            if !isHeavy, !(comesBehind && decoder.events[index].growsBatch),
+            if !isHeavy, !(comesBehind && decoder.events[index].batchEffect == .adds),
                 pieces.isEmpty || pieces[owner] == nil
             {
                 index = step(
                     index..<end, of: decoder.events, from: owner, isNew: true, bytes: bytes,
-                    identities: identities, at: moment, broker: &broker, effects: &effects)
+                    identities: identities, at: moment, broker: &broker, effects: &effects,
+                    isReading: isReading)
             }
             if index < end {
                 if !isHeavy, !heavy.isEmpty { isHeavy = heavy[owner] != nil }
@@ -225,7 +226,7 @@ public struct EventSchedule: ~Copyable {
         _ range: Range<Int>, of events: borrowing ContiguousArray<Event>,
         from owner: ConnectionID, isNew: Bool, bytes: UnsafeRawBufferPointer,
         identities: TurnIdentities, at moment: Moment, broker: inout Broker,
-        effects: inout Effects
+        effects: inout Effects, isReading: (ConnectionID) -> Bool
     ) -> Int {
         let start = broker.work + effects.work
         let own =
@@ -236,6 +237,12 @@ public struct EventSchedule: ~Copyable {
         var cost = 0
         while index < range.upperBound, cost < share {
             if broker.mustWait(events[index], bytes: bytes, isNewcomer: isNew) { break }
+            if comesAfterPredecessor(
+                events[index], bytes: bytes, identities: identities, at: moment, broker: &broker,
+                isReading: isReading)
+            {
+                break
+            }
             if isNew, !heavy.isEmpty,
                 broker.expectedWork(of: events[index], bytes: bytes) > 2 * shareMaximum
             {
@@ -306,9 +313,18 @@ public struct EventSchedule: ~Copyable {
                 if isNew { held.newcomers.append(owner) } else { held.others.append(owner) }
                 continue
             }
+            if comesAfterPredecessor(
+                first.events[first.next], bytes: first.buffer, identities: first.identities,
+                at: moment, broker: &broker, isReading: isReading)
+            {
+                others.append(owner)
+                skippedCount += 1
+                continue
+            }
             skippedCount = 0
             if stepWaiting(
-                owner, isNew: isNew, at: moment, broker: &broker, effects: &effects)
+                owner, isNew: isNew, at: moment, broker: &broker, effects: &effects,
+                isReading: isReading)
             {
                 others.append(owner)
             } else {
@@ -319,10 +335,26 @@ public struct EventSchedule: ~Copyable {
         return false
     }
 
+    /// Whether an event is a login whose device has ended its last connection, and that end waits:
+    /// a login before it would take the session over, and its will would be sent. The connection
+    /// may be another loop's, which is not known here.
+    @inline(__always)
+    private func comesAfterPredecessor(
+        _ event: Event, bytes: UnsafeRawBufferPointer, identities: TurnIdentities,
+        at moment: Moment, broker: inout Broker, isReading: (ConnectionID) -> Bool
+    ) -> Bool {
+        guard !pieces.isEmpty, case .connectReceived = event,
+            let predecessor = broker.predecessor(
+                of: event, bytes: bytes, identities: identities, at: moment),
+            let last = pieces[predecessor]?.last?.events.last
+        else { return false }
+        return last.endsConnection && isReading(predecessor)
+    }
+
     /// One share for one that waits. True where it still waits.
     private mutating func stepWaiting(
         _ owner: ConnectionID, isNew: Bool, at moment: Moment, broker: inout Broker,
-        effects: inout Effects
+        effects: inout Effects, isReading: (ConnectionID) -> Bool
     ) -> Bool {
         guard var list = pieces.updateValue([], forKey: owner), let piece = list.first else {
             preconditionFailure("nothing of \(owner) waits")
@@ -330,7 +362,7 @@ public struct EventSchedule: ~Copyable {
         let next = step(
             piece.next..<piece.events.count, of: piece.events, from: owner, isNew: isNew,
             bytes: piece.buffer, identities: piece.identities, at: moment, broker: &broker,
-            effects: &effects)
+            effects: &effects, isReading: isReading)
         list[0].next = next
         if next == piece.events.count {
             waitingByteCount -= piece.byteCount

@@ -162,15 +162,22 @@ public struct LMDBQueueStore: ~Copyable {
     /// Whether LMDB keeps much memory that no transaction has needed for a while.
     public func keepsPages(at now: Instant) -> Bool { keptPages.areUnused(at: now) }
 
-    /// Makes LMDB free the memory of earlier transactions. No snapshot may exist.
+    /// Makes LMDB free the memory of earlier transactions, or tries again later where the process
+    /// has few descriptors left. No snapshot may exist.
     ///
     /// Throws where the store cannot be opened again, which is fatal: the process must end.
-    public mutating func releasePages() throws(StoreError) {
+    public mutating func releasePages(at now: Instant) throws(StoreError) {
         checkUse()
         hasFailed = true
         reader.close()
         isReaderOpen = false
-        try environment.reopen()
+        guard try environment.reopen() else {
+            reader = try Reader(environment: environment, tables: tables, scratch: scratch.bytes)
+            isReaderOpen = true
+            keptPages.postpone(at: now)
+            hasFailed = false
+            return
+        }
         claim.descriptor = environment.fileDescriptor
         let transaction = try WriteTransaction(
             environment: environment, making: [], scratch: scratch.bytes)

@@ -32,7 +32,7 @@ import Testing
         _ = try store.carryOut(batch)
         let later = batch.moment.instant.advanced(byMilliseconds: KeptPages.unusedMilliseconds)
         let keptBefore = store.keepsPages(at: later)
-        try store.releasePages()
+        try store.releasePages(at: later)
         let keepsAfter = store.keepsPages(at: later)
         #expect(keptBefore && !keepsAfter)
         #expect(try store.texts(of: 17) == ["x"])

@@ -29,7 +29,9 @@ import Testing
             #expect(state.stamp?.moment == expectedState.stamp?.moment)
             for _ in 0..<driver.random.next(upTo: 20) + 1 {
                 rounds += 1
-                if driver.random.next(upTo: 4) == 0 { try store.releasePages() }
+                if driver.random.next(upTo: 4) == 0 {
+                    try store.releasePages(at: Instant(milliseconds: 0))
+                }
                 let batch = driver.makeBatch()
                 let result = try store.carryOut(batch)
                 var modelResult = StoreResult()

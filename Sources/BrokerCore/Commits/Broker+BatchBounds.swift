@@ -7,31 +7,67 @@ extension Broker {
     /// Whether an event, the first of a packet, has to wait until the pending batch is handed
     /// over. ``takeResumption()`` tells when that is.
     ///
-    /// - Parameter isNewcomer: its client has had no share of late. Those have room of their own,
-    ///   so that the clients of another loop do not fill each batch before it is their turn.
+    /// A batch is full with ``CoreLimits/batchChangesMaximum`` changes. A quarter of these is for
+    /// clients that have had a share of late: the others, who come first, would else fill each
+    /// batch. Beyond these there is room for as many again: for clients that have had no share and
+    /// ask for little, and for acknowledgements, which take entries out that are not stored yet.
+    ///
+    /// - Parameter isNewcomer: its client has had no share of late.
     @inline(__always)
     public mutating func mustWait(
         _ event: Event, bytes: UnsafeRawBufferPointer, isNewcomer: Bool
     ) -> Bool {
         let waits =
-            hasChanges(factor: isNewcomer ? 2 : 1) && event.growsBatch && commits.pendingBatch.isDue
+            hasChanges(quarters: 3) && exceedsBatch(event, bytes: bytes, isNewcomer: isNewcomer)
             || hasMoves && movesQueue(event, bytes: bytes)
         // Acknowledgements may make room in this batch, and nobody would tell of that.
         if waits { commits.awaitNextBatch() }
         return waits
     }
 
+    /// Whether a batch that is nearly full has no room for an event.
+    @inline(never)
+    private mutating func exceedsBatch(
+        _ event: Event, bytes: UnsafeRawBufferPointer, isNewcomer: Bool
+    ) -> Bool {
+        guard commits.pendingBatch.isDue else { return false }
+        switch event.batchEffect {
+        case .none: return false
+        case .settles: return hasChanges(quarters: 8)
+        case .adds where isNewcomer && asksForLittle(event, bytes: bytes):
+            return hasChanges(quarters: 8)
+        case .adds: return isNewcomer || hasChanges(quarters: 4)
+        }
+    }
+
+    /// Whether an event adds few changes, as far as that can be told.
+    private mutating func asksForLittle(_ event: Event, bytes: UnsafeRawBufferPointer) -> Bool {
+        let changeCount =
+            switch event {
+            case .sendReceived(_, let request):
+                if case .users(_, let count) = request.target {
+                    count
+                } else {
+                    expectedWork(of: event, bytes: bytes)
+                }
+            case .subscribeReceived(_, let request): request.filters.count
+            case .unsubscribeReceived(_, let request): request.filters.count
+            default: expectedWork(of: event, bytes: bytes)
+            }
+        return changeCount <= limits.smallEventChangesMaximum
+    }
+
     /// Whether what is due waits, and any event that moves as much.
-    var isBatchFull: Bool { hasMoves || hasChanges(factor: 1) && commits.pendingBatch.isDue }
+    var isBatchFull: Bool { hasMoves || hasChanges(quarters: 4) && commits.pendingBatch.isDue }
 
     /// Whether a batch that was full has been handed over since the last call: events that waited
     /// for that, and what is due, may go on.
     public mutating func takeResumption() -> Bool { commits.takeResumption() }
 
     @inline(__always)
-    private func hasChanges(factor: Int) -> Bool {
-        commits.pendingBatch.changeCount >= factor * limits.batchChangesMaximum
-            || commits.pendingBatch.memoryByteCount >= factor * limits.batchBytesMaximum
+    private func hasChanges(quarters: Int) -> Bool {
+        4 * commits.pendingBatch.changeCount >= quarters * limits.batchChangesMaximum
+            || 4 * commits.pendingBatch.memoryByteCount >= quarters * limits.batchBytesMaximum
     }
 
     /// Whether whole queues that are moved or removed are enough for one commit.

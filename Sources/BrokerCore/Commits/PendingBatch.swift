@@ -132,7 +132,7 @@ struct PendingBatch: ~Copyable {
     /// Changes that the store carries out one by one.
     var changeCount: Int {
         entries.count - settledCount + records.count + removals.count + acknowledgements.count
-            + moves.count
+            + moves.count + states.count
     }
 
     /// Whether there are rows to ride along.

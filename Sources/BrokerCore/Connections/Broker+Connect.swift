@@ -61,6 +61,26 @@ extension Broker {
         }
     }
 
+    /// The connection that loses its session to a login; nil where none does.
+    public mutating func predecessor(
+        of login: Event, bytes: UnsafeRawBufferPointer, identities: TurnIdentities,
+        at moment: Moment
+    ) -> ConnectionID? {
+        guard case .connectReceived(_, let request) = login, !request.assignsDevice else {
+            return nil
+        }
+        let device = Array(request.device.bytes(in: bytes))
+        guard
+            let identity = try? authenticate(
+                request.claim, device: device, bytes: bytes, identities: identities, at: moment),
+            let user = user(
+                named: identity.user.isEmpty ? device : identity.user, app: identity.app),
+            let session = session(of: user, device: Name(device)),
+            let connected = sessions[session].connected
+        else { return nil }
+        return live.connectedSessions[connected].connection
+    }
+
     // MARK: - Whether it may
 
     /// Refuses what would grow past a limit: nobody is made known for a login that fails.

@@ -59,16 +59,33 @@ extension Event {
         }
     }
 
-    /// Whether it may add to the pending batch by more than it takes away.
-    public var growsBatch: Bool {
+    /// Whether it is the last of its connection.
+    public var endsConnection: Bool {
         switch self {
-        case .inboxAcknowledged, .resultsSeen, .packetAnswered, .presenceQueried, .requestFaulted,
-            .deliveryTooLarge, .outgoingDrained:
-            false
-        case .sendReceived(_, let request): request.grade != .transient || request.isRetained
-        default: true
+        case .connectionClosed, .disconnectReceived, .peerFaulted: true
+        default: false
         }
     }
+
+    /// What it does to the pending batch.
+    public var batchEffect: BatchEffect {
+        switch self {
+        case .presenceQueried, .requestFaulted, .deliveryTooLarge, .outgoingDrained: .none
+        case .packetAnswered(_, _, .release, _): .adds
+        case .inboxAcknowledged, .resultsSeen, .packetAnswered: .settles
+        case .sendReceived(_, let request):
+            request.grade != .transient || request.isRetained ? .adds : .none
+        default: .adds
+        }
+    }
+}
+
+/// What an event does to the pending batch.
+public enum BatchEffect: Sendable {
+    case none
+    /// It takes an entry out that is not stored yet, or adds the removal of one that is.
+    case settles
+    case adds
 }
 
 /// Why a connection ended, as far as it matters to wills and logs.

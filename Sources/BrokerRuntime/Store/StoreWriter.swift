@@ -45,8 +45,9 @@ struct StoreWriter: ~Copyable {
     /// Returns the memory of large batches to the system once no batch needs it. Snapshots are made
     /// on this thread, so none can begin meanwhile.
     private mutating func releasePages() throws(StoreError) {
-        guard store.keepsPages(at: clock.moment().instant), !backups.isRunning else { return }
-        try store.releasePages()
+        let now = clock.moment().instant
+        guard store.keepsPages(at: now), !backups.isRunning else { return }
+        try store.releasePages(at: now)
         malloc_trim(0)
     }
 

@@ -75,13 +75,20 @@ struct Environment: ~Copyable {
     /// Closes LMDB's environment and opens it again, which frees the memory that it keeps. The
     /// directory stays locked. Every transaction must have ended, those of snapshots too. After an
     /// error the file is not open.
-    mutating func reopen() throws(StoreError) {
+    ///
+    /// Returns false, and does nothing, where the process has few descriptors left: connections
+    /// that are accepted meanwhile could take those that LMDB closes.
+    mutating func reopen() throws(StoreError) -> Bool {
+        var reserve = DescriptorReserve()
+        guard reserve.isComplete else { return false }
         var created: OpaquePointer?
         try check(mdb_env_create(&created), "mdb_env_create")
         // LMDB must not have a file open twice in one process.
         mdb_env_close(handle)
         handle = created!
+        reserve.release()
         try Self.open(handle, path: path, mapByteCount: mapByteCount, flags: flags)
+        return true
     }
 
     deinit {

@@ -17,6 +17,9 @@ struct KeptPages {
         if countMaximum >= Self.countMinimum { lastNeeded = moment.instant }
     }
 
+    /// They cannot be released now.
+    mutating func postpone(at now: Instant) { lastNeeded = now }
+
     /// Whether many blocks are kept and no transaction has needed them for a while.
     func areUnused(at now: Instant) -> Bool {
         guard let lastNeeded else { return false }

@@ -10,7 +10,8 @@ import Testing
 
 @Suite struct `Rows of format 1` {
     private static let path = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "Vectors/rows-1.txt").path
+        .deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: "Vectors/rows-1.txt").path
 
     /// A life that leaves rows of every table.
     private func world() -> World {
