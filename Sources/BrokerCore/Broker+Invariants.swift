@@ -7,7 +7,7 @@ extension Broker {
     /// Traps where a sum, a reference or a chain does not hold.
     package func checkInvariants() {
         checkUsers()
-        checkAttachments()
+        checkConnectedSessions()
         checkAudiences()
         checkQueues()
         checkMessages()
@@ -58,17 +58,17 @@ extension Broker {
             checkPublication(entry, of: session)
             if entry.grade == .once && entry.packetIdentifier > 0 { identifierCount += 1 }
         }
-        guard sessions[session].book.exists else { return }
-        for position in 0..<sessions[session].book.value.interrupted.count {
-            let entry = sessions[session].book.value.interrupted[position]
+        guard sessions[session].senderState.exists else { return }
+        for position in 0..<sessions[session].senderState.value.interrupted.count {
+            let entry = sessions[session].senderState.value.interrupted[position]
             precondition(
-                sessions[session].book.value.interruptedNumbers[entry.packetIdentifier]
+                sessions[session].senderState.value.interruptedNumbers[entry.packetIdentifier]
                     == entry.number && !entry.isComplete,
                 "what was interrupted is found by its identifier until its fate is known")
             checkPublication(entry, of: session)
             identifierCount += 1
         }
-        let identifiers = sessions[session].book.value.identifiers
+        let identifiers = sessions[session].senderState.value.identifiers
         precondition(
             identifiers.count == identifierCount + identifiers.answeredCount,
             "an identifier in use names one publication")
@@ -77,7 +77,7 @@ extension Broker {
     private func checkPublication(_ entry: OutboxEntry, of session: Index<Session>) {
         guard entry.grade == .once && entry.packetIdentifier > 0 else { return }
         precondition(
-            sessions[session].book.value.identifiers[entry.packetIdentifier] == .underWay,
+            sessions[session].senderState.value.identifiers[entry.packetIdentifier] == .underWay,
             "a publication under way has its identifier")
     }
 
@@ -105,21 +105,22 @@ extension Broker {
             }
             precondition(
                 registry.users[user].offlineQueue == nil || !hasPersistentListener(user),
-                "mail waits only where no session inherits it")
+                "messages wait only where no session inherits it")
         }
         precondition(chained == sessions.count, "every session is in its user's chain")
     }
 
     // MARK: - Connections
 
-    private func checkAttachments() {
+    private func checkConnectedSessions() {
         precondition(
             live.connectedSessions.count == live.connections.count, "a connection has one session")
         precondition(
             live.accesses.count == live.connectedSessions.count, "a connection has one access")
         for index in live.connectedSessions.places where live.connectedSessions.contains(index) {
             let session = live.connectedSessions[index].session
-            precondition(sessions[session].connected == index, "an attachment has its session")
+            precondition(
+                sessions[session].connected == index, "a connected session has its session")
             precondition(
                 live.connections[live.connectedSessions[index].connection] == session,
                 "a connection leads to its session")
@@ -278,7 +279,7 @@ extension Broker {
         let isWaiting = membership.waitingPosition != Membership.notWaiting
         precondition(
             isWaiting == self.isWaiting(index),
-            "group mail waits for whom no session receives")
+            "group messages wait for whom no session receives")
         precondition(
             !isWaiting
                 || groupTable.groups[membership.group].waiting[Int(membership.waitingPosition)]
@@ -379,7 +380,7 @@ extension Broker {
     private struct Mentions {
         var references: UInt32 = 0
         var unsettled: UInt32 = 0
-        var gatheringEntries: UInt32 = 0
+        var entriesInPending: UInt32 = 0
     }
 
     private func checkMessages() {
@@ -392,8 +393,8 @@ extension Broker {
                 if entry.isUnstored { mentions[entry.message]!.unsettled += 1 }
             }
         }
-        note(commits.pendingBatch, isGathering: true, &mentions)
-        if commits.isCommitting { note(commits.inFlightBatch, isGathering: false, &mentions) }
+        note(commits.pendingBatch, isPending: true, &mentions)
+        if commits.isCommitting { note(commits.inFlightBatch, isPending: false, &mentions) }
         for message in memory.messages.places where memory.messages.contains(message) {
             check(message: message, mentions[message] ?? Mentions())
         }
@@ -412,7 +413,7 @@ extension Broker {
     }
 
     private func note(
-        _ batch: borrowing PendingBatch, isGathering: Bool,
+        _ batch: borrowing PendingBatch, isPending: Bool,
         _ mentions: inout [Index<Message>: Mentions]
     ) {
         for message in batch.messages {
@@ -425,7 +426,7 @@ extension Broker {
         }
         for entry in batch.entries where !entry.isSettled {
             mentions[entry.message, default: Mentions()].unsettled += 1
-            if isGathering { mentions[entry.message]!.gatheringEntries += 1 }
+            if isPending { mentions[entry.message]!.entriesInPending += 1 }
         }
     }
 
@@ -447,7 +448,7 @@ extension Broker {
             "a message is in a batch that there is")
         if batch == commits.pendingSequence {
             precondition(
-                memory.messages[message].pendingEntries == mentions.gatheringEntries,
+                memory.messages[message].pendingEntries == mentions.entriesInPending,
                 "a message knows how many entries will point at it")
         }
     }

@@ -39,7 +39,7 @@ public struct Broker: ~Copyable, Sendable {
     /// ``finishRestoring(_:newEpochSeed:at:)``.
     ///
     /// - Parameters:
-    ///   - laneCount: event loops that connections may belong to, 1...256.
+    ///   - loopCount: event loops that connections may belong to, 1...256.
     ///   - trust: what vouches for identities that the edge verifies, until the first
     ///     ``replaceTrust(_:at:effects:)``.
     public init(
@@ -140,7 +140,7 @@ public struct Broker: ~Copyable, Sendable {
             case .retained(let index): expire(retained: index)
             case .access(let access): expireAccess(access, in: &step)
             case .login(let index): hear(login: index, in: &step)
-            case .housekeeping: keepHouse(at: moment)
+            case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }
         }

@@ -237,7 +237,7 @@ struct BatchDriver {
             switch random.next(upTo: 2) {
             case 0: .all
             case 1: .shared
-            default: .mail(before: StoredMessageID(raw: random.next(upTo: nextMessage)))
+            default: .userMessages(before: StoredMessageID(raw: random.next(upTo: nextMessage)))
             }
         batch.transfers.append(
             QueueTransfer(

@@ -8,7 +8,7 @@ extension Broker {
     /// Whether the store may be given a batch now.
     public var hasBatch: Bool { !commits.isCommitting && commits.pendingBatch.isDue }
 
-    /// Whether a batch is still gathering and has nothing that must be stored.
+    /// Whether the pending batch has nothing that must be stored.
     public func isIdle(_ sequence: UInt64) -> Bool {
         commits.pendingSequence == sequence && !commits.pendingBatch.isDue
     }
@@ -97,7 +97,7 @@ extension Broker {
         while commits.hasWaitingDeliveries, work + effects.work < end {
             let connected = commits.nextDelivery()
             workload.charge(1)
-            // An attachment that has ended needs nothing any more.
+            // A connected session that has ended needs nothing any more.
             guard live.connectedSessions.contains(connected) else { continue }
             pump(live.connectedSessions[connected.index].session, in: &step)
         }
@@ -382,7 +382,7 @@ extension Broker {
     ) {
         counters.sendsTakenBack += 1
         let entry = sessions[sender].outbox.remove(at: position)
-        if entry.namesRefusals { _ = sessions[sender].book.value.takeRefusals(of: entry) }
+        if entry.namesRefusals { _ = sessions[sender].senderState.value.takeRefusals(of: entry) }
         if memory.messages[message].mayHaveArrived {
             sessions[sender].doubtfulThrough = max(sessions[sender].doubtfulThrough, entry.number)
         }

@@ -13,7 +13,7 @@ struct RequestName: Hashable {
 }
 
 extension Broker {
-    /// Answers a request with the batch that is gathering.
+    /// Answers a request with the pending batch.
     mutating func respondAtCommit(
         to connection: ConnectionID, request identifier: UInt64, reason: ReasonCode, body: [UInt8]
     ) {
@@ -22,7 +22,7 @@ extension Broker {
             .respond(connection, requestIdentifier: identifier, reason, body: body))
     }
 
-    /// Answers a SUBSCRIBE or an UNSUBSCRIBE of MQTT with the batch that is gathering.
+    /// Answers a SUBSCRIBE or an UNSUBSCRIBE of MQTT with the pending batch.
     mutating func answerFiltersAtCommit(
         to connection: ConnectionID, request: FilterAnswer.Request, identifier: UInt64,
         codes: [UInt8]

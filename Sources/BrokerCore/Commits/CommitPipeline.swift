@@ -180,9 +180,10 @@ struct CommitPipeline: ~Copyable {
     mutating func narrowBequests(to session: Handle<Session>, before bound: StoredMessageID) {
         for (index, heir) in pendingBatch.bequests
         where heir == session
-            && pendingBatch.transfers[index].scope == .mail(before: StoredMessageID(raw: .max))
+            && pendingBatch.transfers[index].scope
+                == .userMessages(before: StoredMessageID(raw: .max))
         {
-            pendingBatch.transfers[index].scope = .mail(before: bound)
+            pendingBatch.transfers[index].scope = .userMessages(before: bound)
         }
     }
 

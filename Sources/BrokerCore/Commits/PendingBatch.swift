@@ -72,7 +72,7 @@ struct PendingBatch: ~Copyable {
     /// Entries that transfers move, and that acknowledgements remove which a client made at its
     /// login, at most.
     var movedCount: UInt64 = 0
-    /// Mailboxes that are moved into a session's inbox.
+    /// Offline queues that are moved into a session's inbox.
     var inheritedQueues: [QueueID] = []
     /// Transfers of what the shares of sessions that ended are left with.
     var leftovers: [(transfer: Int, leftover: Handle<Leftover>)] = []

@@ -309,7 +309,7 @@ public enum TransferScope: Hashable, Sendable {
     /// What came by shared subscriptions and may go to another of their sessions.
     case shared
     /// What its user was sent, up to this message, and has not received.
-    case mail(before: StoredMessageID)
+    case userMessages(before: StoredMessageID)
 
     /// Whether an entry is moved.
     @inlinable
@@ -317,7 +317,7 @@ public enum TransferScope: Hashable, Sendable {
         switch self {
         case .all: true
         case .shared: state.options.contains(.shared) && state.grade == .durable
-        case .mail(let bound):
+        case .userMessages(let bound):
             message < bound && state.options.isDisjoint(with: [.ownOnly, .received])
         }
     }

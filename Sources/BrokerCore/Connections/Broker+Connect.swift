@@ -231,7 +231,7 @@ extension Broker {
             let isForeign = sessions[old].dialect.isMQTT != request.dialect.isMQTT
             if request.startsClean || !sessions[old].isPersistent || isForeign {
                 endsStored = sessions[old].isPersistent
-                destroy(old, returnsMail: isForeign && !request.startsClean, in: &step)
+                destroy(old, returnsUserMessages: isForeign && !request.startsClean, in: &step)
                 existing = nil
             }
         }
@@ -332,7 +332,7 @@ extension Broker {
         if !isContinued {
             if !sessions[session].outbox.isEmpty {
                 sessions[session].outbox.removeAll()
-                sessions[session].book.reset()
+                sessions[session].senderState.reset()
                 markDirty(session, .outbox, isUrgent: false)
             }
             sessions[session].outboxEpoch = position.epoch
@@ -383,7 +383,7 @@ extension Broker {
         let identifier = isPersistent ? makeIdentifier() : 0
         var inbox = Inbox(queue: QueueID(raw: 0))
         if isPersistent {
-            // The first persistent session that hears the user's mail inherits what waits.
+            // The first persistent session that hears the user's messages inherits what waits.
             let waiting = request.dialect.isMQTT ? nil : takeOfflineQueue(of: user)
             inbox = waiting ?? Inbox(queue: QueueID(raw: makeIdentifier()))
         }
@@ -396,7 +396,7 @@ extension Broker {
             sessions[session].reservationRequested = inbox.nextNumber - 1
             sessions[session].decisiveBatch = commits.pendingSequence
             reserveNumbers(session)
-            if sessions[session].hearsMail { noteListener(session) }
+            if sessions[session].receivesUserMessages { noteListener(session) }
             markDirty(session, .session, isUrgent: true)
         }
         return session

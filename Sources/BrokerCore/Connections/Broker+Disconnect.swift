@@ -113,13 +113,13 @@ extension Broker {
         }
         // Most sessions never send again what they have seen answered: give the memory back.
         if sessions[session].outbox.isEmpty { sessions[session].outbox.removeAll() }
-        if sessions[session].book.exists, sessions[session].book.value.isEmpty {
-            sessions[session].book.reset()
+        if sessions[session].senderState.exists, sessions[session].senderState.value.isEmpty {
+            sessions[session].senderState.reset()
         }
         if endsSession {
             // A session that ends here sends its will itself.
             if willFate != .starts { removeWill(of: session) }
-            destroy(session, returnsMail: true, in: &step)
+            destroy(session, returnsUserMessages: true, in: &step)
             return
         }
         markDirty(session, .session, isUrgent: false)
@@ -172,16 +172,17 @@ extension Broker {
         sessions[session].expiryToken = .none
         counters.sessionsExpired += 1
         note(.sessionExpired, session: session, reason: .success, in: &step)
-        destroy(session, returnsMail: true, in: &step)
+        destroy(session, returnsUserMessages: true, in: &step)
     }
 
     /// Ends a session that has no connection. What waits in its queue goes back to waiting for the
     /// user when it was the user's last one, unless the user wanted it gone.
-    mutating func destroy(_ session: Index<Session>, returnsMail: Bool, in step: inout Step) {
+    mutating func destroy(_ session: Index<Session>, returnsUserMessages: Bool, in step: inout Step)
+    {
         precondition(!sessions[session].isConnected, "the end of a connected session")
         cancelExpiry(session)
         endReplay(of: session)
-        let heardMail = sessions[session].hearsMail
+        let receivedUserMessages = sessions[session].receivesUserMessages
         while let subscription = sessions[session].firstSubscription {
             forgetSubscription(subscription)
         }
@@ -195,7 +196,7 @@ extension Broker {
             deleteSends(of: session)
             let inbox = sessions[session].inbox
             queues.take(inbox.queue, from: session)
-            leave(inbox, of: user, isMail: returnsMail && heardMail)
+            leave(inbox, of: user, keepsUserMessages: returnsUserMessages && receivedUserMessages)
         }
         // A will does not outlive its session: its message is not for the session any more.
         fireWill(of: session, in: &step)

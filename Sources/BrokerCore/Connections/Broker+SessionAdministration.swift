@@ -42,7 +42,7 @@ extension Broker {
             }
             // One that is not persistent has ended with its connection.
             if sessions.contains(handle) {
-                destroy(handle.index, returnsMail: true, in: &step)
+                destroy(handle.index, returnsUserMessages: true, in: &step)
             }
         }
         return handles.count

@@ -102,8 +102,8 @@ extension Broker {
         return GroupResult(outcome)
     }
 
-    /// Changes a group as its owner could, and puts users in. It is durable with the batch that is
-    /// gathering, as every change of an operator.
+    /// Changes a group as its owner could, and puts users in. It is durable with the pending batch,
+    /// as every change of an operator.
     public mutating func changeGroup(
         app appName: [UInt8], _ name: [UInt8], _ action: GroupAction, at moment: Moment,
         effects: inout Effects

@@ -254,7 +254,7 @@ extension Broker {
 
     // MARK: - What the owner does
 
-    /// The kicked one keeps the mail it has, is told (reason 6), and so are those who remain.
+    /// The kicked one keeps the messages it has, is told (reason 6), and so are those who remain.
     mutating func kick(
         from group: Index<Group>, user name: [UInt8], by actor: GroupActor, in step: inout Step
     ) -> GroupOutcome {

@@ -1,5 +1,5 @@
 // Who is in which group, kept consistent from all sides: the group's list, the user's list, the
-// audience of sessions, and the members whose mail has to wait.
+// audience of sessions, and the members whose messages have to wait.
 
 import Primitives
 
@@ -188,7 +188,7 @@ extension Broker {
         return low
     }
 
-    // MARK: - Mail
+    // MARK: - Messages to the user
 
     /// Into the inboxes of a group's members, and the offline queues of those whom no session
     /// receives.
@@ -209,13 +209,13 @@ extension Broker {
     }
 
     /// Whether what is sent to a group waits in a member's offline queue, since no session receives
-    /// it: neither the user's mail at all, nor, in MQTT, just what the group is sent.
+    /// it: neither the user's messages at all, nor, in MQTT, just what the group is sent.
     func isWaiting(_ membership: Index<Membership>) -> Bool {
         groupTable.memberships[membership].hearerCount == 0
             && !hasListener(groupTable.memberships[membership].user)
     }
 
-    /// Notes in all groups of a user whether its mail has to wait: call whenever it may have got
+    /// Notes in all groups of a user whether its messages wait: call whenever it may have got
     /// its first session that hears all of it, or lost the last.
     mutating func updateWaiting(of user: Index<User>) {
         let isListening = hasListener(user)

@@ -24,7 +24,7 @@ struct Group: ~Copyable {
     /// Memberships by index, in the order of the bytes of the members' ids. An insertion moves what
     /// stands behind it, four bytes for each member.
     var memberships: ContiguousArray<Index<Membership>> = []
-    /// Memberships of users whom no session receives: their mail waits in their offline queues.
+    /// Memberships of users whom no session receives: their messages wait in their offline queues.
     var waiting: ContiguousArray<Index<Membership>> = []
 
     init(
@@ -62,7 +62,7 @@ struct Membership {
     let user: Index<User>
     static let notWaiting = UInt32.max
 
-    /// Place among those who wait; ``notWaiting`` while some session receives the user's mail.
+    /// Place among those who wait; ``notWaiting`` while some session receives the user's messages.
     var waitingPosition = notWaiting
     /// Sessions of the user that subscribe to the group's address.
     var hearerCount: UInt32 = 0

@@ -56,7 +56,7 @@ public struct Effects: ~Copyable, @unchecked Sendable {
     public let loopCount: Int
 
     public init(loopCount: Int = 1) {
-        precondition(loopCount > 0 && loopCount <= 256, "lanes are numbered by one byte")
+        precondition(loopCount > 0 && loopCount <= 256, "loops are numbered by one byte")
         self.loopCount = loopCount
         loops = .allocate(capacity: loopCount)
         for loop in 0..<loopCount { (loops + loop).initialize(to: LoopEffects()) }

@@ -240,7 +240,7 @@ extension Broker {
     mutating func takeTurnsLoading() {
         while queues.hasWaitingLoads, commits.takesLoads {
             switch queues.nextLoad() {
-            // An attachment that has ended needs nothing any more.
+            // A connected session that has ended needs nothing any more.
             case .connected(let owner): if live.connectedSessions.contains(owner) { load(owner) }
             case .leftover(let owner): load(leftover: owner)
             }

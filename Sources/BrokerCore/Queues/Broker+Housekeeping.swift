@@ -21,7 +21,7 @@ extension Broker {
             at: moment.instant.advanced(byMilliseconds: CoreLimits.housekeepingMilliseconds))
     }
 
-    mutating func keepHouse(at moment: Moment) {
+    mutating func runHousekeeping(at moment: Moment) {
         if commits.pendingBatch.hasLazyRows { commits.commitSoon() }
         // Only a write can tell whether there is room again: one that changes nothing.
         if commits.room.isFull { writeIdentifierReservation() }

@@ -77,14 +77,14 @@ extension Broker {
 
     /// A session has ended and leaves its queue.
     ///
-    /// - Parameter isMail: what its user was sent is not to be lost with it.
-    mutating func leave(_ inbox: Inbox, of user: Index<User>, isMail: Bool) {
+    /// - Parameter keepsUserMessages: what its user was sent is not to be lost with it.
+    mutating func leave(_ inbox: Inbox, of user: Index<User>, keepsUserMessages: Bool) {
         var held = commits.expectedArrivals(in: inbox.queue)
         held += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
         if registry.apps[registry.users[user].app].shareCount > 0, held.count > 0 {
             makeLeftover(of: inbox.queue, held, user)
         }
-        if isMail, held.count > 0 {
+        if keepsUserMessages, held.count > 0 {
             guard let heir = oldestListener(of: user) else {
                 giveOfflineQueue(inbox, to: user)
                 return
@@ -96,11 +96,13 @@ extension Broker {
         commits.delete(inbox.queue)
     }
 
-    /// The persistent session that has heard its user's mail for longest.
+    /// The persistent session that has heard its user's messages for longest.
     private func oldestListener(of user: Index<User>) -> Index<Session>? {
         var oldest: Index<Session>? = nil
         forEachSession(of: user) { session in
-            guard sessions[session].isPersistent, sessions[session].hearsMail else { return }
+            guard sessions[session].isPersistent, sessions[session].receivesUserMessages else {
+                return
+            }
             if let oldest, sessions[oldest].hearsSince <= sessions[session].hearsSince { return }
             oldest = session
         }
@@ -126,7 +128,7 @@ extension Broker {
             QueueTransfer(
                 source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
                 countMaximum: arriving.count, byteMaximum: room.byteCount,
-                scope: .mail(before: StoredMessageID(raw: sessions[heir].hearsSince))),
+                scope: .userMessages(before: StoredMessageID(raw: sessions[heir].hearsSince))),
             to: sessions.handle(heir), arriving: arriving)
         sessions[heir].inbox.nextNumber += arriving.count
         reserveNumbers(heir)

@@ -1,5 +1,5 @@
 // What an operator does to the broker, and what the operator may see. Changes become durable with
-// the batch whose number `gatheringSequence` gives at the time.
+// the batch whose number `pendingSequence` gives at the time.
 
 import Primitives
 

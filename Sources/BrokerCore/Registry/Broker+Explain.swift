@@ -99,8 +99,8 @@ extension Broker {
             return .verified(identity.proof, voucher: identity.voucher)
         case .gateway(let gateway):
             // A sensor bears its gateway's rights.
-            guard let carrier = session(of: gateway) else { return .app }
-            return origin(of: live.accesses[access(of: carrier)].source)
+            guard let gatewaySession = session(of: gateway) else { return .app }
+            return origin(of: live.accesses[access(of: gatewaySession)].source)
         case .appKey, .anonymous: return .app
         }
     }

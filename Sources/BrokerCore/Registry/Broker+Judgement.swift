@@ -340,7 +340,7 @@ extension Broker {
         }
     }
 
-    /// A filter that is an address: the user's own mail, the groups that the user is in or may join
+    /// A filter that is an address: the user's own messages, groups that the user is in or may join
     /// by subscribing, and everybody's. An MRT session hears all of them without asking.
     private func verdict(hearing filter: UnsafeRawBufferPointer, _ asker: Asker) -> Verdict {
         guard asker.isMQTT else { return .refused(.notAuthorized) }

@@ -10,45 +10,46 @@ extension Broker {
     mutating func authenticate(
         _ user: UnsafeRawBufferPointer, attachedBy gateway: ConnectionID
     ) throws(ConnectRefusal) -> Identity {
-        guard let carrier = session(of: gateway), allows(.attach(user: user), carrier) else {
+        guard let gatewaySession = session(of: gateway), allows(.attach(user: user), gatewaySession)
+        else {
             throw ConnectRefusal(reason: .notAuthorized)
         }
         return Identity(
-            app: registry.users[sessions[carrier].user].app, user: Array(user),
+            app: registry.users[sessions[gatewaySession].user].app, user: Array(user),
             access: Access(
-                source: .gateway(gateway), rights: live.accesses[access(of: carrier)].rights,
+                source: .gateway(gateway), rights: live.accesses[access(of: gatewaySession)].rights,
                 expiresUnixSeconds: .max))
     }
 
     /// Counts a sensor in or out at its gateway. One that is gone has no sensors any more.
     mutating func countSensor(of source: Access.Source, _ step: Int) {
-        guard case .gateway(let gateway) = source, let carrier = session(of: gateway)
+        guard case .gateway(let gateway) = source, let gatewaySession = session(of: gateway)
         else { return }
-        live.connectedSessions[connectedIndex(of: carrier)].countSensors(step)
+        live.connectedSessions[connectedIndex(of: gatewaySession)].countSensors(step)
     }
 
     /// The rights of a gateway have changed, or those of any of them: its sensors bear the new
     /// ones, and those that it may not attach any more are detached.
     mutating func refreshSensors(of changed: ConnectionID?, in step: inout Step) {
         if let changed {
-            guard let carrier = session(of: changed),
-                live.connectedSessions[connectedIndex(of: carrier)].sensorCount > 0
+            guard let gatewaySession = session(of: changed),
+                live.connectedSessions[connectedIndex(of: gatewaySession)].sensorCount > 0
             else { return }
         }
         workload.charge(live.accesses.count / CoreLimits.looksPerWork)
         for access in live.accesses.places where live.accesses.contains(access) {
             guard case .gateway(let gateway) = live.accesses[access].source,
-                changed == nil || gateway == changed, let carrier = session(of: gateway)
+                changed == nil || gateway == changed, let gatewaySession = session(of: gateway)
             else { continue }
             let sensor = session(of: access)
             let name = registry.users[sessions[sensor].user].name
-            let isAllowed = name.withUnsafeBytes { allows(.attach(user: $0), carrier) }
+            let isAllowed = name.withUnsafeBytes { allows(.attach(user: $0), gatewaySession) }
             guard isAllowed else {
                 close(sensor, .notAuthorized, willFate: .removed, in: &step)
                 continue
             }
             renewAuthority(of: sensor)
-            let rights = live.accesses[self.access(of: carrier)].rights
+            let rights = live.accesses[self.access(of: gatewaySession)].rights
             guard live.change(rights, of: access) else { continue }
             dropForbiddenSubscriptions(sensor, in: &step)
         }

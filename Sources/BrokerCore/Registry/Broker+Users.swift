@@ -99,20 +99,20 @@ extension Broker {
     /// Whether some session receives what is sent to the user.
     func hasListener(_ user: Index<User>) -> Bool {
         var isFound = false
-        forEachSession(of: user) { isFound = isFound || sessions[$0].hearsMail }
+        forEachSession(of: user) { isFound = isFound || sessions[$0].receivesUserMessages }
         return isFound
     }
 
-    /// Whether some session that receives the user's mail is stored, and so inherits what waits.
+    /// Whether a stored session receives the user's messages, and so inherits what waits.
     func hasPersistentListener(_ user: Index<User>) -> Bool {
         var isFound = false
         forEachSession(of: user) {
-            isFound = isFound || (sessions[$0].isPersistent && sessions[$0].hearsMail)
+            isFound = isFound || (sessions[$0].isPersistent && sessions[$0].receivesUserMessages)
         }
         return isFound
     }
 
-    // MARK: - Mailboxes
+    // MARK: - Offline queues
 
     /// The offline queue of a user, made if there is none.
     mutating func offlineQueue(of user: Index<User>) -> Index<Inbox> {

@@ -1,6 +1,6 @@
 // A session: one device of one user, with its inbox, its outbox and its subscriptions. It outlives
 // connections and, when it is persistent, the broker. Sleeping devices are the many: what is needed
-// only while a device is connected lives in an Attachment of its own.
+// only while a device is connected lives in a ``ConnectedSession``.
 
 import Primitives
 
@@ -82,7 +82,7 @@ struct Session: ~Copyable {
     private var senderMarks: SenderMarks = []
     /// Whether what is sent to its user comes here: in MRT always, in MQTT while it subscribes to
     /// it.
-    var hearsMail: Bool
+    var receivesUserMessages: Bool
     /// How long it outlives its connection; `UInt32.max` for ever.
     var expirySeconds: UInt32
     /// Numbers up to here may have been delivered on an earlier connection.
@@ -123,7 +123,7 @@ struct Session: ~Copyable {
     /// The number of the last send in MQTT, where the broker counts.
     var lastSendNumber: UInt64 = 0
     /// What else is known of what it sends; without memory of its own in nearly every case.
-    var book = Rare<SendBook>()
+    var senderState = Rare<SenderState>()
 
     init(
         identifier: UInt64, user: Index<User>, device: Name, dialect: SessionDialect, epoch: UInt64,
@@ -136,7 +136,7 @@ struct Session: ~Copyable {
         self.epoch = epoch
         self.inbox = inbox
         self.expirySeconds = expirySeconds
-        hearsMail = !dialect.isMQTT
+        receivesUserMessages = !dialect.isMQTT
     }
 
     /// Whether the sender has connected since the broker started.

@@ -142,7 +142,7 @@ extension Broker {
             return false
         }
         guard isUser else { return }
-        sessions[session].hearsMail = isHeard
+        sessions[session].receivesUserMessages = isHeard
         if isHeard && sessions[session].isPersistent {
             noteListener(session)
             inherit(session)
@@ -158,7 +158,7 @@ extension Broker {
         }
     }
 
-    /// The first persistent session that hears its user's mail inherits what waits.
+    /// The first persistent session that hears its user's messages inherits what waits.
     private mutating func inherit(_ session: Index<Session>) {
         guard commits.restoration == nil,
             let offlineQueue = takeOfflineQueue(of: sessions[session].user)

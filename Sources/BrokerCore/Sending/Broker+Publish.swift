@@ -25,7 +25,7 @@ extension Broker {
         request.number = sessions[sender].lastSendNumber
         if !request.messageIdentifier.isEmpty {
             let identifier = Array(request.messageIdentifier.bytes(in: step.bytes))
-            sessions[sender].book.value.sendTags.append(
+            sessions[sender].senderState.value.sendTags.append(
                 SendTag(number: request.number, identifier: identifier))
             if let recent = recentSend(identifier, of: sender) {
                 repeatSend(recent, request, from: sender, in: &step)
@@ -40,14 +40,14 @@ extension Broker {
     private mutating func isRepeated(
         _ identifier: UInt16, of sender: Index<Session>, in step: inout Step
     ) -> Bool {
-        guard sessions[sender].book.exists,
-            let state = sessions[sender].book.value.identifiers[identifier]
+        guard sessions[sender].senderState.exists,
+            let state = sessions[sender].senderState.value.identifiers[identifier]
         else { return false }
         counters.sendsRepeated += 1
         switch state {
         case .underWay:
             // Unless its connection ended, an answer to it is on its way already.
-            guard let number = sessions[sender].book.value.interruptedNumbers[identifier],
+            guard let number = sessions[sender].senderState.value.interruptedNumbers[identifier],
                 let entry = takeInterrupted(number, of: sender)
             else { return true }
             countUnanswered(sender, in: &step)
@@ -66,19 +66,19 @@ extension Broker {
         var entry = OutboxEntry(number: 0, stamp: 0, grade: .once)
         entry.packetIdentifier = identifier
         entry.reason = reason
-        entry.refusedCount = sessions[sender].book.value.identifiers.refused(of: identifier)
-        let named = sessions[sender].book.value.answeredNames[identifier] ?? []
+        entry.refusedCount = sessions[sender].senderState.value.identifiers.refused(of: identifier)
+        let named = sessions[sender].senderState.value.answeredNames[identifier] ?? []
         answer(sender, entry, named: named, in: &step)
         // Refused while it was away: the identifier is free again [MQTT-4.3.3-4].
-        if reason.isFailure { sessions[sender].book.value.free(identifier) }
+        if reason.isFailure { sessions[sender].senderState.value.free(identifier) }
     }
 
     /// Publications of QoS 1 and 2 that are not answered, and those of QoS 2 that are not released.
     private func unreleasedCount(of sender: Index<Session>) -> Int {
         let count = sessions[sender].outbox.count
-        guard sessions[sender].book.exists else { return count }
-        return count + sessions[sender].book.value.interrupted.count
-            + sessions[sender].book.value.identifiers.answeredCount
+        guard sessions[sender].senderState.exists else { return count }
+        return count + sessions[sender].senderState.value.interrupted.count
+            + sessions[sender].senderState.value.identifiers.answeredCount
     }
 
     /// Publications that may be unanswered, or received in QoS 2 and not released, at a time. A
@@ -119,7 +119,7 @@ extension Broker {
     mutating func addPublication(_ entry: OutboxEntry, of sender: Index<Session>) {
         sessions[sender].outbox.insert(entry)
         if entry.grade == .once {
-            sessions[sender].book.value.identifiers[entry.packetIdentifier] = .underWay
+            sessions[sender].senderState.value.identifiers[entry.packetIdentifier] = .underWay
         }
     }
 
@@ -129,12 +129,12 @@ extension Broker {
     ) {
         guard !refusals.isEmpty else { return }
         entry.namesRefusals = true
-        sessions[sender].book.value.refusals[entry.number] = refusals
+        sessions[sender].senderState.value.refusals[entry.number] = refusals
     }
 
     /// The names of receivers that an entry was refused.
     func refusals(of entry: OutboxEntry, _ sender: Index<Session>) -> [Refusal] {
-        entry.namesRefusals ? sessions[sender].book.value.refusals[entry.number] ?? [] : []
+        entry.namesRefusals ? sessions[sender].senderState.value.refusals[entry.number] ?? [] : []
     }
 
     /// A publication that is not answered, on this connection or an earlier one.
@@ -142,10 +142,10 @@ extension Broker {
         if let position = sessions[sender].outbox.position(of: number) {
             return sessions[sender].outbox[position]
         }
-        guard sessions[sender].book.exists,
-            let position = sessions[sender].book.value.interrupted.position(of: number)
+        guard sessions[sender].senderState.exists,
+            let position = sessions[sender].senderState.value.interrupted.position(of: number)
         else { return nil }
-        return sessions[sender].book.value.interrupted[position]
+        return sessions[sender].senderState.value.interrupted[position]
     }
 
     /// Notes what has become of a publication that is not answered, and answers it in its turn if
@@ -154,9 +154,10 @@ extension Broker {
         if let position = sessions[sender].outbox.position(of: entry.number) {
             sessions[sender].outbox[position] = entry
             if entry.isComplete { reportInOrder(sender, in: &step) }
-        } else if let position = sessions[sender].book.value.interrupted.position(of: entry.number)
+        } else if let position = sessions[sender].senderState.value.interrupted.position(
+            of: entry.number)
         {
-            sessions[sender].book.value.interrupted[position] = entry
+            sessions[sender].senderState.value.interrupted[position] = entry
             if entry.isComplete, let entry = takeInterrupted(entry.number, of: sender) {
                 keepAnswer(entry, of: sender)
             }
@@ -166,18 +167,19 @@ extension Broker {
     private mutating func takeInterrupted(_ number: UInt64, of sender: Index<Session>)
         -> OutboxEntry?
     {
-        guard let position = sessions[sender].book.value.interrupted.position(of: number) else {
+        guard let position = sessions[sender].senderState.value.interrupted.position(of: number)
+        else {
             return nil
         }
-        let entry = sessions[sender].book.value.interrupted.remove(at: position)
-        sessions[sender].book.value.interruptedNumbers[entry.packetIdentifier] = nil
+        let entry = sessions[sender].senderState.value.interrupted.remove(at: position)
+        sessions[sender].senderState.value.interruptedNumbers[entry.packetIdentifier] = nil
         return entry
     }
 
     /// A QoS 2 publication leaves the outbox, and its identifier is in use until it is released.
     private mutating func keepAnswer(_ entry: OutboxEntry, of sender: Index<Session>) {
-        let refusals = sessions[sender].book.value.takeRefusals(of: entry)
-        sessions[sender].book.value.answer(
+        let refusals = sessions[sender].senderState.value.takeRefusals(of: entry)
+        sessions[sender].senderState.value.answer(
             entry.packetIdentifier, entry.reason, refusedCount: entry.refusedCount, named: refusals)
     }
 
@@ -233,8 +235,8 @@ extension Broker {
 
     /// A publication leaves nothing behind. A refused identifier is free again [MQTT-4.3.3-4].
     private mutating func forget(_ entry: OutboxEntry, of sender: Index<Session>) {
-        if entry.grade == .once { sessions[sender].book.value.free(entry.packetIdentifier) }
-        if entry.namesRefusals { _ = sessions[sender].book.value.takeRefusals(of: entry) }
+        if entry.grade == .once { sessions[sender].senderState.value.free(entry.packetIdentifier) }
+        if entry.namesRefusals { _ = sessions[sender].senderState.value.takeRefusals(of: entry) }
     }
 
     private mutating func answer(
@@ -249,11 +251,11 @@ extension Broker {
             step: entry.grade == .once ? .received : .accepted, reason: reason)
         answer.result = entry.reason
         answer.refusedCount = entry.refusedCount
-        if sessions[sender].book.exists,
-            let tag = sessions[sender].book.value.sendTags.firstIndex(
+        if sessions[sender].senderState.exists,
+            let tag = sessions[sender].senderState.value.sendTags.firstIndex(
                 where: { $0.number == entry.number })
         {
-            let identifier = sessions[sender].book.value.sendTags.remove(at: tag).identifier
+            let identifier = sessions[sender].senderState.value.sendTags.remove(at: tag).identifier
             answer.messageIdentifier = step.effects[connection.loop].bytes.append(identifier)
         }
         if !refusals.isEmpty {
@@ -272,8 +274,8 @@ extension Broker {
         _ sender: Index<Session>, _ identifier: UInt16, in step: inout Step
     ) {
         let connection = liveConnection(of: sender)
-        let isKnown = sessions[sender].book.exists
-        switch isKnown ? sessions[sender].book.value.identifiers[identifier] : nil {
+        let isKnown = sessions[sender].senderState.exists
+        switch isKnown ? sessions[sender].senderState.value.identifiers[identifier] : nil {
         case nil:
             confirmRelease(
                 sender,
@@ -287,7 +289,7 @@ extension Broker {
             close(sender, .protocolError, in: &step)
             return
         case .answered?:
-            sessions[sender].book.value.free(identifier)
+            sessions[sender].senderState.value.free(identifier)
         }
         if sessions[sender].isPersistent {
             // Not among the rows that a full store leaves out: the identifier will mean another
@@ -321,7 +323,7 @@ extension Broker {
             }
             return
         }
-        if sessions[sender].book.exists { forgetUntoldRefusals(of: sender) }
+        if sessions[sender].senderState.exists { forgetUntoldRefusals(of: sender) }
         for position in 0..<sessions[sender].outbox.count {
             let entry = sessions[sender].outbox[position]
             if entry.grade != .once || (entry.isComplete && entry.reason.isFailure) {
@@ -329,8 +331,8 @@ extension Broker {
             } else if entry.isComplete {
                 keepAnswer(entry, of: sender)
             } else {
-                sessions[sender].book.value.interrupted.insert(entry)
-                sessions[sender].book.value.interruptedNumbers[entry.packetIdentifier] =
+                sessions[sender].senderState.value.interrupted.insert(entry)
+                sessions[sender].senderState.value.interruptedNumbers[entry.packetIdentifier] =
                     entry.number
             }
         }
@@ -339,13 +341,13 @@ extension Broker {
 
     /// What was refused while its client was away, and has not come again.
     private mutating func forgetUntoldRefusals(of sender: Index<Session>) {
-        sessions[sender].book.value.sendTags = []
-        guard sessions[sender].book.value.identifiers.refusedCount > 0 else { return }
+        sessions[sender].senderState.value.sendTags = []
+        guard sessions[sender].senderState.value.identifiers.refusedCount > 0 else { return }
         var refused: [UInt16] = []
-        sessions[sender].book.value.identifiers.forEach { identifier, state in
+        sessions[sender].senderState.value.identifiers.forEach { identifier, state in
             if case .answered(let reason) = state, reason.isFailure { refused.append(identifier) }
         }
-        for identifier in refused { sessions[sender].book.value.free(identifier) }
+        for identifier in refused { sessions[sender].senderState.value.free(identifier) }
     }
 
     // MARK: - Rows
@@ -393,7 +395,7 @@ extension Broker {
             }
             refusals.append(Refusal(index: index, reason: reason))
         }
-        sessions[session].book.value.answer(
+        sessions[session].senderState.value.answer(
             RecordKey.readPacket(key), result, refusedCount: refusedCount, named: refusals)
         sessions[session].lastSendNumber = max(sessions[session].lastSendNumber, number)
     }
@@ -401,8 +403,8 @@ extension Broker {
     /// Deletes the rows of a session's QoS 2 publications with the session, those of many in the
     /// batches that follow: what a broker that dies leaves over, its start removes.
     mutating func deleteSends(of session: Index<Session>) {
-        guard sessions[session].book.exists else { return }
-        let identifiers = sessions[session].book.value.identifiers
+        guard sessions[session].senderState.exists else { return }
+        let identifiers = sessions[session].senderState.value.identifiers
         guard identifiers.count > 0 else { return }
         commits.deleteSends(of: sessions[session].identifier, identifiers)
     }

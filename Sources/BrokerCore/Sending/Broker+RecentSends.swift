@@ -29,8 +29,11 @@ extension Broker {
     /// The place of what a session sent under an id.
     mutating func recentSend(_ identifier: [UInt8], of sender: Index<Session>) -> Int? {
         // Those whose fate is not known may be many.
-        workload.charge(sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork)
-        return sessions[sender].book.value.recentSends.firstIndex { $0.identifier == identifier }
+        workload.charge(
+            sessions[sender].senderState.value.recentSends.count / CoreLimits.looksPerWork)
+        return sessions[sender].senderState.value.recentSends.firstIndex {
+            $0.identifier == identifier
+        }
     }
 
     /// Notes an accepted send that has an id. The window is as long as that of unanswered sends;
@@ -38,18 +41,20 @@ extension Broker {
     mutating func noteRecentSend(
         _ request: SendRequest, _ tally: RoutingTally, from sender: Index<Session>
     ) {
-        guard sessions[sender].book.exists,
-            let tag = sessions[sender].book.value.sendTags.last(
+        guard sessions[sender].senderState.exists,
+            let tag = sessions[sender].senderState.value.sendTags.last(
                 where: { $0.number == request.number })
         else { return }
-        if sessions[sender].book.value.recentSends.count >= Int(limits.sendWindowMaximum),
-            let oldest = sessions[sender].book.value.recentSends.firstIndex(where: \.isComplete)
+        if sessions[sender].senderState.value.recentSends.count >= Int(limits.sendWindowMaximum),
+            let oldest = sessions[sender].senderState.value.recentSends.firstIndex(
+                where: \.isComplete)
         {
             // Those before it, and those that move up.
-            workload.charge(sessions[sender].book.value.recentSends.count / CoreLimits.looksPerWork)
-            sessions[sender].book.value.recentSends.remove(at: oldest)
+            workload.charge(
+                sessions[sender].senderState.value.recentSends.count / CoreLimits.looksPerWork)
+            sessions[sender].senderState.value.recentSends.remove(at: oldest)
         }
-        sessions[sender].book.value.recentSends.append(
+        sessions[sender].senderState.value.recentSends.append(
             RecentSend(
                 identifier: tag.identifier, number: request.number, refusals: tally.refusals,
                 refusedCount: tally.refusedCount))
@@ -61,14 +66,14 @@ extension Broker {
         _ recent: Int, _ request: SendRequest, from sender: Index<Session>, in step: inout Step
     ) {
         counters.sendsRepeated += 1
-        let known = sessions[sender].book.value.recentSends[recent]
+        let known = sessions[sender].senderState.value.recentSends[recent]
         var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
         entry.reason = known.reason
         name(known.refusals, in: &entry, of: sender)
         if !known.isComplete {
             entry.original = known.number
-            sessions[sender].book.value.recentSends[recent].hasRepeats = true
+            sessions[sender].senderState.value.recentSends[recent].hasRepeats = true
         }
         entry.refusedCount = known.refusedCount
         if request.grade == .once && sessions[sender].isPersistent {
@@ -114,18 +119,18 @@ extension Broker {
     ) {
         let handle = memory.messages[message].sender
         let number = memory.messages[message].senderNumber
-        guard sessions.contains(handle), sessions[handle.index].book.exists,
-            !sessions[handle.index].book.value.recentSends.isEmpty,
-            let place = sessions[handle.index].book.value.place(ofRecent: number)
+        guard sessions.contains(handle), sessions[handle.index].senderState.exists,
+            !sessions[handle.index].senderState.value.recentSends.isEmpty,
+            let place = sessions[handle.index].senderState.value.place(ofRecent: number)
         else { return }
         let sender = handle.index
-        let hasRepeats = sessions[sender].book.value.recentSends[place].hasRepeats
+        let hasRepeats = sessions[sender].senderState.value.recentSends[place].hasRepeats
         if reason.isFailure {
             // It leaves no trace: the next one is new.
-            sessions[sender].book.value.recentSends.remove(at: place)
+            sessions[sender].senderState.value.recentSends.remove(at: place)
         } else {
-            sessions[sender].book.value.recentSends[place].isComplete = true
-            sessions[sender].book.value.recentSends[place].reason = reason
+            sessions[sender].senderState.value.recentSends[place].isComplete = true
+            sessions[sender].senderState.value.recentSends[place].reason = reason
         }
         guard hasRepeats else { return }
         workload.charge(sessions[sender].outbox.count / CoreLimits.looksPerWork)
@@ -146,9 +151,9 @@ extension Broker {
         where sessions[sender].outbox[position].original == number {
             found.append(sessions[sender].outbox[position])
         }
-        for position in 0..<sessions[sender].book.value.interrupted.count
-        where sessions[sender].book.value.interrupted[position].original == number {
-            found.append(sessions[sender].book.value.interrupted[position])
+        for position in 0..<sessions[sender].senderState.value.interrupted.count
+        where sessions[sender].senderState.value.interrupted[position].original == number {
+            found.append(sessions[sender].senderState.value.interrupted[position])
         }
         return found
     }

@@ -122,7 +122,9 @@ extension Broker {
             guard entry.number <= throughNumber else { break }
             guard entry.isComplete else { return false }
             hadStored = hadStored || entry.isStored
-            if entry.namesRefusals { _ = sessions[sender].book.value.takeRefusals(of: entry) }
+            if entry.namesRefusals {
+                _ = sessions[sender].senderState.value.takeRefusals(of: entry)
+            }
             seen += 1
         }
         sessions[sender].outbox.removeFirst(seen)
@@ -433,7 +435,7 @@ extension Broker {
         return user
     }
 
-    /// Where mail for a user goes; refused when nobody knows the user.
+    /// Where messages for a user go; refused when nobody knows the user.
     private mutating func forEachDestination(
         ofUser user: Index<User>?, app: Index<App>, tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void

@@ -19,14 +19,14 @@ struct OutboxEntry: BitwiseCopyable {
     /// Whether `reason` is final; before that the send's commit is under way.
     var isComplete = false
     /// Whether it is told only when it comes again: the connection it came on is gone (MRT; what
-    /// MQTT does with it is in ``SendBook/interrupted``).
+    /// MQTT does with it is in ``SenderState/interrupted``).
     var isToldOnRepeat = false
     /// Whether it is, or will be, in the store: in MRT that of grade *once* with its message, any
     /// other only when the broker stops.
     var isStored: Bool
     /// Of a repeat: its own row is not committed.
     var awaitsRow = false
-    /// Whether receivers were refused by name; they stand in ``SendBook/refusals``.
+    /// Whether receivers were refused by name; they stand in ``SenderState/refusals``.
     var namesRefusals = false
 
     init(number: UInt64, stamp: UInt64, grade: Grade) {

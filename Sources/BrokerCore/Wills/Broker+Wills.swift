@@ -113,10 +113,10 @@ extension Broker {
         case .verified(let identity): return WillAuthority(credential: .verified(identity))
         case .appKey, .anonymous: return WillAuthority(credential: .app)
         case .gateway(let gateway):
-            guard let carrier = self.session(of: gateway) else {
+            guard let gatewaySession = self.session(of: gateway) else {
                 return WillAuthority(credential: .token([]), isAttached: true)
             }
-            var authority = self.authority(of: carrier)
+            var authority = self.authority(of: gatewaySession)
             authority.isAttached = true
             return authority
         }

@@ -201,8 +201,8 @@ final class FaultyStore {
         case .refusedMove: if store.isFull { removeMoved(&batch) }
         case .discardedMessages:
             for index in batch.transfers.indices {
-                if case .mail = batch.transfers[index].scope {
-                    batch.transfers[index].scope = .mail(before: StoredMessageID(raw: 0))
+                if case .userMessages = batch.transfers[index].scope {
+                    batch.transfers[index].scope = .userMessages(before: StoredMessageID(raw: 0))
                 }
             }
         case .forgottenBackup: changeRows(.sessions, of: &batch, FaultyStore.forgetBackup)

@@ -11,7 +11,7 @@ import Testing
     let world = World()
 
     /// Lets rounds of housekeeping pass.
-    func keepHouse(rounds: Int = 1) {
+    func runHousekeeping(rounds: Int = 1) {
         for _ in 0..<rounds {
             world.pass(seconds: 10)
             world.settle()
@@ -20,7 +20,7 @@ import Testing
 
     @Test func `is not due where nothing waits`() {
         world.begin("bob/pc", "ann/phone")
-        keepHouse(rounds: 2)
+        runHousekeeping(rounds: 2)
         #expect(!world.hasBatch)
         #expect(world.nextDeadline == nil)
     }
@@ -33,7 +33,7 @@ import Testing
         world.send("bob/pc", 2, to: .users(["ann", "carl"]), "2", expiry: 500)
         world.settle()
         world.acknowledge("ann/watch", through: 2)
-        keepHouse(rounds: 2)
+        runHousekeeping(rounds: 2)
         #expect(world.counters.expired == 2)
         #expect(world.gauges.queuedMessages == 2)
         #expect(world.store.heldMessages.count == 1)
@@ -50,7 +50,7 @@ import Testing
         world.begin("bob/pc", "ann/phone")
         world.send("bob/pc", 1, to: .user("ann"), "1", expiry: 5)
         world.settle()
-        keepHouse(rounds: 2)
+        runHousekeeping(rounds: 2)
         #expect(world.counters.expired == 0)
         world.acknowledge("ann/phone", through: 1)
         world.settle()
@@ -65,7 +65,7 @@ import Testing
             world.send("bob/pc", number, to: .user("ann"), "\(number)", expiry: 5)
             world.settle()
         }
-        keepHouse(rounds: 2)
+        runHousekeeping(rounds: 2)
         // One is under way, one is in memory behind it.
         #expect(world.gauges.queuedMessages == 2)
         #expect(world.counters.expired == 4)
@@ -125,7 +125,7 @@ import Testing
         world.begin("ann/phone", expiry: 100)
         world.lose("ann/phone")
         #expect(!world.hasBatch)
-        keepHouse()
+        runHousekeeping()
         world.crash()
         world.pass(seconds: 90)
         #expect(world.gauges.sessions == 0)

@@ -9,12 +9,12 @@ import Testing
 @Suite struct `A restart` {
     let world = World()
 
-    @Test func `brings back sessions, subscriptions, mail and results`() {
+    @Test func `brings back sessions, subscriptions, messages and results`() {
         world.begin("bob/pc", "ann/phone")
         world.subscribe("ann/phone", "news/+")
         world.settle()
         world.lose("ann/phone")
-        world.send("bob/pc", 1, to: .user("ann"), "mail")
+        world.send("bob/pc", 1, to: .user("ann"), "msg")
         world.send("bob/pc", 2, to: .topic("news/today"), "news", isRaw: true)
         world.send("bob/pc", 3, to: .everybody, "all", grade: .once, id: "m")
         world.settle()
@@ -26,7 +26,7 @@ import Testing
         world.settle()
         #expect(
             world.lines() == [
-                "ann/phone: accepted, present", "ann/phone: #1 \"mail\" from bob",
+                "ann/phone: accepted, present", "ann/phone: #1 \"msg\" from bob",
                 "ann/phone: #2 \"news\" from bob on news/today",
                 "ann/phone: #3 \"all\" from bob by broadcast, once",
             ])

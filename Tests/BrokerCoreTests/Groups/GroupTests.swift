@@ -284,7 +284,7 @@ import Testing
 
     // MARK: - Kicks and bans
 
-    @Test func `member who is kicked is told, keeps the mail it has and gets no more`() {
+    @Test func `member who is kicked is told, keeps the messages it has and gets no more`() {
         let group = world.makeGroup(owner: "ann/phone", members: ["bob/pc"])
         world.lose("bob/pc")
         world.send("ann/phone", 1, to: .group(group), "before")

@@ -1,4 +1,4 @@
-// Ends: of sessions, of messages, and where a user's mail goes when nobody is there for it.
+// Ends: of sessions, of messages, and where a user's messages go when nobody receives them.
 
 import Primitives
 import Testing
@@ -57,9 +57,9 @@ import Testing
         #expect(world.gauges.sessions == 0)
     }
 
-    // MARK: - Mail
+    // MARK: - Messages to the user
 
-    @Test func `of a user's last session gives its mail back to waiting`() {
+    @Test func `of a user's last session gives its messages back to waiting`() {
         world.begin("bob/pc")
         world.begin("ann/phone", expiry: 60)
         world.lose("ann/phone")
@@ -98,7 +98,7 @@ import Testing
         #expect(world.store.heldMessages.count == 1)
     }
 
-    @Test func `leaves mail waiting though a session in memory is there`() {
+    @Test func `leaves messages waiting though a session in memory is there`() {
         world.begin("bob/pc")
         world.begin("ann/phone", expiry: 60)
         world.lose("ann/phone")
@@ -113,7 +113,7 @@ import Testing
         #expect(world.lines().contains("ann/phone: #1 \"1\" from bob"))
     }
 
-    @Test func `of mail that a clean start does not want discards it`() {
+    @Test func `of messages that a clean start does not want discards it`() {
         world.begin("bob/pc", "ann/phone")
         world.lose("ann/phone")
         world.send("bob/pc", 1, to: .user("ann"), "1")
@@ -125,7 +125,8 @@ import Testing
         #expect(world.store.heldMessages == [])
     }
 
-    @Test func `waits for no one: mail for a registered user is inherited by the first session`() {
+    @Test
+    func `waits for no one: a message to a registered user is inherited by the first session`() {
         world.begin("bob/pc")
         world.addUser("ann")
         world.send("bob/pc", 1, to: .user("ann"), "1")
@@ -150,7 +151,7 @@ import Testing
             ])
     }
 
-    @Test func `of a session whose creation waits does not lose mail that it inherited`() {
+    @Test func `of a session whose creation waits does not lose messages that it inherited`() {
         world.begin("bob/pc")
         world.addUser("ann")
         world.send("bob/pc", 1, to: .user("ann"), "1")

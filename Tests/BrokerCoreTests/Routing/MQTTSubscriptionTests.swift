@@ -103,7 +103,7 @@ import Testing
 
     // MARK: - Addresses
 
-    @Test func `is needed to hear one's own mail`() {
+    @Test func `is needed to receive one's own messages`() {
         world.publish("bob/pc", 1, to: .user("ann"), "waits")
         world.settle()
         #expect(world.lines(of: "ann/phone") == [])
@@ -119,7 +119,7 @@ import Testing
         world.lose("ann/phone")
         world.publish("bob/pc", 1, "t", "topic")
         for identifier in 2...4 as ClosedRange<UInt16> {
-            world.publish("bob/pc", identifier, to: .user("ann"), "mail \(identifier)")
+            world.publish("bob/pc", identifier, to: .user("ann"), "msg \(identifier)")
         }
         world.settle()
         world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
@@ -128,7 +128,7 @@ import Testing
         world.subscribeMQTT("ann/phone", "$u/ann", grade: .durable)
         let texts = world.lines(of: "ann/phone").filter { $0.hasPrefix("#") }
         #expect(
-            texts.map { String($0.split(separator: "\"")[1]) } == ["mail 2", "mail 3", "mail 4"])
+            texts.map { String($0.split(separator: "\"")[1]) } == ["msg 2", "msg 3", "msg 4"])
         world.crash()
         world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
         world.settle()
@@ -146,7 +146,7 @@ import Testing
         #expect(world.lines(of: "bob/pc") == ["accepted 1, quotaExceeded"])
     }
 
-    @Test func `ends with the mail waiting again`() {
+    @Test func `ends with the messages waiting again`() {
         world.subscribeMQTT("ann/phone", "$u/ann", grade: .durable)
         world.unsubscribe("ann/phone", "$u/ann")
         world.settle()
@@ -238,13 +238,13 @@ import Testing
     @Test func `leaves the session of another dialect alone`() {
         world.subscribeMQTT("ann/phone", "$u/ann")
         world.lose("ann/phone")
-        world.publish("bob/pc", 1, to: .user("ann"), "mail")
+        world.publish("bob/pc", 1, to: .user("ann"), "msg")
         world.settle()
         _ = world.lines()
         world.connect("ann/phone")
         world.settle()
         #expect(
-            world.lines(of: "ann/phone") == ["accepted, new", "#1 \"mail\" from bob"])
+            world.lines(of: "ann/phone") == ["accepted, new", "#1 \"msg\" from bob"])
     }
 
     // MARK: - Shares

@@ -209,39 +209,39 @@ import Testing
     }
 
     @Test func `a send that came lately is found by its number`() {
-        var book = SendBook()
+        var senderState = SenderState()
         for number in stride(from: UInt64(10), to: 5_000, by: 3) {
-            book.recentSends.append(RecentSend(identifier: [1], number: number))
+            senderState.recentSends.append(RecentSend(identifier: [1], number: number))
         }
-        #expect(book.place(ofRecent: 10) == 0)
-        #expect(book.place(ofRecent: 4_999) == 1_663)
-        #expect(book.place(ofRecent: 11) == nil)
-        #expect(book.place(ofRecent: 9) == nil)
-        #expect(book.place(ofRecent: 5_001) == nil)
-        #expect(SendBook().place(ofRecent: 1) == nil)
+        #expect(senderState.place(ofRecent: 10) == 0)
+        #expect(senderState.place(ofRecent: 4_999) == 1_663)
+        #expect(senderState.place(ofRecent: 11) == nil)
+        #expect(senderState.place(ofRecent: 9) == nil)
+        #expect(senderState.place(ofRecent: 5_001) == nil)
+        #expect(SenderState().place(ofRecent: 1) == nil)
     }
 
     /// A client that releases nothing is told again how many receivers were refused, and of the
     /// first publications which; it does not have 40 bytes kept for each of 65,535.
     @Test func `publications that nobody releases keep counts of refusals, and few names`() {
-        var book = SendBook()
+        var senderState = SenderState()
         for identifier in 1...UInt16.max {
-            book.answer(
+            senderState.answer(
                 identifier, .success, refusedCount: UInt32(identifier) * 2,
                 named: identifier % 3 == 0 ? [] : [Refusal(index: 1, reason: .quotaExceeded)])
         }
-        #expect(book.answeredNames.count == 4_096)
+        #expect(senderState.answeredNames.count == 4_096)
         #expect(
             (1...UInt16.max).allSatisfy {
-                book.identifiers.refused(of: $0) == min(UInt32($0) * 2, 65_535)
+                senderState.identifiers.refused(of: $0) == min(UInt32($0) * 2, 65_535)
             })
-        for identifier in 1...UInt16.max { book.free(identifier) }
-        #expect(book.answeredNames.isEmpty && book.isEmpty)
-        book.answer(7, .success, refusedCount: 0, named: [])
-        #expect(book.identifiers.refused(of: 7) == 0)
-        book.answer(8, .success, refusedCount: 2, named: [])
-        book.answer(8, .success, refusedCount: 0, named: [])
-        #expect(book.identifiers.refused(of: 8) == 0)
-        #expect(book.identifiers.refused(of: 700) == 0)
+        for identifier in 1...UInt16.max { senderState.free(identifier) }
+        #expect(senderState.answeredNames.isEmpty && senderState.isEmpty)
+        senderState.answer(7, .success, refusedCount: 0, named: [])
+        #expect(senderState.identifiers.refused(of: 7) == 0)
+        senderState.answer(8, .success, refusedCount: 2, named: [])
+        senderState.answer(8, .success, refusedCount: 0, named: [])
+        #expect(senderState.identifiers.refused(of: 8) == 0)
+        #expect(senderState.identifiers.refused(of: 700) == 0)
     }
 }

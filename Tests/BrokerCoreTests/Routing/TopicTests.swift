@@ -96,7 +96,7 @@ import Testing
             ])
     }
 
-    @Test func `filter with wildcards does not read mail`() {
+    @Test func `filter with wildcards does not read messages to users`() {
         world.begin("bob/pc", "ann/phone", "eve/pc")
         world.subscribe("eve/pc", "#")
         world.subscribe("eve/pc", "+/ann")

@@ -97,7 +97,7 @@ extension Broker {
     /// The identifiers of QoS 2 publications that were taken and not released.
     fileprivate func exchanges(of session: Index<Session>) -> Set<UInt16> {
         var found: Set<UInt16> = []
-        sessions[session].book.value.identifiers.forEach { identifier, state in
+        sessions[session].senderState.value.identifiers.forEach { identifier, state in
             if case .answered(let reason) = state, reason.isFailure { return }
             found.insert(identifier)
         }

@@ -107,7 +107,7 @@ extension SimulatedMQTTClient {
         runOn()
     }
 
-    /// There was no room, or the group is gone. Mail is asked for again.
+    /// There was no room, or the group is gone. The user's messages are asked for again.
     private func refused(_ filter: FilterName, _ code: UInt8) {
         let isPlausible =
             code == 0x80 || code == ReasonCode.quotaExceeded.rawValue

@@ -5,7 +5,7 @@
 import Primitives
 
 /// The part of a sender's memory that few senders need.
-struct SendBook: ~Copyable, EmptyInitializable {
+struct SenderState: ~Copyable, EmptyInitializable {
     /// Identifiers of QoS 2 publications that are under way or not released (MQTT).
     var identifiers = PacketIdentifiers()
     /// QoS 2 publications whose connection ended while they were under way: told when they come
