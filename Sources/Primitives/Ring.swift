@@ -58,6 +58,7 @@ public struct Ring<Element: BitwiseCopyable>: ~Copyable {
         let element = storage![head]
         head = (head + 1) & mask
         count -= 1
+        if mask >= Self.sparseCapacity { shrinkIfSparse() }
         return element
     }
 
@@ -73,6 +74,7 @@ public struct Ring<Element: BitwiseCopyable>: ~Copyable {
             self[follower] = self[follower + 1]
         }
         count -= 1
+        if mask >= Self.sparseCapacity { shrinkIfSparse() }
         return element
     }
 
@@ -85,14 +87,25 @@ public struct Ring<Element: BitwiseCopyable>: ~Copyable {
         count = 0
     }
 
-    private mutating func grow() {
-        let capacity = max((mask + 1) * 2, 8)
-        let grown = UnsafeMutablePointer<Element>.allocate(capacity: capacity)
+    /// Elements up to which a ring keeps its memory: a window of ordinary size stays as it is.
+    private static var sparseCapacity: Int { 128 }
+
+    /// Gives back three quarters of the memory where an eighth is in use. At least an eighth of the
+    /// capacity comes or goes between two changes, so that an element costs the same on average.
+    @inline(never)
+    private mutating func shrinkIfSparse() {
+        if count <= mask / 8 { move(toCapacity: (mask + 1) / 4) }
+    }
+
+    private mutating func grow() { move(toCapacity: max((mask + 1) * 2, 8)) }
+
+    private mutating func move(toCapacity capacity: Int) {
+        let moved = UnsafeMutablePointer<Element>.allocate(capacity: capacity)
         for position in 0..<count {
-            grown[position] = storage![(head + position) & mask]
+            moved[position] = storage![(head + position) & mask]
         }
         storage?.deallocate()
-        storage = grown
+        storage = moved
         narrowMask = Int32(capacity - 1)
         head = 0
     }

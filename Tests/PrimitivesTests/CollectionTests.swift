@@ -72,6 +72,29 @@ import Testing
 }
 
 @Suite struct `A ring` {
+    @Test func `gives back the memory of a burst, and keeps its elements`() {
+        var ring = Ring<Int>()
+        for element in 0..<5_000 { ring.append(element) }
+        #expect(ring.mask == 8_191)
+        for element in 0..<4_990 {
+            let first = ring.removeFirst()
+            #expect(first == element)
+        }
+        #expect(ring.mask < 256)
+        let middle = ring.remove(at: 5)
+        #expect(middle == 4_995)
+        for element in 0..<300 { ring.append(element) }
+        #expect(ring.count == 309 && ring[4] == 4_994 && ring[5] == 4_996 && ring[308] == 299)
+    }
+
+    /// The memory of a window of ordinary size comes and goes with no message.
+    @Test func `keeps the memory of a small window`() {
+        var ring = Ring<Int>()
+        for element in 0..<128 { ring.append(element) }
+        for _ in 0..<128 { ring.removeFirst() }
+        #expect(ring.mask == 127)
+    }
+
     @Test(arguments: 1...6 as ClosedRange<UInt64>)
     func `does what an array does`(seed: UInt64) {
         var random = Draw(state: seed)
