@@ -73,7 +73,9 @@ extension Oracle {
             // A message of QoS 2 that an MQTT client may already have does not expire
             // [MQTT-4.3.3-7].
             let mayHaveBegun = received.grade == .once && received.isRepeated
-            if !mayHaveBegun { checkExpiry(message, outcome: outcome, client: client) }
+            if !mayHaveBegun {
+                checkExpiry(received, message: message, outcome: outcome, client: client)
+            }
         }
     }
 
@@ -284,12 +286,15 @@ extension Oracle {
             || mayHaveLackedRoom(send) || (send.grade == .durable && send.attemptCount > 1)
     }
 
-    private func checkExpiry(_ message: Int, outcome: SendFact.Outcome, client: Int) {
+    private func checkExpiry(
+        _ received: ReceivedMessage, message: Int, outcome: SendFact.Outcome, client: Int
+    ) {
         let send = sends[message]
         let seconds = UInt64(send.expirySeconds)
         guard seconds > 0 else { return }
-        // What an MQTT client sends again may be a new message to the broker, with the whole time.
-        let accepted = send.attemptCount > 1 ? max(outcome.at, send.closedAt ?? now) : outcome.at
+        // What a client sends again may be a new message to the broker, with the whole time.
+        let comesAgain = send.attemptCount > 1 || isResend(received, send)
+        let accepted = comesAgain ? max(outcome.at, send.closedAt ?? now) : outcome.at
         let limit = accepted.advanced(bySeconds: seconds)
             .advanced(byMilliseconds: Oracle.lateMillisecondsMaximum)
         if now > limit {
