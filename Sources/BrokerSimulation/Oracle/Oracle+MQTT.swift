@@ -68,7 +68,8 @@ extension Oracle {
     // MARK: Repeats
 
     /// A send that came under a known message id must not be delivered, as long as nothing can have
-    /// made the broker forget that id.
+    /// made the broker forget that id. Where the send itself is written a second time, ids that were
+    /// sent after the first time may have.
     func checkRepeat(_ message: Int, _ client: Int) {
         let send = sends[message]
         guard let original = send.repeats, let outcome = sends[original].outcome,
@@ -78,6 +79,7 @@ extension Oracle {
             let session = send.session, sends[original].session == session,
             devices[profile.clients[send.client].device].session == session,
             send.forgetfulness == 0, sends[original].forgetfulness == 0,
+            send.attemptCount <= 1,
             send.idsBetween + 1 < Int(profile.limits.sendWindowMaximum)
         else { return }
         fail(
