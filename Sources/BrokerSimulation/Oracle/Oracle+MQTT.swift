@@ -68,8 +68,8 @@ extension Oracle {
     // MARK: Repeats
 
     /// A send that came under a known message id must not be delivered, as long as nothing can have
-    /// made the broker forget that id. Where the send itself is written a second time, ids that were
-    /// sent after the first time may have.
+    /// made the broker forget that id. Where the send itself is written a second time, ids that
+    /// were sent after the first time may have.
     func checkRepeat(_ message: Int, _ client: Int) {
         let send = sends[message]
         guard let original = send.repeats, let outcome = sends[original].outcome,
