@@ -63,14 +63,14 @@ public struct CoreLimits: Sendable {
     /// Memory of messages and entries that wait for their commit to begin; as much again may be in
     /// the commit under way. Nothing else bounds a fan-out to sessions that are away.
     public var uncommittedBytesMaximum = 256 << 20
-    /// Changes of a batch from which on events wait until it is handed over: entries, rows and
-    /// removals. Events that ask for little may add as many again, and the event that reaches the
-    /// bound may pass it: a message for all sessions. The store puts an entry into a queue of its
-    /// own in 1 to 2 microseconds, so that twice as many are 35 to 65 ms. A send waits for three
-    /// commits at most: the one in flight, the batch that is full, and its own. With the entries
-    /// that are moved, and the sync of each, that is below 250 ms: 93 to 178 ms where 100 clients
-    /// publish to 63 sessions each. At a page of 4 KiB for each the bound is 64 MiB of memory that
-    /// LMDB allocates for changed pages.
+    /// Changes (entries, rows, removals) with which a batch is full: further events wait until it
+    /// is handed over. Events that ask for little may add as many again, and the event that reaches
+    /// the bound may pass it: a message for all sessions. The store puts an entry into a queue of
+    /// its own in 1 to 2 microseconds, so that twice as many are 35 to 65 ms. A send waits for
+    /// three commits at most: the one in flight, the batch that is full, and its own. With the
+    /// entries that are moved, and the sync of each, that is below 250 ms: 93 to 178 ms where 100
+    /// clients publish to 63 sessions each. At a page of 4 KiB for each the bound is 64 MiB of
+    /// memory that LMDB allocates for changed pages.
     public var batchChangesMaximum = 16_384
     /// Changes up to which an event asks for little: a hundred clients that ask for as much at once
     /// do not fill what is left for them in a batch.

@@ -178,7 +178,7 @@ public struct EventSchedule: ~Copyable {
     ) {
         var index = 0
         var runIndex = 0
-        // Those who have waited for this batch come before those who have just sent something.
+        // Connections that have waited for this batch are served before new events.
         let comesBehind = isHeldUp
         while index < decoder.events.count {
             // What belongs to no run was added by the loop: it has no bytes.
@@ -284,11 +284,11 @@ public struct EventSchedule: ~Copyable {
             spent = min(spent, turnMaximum * 3 / 4)
             hasServedWaiting = true
         }
-        // They go on with the next batch, which the broker tells of.
+        // Connections that wait for the next batch, which the broker reports.
         var held: (newcomers: [ConnectionID], others: [ConnectionID]) = ([], [])
         isHeldUp = false
         defer {
-            // Before those who have come since.
+            // In front of those that have begun to wait since.
             newcomers.prepend(contentsOf: held.newcomers)
             others.prepend(contentsOf: held.others)
             isHeldUp = !held.newcomers.isEmpty
@@ -335,9 +335,9 @@ public struct EventSchedule: ~Copyable {
         return false
     }
 
-    /// Whether an event is a login whose device has ended its last connection, and that end waits:
-    /// a login before it would take the session over, and its will would be sent. The connection
-    /// may be another loop's, which is not known here.
+    /// Whether an event is a login of a device whose previous connection has ended, and that end
+    /// still waits: a login before it would take the session over, and the will would be sent. A
+    /// previous connection of another loop is not known here.
     @inline(__always)
     private func comesAfterPredecessor(
         _ event: Event, bytes: UnsafeRawBufferPointer, identities: TurnIdentities,

@@ -1,5 +1,6 @@
-// A first-in first-out queue in one block of memory that grows by doubling and never allocates in
-// steady state. An empty ring owns no memory, so that an idle session's costs nothing.
+// A first-in first-out queue in one block of memory. It grows by doubling, gives back what a burst
+// needed, and does not allocate in steady state. A ring that was never used owns no memory, so that
+// an idle session's costs nothing.
 
 /// A double-ended queue with random access by position from the front. `Element` must be plain
 /// data.

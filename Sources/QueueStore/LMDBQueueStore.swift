@@ -16,7 +16,7 @@ public struct LMDBQueueStore: ~Copyable {
     private(set) var environment: Environment
     private(set) var tables: Tables
     var reader: Reader
-    /// False only after ``releasePages()`` has failed.
+    /// False only after ``releasePages(at:)`` has failed.
     private var isReaderOpen = true
     let scratch: KeyScratch
     private var claim: SpaceClaim
@@ -168,16 +168,11 @@ public struct LMDBQueueStore: ~Copyable {
     /// Throws where the store cannot be opened again, which is fatal: the process must end.
     public mutating func releasePages(at now: Instant) throws(StoreError) {
         checkUse()
+        guard let reserve = DescriptorReserve() else { return keptPages.postpone(at: now) }
         hasFailed = true
         reader.close()
         isReaderOpen = false
-        guard try environment.reopen() else {
-            reader = try Reader(environment: environment, tables: tables, scratch: scratch.bytes)
-            isReaderOpen = true
-            keptPages.postpone(at: now)
-            hasFailed = false
-            return
-        }
+        try environment.reopen(using: reserve)
         claim.descriptor = environment.fileDescriptor
         let transaction = try WriteTransaction(
             environment: environment, making: [], scratch: scratch.bytes)

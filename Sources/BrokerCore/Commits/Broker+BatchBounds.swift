@@ -1,18 +1,18 @@
-// What may be added to the pending batch. Everybody who waits for a commit waits for all of it,
-// so that events wait for the next batch once this one has enough.
+// Limits what events add to the pending batch. A commit delays everyone who waits for it, so events
+// wait for the next batch once this one is full. The schedule of events asks before each packet.
 
 import Primitives
 
 extension Broker {
-    /// Whether an event, the first of a packet, has to wait until the pending batch is handed
-    /// over. ``takeResumption()`` tells when that is.
+    /// Whether an event must wait until the pending batch is handed over, which
+    /// ``takeResumption()`` reports.
     ///
-    /// A batch is full with ``CoreLimits/batchChangesMaximum`` changes. A quarter of these is for
-    /// clients that have had a share of late: the others, who come first, would else fill each
-    /// batch. Beyond these there is room for as many again: for clients that have had no share and
-    /// ask for little, and for acknowledgements, which take entries out that are not stored yet.
+    /// A batch is full with ``CoreLimits/batchChangesMaximum`` changes. A quarter of these is
+    /// reserved for clients that have had a share recently: newcomers are served first and would
+    /// otherwise fill every batch. As many changes again are allowed for newcomers that ask for
+    /// little, and for acknowledgements, which remove entries that are not stored yet.
     ///
-    /// - Parameter isNewcomer: its client has had no share of late.
+    /// - Parameter isNewcomer: the client has had no share recently.
     @inline(__always)
     public mutating func mustWait(
         _ event: Event, bytes: UnsafeRawBufferPointer, isNewcomer: Bool
@@ -20,7 +20,7 @@ extension Broker {
         let waits =
             hasChanges(quarters: 3) && exceedsBatch(event, bytes: bytes, isNewcomer: isNewcomer)
             || hasMoves && movesQueue(event, bytes: bytes)
-        // Acknowledgements may make room in this batch, and nobody would tell of that.
+        // Acknowledgements may make room in this batch, and nothing reports that.
         if waits { commits.awaitNextBatch() }
         return waits
     }
@@ -57,11 +57,11 @@ extension Broker {
         return changeCount <= limits.smallEventChangesMaximum
     }
 
-    /// Whether what is due waits, and any event that moves as much.
+    /// Whether deadlines wait for the next batch.
     var isBatchFull: Bool { hasMoves || hasChanges(quarters: 4) && commits.pendingBatch.isDue }
 
-    /// Whether a batch that was full has been handed over since the last call: events that waited
-    /// for that, and what is due, may go on.
+    /// Whether a full batch has been handed over since the last call: the events and deadlines that
+    /// waited for it may continue.
     public mutating func takeResumption() -> Bool { commits.takeResumption() }
 
     @inline(__always)
@@ -70,7 +70,7 @@ extension Broker {
             || 4 * commits.pendingBatch.memoryByteCount >= quarters * limits.batchBytesMaximum
     }
 
-    /// Whether whole queues that are moved or removed are enough for one commit.
+    /// Whether the batch moves or removes as many entries of whole queues as one commit may.
     @inline(__always)
     private var hasMoves: Bool { commits.pendingBatch.movedCount >= limits.batchMovesMaximum }
 

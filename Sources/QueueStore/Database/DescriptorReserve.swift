@@ -2,32 +2,30 @@
 
 import Glibc
 
-/// Descriptors of `/dev/null`, until ``release()``.
+/// Descriptors of `/dev/null`, released when it goes out of scope.
 struct DescriptorReserve: ~Copyable {
-    /// LMDB opens three: its lock, the data file, and the data file for writing through. The others
-    /// are for the connections that an event loop accepts between the release and LMDB's calls,
+    /// LMDB opens three: its lock, the data file, and the data file for synchronous writes. The
+    /// others are for connections that an event loop accepts between the release and LMDB's calls,
     /// which take some 100 microseconds (strace).
     static let count = 32
 
-    private var descriptors: [Int32] = []
+    private let descriptors: [Int32]
 
-    init() {
+    /// Nil where the process has not so many left, or no `/dev/null`.
+    init?() {
+        var descriptors: [Int32] = []
         while descriptors.count < Self.count {
             let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
-            guard descriptor >= 0 else { return }
+            guard descriptor >= 0 else {
+                for opened in descriptors { close(opened) }
+                return nil
+            }
             descriptors.append(descriptor)
         }
+        self.descriptors = descriptors
     }
 
     deinit {
         for descriptor in descriptors { close(descriptor) }
-    }
-
-    /// Whether the process had so many.
-    var isComplete: Bool { descriptors.count == Self.count }
-
-    mutating func release() {
-        for descriptor in descriptors { close(descriptor) }
-        descriptors = []
     }
 }

@@ -76,19 +76,16 @@ struct Environment: ~Copyable {
     /// directory stays locked. Every transaction must have ended, those of snapshots too. After an
     /// error the file is not open.
     ///
-    /// Returns false, and does nothing, where the process has few descriptors left: connections
-    /// that are accepted meanwhile could take those that LMDB closes.
-    mutating func reopen() throws(StoreError) -> Bool {
-        var reserve = DescriptorReserve()
-        guard reserve.isComplete else { return false }
+    /// - Parameter reserve: descriptors for LMDB to use. Connections that are accepted meanwhile
+    ///   could take those that it closes.
+    mutating func reopen(using reserve: consuming DescriptorReserve) throws(StoreError) {
         var created: OpaquePointer?
         try check(mdb_env_create(&created), "mdb_env_create")
         // LMDB must not have a file open twice in one process.
         mdb_env_close(handle)
         handle = created!
-        reserve.release()
+        _ = consume reserve
         try Self.open(handle, path: path, mapByteCount: mapByteCount, flags: flags)
-        return true
     }
 
     deinit {
