@@ -92,6 +92,7 @@ extension Broker: StoreVisitor {
         let identifier = sessions[session].identifier
         sessions[session].epoch = max(mixed(seed &+ identifier &* 0x9E37_79B9_7F4A_7C15), 1)
         markDirty(session, .session, isUrgent: true)
+        forgetUnreleasedSends(of: session)
     }
 
     /// A session that was connected when the broker ended has been away from now on; one that was

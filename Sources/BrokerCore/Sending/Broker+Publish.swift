@@ -400,6 +400,23 @@ extension Broker {
         sessions[session].lastSendNumber = max(sessions[session].lastSendNumber, number)
     }
 
+    /// Frees the identifiers of QoS 2 publications that a restored backup holds as not released.
+    /// Their client may have released them since the backup, so that they name other publications
+    /// now, and DUP does not tell: those too may be sent again. A publication that the backup does
+    /// know is routed a second time where its client repeats it; the other choice would lose one.
+    mutating func forgetUnreleasedSends(of session: Index<Session>) {
+        guard sessions[session].senderState.exists else { return }
+        var unreleased: [UInt16] = []
+        sessions[session].senderState.value.identifiers.forEach { identifier, _ in
+            unreleased.append(identifier)
+        }
+        for identifier in unreleased {
+            sessions[session].senderState.value.free(identifier)
+            commits.remove(
+                .outboxes, key: RecordKey.packet(sessions[session].identifier, identifier))
+        }
+    }
+
     /// Deletes the rows of a session's QoS 2 publications with the session, those of many in the
     /// batches that follow: what a broker that dies leaves over, its start removes.
     mutating func deleteSends(of session: Index<Session>) {

@@ -78,6 +78,39 @@ import Testing
             ])
     }
 
+    /// The backup holds identifier 5 as not released; its client has released it since.
+    @Test func `takes a publication for a new one, whatever its identifier named before`() {
+        world.beginMQTT("bob/pc", "ann/phone")
+        world.subscribeMQTT("ann/phone", "t")
+        world.publish("bob/pc", 5, "t", "x", grade: .once)
+        world.settle()
+        let backup = world.store
+        world.answer("bob/pc", .release, 5)
+        world.settle()
+        world.store = backup
+        world.store.identity = StoreIdentity(high: 7, low: 7)
+        world.crash()
+        world.settle()
+        world.crash()
+        world.beginMQTT("bob/pc")
+        _ = world.lines()
+        world.publish("bob/pc", 5, "t", "y", grade: .once)
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["received 5"])
+        world.crash()
+        world.beginMQTT("bob/pc")
+        world.publish("bob/pc", 5, "t", "y", grade: .once)
+        world.settle()
+        #expect(world.lines(of: "bob/pc") == ["received 5"])
+        world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
+        world.settle()
+        #expect(
+            world.lines(of: "ann/phone") == [
+                "accepted, present", "#1 \"x\" from bob on t, once, again",
+                "#1025 \"y\" from bob on t, once",
+            ])
+    }
+
     @Test func `forgets that it is one with each sender that was told`() {
         world.begin("bob/pc", "ann/phone")
         world.store.identity = StoreIdentity(high: 7, low: 7)
