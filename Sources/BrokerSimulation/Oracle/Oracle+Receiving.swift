@@ -84,12 +84,15 @@ extension Oracle {
     ) {
         let send = sends[message]
         let device = sessions[session].device
+        // A session gets its own message back where it inherits the copy of another device.
+        let isOwn =
+            send.session == session && inheritedMaximum(devices[device].user) == 0
         let isAddressee =
             switch send.receivers {
             case .users(let users, _): users.contains(devices[device].user)
-            case .everybody: send.isWill || send.session == nil || send.session != session
+            case .everybody: send.isWill || !isOwn
             case .group(let group):
-                (send.session == nil || send.session != session)
+                !isOwn
                     && !isStranger(
                         devices[device].user, to: group, from: send.issuedAt, through: now)
             case .topic(let topic): hasAsked(for: topic, userOf: device)

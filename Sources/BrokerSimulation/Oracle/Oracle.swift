@@ -253,9 +253,8 @@ final class Oracle {
             users.contains(where: { !isForbidden(send, to: $0) })
         {
             // Those whom it may not send to are refused one by one.
-        } else if isForbidden(send), send.repeats == nil, !(hasBackup && send.isMQTT) {
+        } else if isForbidden(send), send.repeats == nil {
             // What repeats a message that was accepted is answered as that one, and sent to nobody.
-            // So is a publication whose identifier a restored backup holds as not released.
             fail(
                 .rightsAreKept, "accepted, as no right allows", message: message,
                 client: send.client)
