@@ -39,7 +39,7 @@ TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt 
 
 # Targets that firmware uses too, each after those it imports, and the machine they are checked for:
 # a Cortex-M4, as in the samples.
-EMBEDDED_MODULES := Primitives WireFormat ClientCore
+EMBEDDED_MODULES := Primitives BrokerTerms WireFormat ClientCore
 EMBEDDED_TRIPLE := armv7em-none-none-eabi
 EMBEDDED_OUTPUT := .build/embedded
 

@@ -35,15 +35,20 @@ let package = Package(
 
         // Ground and bytes: the standard library only.
         .target(name: "Primitives", swiftSettings: hot),
-        .target(name: "WireFormat", dependencies: ["Primitives"], swiftSettings: hot),
+        .target(name: "BrokerTerms", swiftSettings: hot),
+        .target(
+            name: "WireFormat", dependencies: ["BrokerTerms", "Primitives"], swiftSettings: hot),
 
         // Domain and protocol: no I/O, no clock.
-        .target(name: "BrokerCore", dependencies: ["Primitives"], swiftSettings: hot),
         .target(
-            name: "Dialects", dependencies: ["WireFormat", "BrokerCore", "Primitives"],
+            name: "BrokerCore", dependencies: ["BrokerTerms", "Primitives"], swiftSettings: hot),
+        .target(
+            name: "Dialects",
+            dependencies: ["WireFormat", "BrokerCore", "BrokerTerms", "Primitives"],
             swiftSettings: hot),
         .target(
-            name: "ClientCore", dependencies: ["WireFormat", "Primitives"], swiftSettings: hot),
+            name: "ClientCore", dependencies: ["WireFormat", "BrokerTerms", "Primitives"],
+            swiftSettings: hot),
 
         // Edges.
         .target(name: "Threads", dependencies: ["CLinuxShims"], swiftSettings: hot),
@@ -53,7 +58,9 @@ let package = Package(
             swiftSettings: hot),
         .target(
             name: "NetTransport",
-            dependencies: ["Primitives", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory"],
+            dependencies: [
+                "BrokerTerms", "Primitives", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory",
+            ],
             swiftSettings: hot),
         .target(name: "Files"),
         .target(name: "JSON5"),
@@ -65,28 +72,33 @@ let package = Package(
         .target(
             name: "BrokerRuntime",
             dependencies: [
-                "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials", "QueueStore",
-                "NetTransport", "Configuration", "Administration", "Threads", "CLinuxShims",
+                "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
+                "QueueStore", "NetTransport", "Configuration", "Administration", "Threads",
+                "CLinuxShims",
             ],
             swiftSettings: hot),
         .target(
             name: "BrokerSimulation",
-            dependencies: ["BrokerCore", "Dialects", "ClientCore", "WireFormat", "Primitives"],
+            dependencies: [
+                "BrokerCore", "Dialects", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
+            ],
             swiftSettings: hot),
         .target(
             name: "MartletClient",
-            dependencies: ["ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads"]),
+            dependencies: [
+                "ClientCore", "WireFormat", "BrokerTerms", "Primitives", "NetTransport", "Threads",
+            ]),
         .target(
             name: "Gateway",
             dependencies: [
-                "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport",
-                "Threads", "CommandLineOptions",
+                "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
+                "NetTransport", "Threads", "CommandLineOptions",
             ]),
         .target(
             name: "Bridge",
             dependencies: [
-                "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport",
-                "Threads", "CommandLineOptions", "Files", "JSON5",
+                "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
+                "NetTransport", "Threads", "CommandLineOptions", "Files", "JSON5",
             ]),
 
         // Programs.
@@ -111,12 +123,12 @@ let package = Package(
         .executableTarget(
             name: "martlet-bench",
             dependencies: [
-                "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Files", "JSON5",
-                "Threads", "CLinuxShims", "COpenSSL", "CLMDB",
+                "NetTransport", "WireFormat", "BrokerTerms", "Primitives", "CommandLineOptions",
+                "Files", "JSON5", "Threads", "CLinuxShims", "COpenSSL", "CLMDB",
             ], swiftSettings: hot),
         .executableTarget(
             name: "martlet-micro",
-            dependencies: ["BrokerCore", "WireFormat", "Primitives", "CLinuxShims"],
+            dependencies: ["BrokerCore", "WireFormat", "BrokerTerms", "Primitives", "CLinuxShims"],
             path: "Bench/Micro", exclude: ["instructions"], swiftSettings: hot),
 
         // Tests.
@@ -126,28 +138,33 @@ let package = Package(
             name: "PacketMeanings", dependencies: ["WireFormat", "Primitives"],
             path: "Tests/PacketMeanings"),
         .testTarget(
-            name: "WireFormatTests", dependencies: ["WireFormat", "PacketMeanings", "Primitives"]),
+            name: "WireFormatTests",
+            dependencies: ["WireFormat", "PacketMeanings", "BrokerTerms", "Primitives"]),
         .testTarget(
             name: "BrokerCoreTests",
-            dependencies: ["BrokerCore", "BrokerSimulation", "Primitives"]),
+            dependencies: ["BrokerCore", "BrokerSimulation", "BrokerTerms", "Primitives"]),
         .testTarget(
             name: "DialectsTests",
             dependencies: [
-                "Dialects", "BrokerCore", "BrokerSimulation", "WireFormat", "Primitives",
+                "Dialects", "BrokerCore", "BrokerSimulation", "WireFormat", "BrokerTerms",
+                "Primitives",
             ]),
         .testTarget(
             name: "ClientCoreTests",
-            dependencies: ["ClientCore", "WireFormat", "Primitives", "TestSurroundings"]),
+            dependencies: [
+                "ClientCore", "WireFormat", "BrokerTerms", "Primitives", "TestSurroundings",
+            ]),
         .testTarget(
             name: "CredentialsTests", dependencies: ["Credentials", "BrokerCore", "COpenSSL"]),
         .testTarget(
             name: "QueueStoreTests",
             dependencies: [
-                "QueueStore", "BrokerSimulation", "BrokerCore", "Primitives", "CLMDB",
-                "TestSurroundings",
+                "QueueStore", "BrokerSimulation", "BrokerCore", "BrokerTerms", "Primitives",
+                "CLMDB", "TestSurroundings",
             ]),
         .testTarget(
-            name: "NetTransportTests", dependencies: ["NetTransport", "Primitives", "COpenSSL"]),
+            name: "NetTransportTests",
+            dependencies: ["NetTransport", "BrokerTerms", "Primitives", "COpenSSL"]),
         .testTarget(name: "FilesTests", dependencies: ["Files"]),
         .testTarget(name: "JSON5Tests", dependencies: ["JSON5"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
@@ -155,26 +172,27 @@ let package = Package(
         .testTarget(
             name: "BrokerRuntimeTests",
             dependencies: [
-                "BrokerRuntime", "Configuration", "Administration", "WireFormat", "Primitives",
-                "COpenSSL", "TestSurroundings",
+                "BrokerRuntime", "Configuration", "Administration", "WireFormat", "BrokerTerms",
+                "Primitives", "COpenSSL", "TestSurroundings",
             ]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
         .target(
             name: "GatewayModel",
             dependencies: [
-                "Gateway", "MartletClient", "PacketMeanings", "WireFormat", "Primitives",
+                "Gateway", "MartletClient", "PacketMeanings", "WireFormat", "BrokerTerms",
+                "Primitives",
             ], path: "Tests/GatewayModel"),
         .testTarget(
             name: "GatewayTests",
             dependencies: [
                 "Gateway", "GatewayModel", "MartletClient", "NetTransport", "PacketMeanings",
-                "WireFormat", "Primitives",
+                "WireFormat", "BrokerTerms", "Primitives",
             ]),
         .testTarget(
             name: "BridgeTests",
             dependencies: [
-                "Bridge", "ClientCore", "MartletClient", "WireFormat", "Primitives",
+                "Bridge", "ClientCore", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
                 "CommandLineOptions", "NetTransport", "TestSurroundings",
             ]),
         .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),
@@ -184,11 +202,10 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "MartletClient", "Administration", "WireFormat", "NetTransport", "Primitives",
-                "QueueStore", "BrokerCore", "martletd", "Gateway", "martlet-gateway", "martlet",
-                "martlet-bench", "martlet-sim", "Threads", "TestSurroundings", "Bridge",
-                "ClientCore",
-                "CommandLineOptions",
+                "MartletClient", "Administration", "WireFormat", "NetTransport", "BrokerTerms",
+                "Primitives", "QueueStore", "BrokerCore", "martletd", "Gateway", "martlet-gateway",
+                "martlet", "martlet-bench", "martlet-sim", "Threads", "TestSurroundings", "Bridge",
+                "ClientCore", "CommandLineOptions",
             ],
             // What the tests compile or interpret.
             exclude: [
@@ -207,7 +224,7 @@ let package = Package(
                 "PacketMeanings", "WireFormat", "BrokerCore", "Dialects", "BrokerSimulation",
                 "Credentials", "Configuration", "QueueStore", "Bridge", "ClientCore",
                 "MartletClient", "BrokerRuntime", "NetTransport", "Threads", "Gateway",
-                "GatewayModel", "Primitives",
+                "GatewayModel", "BrokerTerms", "Primitives",
             ], path: "Tests/Fuzzing/Targets"),
         .target(name: "FuzzingEntry", dependencies: ["Fuzzing"], path: "Tests/Fuzzing/Entry"),
         .testTarget(name: "FuzzingTests", dependencies: ["Fuzzing", "PacketMeanings"]),

@@ -3,6 +3,7 @@
 // its answers are made up here.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 
 /// A core with clients, and the memory its events point into.

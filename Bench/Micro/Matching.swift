@@ -2,6 +2,7 @@
 // with those that do not.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 
 /// A core with one subscriber, who has as many filters as wanted.

@@ -3,6 +3,7 @@
 // for user and device, 16 bytes each, hears broadcasts and expires some day.
 
 import BrokerCore
+import BrokerTerms
 import CLinuxShims
 import Glibc
 import Primitives

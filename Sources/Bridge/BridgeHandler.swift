@@ -1,6 +1,7 @@
 // The loop's side of a bridge: two connections, one value that decides, and the record, which is on
 // disk before the bytes of a turn leave.
 
+import BrokerTerms
 import CommandLineOptions
 import MartletClient
 import NetTransport

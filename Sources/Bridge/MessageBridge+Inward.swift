@@ -1,6 +1,7 @@
 // From the other broker to Martlet: publications arrive, are sent on, and are answered when Martlet
 // has them.
 
+import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat

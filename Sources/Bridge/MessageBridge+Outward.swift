@@ -1,6 +1,7 @@
 // From Martlet to the other broker: deliveries arrive, are published, and are acknowledged when the
 // other broker has them.
 
+import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat

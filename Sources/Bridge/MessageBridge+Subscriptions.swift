@@ -1,6 +1,7 @@
 // The subscriptions and groups of both sessions: asked for as far as there is room, counted as the
 // brokers answer, and tried again where they refuse.
 
+import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat

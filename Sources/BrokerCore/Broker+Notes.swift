@@ -1,5 +1,6 @@
 // What the log is told of a session: who it was about, and why.
 
+import BrokerTerms
 import Primitives
 
 extension Broker {

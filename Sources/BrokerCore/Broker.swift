@@ -5,6 +5,7 @@
 // This file holds the state and the way in; what happens on each event stands in the files
 // `Broker+*.swift`, one aspect each.
 
+import BrokerTerms
 import Primitives
 
 /// The core of the broker: sessions, routing, inboxes and outboxes. Single-threaded; whoever shares

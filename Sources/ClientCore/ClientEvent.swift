@@ -1,5 +1,6 @@
 // The events that a client's machine reports to its program.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

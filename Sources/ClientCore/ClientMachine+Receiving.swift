@@ -1,5 +1,6 @@
 // Incoming data: bytes become packets, packets become events.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

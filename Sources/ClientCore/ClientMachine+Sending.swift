@@ -1,5 +1,6 @@
 // Outgoing packets: the program's sends and requests, and the packets of the machine itself.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

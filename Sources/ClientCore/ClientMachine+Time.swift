@@ -1,5 +1,6 @@
 // Actions at deadlines: reconnects, logins that take too long, pings.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -6,6 +6,7 @@
 // ``ClientMachine/transmit(into:now:)`` gives to the transport until it gives nothing, and calls
 // ``ClientMachine/timePassed(now:)`` at ``ClientMachine/nextDeadline``.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -3,6 +3,7 @@
 // is only which connection carries it, and under which number.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import WireFormat
 

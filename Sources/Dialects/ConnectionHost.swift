@@ -2,6 +2,7 @@
 // packets, somebody who knows credentials, somebody who keeps the log.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import WireFormat
 

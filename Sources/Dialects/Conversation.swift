@@ -2,7 +2,7 @@
 // knows packets and events; it knows neither sockets nor sessions.
 
 import BrokerCore
-import Primitives
+import BrokerTerms
 import WireFormat
 
 /// One connection's place in its protocol: a few bytes, kept by the loop that owns the connection.

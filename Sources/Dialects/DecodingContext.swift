@@ -2,6 +2,7 @@
 // value.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import WireFormat
 

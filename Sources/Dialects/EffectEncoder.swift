@@ -2,6 +2,7 @@
 // connection, in order, by the encoder of the dialect that the connection speaks.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -1,6 +1,7 @@
 // What every step of encoding passes along, as one value.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -4,6 +4,7 @@
 // drives it stops reading from those who wait.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 
 /// Events that came from one burst of a connection.

@@ -3,6 +3,7 @@
 // events too, so that their answers keep their place.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -1,7 +1,7 @@
 // The reason strings of MQTT 5.0, for people who read a client's log. docs/PROTOCOL.md defines what
 // the codes mean to a program.
 
-import Primitives
+import BrokerTerms
 
 extension ReasonCode {
     /// One sentence; empty for a success.

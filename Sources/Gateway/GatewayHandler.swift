@@ -1,5 +1,6 @@
 // The loop's side of a gateway: connections and what they are called, and the value that decides.
 
+import BrokerTerms
 import CommandLineOptions
 import MartletClient
 import NetTransport

@@ -8,6 +8,7 @@
 // no line has a turn, the buffers fill, and lines are not read any more. So a device is held back
 // by its own buffer, never by another one's.
 
+import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat

@@ -3,6 +3,7 @@
 // place, and how long the device may be silent. The content of all other packets is a matter of the
 // device and the broker, who judges them.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -1,6 +1,7 @@
 // The gateway's own conversation with the broker: the client machine, its memory, and what a
 // device's packet is wrapped into. It opens no socket.
 
+import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat

@@ -1,8 +1,8 @@
 // The client of an application: calls become commands to the one background thread, which owns
 // sockets and machines; events come back through an event buffer. Nothing here blocks.
 
+import BrokerTerms
 import ClientCore
-import Primitives
 import Synchronization
 import WireFormat
 

@@ -1,6 +1,6 @@
 // What a client tells its application, as an asynchronous sequence.
 
-import Primitives
+import BrokerTerms
 
 /// What the broker granted with a login.
 public struct ConnectionTerms: Hashable, Sendable {

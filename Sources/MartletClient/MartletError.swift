@@ -1,10 +1,11 @@
 // What can go wrong for an application that uses a client: one enum for the module.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 
 /// Why something happened, as the number that stands on the wire (docs/PROTOCOL.md section 10).
-public typealias ReasonCode = Primitives.ReasonCode
+public typealias ReasonCode = BrokerTerms.ReasonCode
 
 /// What is promised of a message: `transient`, `durable` or `once` (docs/PROTOCOL.md section 5).
 public typealias Grade = MRT.Grade

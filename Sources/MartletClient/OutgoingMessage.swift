@@ -1,5 +1,6 @@
 // A message as an application writes it, and as the client's machine takes it.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -1,6 +1,6 @@
 // The errors that a decoder throws for invalid bytes of a peer. Each is also a reason code.
 
-import Primitives
+import BrokerTerms
 
 /// Why bytes are not a packet. The connection ends after any of these: what follows cannot be
 /// trusted.

@@ -2,6 +2,7 @@
 // hold a bridge to the rules while connections break and the bridge dies. Of themselves they forget
 // nothing.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -1,10 +1,10 @@
 // Who clients turn out to be: by web tokens, client certificates and pre-shared keys, over real
 // TLS.
 import Administration
+import BrokerTerms
 import COpenSSL
 import Configuration
 import Foundation
-import Primitives
 import Testing
 import WireFormat
 

@@ -2,8 +2,8 @@
 // alone.
 import Administration
 import BrokerCore
+import BrokerTerms
 import Configuration
-import Primitives
 import TestSurroundings
 import Testing
 import WireFormat

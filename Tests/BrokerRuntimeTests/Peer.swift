@@ -1,5 +1,6 @@
 // A client for tests: one socket, plain or TLS, that writes MRT packets and waits for others. It
 // keeps no state of the protocol, so that a test can also say what no client should.
+import BrokerTerms
 import COpenSSL
 import Glibc
 import Primitives

@@ -1,4 +1,5 @@
 // Token buckets under a clock that the test moves.
+import BrokerTerms
 import Primitives
 import Testing
 

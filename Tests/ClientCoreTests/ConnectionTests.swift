@@ -1,5 +1,6 @@
 // How a client connects, stays connected, reconnects and leaves.
 
+import BrokerTerms
 import Primitives
 import Testing
 import WireFormat

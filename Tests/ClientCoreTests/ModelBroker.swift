@@ -1,6 +1,7 @@
 // A broker of one session, as PROTOCOL.md section 8 describes it and no more: enough to hold a
 // client to the rules while connections break and devices lose their power.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -3,8 +3,8 @@
 // The table stands in docs/operating/sizing.md, and this test holds it; MARTLET_UPDATE_DOCS=1
 // writes it.
 
+import BrokerTerms
 import Foundation
-import Primitives
 import Testing
 import WireFormat
 

@@ -2,6 +2,7 @@
 // channel's prefix into the gateway's, and lost with it.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import Testing
 import WireFormat

@@ -2,6 +2,7 @@
 // can be read off. The connections are numbers, and what they are sent is counted, not kept.
 
 import BrokerSimulation
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -1,6 +1,7 @@
 // The first bytes of packets, however they are cut: what cannot be a packet is not waited for, and
 // nobody is answered in a dialect that nobody has spoken.
 
+import BrokerTerms
 import Primitives
 import Testing
 import WireFormat

@@ -1,5 +1,6 @@
 // Effects in, MQTT packets out.
 
+import BrokerTerms
 import Primitives
 import Testing
 import WireFormat

@@ -1,5 +1,6 @@
 // No packet is larger than its receiver takes: every kind of packet, to receivers that take little.
 
+import BrokerTerms
 import Primitives
 import Testing
 import WireFormat

@@ -1,6 +1,7 @@
 // Bytes in, events out: every packet that a client may send, as the core hears of it.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import Testing
 import WireFormat

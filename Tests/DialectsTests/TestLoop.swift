@@ -1,6 +1,7 @@
 // A loop without sockets: the real decoder and the real encoder between bytes and lines. The test
 // plays the sockets and the core.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

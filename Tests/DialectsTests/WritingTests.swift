@@ -1,6 +1,6 @@
 // Effects in, bytes out: every packet that the broker sends, held to the vectors.
 
-import Primitives
+import BrokerTerms
 import Testing
 import WireFormat
 

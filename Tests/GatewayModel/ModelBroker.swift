@@ -1,6 +1,7 @@
 // A broker as far as a gateway meets it: it lets the gateway in, keeps channels and sessions by the
 // rules of PROTOCOL.md section 7, and traps where the gateway breaks them.
 
+import BrokerTerms
 import PacketMeanings
 import Primitives
 import WireFormat

@@ -1,6 +1,7 @@
 // A device's conversation on its way through the gateway: which packets pass, and what becomes of
 // CONNECT.
 
+import BrokerTerms
 import MartletClient
 import PacketMeanings
 import Primitives

@@ -8,17 +8,18 @@ import Testing
 private let allowedImports: [String: Set<String>] = [
     // Ground and bytes.
     "Primitives": [],
-    "WireFormat": ["Primitives"],
+    "BrokerTerms": [],
+    "WireFormat": ["BrokerTerms", "Primitives"],
     // Domain and protocol.
-    "BrokerCore": ["Primitives"],
-    "Dialects": ["WireFormat", "BrokerCore", "Primitives"],
-    "ClientCore": ["WireFormat", "Primitives"],
+    "BrokerCore": ["BrokerTerms", "Primitives"],
+    "Dialects": ["WireFormat", "BrokerCore", "BrokerTerms", "Primitives"],
+    "ClientCore": ["WireFormat", "BrokerTerms", "Primitives"],
     // Edges.
     "Credentials": ["BrokerCore", "Primitives", "COpenSSL", "Glibc", "FoundationEssentials"],
     "QueueStore": ["BrokerCore", "Primitives", "CLMDB", "Glibc", "Synchronization"],
     "Threads": ["CLinuxShims", "Glibc", "Synchronization"],
     "NetTransport": [
-        "Primitives", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory", "Glibc",
+        "BrokerTerms", "Primitives", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory", "Glibc",
         "Synchronization",
     ],
     "Files": ["Glibc"],
@@ -28,21 +29,24 @@ private let allowedImports: [String: Set<String>] = [
     "Administration": ["FoundationEssentials", "Glibc"],
     // Composition.
     "BrokerRuntime": [
-        "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials", "QueueStore",
-        "NetTransport", "Configuration", "Administration", "Threads", "CLinuxShims", "Glibc",
+        "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
+        "QueueStore", "NetTransport", "Configuration", "Administration", "Threads", "CLinuxShims",
+        "Glibc", "Synchronization",
+    ],
+    "BrokerSimulation": [
+        "BrokerCore", "Dialects", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
+    ],
+    "MartletClient": [
+        "ClientCore", "WireFormat", "BrokerTerms", "Primitives", "NetTransport", "Threads",
         "Synchronization",
     ],
-    "BrokerSimulation": ["BrokerCore", "Dialects", "ClientCore", "WireFormat", "Primitives"],
-    "MartletClient": [
-        "ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads", "Synchronization",
-    ],
     "Gateway": [
-        "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads",
-        "CommandLineOptions", "Glibc",
+        "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives", "NetTransport",
+        "Threads", "CommandLineOptions", "Glibc",
     ],
     "Bridge": [
-        "MartletClient", "ClientCore", "WireFormat", "Primitives", "NetTransport", "Threads",
-        "CommandLineOptions", "Files", "JSON5", "Glibc", "Synchronization",
+        "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives", "NetTransport",
+        "Threads", "CommandLineOptions", "Files", "JSON5", "Glibc", "Synchronization",
     ],
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc"],
@@ -55,21 +59,23 @@ private let allowedImports: [String: Set<String>] = [
         "Files", "Glibc",
     ],
     "martlet-bench": [
-        "NetTransport", "WireFormat", "Primitives", "CommandLineOptions", "Files", "JSON5",
-        "Threads", "CLinuxShims", "COpenSSL", "CLMDB", "Glibc", "Synchronization",
+        "NetTransport", "WireFormat", "BrokerTerms", "Primitives", "CommandLineOptions", "Files",
+        "JSON5", "Threads", "CLinuxShims", "COpenSSL", "CLMDB", "Glibc", "Synchronization",
     ],
-    "martlet-micro": ["BrokerCore", "WireFormat", "Primitives", "CLinuxShims", "Glibc"],
+    "martlet-micro": [
+        "BrokerCore", "WireFormat", "BrokerTerms", "Primitives", "CLinuxShims", "Glibc",
+    ],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
     // Shared by tests, and by the fuzzer.
     "TestSurroundings": ["Foundation"],
     "PacketMeanings": ["WireFormat", "Primitives", "Foundation"],
     "GatewayModel": [
-        "Gateway", "MartletClient", "PacketMeanings", "WireFormat", "Primitives",
+        "Gateway", "MartletClient", "PacketMeanings", "WireFormat", "BrokerTerms", "Primitives",
     ],
     "Fuzzing": [
         "Gateway", "GatewayModel", "PacketMeanings", "WireFormat", "BrokerCore", "Dialects",
-        "BrokerSimulation", "Credentials",
-        "Configuration", "QueueStore", "Bridge", "ClientCore", "Primitives", "Glibc",
+        "BrokerSimulation", "Credentials", "Configuration", "QueueStore", "Bridge", "ClientCore",
+        "BrokerTerms", "Primitives", "Glibc",
     ],
     "FuzzingEntry": ["Fuzzing", "Glibc"],
 ]

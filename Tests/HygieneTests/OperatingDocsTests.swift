@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test func `codes.md lists every reason code and every exit code`() throws {
-        let reasons = try Repository.file("Sources/Primitives/ReasonCode.swift").lines
+        let reasons = try Repository.file("Sources/BrokerTerms/ReasonCode.swift").lines
         let values = try found(#"^    case \w+ = (0x[0-9A-F]{2}|\d+)$"#, in: reasons).map {
             $0.hasPrefix("0x") ? Int($0.dropFirst(2), radix: 16)! : Int($0)!
         }

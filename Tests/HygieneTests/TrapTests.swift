@@ -8,7 +8,7 @@ import Testing
     /// Modules on the way of a packet, and in the composition the files that it passes.
     private static let modules = [
         "WireFormat", "Dialects", "BrokerCore", "BrokerRuntime", "Credentials", "NetTransport",
-        "Primitives",
+        "BrokerTerms", "Primitives",
     ]
     private static let runtimeFiles: Set<String> = [
         "BrokerLoopHandler", "ConnectionLog", "BrokerLoop", "SharedBroker", "CredentialVerifier",

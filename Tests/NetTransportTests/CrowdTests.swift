@@ -1,7 +1,7 @@
 // Limits on connections that have not logged in: how many are accepted, which wait, and which are
 // closed.
+import BrokerTerms
 import Glibc
-import Primitives
 import Testing
 
 @testable import NetTransport

@@ -1,6 +1,6 @@
 // Bytes there and back, over plain TCP and TLS, in every size and cut that matters.
+import BrokerTerms
 import NetTransport
-import Primitives
 import Testing
 
 @Suite struct EchoTests {

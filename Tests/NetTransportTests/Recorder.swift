@@ -1,5 +1,6 @@
 // The handler of the tests: echoes or collects, and remembers what it was told. Both ends of a
 // connection live on one loop, so that a test is one thread and its turns are in its hand.
+import BrokerTerms
 import NetTransport
 import Primitives
 import Testing

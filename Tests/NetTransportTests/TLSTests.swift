@@ -1,7 +1,7 @@
 // Who is believed, who is refused, and in which words.
+import BrokerTerms
 import COpenSSL
 import Glibc
-import Primitives
 import Synchronization
 import Testing
 

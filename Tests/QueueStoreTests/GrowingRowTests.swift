@@ -2,6 +2,7 @@
 // no commit fails, and what was confirmed is there at the next start.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import TestSurroundings
 import Testing

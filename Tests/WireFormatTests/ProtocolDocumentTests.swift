@@ -1,9 +1,9 @@
 // docs/PROTOCOL.md is held to the vectors and to real encodings: an example or a figure that is not
 // true fails here.
 
+import BrokerTerms
 import Foundation
 import PacketMeanings
-import Primitives
 import Testing
 
 @testable import WireFormat

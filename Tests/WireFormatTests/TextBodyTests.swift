@@ -1,8 +1,8 @@
 // The text message: what counts against its limit, what JSON is accepted, what
 // receivers of JSON are given.
 
+import BrokerTerms
 import PacketMeanings
-import Primitives
 import Testing
 
 @testable import WireFormat

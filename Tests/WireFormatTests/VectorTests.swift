@@ -1,5 +1,6 @@
 // The vectors, and what must hold for bytes that nobody chose.
 
+import BrokerTerms
 import PacketMeanings
 import Primitives
 import Testing

@@ -2,6 +2,7 @@
 // time come in, events and bytes come out. It keeps no messages: what has no answer yet is in the
 // tables of exchanges, and their owner sends it again.
 
+import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat

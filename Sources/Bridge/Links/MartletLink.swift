@@ -1,6 +1,7 @@
 // The bridge's session with Martlet: the client's machine, its memory, and messages put into its
 // form. It opens no socket.
 
+import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat

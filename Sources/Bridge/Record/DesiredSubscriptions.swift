@@ -3,6 +3,7 @@
 // and by nothing else; what was refused, lost or not even asked for stays here and is tried again.
 // It knows no packets.
 
+import BrokerTerms
 import Primitives
 
 struct DesiredSubscriptions {

@@ -1,6 +1,6 @@
 // The rules: which message goes where, and as what. It decides, and sends nothing.
 
-import Primitives
+import BrokerTerms
 import WireFormat
 
 /// Publications of the other broker to Martlet.

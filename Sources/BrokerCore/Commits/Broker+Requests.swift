@@ -1,7 +1,7 @@
 // Requests whose answers wait for a commit. MRT clients name their requests by numbers, and no two
 // that are open have one number.
 
-import Primitives
+import BrokerTerms
 
 /// One client's request.
 struct RequestName: Hashable {

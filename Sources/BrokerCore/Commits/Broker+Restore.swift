@@ -1,6 +1,7 @@
 // The way back: rows and queue sums from the store become sessions, users and tokens again, before
 // the first event is taken.
 
+import BrokerTerms
 import Primitives
 
 /// What is needed only while a store is read back.

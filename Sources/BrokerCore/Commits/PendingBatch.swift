@@ -1,6 +1,7 @@
 // The contents of one batch. Only the verbs of `CommitPipeline` change them; all other code has a
 // batch to read.
 
+import BrokerTerms
 import Primitives
 
 /// One stored delivery in the making.

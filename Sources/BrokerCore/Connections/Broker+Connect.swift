@@ -1,5 +1,6 @@
 // Logging in: who a connection belongs to, which session it gets, and when it is told so.
 
+import BrokerTerms
 import Primitives
 
 /// Why a connection is refused.

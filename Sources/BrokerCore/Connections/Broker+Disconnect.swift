@@ -1,5 +1,6 @@
 // Going away: the end of a connection, and the end of a session some time after it.
 
+import BrokerTerms
 import Primitives
 
 extension Broker {

@@ -3,6 +3,7 @@
 // there is stays meanwhile. Whoever waits is not heard before its turn, so all that it came with is
 // kept.
 
+import BrokerTerms
 import Primitives
 
 /// A login that waits for its turn.

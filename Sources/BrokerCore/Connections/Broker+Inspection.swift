@@ -1,6 +1,7 @@
 // What an operator may see of single things: apps, sessions, queues. Walks that take as long as
 // there is much to see, for people and not for messages.
 
+import BrokerTerms
 import Primitives
 
 /// One app in detail.

@@ -4,6 +4,7 @@
 // name where it has one. It is sent to who is there to hear it and never stored: whoever comes
 // later asks. Nobody can publish on such a topic, so what is heard there is true.
 
+import BrokerTerms
 import Primitives
 
 extension Broker {

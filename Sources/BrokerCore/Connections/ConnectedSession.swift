@@ -6,6 +6,7 @@
 // that was agreed; the size of the window is the sum of its entries; window and backlog together
 // are the inbox; reading is stopped at most once.
 
+import BrokerTerms
 import Primitives
 
 /// One numbered message on its way to a connected session.

@@ -1,6 +1,7 @@
 // Which session a connection belongs to, found without hashing: event loop and slot are the
 // address.
 
+import BrokerTerms
 import Primitives
 
 /// The sessions of all live connections, by event loop and slot.

@@ -8,6 +8,7 @@
 // Invariants: a connection belongs to at most one session; a connected session has one access, and
 // an access one session.
 
+import BrokerTerms
 import Primitives
 
 /// The connections of all event loops, and the state that ends with them.

@@ -1,6 +1,7 @@
 // What an operator sees of groups and does with them: in the name of their owner, and past the
 // policy that decides who joins. Limits hold all the same.
 
+import BrokerTerms
 import Primitives
 
 /// One group as an operator sees it.

@@ -2,6 +2,7 @@
 // lists stand in the order of the bytes of their ids, and a page begins behind an id that need not
 // be there any more, so that paging loses nothing while members come and go.
 
+import BrokerTerms
 import Primitives
 
 extension Broker {

@@ -2,6 +2,7 @@
 // it is committed, and so is what was done before and is only asked for again; members are told by
 // system messages.
 
+import BrokerTerms
 import Primitives
 
 /// How a request to change something ended.

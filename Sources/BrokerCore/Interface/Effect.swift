@@ -2,6 +2,7 @@
 // effects, in the order in which they must be carried out. Bytes and message blocks that they refer
 // to lie in the loop's own arena, so that an effect outlives what it was made from.
 
+import BrokerTerms
 import Primitives
 
 /// One thing to do on one connection.

@@ -2,6 +2,7 @@
 // buffer that is handed to `Broker.step` together with the event, so that a batch of events and its
 // buffer can be recorded and replayed. Verified identities stand in a list beside that buffer.
 
+import BrokerTerms
 import Primitives
 
 /// One thing that happened on a connection. Ids, topics and UTF-8 have been checked by the dialect;

@@ -2,6 +2,7 @@
 // refer to. A event loop is filled by the core, handed over whole, carried out, emptied and used
 // again.
 
+import BrokerTerms
 import Primitives
 
 /// The effects for one event loop, in order, with the bytes they refer to.

@@ -1,6 +1,7 @@
 // The exchange that acknowledges one publication in MQTT: its steps, and the packet identifiers
 // that name it. MRT needs none of this, since its numbers say it all.
 
+import BrokerTerms
 import Primitives
 
 /// One packet of the exchange.

@@ -2,6 +2,7 @@
 // session holds a bounded window of messages in memory; what lies behind it is on disk only and is
 // loaded as the window empties.
 
+import BrokerTerms
 import Primitives
 
 /// A message for whoever is online, without a place in memory.

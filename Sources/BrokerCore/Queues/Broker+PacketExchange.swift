@@ -5,6 +5,7 @@
 //     QoS 2   sent ──PUBREC, committed──► PUBREL ──PUBCOMP──► settled
 //              └──PUBREC that refuses──► settled
 
+import BrokerTerms
 import Primitives
 
 extension Broker {

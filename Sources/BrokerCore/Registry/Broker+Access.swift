@@ -1,6 +1,7 @@
 // What clients are let in with: credentials become an access that lives as long as its connection.
 // What it allows is judged in `Broker+Judgement.swift`.
 
+import BrokerTerms
 import Primitives
 
 /// Who somebody is, as the edge has verified it: by the signature of a JSON Web Token, a client

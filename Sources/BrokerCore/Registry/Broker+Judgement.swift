@@ -4,6 +4,7 @@
 // ``JudgedTarget`` and the topic tree a ``JudgedFilter``, and only this file makes either, so that
 // nothing reaches receivers who have not been judged. `martlet explain` asks the same function.
 
+import BrokerTerms
 import Primitives
 
 /// Who asks, as far as a verdict depends on it.

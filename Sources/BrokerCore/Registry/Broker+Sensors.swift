@@ -2,7 +2,7 @@
 // are sessions like all others; only what they may do follows from the gateway, and is looked at
 // again when that changes. How channels are carried is the dialect's matter.
 
-import Primitives
+import BrokerTerms
 
 extension Broker {
     /// Judges a gateway's word for a user. The user bears the gateway's rights, in which `%u` and

@@ -5,6 +5,7 @@
 // The row of a subscription that has not been sent all says so. A broker that dies meanwhile begins
 // with that subscription again: what its client had by then may come a second time.
 
+import BrokerTerms
 import Primitives
 
 /// What a connected session is being sent.

@@ -1,6 +1,7 @@
 // Who receives what is sent to one address: a contiguous list, so that a fan-out reads memory from
 // front to back and touches a session only where it must.
 
+import BrokerTerms
 import Primitives
 
 /// One receiver of an audience, with what a transient delivery needs beside it.

@@ -2,6 +2,7 @@
 // with `$`, in the tree beside all others. An MRT session hears its own without asking and is not
 // in there.
 
+import BrokerTerms
 import Primitives
 
 /// What a filter that begins with `$` may stand for.

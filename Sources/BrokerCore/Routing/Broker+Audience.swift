@@ -1,5 +1,6 @@
 // Membership of audiences: who is where, kept consistent from both sides.
 
+import BrokerTerms
 import Primitives
 
 extension Broker {

@@ -1,5 +1,6 @@
 // Subscriptions: to plain topics, and to what is told on topics that begin with `$`.
 
+import BrokerTerms
 import Primitives
 
 /// Why a subscription is refused.

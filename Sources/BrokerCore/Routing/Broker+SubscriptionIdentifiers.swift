@@ -3,6 +3,7 @@
 // but looked up when it is delivered, so that nobody else pays for it: the topic is matched once
 // for all receivers, and marks the audiences that it leads to.
 
+import BrokerTerms
 import Primitives
 
 extension Broker {

@@ -6,6 +6,7 @@
 //
 // What is remembered stands in the session's outbox under numbers that the broker gives.
 
+import BrokerTerms
 import Primitives
 
 extension Broker {

@@ -2,6 +2,7 @@
 // its session is a repeat, acknowledged as the first one was and not delivered again. MRT
 // recognises resends by their numbers and needs none of this.
 
+import BrokerTerms
 import Primitives
 
 /// A send under an id of the application's own.

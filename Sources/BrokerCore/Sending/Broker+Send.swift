@@ -1,6 +1,7 @@
 // A send, from the sender's packet to the inboxes of its receivers: recognised if it is a resend,
 // refused with a reason or accepted for a set of receivers that is fixed here.
 
+import BrokerTerms
 import Primitives
 
 /// How the routing of one send has gone so far.

@@ -2,7 +2,7 @@
 // been told and, in MRT, seen. No operation takes longer than the logarithm of their number; only
 // what happens out of order moves entries.
 
-import Primitives
+import BrokerTerms
 
 /// What a sender is told of one of its sends, kept until it says it has seen it.
 struct OutboxEntry: BitwiseCopyable {

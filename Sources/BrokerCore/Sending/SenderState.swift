@@ -2,6 +2,7 @@
 // that are not released, sends whose connection ended before their fate was known, named refusals,
 // and ids of the application's own.
 
+import BrokerTerms
 import Primitives
 
 /// The part of a sender's memory that few senders need.

@@ -7,6 +7,7 @@
 //      ▲                │                          │
 //      └────── back ────┘      store full: again ◄─┘
 
+import BrokerTerms
 import Primitives
 
 extension Broker {

@@ -2,8 +2,8 @@
 
 import Administration
 import BrokerCore
+import BrokerTerms
 import Credentials
-import Primitives
 import WireFormat
 
 extension AdministrationService {

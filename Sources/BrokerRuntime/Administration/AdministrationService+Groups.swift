@@ -2,7 +2,7 @@
 
 import Administration
 import BrokerCore
-import Primitives
+import BrokerTerms
 
 extension AdministrationService {
     func createGroup(

@@ -3,6 +3,7 @@
 
 import Administration
 import BrokerCore
+import BrokerTerms
 import Credentials
 import NetTransport
 import Primitives

@@ -4,6 +4,7 @@
 // intervals.
 
 import Administration
+import BrokerTerms
 import NetTransport
 import Primitives
 

@@ -3,6 +3,7 @@
 // secrets and no cryptography.
 
 import BrokerCore
+import BrokerTerms
 import Credentials
 import Dialects
 import NetTransport

@@ -2,6 +2,7 @@
 // collected while effects are carried out and written at the end of the turn.
 
 import BrokerCore
+import BrokerTerms
 import Configuration
 import Dialects
 import NetTransport

@@ -2,6 +2,7 @@
 // sockets; the fuzz tests implement it without them, so that they run the same handler.
 
 import BrokerCore
+import BrokerTerms
 import Dialects
 import NetTransport
 import Primitives

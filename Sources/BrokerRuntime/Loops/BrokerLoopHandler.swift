@@ -3,6 +3,7 @@
 // connections of this loop.
 
 import BrokerCore
+import BrokerTerms
 import Dialects
 import NetTransport
 import Primitives

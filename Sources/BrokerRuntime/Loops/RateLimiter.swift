@@ -2,6 +2,7 @@
 // exceeds its rate, so that TCP slows it down and no message is lost. A client that exceeds its
 // rate for too long is disconnected. The caller passes the time.
 
+import BrokerTerms
 import Primitives
 
 /// Token buckets, one for each connection of an event loop. A bucket holds the amount of one

@@ -2,6 +2,7 @@
 // crash loses what it has not committed.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 
 final class BrokerProcess {

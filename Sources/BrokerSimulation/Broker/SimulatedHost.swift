@@ -2,6 +2,7 @@
 // connections wait or close.
 
 import BrokerCore
+import BrokerTerms
 import Dialects
 import Primitives
 import WireFormat

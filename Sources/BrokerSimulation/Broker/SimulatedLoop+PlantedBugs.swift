@@ -3,8 +3,8 @@
 // code changes nothing.
 
 import BrokerCore
+import BrokerTerms
 import Dialects
-import Primitives
 
 /// The state of planted bugs.
 struct PlantedMemory: ~Copyable {

@@ -3,6 +3,7 @@
 // and the core are the real ones; the sockets are not.
 
 import BrokerCore
+import BrokerTerms
 import Dialects
 import Primitives
 

@@ -1,8 +1,8 @@
 // What a device does with what it is sent: the wire is read along, each message is processed
 // together with its record, and only then acknowledged.
 
+import BrokerTerms
 import ClientCore
-import Primitives
 import WireFormat
 
 extension SimulatedClient {

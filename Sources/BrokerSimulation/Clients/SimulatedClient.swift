@@ -4,6 +4,7 @@
 // This file holds its life; what it receives stands in SimulatedClient+Receiving.swift, what it
 // sends in SimulatedClient+Sending.swift.
 
+import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat

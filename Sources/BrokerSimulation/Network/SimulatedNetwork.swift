@@ -1,6 +1,7 @@
 // The network between clients and broker: streams of bytes with delay, which are lost at any byte,
 // reordered between connections, and read slowly. It knows no packets.
 
+import BrokerTerms
 import Primitives
 
 /// One direction of a connection.

@@ -1,6 +1,7 @@
 // The oracle's model of sends, sessions and devices: only what a client can see, and when the
 // broker died.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

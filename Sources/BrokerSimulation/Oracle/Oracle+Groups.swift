@@ -1,6 +1,7 @@
 // The members of groups, as far as clients can know them. Between the request for a change and its
 // answer the state is unknown, so the model records changes, not members.
 
+import BrokerTerms
 import Primitives
 
 /// A member who comes or goes.

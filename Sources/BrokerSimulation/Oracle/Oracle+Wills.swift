@@ -1,6 +1,7 @@
 // Wills: in the model each is a message that the broker sends. It must be sent once, only for a
 // device that was lost for at least its delay, and always for one that was lost for much longer.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -3,6 +3,7 @@
 // sessions; Oracle+Receiving.swift checks received messages, Oracle+FinalCheck.swift the end of a
 // run.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -2,6 +2,7 @@
 // each receiver's packet is a small header and one or two copies.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -2,6 +2,7 @@
 // itself, in its place; whether it may be done is the core's decision.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import WireFormat
 

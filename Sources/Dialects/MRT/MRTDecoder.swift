@@ -2,6 +2,7 @@
 // breaks them is refused by itself, a packet that cannot be read ends the connection.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -2,6 +2,7 @@
 // small header and a copy.
 
 import BrokerCore
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -1,7 +1,7 @@
 // The packets of an MRT connection: the first one, and later ones.
 
 import BrokerCore
-import Primitives
+import BrokerTerms
 import WireFormat
 
 extension PacketDecoder {

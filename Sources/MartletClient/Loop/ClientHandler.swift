@@ -1,6 +1,7 @@
 // The background thread's side: commands, connections and deadlines find their client, and after
 // each the client does what has become possible.
 
+import BrokerTerms
 import NetTransport
 import Primitives
 

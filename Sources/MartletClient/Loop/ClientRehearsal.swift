@@ -1,6 +1,7 @@
 // A client without a thread, a socket or a clock: whoever holds it is the transport, the broker and
 // the time. Fuzzing and tests run the very session of ``Client`` in it; no program does.
 
+import BrokerTerms
 import ClientCore
 import NetTransport
 import Primitives

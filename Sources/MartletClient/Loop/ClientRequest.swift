@@ -1,7 +1,7 @@
 // What a client asks of the broker beside sending, and the answers.
 
+import BrokerTerms
 import ClientCore
-import Primitives
 import WireFormat
 
 /// A request, in the bytes of its packet's parameters.

@@ -1,6 +1,7 @@
 // One client on the background thread: its machine, its connection, and who waits for what. It is
 // the shell around ``ClientMachine``: the machine decides, this carries bytes and answers.
 
+import BrokerTerms
 import ClientCore
 import NetTransport
 import Primitives

@@ -1,6 +1,7 @@
 // What one client needs of the loop that carries its bytes: a seam, so that a test or a fuzzer can
 // be the network, the broker and the clock.
 
+import BrokerTerms
 import NetTransport
 import Primitives
 

@@ -1,4 +1,5 @@
 // Listeners of a loop: accepting connections and TLS handshakes.
+import BrokerTerms
 import COpenSSL
 import CLinuxShims
 import Glibc

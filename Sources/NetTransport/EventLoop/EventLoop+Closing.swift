@@ -1,8 +1,8 @@
 // Closes connections and notifies the handler.
+import BrokerTerms
 import COpenSSL
 import CLinuxShims
 import Glibc
-import Primitives
 
 extension EventLoop {
     /// Closes a connection. `closed` follows, once, in a later turn.

@@ -1,8 +1,8 @@
 // Outgoing connections: the SDK's, the bridge's, the load harness's.
+import BrokerTerms
 import COpenSSL
 import CLinuxShims
 import Glibc
-import Primitives
 
 extension EventLoop {
     /// Begins a connect. `opened` follows, or `closed` with the cause. Throws only if the connect

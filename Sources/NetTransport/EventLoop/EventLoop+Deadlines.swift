@@ -1,5 +1,6 @@
 // One deadline per connection. Received bytes only update a time stamp, which is compared when the
 // timer fires, so that a packet does not restart a timer.
+import BrokerTerms
 import Primitives
 
 extension EventLoop {

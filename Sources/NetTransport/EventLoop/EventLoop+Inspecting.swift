@@ -1,6 +1,6 @@
 // What can be asked about a connection, for logs and for logins by certificate.
+import BrokerTerms
 import COpenSSL
-import Primitives
 
 /// What TLS agreed on for a connection.
 public struct TLSSummary: Sendable, Equatable {

@@ -1,5 +1,6 @@
 // Receives bytes. They are read into the turn's arena, behind the bytes that the connection has
 // kept of an incomplete packet, so that every packet is contiguous.
+import BrokerTerms
 import COpenSSL
 import CLinuxShims
 import Glibc

@@ -1,9 +1,9 @@
 // Sends bytes: the bytes for a connection are collected in one block and sent at the end of the
 // turn by one system call. epoll watches for writability only while the kernel's buffer is full.
+import BrokerTerms
 import COpenSSL
 import CLinuxShims
 import Glibc
-import Primitives
 
 /// How bytes are treated if their connection reads too slowly.
 public enum Traffic: Hashable, Sendable {

@@ -1,6 +1,7 @@
 // The event loop: epoll, the table of connections, and the steps of a turn. Extensions contain the
 // operations on one connection: accepting, connecting, reading, writing, closing, deadlines. The
 // loop transports bytes; its handler interprets them.
+import BrokerTerms
 import CLinuxShims
 import Glibc
 import Primitives

@@ -1,4 +1,5 @@
 // The protocol of a loop's handler, and the values in its calls.
+import BrokerTerms
 import Primitives
 
 /// Handles the events of a loop. All calls run on the loop's thread, one at a time. The loop is

@@ -2,6 +2,7 @@
 //
 //     | packet identifier | reason (5.0, absent for success) | properties (5.0, may be absent) |
 
+import BrokerTerms
 import Primitives
 
 extension MQTT {

@@ -2,6 +2,7 @@
 //
 //     | 7-1: 0, 0: session present | return code, or reason code in 5.0 | properties (5.0) |
 
+import BrokerTerms
 import Primitives
 
 extension MQTT {

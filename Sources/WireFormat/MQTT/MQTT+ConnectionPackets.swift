@@ -4,6 +4,7 @@
 //     DISCONNECT         nothing, or in 5.0 | reason | properties, may be absent |
 //     AUTH (5.0)         nothing, or | reason | properties |
 
+import BrokerTerms
 import Primitives
 
 extension MQTT {

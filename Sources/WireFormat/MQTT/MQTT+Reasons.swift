@@ -1,7 +1,7 @@
 // Which packet may bear which reason code (MQTT 5.0 table 2-6). A code that is none, or that
 // belongs to another packet, is a protocol error: [MQTT-3.2.2-8], [MQTT-3.4.2-1] and their like.
 
-import Primitives
+import BrokerTerms
 
 extension ReasonCode {
     /// What a CONNACK may bear [MQTT-3.2.2-8].

@@ -4,6 +4,7 @@
 //     SUBACK    | packet identifier | properties (5.0) | code | code | ...
 //     UNSUBACK  | packet identifier | in 5.0: properties | code | code | ...
 
+import BrokerTerms
 import Primitives
 
 extension MQTT {

@@ -7,6 +7,7 @@
 //               | varint payload maximum | string8 user | extensions by their flag |
 //     refused   | reason ≥ 80 | varint retry after s | reason text |
 
+import BrokerTerms
 import Primitives
 
 extension MRT {

@@ -7,6 +7,7 @@
 //     AUTH       broker->client  | reason |
 //     CHANNEL    both            | varint channel | one whole inner packet |
 
+import BrokerTerms
 import Primitives
 
 extension MRT {

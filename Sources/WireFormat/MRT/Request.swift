@@ -4,6 +4,7 @@
 //     REQUEST   | varint request id ≥ 1 | operation | operation's body |
 //     RESPONSE  | varint request id | reason | success: operation's result; failure: text |
 
+import BrokerTerms
 import Primitives
 
 extension MRT {

@@ -4,6 +4,7 @@
 //     | varint number, 0 for a transient send | reason | string8 message id |
 //     | varint refused in all | varint index, reason | varint index, reason | … |
 
+import BrokerTerms
 import Primitives
 
 extension MRT {

@@ -6,6 +6,7 @@
 //     3 broadcast  |                                                   |
 //     4 topic      | varint length 1...65535 | bytes                   |
 
+import BrokerTerms
 import Primitives
 
 extension MRT {

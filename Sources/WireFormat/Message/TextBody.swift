@@ -4,7 +4,7 @@
 //
 //     {"t":"0","b":"…"}     members in this order, no white space, only the escapes JSON requires
 
-import Primitives
+import BrokerTerms
 
 /// Functions on a `t`/`b` message in its binary form: `t` as one byte, then `b` as UTF-8.
 public enum TextBody {

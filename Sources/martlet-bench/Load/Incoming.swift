@@ -1,6 +1,7 @@
 // What the load cares about in the packets that a broker sends, whatever the dialect, and who a
 // client is when it connects. It knows no sockets but for the one function that writes a packet.
 
+import BrokerTerms
 import NetTransport
 import Primitives
 import WireFormat

@@ -2,6 +2,7 @@
 // and the way in from the loop; stages, connecting, publishing and the lives of clients who come
 // and go have files of their own.
 
+import BrokerTerms
 import Glibc
 import NetTransport
 import Primitives

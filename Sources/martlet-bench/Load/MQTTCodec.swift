@@ -3,6 +3,7 @@
 // acknowledgements, of which there are millions, are put together and taken apart here. It checks
 // nothing that the load's own accounting would not notice.
 
+import BrokerTerms
 import NetTransport
 import Primitives
 import WireFormat

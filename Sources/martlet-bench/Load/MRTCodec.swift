@@ -1,6 +1,7 @@
 // The client's half of MRT, as little of it as a load needs. The packets themselves are
 // WireFormat's.
 
+import BrokerTerms
 import NetTransport
 import Primitives
 import WireFormat

@@ -1,7 +1,7 @@
 // Logging in and going away: who is let in, what a session is after it, and when it is said.
 
 import BrokerSimulation
-import Primitives
+import BrokerTerms
 import Testing
 
 @testable import BrokerCore

@@ -1,7 +1,7 @@
 // Two MQTT clients with one name: each login ends the other's connection, as MQTT demands, and who
 // does it too often waits for its turn (docs/decisions/0004-rival-logins.md).
 
-import Primitives
+import BrokerTerms
 import Testing
 
 @testable import BrokerCore

@@ -1,6 +1,6 @@
 // Groups: who may send and receive, who may come in, what is remembered, and what members are told.
 
-import Primitives
+import BrokerTerms
 import Testing
 
 @testable import BrokerCore

@@ -1,7 +1,7 @@
 // Who may name whom: every way to name receivers gets the verdict of one function, and so does the
 // operator who asks.
 
-import Primitives
+import BrokerTerms
 import Testing
 
 @testable import BrokerCore

@@ -1,6 +1,7 @@
 // What a publication and a subscription cost where filters have been chosen to be dear: steps and
 // work are counted, not time.
 
+import BrokerTerms
 import Primitives
 import Testing
 

@@ -1,6 +1,6 @@
 // QoS 1 and 2 towards MQTT clients: acknowledged one by one, resumed by packet identifier.
 
-import Primitives
+import BrokerTerms
 import Testing
 
 @testable import BrokerCore

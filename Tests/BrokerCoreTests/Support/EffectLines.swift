@@ -1,5 +1,6 @@
 // Effects as lines that a test can be read by: who is told what.
 
+import BrokerTerms
 import Primitives
 
 @testable import BrokerCore

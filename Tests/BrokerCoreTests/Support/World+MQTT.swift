@@ -1,5 +1,6 @@
 // What MQTT clients do in the world of the core's tests.
 
+import BrokerTerms
 import Primitives
 
 @testable import BrokerCore

@@ -3,6 +3,7 @@
 // to.
 
 import BrokerSimulation
+import BrokerTerms
 import Primitives
 
 @testable import BrokerCore

@@ -1,6 +1,6 @@
 // Wills: when they are sent, when they are not, and that they are sent once whatever dies.
 
-import Primitives
+import BrokerTerms
 import Testing
 
 @testable import BrokerCore

@@ -3,6 +3,7 @@
 // nobody else.
 
 import Administration
+import BrokerTerms
 import MartletClient
 import NetTransport
 import Primitives

@@ -1,5 +1,6 @@
 // The limit of a CONNECT, over TCP and TLS, however its bytes are cut.
 
+import BrokerTerms
 import MartletClient
 import NetTransport
 import Primitives

@@ -2,6 +2,7 @@
 // keys, session tickets; against the daemon, with the openssl program at the other end.
 
 import Administration
+import BrokerTerms
 import Foundation
 import MartletClient
 import NetTransport

@@ -2,6 +2,7 @@
 // no protocol at all.
 
 import Administration
+import BrokerTerms
 import MartletClient
 import NetTransport
 import Primitives

@@ -2,6 +2,7 @@
 // that a ceiling of the system above them is never met: an allocation that fails would end the
 // process.
 
+import BrokerTerms
 import Foundation
 import MartletClient
 import Primitives

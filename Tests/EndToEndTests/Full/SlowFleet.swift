@@ -1,6 +1,7 @@
 // Devices that are connected, subscribed, and do not read: until they are told to, and then they
 // take and acknowledge everything. They live on one loop, which a test drives turn by turn.
 
+import BrokerTerms
 import MartletClient
 import NetTransport
 import Primitives

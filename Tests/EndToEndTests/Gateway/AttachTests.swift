@@ -1,6 +1,7 @@
 // Sensors that a gateway attaches, with a real broker: a thousand on one connection, each a client
 // of its own.
 
+import BrokerTerms
 import Foundation
 import MartletClient
 import NetTransport

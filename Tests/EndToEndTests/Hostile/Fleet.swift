@@ -1,6 +1,7 @@
 // A fleet of clients on one loop, which all connect at once, and the order in which they are let
 // in.
 
+import BrokerTerms
 import MartletClient
 import NetTransport
 import Primitives

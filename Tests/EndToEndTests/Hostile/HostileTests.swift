@@ -2,6 +2,7 @@
 // wait no longer than a crowded machine makes them. The broker's memory stays within bounds.
 
 import Administration
+import BrokerTerms
 import MartletClient
 import NetTransport
 import Primitives

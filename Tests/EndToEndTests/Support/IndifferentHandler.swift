@@ -1,7 +1,7 @@
 // What the handlers of the tests' own clients have in common.
 
+import BrokerTerms
 import NetTransport
-import Primitives
 
 /// A loop handler that does nothing at the events that it does not implement itself.
 protocol IndifferentHandler: LoopHandler {}

@@ -1,6 +1,7 @@
 // A client that sends exactly the bytes a test wants, over TLS or without: for all that the SDK
 // would never do. It is driven by hand, turn by turn.
 
+import BrokerTerms
 import MartletClient
 import NetTransport
 import Primitives

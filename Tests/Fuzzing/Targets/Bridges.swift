@@ -3,6 +3,7 @@
 // can be read again.
 
 import Bridge
+import BrokerTerms
 import ClientCore
 import PacketMeanings
 import Primitives

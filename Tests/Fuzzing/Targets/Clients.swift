@@ -3,6 +3,7 @@
 // that are whole and sound, holds no more messages than its window allows, and, unless it was
 // stopped for good, dials again in its time.
 
+import BrokerTerms
 import MartletClient
 import PacketMeanings
 import Primitives

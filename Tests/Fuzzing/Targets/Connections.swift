@@ -3,6 +3,7 @@
 
 import BrokerCore
 import BrokerSimulation
+import BrokerTerms
 import Dialects
 import Primitives
 

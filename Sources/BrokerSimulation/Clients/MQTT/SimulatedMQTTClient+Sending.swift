@@ -1,6 +1,7 @@
 // What an MQTT client publishes. What is of QoS 1 or 2 is in its flash before it is on the wire,
 // and is sent again on the next connection until it is answered (MQTT 4.3, 4.4).
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

@@ -2,6 +2,7 @@
 // everybody's, and groups, which it joins by that. What was not answered is asked again on the next
 // connection.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

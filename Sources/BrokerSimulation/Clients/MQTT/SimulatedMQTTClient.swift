@@ -5,6 +5,7 @@
 // This file holds its life; what it receives stands in SimulatedMQTTClient+Receiving.swift, what it
 // sends in +Sending.swift and +Subscriptions.swift.
 
+import BrokerTerms
 import Primitives
 import WireFormat
 

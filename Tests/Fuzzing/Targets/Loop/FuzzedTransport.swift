@@ -3,6 +3,7 @@
 // bounds of what waits are those of NetTransport, with smaller numbers.
 
 import BrokerRuntime
+import BrokerTerms
 import Dialects
 import NetTransport
 import Primitives

@@ -1,7 +1,7 @@
 // Names, short and long, against the arrays that they stand for.
 import Testing
 
-@testable import Primitives
+@testable import BrokerCore
 
 @Suite struct NameTests {
     @Test func `a name gives back its bytes, however many`() {

@@ -7,7 +7,7 @@
 ///
 ///     63      56 55            32 31                    0
 ///     +---------+----------------+-----------------------+
-///     |  event loop   |      slot      |      generation       |
+///     |  loop   |      slot      |      generation       |
 ///     +---------+----------------+-----------------------+
 public struct ConnectionID: Hashable, BitwiseCopyable, Sendable {
     /// The number of slots that 24 bits can name.
@@ -24,7 +24,7 @@ public struct ConnectionID: Hashable, BitwiseCopyable, Sendable {
         self.rawValue = rawValue
     }
 
-    /// `event loop` 0...255 is the event loop, `slot` its place there, below ``slotsMaximum``.
+    /// `loop` 0...255 is the event loop, `slot` the place there, below ``slotsMaximum``.
     @inlinable
     public init(loop: UInt8, slot: Int, generation: UInt32) {
         precondition(
@@ -54,6 +54,6 @@ public struct ConnectionID: Hashable, BitwiseCopyable, Sendable {
 }
 
 extension ConnectionID: CustomStringConvertible {
-    /// `event loop.slot.generation`, as it stands in logs.
+    /// `loop.slot.generation`, as logs show it.
     public var description: String { "\(loop).\(slot).\(generation)" }
 }

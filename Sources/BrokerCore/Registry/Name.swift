@@ -1,6 +1,8 @@
 // The bytes of the id of a user or a device. A broker keeps millions of them for devices that are
 // offline, and an array for each takes more memory than its contents.
 
+import Primitives
+
 /// A byte string that is stored inline up to 22 bytes, and in an array beyond.
 ///
 /// It takes 24 bytes; an array of 16 takes 8 where it is kept and 64 on the heap (a header of 32,
