@@ -166,7 +166,7 @@ extension Broker {
             Group(
                 identifier: makeIdentifier(), app: app, name: name, title: title, owner: owner,
                 key: key, allowed: allowed, meta: meta,
-                audience: routing.audiences.insert(Audience()).index))
+                audience: routing.makeAudience()))
         writeGroup(group, permit: permit)
         addMember(owner, to: group)
         writeMember(owner, of: group, permit: permit)

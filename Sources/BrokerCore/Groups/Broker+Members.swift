@@ -24,7 +24,7 @@ extension Broker {
         groupTable.groups[group].name.withUnsafeBytes { name in
             _ = registry.apps[app].groups.remove(name)
         }
-        routing.audiences.remove(groupTable.groups[group].audience)
+        routing.remove(groupTable.groups[group].audience)
         groupTable.groups.remove(group)
     }
 
@@ -357,7 +357,7 @@ extension Broker {
             Group(
                 identifier: RecordKey.readNumber(key), app: app, name: name, title: title,
                 owner: owner, key: creationKey, allowed: isLimited ? allowed : nil,
-                meta: try row.readString(), audience: routing.audiences.insert(Audience()).index))
+                meta: try row.readString(), audience: routing.makeAudience()))
     }
 
     mutating func restoreMember(_ key: [UInt8]) throws(RestoreError) {

@@ -9,7 +9,7 @@ extension Broker {
     }
 
     mutating func insertApp(_ name: [UInt8], keyDigest: Digest?, rights: Rights) {
-        let audience = routing.audiences.insert(Audience()).index
+        let audience = routing.makeAudience()
         let app = registry.apps.insert(
             App(name: name, keyDigest: keyDigest, rights: rights, broadcastAudience: audience)
         ).index

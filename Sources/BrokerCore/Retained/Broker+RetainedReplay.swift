@@ -109,8 +109,7 @@ extension Broker {
         guard let replay = live.connectedSessions[connectedIndex(of: place.session)].replay else {
             return false
         }
-        let position = Int(place.position)
-        let subscriber = routing.audiences[place.audience].subscribers[position]
+        let subscriber = routing.subscriber(of: subscription)
         let isServed =
             retention.replays[replay].subscription == routing.subscriptions.handle(subscription)
             && !retention.replays[replay].isSystem
@@ -122,20 +121,18 @@ extension Broker {
         guard isServed || isWaiting, !subscriber.options.contains(.awaitsReplay) else {
             return false
         }
-        routing.audiences[place.audience].subscribers[position].options.insert(.awaitsReplay)
+        routing.note(awaitsReplay: true, subscription)
         return true
     }
 
     /// All that a subscription was to be sent has been put into its session's queue.
     private mutating func completeReplay(_ handle: Handle<Subscription>) {
         guard routing.subscriptions.contains(handle) else { return }
-        let place = routing.subscriptions[handle.index]
-        let position = Int(place.position)
-        let subscriber = routing.audiences[place.audience].subscribers[position]
+        let subscriber = routing.subscriber(of: handle.index)
         guard subscriber.options.contains(.awaitsReplay), !subscriber.awaitsRetained else {
             return
         }
-        routing.audiences[place.audience].subscribers[position].options.remove(.awaitsReplay)
+        routing.note(awaitsReplay: false, handle.index)
         writeSubscription(handle.index)
     }
 
@@ -310,8 +307,7 @@ extension Broker {
     }
 
     private mutating func setAwaitsRetained(_ subscription: Index<Subscription>, _ awaits: Bool) {
-        let place = routing.subscriptions[subscription]
-        routing.audiences[place.audience].subscribers[Int(place.position)].awaitsRetained = awaits
+        routing.note(awaitsRetained: awaits, subscription)
     }
 
     private mutating func makeReplay(

@@ -8,7 +8,7 @@ extension Subscriber {
     /// grade that any of them wants [MQTT-3.3.4-2], with the identifiers of all [MQTT-3.3.4-4].
     /// True where it has several now.
     @inline(__always)
-    fileprivate mutating func take(in other: Subscriber) -> Bool {
+    mutating func take(in other: Subscriber) -> Bool {
         grade = max(grade, other.grade)
         options.formUnion(other.options.intersection(.retainsAsPublished))
         guard other.subscriptionIdentifier != 0 else { return false }
@@ -28,33 +28,13 @@ extension Broker {
     mutating func merge(_ matched: ContiguousArray<Index<Audience>>, from sender: Index<Session>?)
         -> Bool
     {
-        var merged = ContiguousArray<Subscriber>()
-        swap(&merged, &routing.audiences[routing.mergedAudience].subscribers)
-        merged.removeAllKeepingCapacity()
-        let missingCount = sessions.places.count - routing.mergePlaces.count
-        if missingCount > 0 {
-            routing.mergePlaces.append(contentsOf: repeatElement(0, count: missingCount))
-        }
-        var (subscriberCount, identifierCount) = (0, 0)
-        for audience in matched {
-            subscriberCount += routing.audiences[audience].subscribers.count
-            for subscriber in routing.audiences[audience].subscribers
-            where subscriber.takes(from: sender) {
-                let place = Int(routing.mergePlaces[Int(subscriber.session.place)])
-                if place == 0 {
-                    merged.append(subscriber)
-                    routing.mergePlaces[Int(subscriber.session.place)] = UInt32(merged.count)
-                } else if merged[place - 1].take(in: subscriber) {
-                    identifierCount += 1
-                }
-            }
-        }
-        for subscriber in merged { routing.mergePlaces[Int(subscriber.session.place)] = 0 }
+        let (subscriberCount, identifierCount) = routing.merge(
+            matched, from: sender, sessionPlaceCount: sessions.places.count)
         workload.charge((matched.count + subscriberCount) / CoreLimits.mergedPerWork)
         if identifierCount > 0 {
             // What lists them walks over all subscriptions of those sessions.
             var walkedCount = 0
-            for subscriber in merged
+            for subscriber in routing.audiences[routing.mergedAudience].subscribers
             where subscriber.subscriptionIdentifier == EntryState.severalIdentifiers {
                 walkedCount += Int(sessions[subscriber.session].filterCount)
             }
@@ -62,7 +42,6 @@ extension Broker {
                 identifierCount / CoreLimits.identifiersPerWork
                     + walkedCount / CoreLimits.looksPerWork)
         }
-        swap(&merged, &routing.audiences[routing.mergedAudience].subscribers)
         return identifierCount > 0
     }
 }

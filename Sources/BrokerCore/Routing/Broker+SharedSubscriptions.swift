@@ -54,15 +54,11 @@ extension Broker {
         filter.withUnsafeBytes { filter in
             guard let shared = SharedFilter(filter) else { return }
             let known = registry.apps[app].shares.target(of: shared.pattern)
-            let set = known ?? routing.shareSets.insert(ShareSet()).index
+            let set = known ?? routing.makeShareSet()
             if known == nil { registry.apps[app].shares.insert(shared.pattern, target: set) }
             let number = stored ?? freeShareNumber(from: shared.preferredNumber, app: app)
             registry.apps[app].shareNumbers[number, default: 0] += 1
-            routing.audiences[audience].share = number
-            routing.audiences[audience].shareSet = set
-            routing.audiences[audience].sharePosition = UInt32(
-                routing.shareSets[set].audiences.count)
-            routing.shareSets[set].audiences.append(audience)
+            routing.add(share: audience, number: number, to: set)
             registry.apps[app].shareCount += 1
         }
     }
@@ -82,47 +78,13 @@ extension Broker {
 
     /// Nobody subscribes under this name any more.
     mutating func removeShare(_ removed: Audience, app: Index<App>) {
-        guard let set = removed.shareSet else {
-            preconditionFailure("\(String(decoding: removed.filter, as: UTF8.self)) is no share")
-        }
-        exchangeShares(
-            of: set, Int(removed.sharePosition), with: routing.shareSets[set].audiences.count - 1)
-        routing.shareSets[set].audiences.removeLast()
         registry.apps[app].shareCount -= 1
         let sameCount = registry.apps[app].shareNumbers[removed.share] ?? 0
         registry.apps[app].shareNumbers[removed.share] = sameCount > 1 ? sameCount - 1 : nil
-        guard routing.shareSets[set].audiences.isEmpty else { return }
-        routing.shareSets.remove(set)
+        guard routing.remove(share: removed) else { return }
         removed.filter.withUnsafeBytes { filter in
             if let shared = SharedFilter(filter) {
                 registry.apps[app].shares.remove(shared.pattern)
-            }
-        }
-    }
-
-    /// The first subscriber of a share is connected now, or none is any more.
-    mutating func moveShare(_ audience: Index<Audience>, isPresent: Bool) {
-        guard let set = routing.audiences[audience].shareSet else {
-            preconditionFailure("audience \(audience.place) is no share")
-        }
-        let position = Int(routing.audiences[audience].sharePosition)
-        if isPresent {
-            exchangeShares(of: set, position, with: routing.shareSets[set].presentCount)
-            routing.shareSets[set].presentCount += 1
-        } else {
-            routing.shareSets[set].presentCount -= 1
-            exchangeShares(of: set, position, with: routing.shareSets[set].presentCount)
-        }
-    }
-
-    private mutating func exchangeShares(of set: Index<ShareSet>, _ first: Int, with second: Int) {
-        guard first != second else { return }
-        routing.shareSets[set].audiences.swapAt(first, second)
-        for position in [first, second] {
-            let audience = routing.shareSets[set].audiences[position]
-            // The one that is being removed is not there any more.
-            if routing.audiences.contains(audience) {
-                routing.audiences[audience].sharePosition = UInt32(position)
             }
         }
     }
@@ -143,7 +105,7 @@ extension Broker {
         matched.removeAllKeepingCapacity()
         var visitedCount = registry.apps[app].shares.match(topic, into: &matched)
         var lookCount = 0
-        routing.audiences[routing.chosenAudience].subscribers.removeAllKeepingCapacity()
+        routing.beginChoice()
         for set in matched {
             // What is not queued goes to nobody who is away.
             let count =
@@ -152,9 +114,8 @@ extension Broker {
             visitedCount += count
             for position in 0..<count {
                 let audience = routing.shareSets[set].audiences[position]
-                if var chosen = choose(from: audience, grade: grade, byteCount, &lookCount) {
-                    chosen.options.insert(.chosen)
-                    routing.audiences[routing.chosenAudience].subscribers.append(chosen)
+                if let chosen = choose(from: audience, grade: grade, byteCount, &lookCount) {
+                    routing.choose(chosen)
                 }
             }
         }
@@ -184,8 +145,7 @@ extension Broker {
             if rank == 0 { break }
         }
         guard let best else { return nil }
-        routing.audiences[audience].turn = UInt32(best.position + 1)
-        return routing.audiences[audience].subscribers[best.position]
+        return routing.takeTurn(of: audience, at: best.position)
     }
 
     /// The lower, the sooner it is chosen: one that is there and has room in its window, one that
@@ -329,8 +289,7 @@ extension Broker {
                     }
                 }
                 if let best {
-                    routing.audiences[audience].turn = UInt32(best.position + 1)
-                    return .found(routing.audiences[audience].subscribers[best.position])
+                    return .found(routing.takeTurn(of: audience, at: best.position))
                 }
             }
         }

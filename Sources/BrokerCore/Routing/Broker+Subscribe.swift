@@ -112,11 +112,7 @@ extension Broker {
     private mutating func change(
         _ index: Index<Subscription>, to wanted: FilterRequest, identifier: UInt32
     ) {
-        let place = routing.subscriptions[index]
-        let position = Int(place.position)
-        var subscriber = routing.audiences[place.audience].subscribers[position]
-        let isChanged = subscriber.change(to: wanted, identifier: identifier)
-        routing.audiences[place.audience].subscribers[position] = subscriber
+        let isChanged = routing.change(index, to: wanted, identifier: identifier)
         // One that says what is stored already, or on its way there, needs no row.
         if isChanged { writeSubscription(index) }
     }
@@ -301,8 +297,7 @@ extension Broker {
         var audience = filter.withUnsafeBytes { registry.apps[app].topics.target(of: $0) }
         if audience == nil {
             workload.charge(levelCount(of: filter) / CoreLimits.nodesPerWork)
-            unmarkAudiences()
-            let new = routing.audiences.insert(Audience(filter: filter)).index
+            let new = routing.makeAudience(filter: filter)
             filter.withUnsafeBytes { registry.apps[app].topics.insert($0, target: new) }
             audience = new
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
@@ -364,8 +359,7 @@ extension Broker {
         if routing.audiences[subscription.audience].subscribers.isEmpty {
             let app = registry.users[sessions[session].user].app
             workload.charge(levelCount(of: filter) / CoreLimits.nodesPerWork)
-            unmarkAudiences()
-            let removed = routing.audiences.remove(subscription.audience)
+            let removed = routing.remove(subscription.audience)
             filter.withUnsafeBytes { registry.apps[app].topics.remove($0) }
             switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
             case .address?: registry.apps[app].addressCount -= 1

@@ -78,39 +78,13 @@ extension Broker {
 
     /// Marks the audiences of a topic, where they are not.
     private mutating func markAudiences(of topic: UnsafeRawBufferPointer, _ app: Index<App>) {
-        if app == routing.markedApp,
-            routing.markedTopic.withUnsafeBytes({
-                $0.count == topic.count && $0.elementsEqual(topic)
-            })
-        {
-            return
-        }
+        if routing.isMarked(topic, app) { return }
         var matched = ContiguousArray<Index<Audience>>()
         swap(&matched, &routing.matchedAudiences)
         defer { swap(&matched, &routing.matchedAudiences) }
         matched.removeAllKeepingCapacity()
         workload.charge(
             registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork)
-        mark(matched, topic: topic, app: app)
-    }
-
-    /// Marks what a topic has been found to match, and nothing else.
-    mutating func mark(
-        _ matched: ContiguousArray<Index<Audience>>, topic: UnsafeRawBufferPointer, app: Index<App>
-    ) {
-        unmarkAudiences()
-        for audience in matched { routing.audiences[audience].isMarked = true }
-        routing.markedAudiences.append(contentsOf: matched)
-        routing.markedTopic.append(contentsOf: topic)
-        routing.markedApp = app
-    }
-
-    /// Filters come or go: marks mean nothing any more.
-    mutating func unmarkAudiences() {
-        guard routing.markedApp != nil else { return }
-        for audience in routing.markedAudiences { routing.audiences[audience].isMarked = false }
-        routing.markedAudiences.removeAll(keepingCapacity: true)
-        routing.markedTopic.removeAll(keepingCapacity: true)
-        routing.markedApp = nil
+        routing.mark(matched, topic: topic, app: app)
     }
 }

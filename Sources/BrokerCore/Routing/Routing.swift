@@ -9,13 +9,14 @@
 // the set of its filter, those with somebody connected first; the merged and the chosen audience
 // are in use within one event only; marked are the audiences of the marked topic, and no others.
 
+import BrokerTerms
 import Primitives
 
 /// Subscriptions and audiences.
 struct Routing: ~Copyable {
-    var subscriptions = Slab<Subscription>()
-    var audiences = Slab<Audience>()
-    var shareSets = Slab<ShareSet>()
+    private(set) var subscriptions = Slab<Subscription>()
+    private(set) var audiences = Slab<Audience>()
+    private(set) var shareSets = Slab<ShareSet>()
     /// The union of several audiences, while one message is routed to it.
     let mergedAudience: Index<Audience>
     /// The members that shared subscriptions choose, while one message is routed to them.
@@ -26,14 +27,280 @@ struct Routing: ~Copyable {
     var matchedShareSets: ContiguousArray<Index<ShareSet>> = []
     /// While audiences are merged: 1 + the position of a session in the union, 0 for sessions that
     /// are not in it.
-    var mergePlaces: ContiguousArray<UInt32> = []
+    private(set) var mergePlaces: ContiguousArray<UInt32> = []
     /// The topic whose audiences are marked, its app, and the audiences.
-    var markedTopic: [UInt8] = []
-    @Packed var markedApp: Index<App>? = nil
-    var markedAudiences: ContiguousArray<Index<Audience>> = []
+    private var markedTopic: [UInt8] = []
+    @Packed private var markedApp: Index<App>? = nil
+    private var markedAudiences: ContiguousArray<Index<Audience>> = []
 
     init() {
         mergedAudience = audiences.insert(Audience()).index
         chosenAudience = audiences.insert(Audience()).index
+    }
+
+    // MARK: - Audiences
+
+    /// Makes an audience without subscribers.
+    mutating func makeAudience(filter: [UInt8] = []) -> Index<Audience> {
+        if !filter.isEmpty { unmark() }
+        return audiences.insert(Audience(filter: filter)).index
+    }
+
+    /// Removes an audience that has no subscribers.
+    @discardableResult
+    mutating func remove(_ audience: Index<Audience>) -> Audience {
+        if !audiences[audience].filter.isEmpty { unmark() }
+        return audiences.remove(audience)
+    }
+
+    // MARK: - Subscriptions
+
+    /// The subscriber of a subscription.
+    func subscriber(of subscription: Index<Subscription>) -> Subscriber {
+        let place = subscriptions[subscription]
+        return audiences[place.audience].subscribers[Int(place.position)]
+    }
+
+    /// Adds a session to an audience, and puts the subscription before the others of the session.
+    mutating func add(
+        session: Index<Session>, connection: ConnectionID, dialect: SessionDialect,
+        to audience: Index<Audience>, grade: Grade, options: SubscriptionOptions,
+        identifier: UInt64, subscriptionIdentifier: UInt32, before first: Index<Subscription>?
+    ) -> Index<Subscription> {
+        var subscription = Subscription(
+            session: session, audience: audience,
+            position: UInt32(audiences[audience].subscribers.count), identifier: identifier)
+        subscription.next = first
+        let index = subscriptions.insert(subscription).index
+        audiences[audience].subscribers.append(
+            Subscriber(
+                connection: connection, session: session, subscription: index, grade: grade,
+                options: options, dialect: dialect,
+                subscriptionIdentifier: subscriptionIdentifier))
+        if connection != .none { countPresent(audience, isPresent: true) }
+        return index
+    }
+
+    /// Removes a subscription from its audience, where the last subscriber takes its place, and from
+    /// the chain of its session. Returns the new head of the chain.
+    mutating func remove(
+        _ index: Index<Subscription>, from first: Index<Subscription>?
+    ) -> Index<Subscription>? {
+        let subscription = subscriptions.remove(index)
+        let head = unchain(index, subscription, from: first)
+        let position = Int(subscription.position)
+        if audiences[subscription.audience].subscribers[position].connection != .none {
+            countPresent(subscription.audience, isPresent: false)
+        }
+        let last = audiences[subscription.audience].subscribers.removeLast()
+        if last.subscription != index {
+            audiences[subscription.audience].subscribers[position] = last
+            subscriptions[last.subscription].position = subscription.position
+        }
+        return head
+    }
+
+    /// Walks the chain, as a search for a filter does: a way back would cost every session that
+    /// sleeps.
+    private mutating func unchain(
+        _ index: Index<Subscription>, _ subscription: Subscription,
+        from first: Index<Subscription>?
+    ) -> Index<Subscription>? {
+        if first == index { return subscription.next }
+        var previous = first
+        while let earlier = previous {
+            previous = subscriptions[earlier].next
+            guard previous == index else { continue }
+            subscriptions[earlier].next = subscription.next
+            break
+        }
+        return first
+    }
+
+    /// Gives a subscriber the connection and the dialect that its session has now.
+    mutating func update(
+        _ subscription: Index<Subscription>, connection: ConnectionID, dialect: SessionDialect
+    ) {
+        let place = subscriptions[subscription]
+        let position = Int(place.position)
+        let old = audiences[place.audience].subscribers[position].connection
+        if (old != .none) != (connection != .none) {
+            countPresent(place.audience, isPresent: old == .none)
+        }
+        audiences[place.audience].subscribers[position].connection = connection
+        audiences[place.audience].subscribers[position].dialect = dialect
+    }
+
+    /// Replaces what a subscription wants. Returns whether that is something else.
+    mutating func change(
+        _ subscription: Index<Subscription>, to request: FilterRequest, identifier: UInt32
+    ) -> Bool {
+        let place = subscriptions[subscription]
+        return audiences[place.audience].subscribers[Int(place.position)].change(
+            to: request, identifier: identifier)
+    }
+
+    /// Notes whether a subscription waits for retained messages behind another of its session.
+    mutating func note(awaitsRetained awaits: Bool, _ subscription: Index<Subscription>) {
+        let place = subscriptions[subscription]
+        audiences[place.audience].subscribers[Int(place.position)].awaitsRetained = awaits
+    }
+
+    /// Notes whether a stored subscription waits for retained messages.
+    mutating func note(awaitsReplay awaits: Bool, _ subscription: Index<Subscription>) {
+        let place = subscriptions[subscription]
+        if awaits {
+            audiences[place.audience].subscribers[Int(place.position)].options.insert(.awaitsReplay)
+        } else {
+            audiences[place.audience].subscribers[Int(place.position)].options.remove(.awaitsReplay)
+        }
+    }
+
+    // MARK: - Shares
+
+    /// Makes a set without shares.
+    mutating func makeShareSet() -> Index<ShareSet> { shareSets.insert(ShareSet()).index }
+
+    /// Makes an audience a share, the last one of a set.
+    mutating func add(share audience: Index<Audience>, number: UInt16, to set: Index<ShareSet>) {
+        audiences[audience].share = number
+        audiences[audience].shareSet = set
+        audiences[audience].sharePosition = UInt32(shareSets[set].audiences.count)
+        shareSets[set].audiences.append(audience)
+    }
+
+    /// Removes an audience that has been removed from the set of its filter. Returns whether the set
+    /// has ended with it.
+    mutating func remove(share removed: Audience) -> Bool {
+        guard let set = removed.shareSet else {
+            preconditionFailure("\(String(decoding: removed.filter, as: UTF8.self)) is no share")
+        }
+        exchangeShares(
+            of: set, Int(removed.sharePosition), with: shareSets[set].audiences.count - 1)
+        shareSets[set].audiences.removeLast()
+        guard shareSets[set].audiences.isEmpty else { return false }
+        shareSets.remove(set)
+        return true
+    }
+
+    /// A share counts those of its subscribers that have a connection.
+    @inline(__always)
+    private mutating func countPresent(_ audience: Index<Audience>, isPresent: Bool) {
+        guard audiences[audience].share != 0 else { return }
+        if isPresent {
+            audiences[audience].presentCount += 1
+            if audiences[audience].presentCount == 1 { moveShare(audience, isPresent: true) }
+        } else {
+            audiences[audience].presentCount -= 1
+            if audiences[audience].presentCount == 0 { moveShare(audience, isPresent: false) }
+        }
+    }
+
+    /// The first subscriber of a share is connected now, or none is any more.
+    private mutating func moveShare(_ audience: Index<Audience>, isPresent: Bool) {
+        guard let set = audiences[audience].shareSet else {
+            preconditionFailure("audience \(audience.place) is no share")
+        }
+        let position = Int(audiences[audience].sharePosition)
+        if isPresent {
+            exchangeShares(of: set, position, with: shareSets[set].presentCount)
+            shareSets[set].presentCount += 1
+        } else {
+            shareSets[set].presentCount -= 1
+            exchangeShares(of: set, position, with: shareSets[set].presentCount)
+        }
+    }
+
+    private mutating func exchangeShares(of set: Index<ShareSet>, _ first: Int, with second: Int) {
+        guard first != second else { return }
+        shareSets[set].audiences.swapAt(first, second)
+        for position in [first, second] {
+            let audience = shareSets[set].audiences[position]
+            // The one that is being removed is not there any more.
+            if audiences.contains(audience) {
+                audiences[audience].sharePosition = UInt32(position)
+            }
+        }
+    }
+
+    /// Gives the next message of a share to the subscriber behind a position.
+    mutating func takeTurn(of audience: Index<Audience>, at position: Int) -> Subscriber {
+        audiences[audience].turn = UInt32(position + 1)
+        return audiences[audience].subscribers[position]
+    }
+
+    /// Empties the chosen audience.
+    mutating func beginChoice() {
+        audiences[chosenAudience].subscribers.removeAllKeepingCapacity()
+    }
+
+    /// Adds a member of a share to the chosen audience.
+    mutating func choose(_ member: Subscriber) {
+        var chosen = member
+        chosen.options.insert(.chosen)
+        audiences[chosenAudience].subscribers.append(chosen)
+    }
+
+    // MARK: - Merging
+
+    /// Puts the subscribers of several audiences that take a sender's messages into the merged one.
+    ///
+    /// - Parameter sessionPlaceCount: the indices of all sessions are below it.
+    /// - Returns: how many there were, and how often one has several identifiers.
+    mutating func merge(
+        _ matched: ContiguousArray<Index<Audience>>, from sender: Index<Session>?,
+        sessionPlaceCount: Int
+    ) -> (subscriberCount: Int, identifierCount: Int) {
+        var merged = ContiguousArray<Subscriber>()
+        swap(&merged, &audiences[mergedAudience].subscribers)
+        merged.removeAllKeepingCapacity()
+        let missingCount = sessionPlaceCount - mergePlaces.count
+        if missingCount > 0 {
+            mergePlaces.append(contentsOf: repeatElement(0, count: missingCount))
+        }
+        var (subscriberCount, identifierCount) = (0, 0)
+        for audience in matched {
+            subscriberCount += audiences[audience].subscribers.count
+            for subscriber in audiences[audience].subscribers where subscriber.takes(from: sender) {
+                let place = Int(mergePlaces[Int(subscriber.session.place)])
+                if place == 0 {
+                    merged.append(subscriber)
+                    mergePlaces[Int(subscriber.session.place)] = UInt32(merged.count)
+                } else if merged[place - 1].take(in: subscriber) {
+                    identifierCount += 1
+                }
+            }
+        }
+        for subscriber in merged { mergePlaces[Int(subscriber.session.place)] = 0 }
+        swap(&merged, &audiences[mergedAudience].subscribers)
+        return (subscriberCount, identifierCount)
+    }
+
+    // MARK: - Marks
+
+    /// Whether the audiences of a topic are marked.
+    func isMarked(_ topic: UnsafeRawBufferPointer, _ app: Index<App>) -> Bool {
+        app == markedApp
+            && markedTopic.withUnsafeBytes { $0.count == topic.count && $0.elementsEqual(topic) }
+    }
+
+    /// Marks what a topic has been found to match, and nothing else.
+    mutating func mark(
+        _ matched: ContiguousArray<Index<Audience>>, topic: UnsafeRawBufferPointer, app: Index<App>
+    ) {
+        unmark()
+        for audience in matched { audiences[audience].isMarked = true }
+        markedAudiences.append(contentsOf: matched)
+        markedTopic.append(contentsOf: topic)
+        markedApp = app
+    }
+
+    /// Filters come or go: marks mean nothing any more.
+    private mutating func unmark() {
+        guard markedApp != nil else { return }
+        for audience in markedAudiences { audiences[audience].isMarked = false }
+        markedAudiences.removeAll(keepingCapacity: true)
+        markedTopic.removeAll(keepingCapacity: true)
+        markedApp = nil
     }
 }

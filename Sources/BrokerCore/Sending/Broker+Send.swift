@@ -475,7 +475,7 @@ extension Broker {
             registry.apps[app].topics.noteMatch(topic, target: matched.first)
             return matched.first
         }
-        if merge(matched, from: sender) { mark(matched, topic: topic, app: app) }
+        if merge(matched, from: sender) { routing.mark(matched, topic: topic, app: app) }
         return routing.mergedAudience
     }
 
