@@ -18,34 +18,49 @@ extension Broker {
         }
     }
 
+    /// Traps where a property of something does not hold.
+    private func require<Subject>(
+        _ holds: Bool, of subject: @autoclosure () -> Subject, _ property: StaticString
+    ) {
+        precondition(holds, "\(property): \(subject())")
+    }
+
+    /// Traps where what was found is not what a property says.
+    private func expect<Value: Equatable>(
+        _ found: Value, equals expected: Value, _ property: StaticString
+    ) {
+        precondition(found == expected, "\(property): \(found), not \(expected)")
+    }
+
     // MARK: - Sessions
 
     private func check(session: Index<Session>) {
         let isConnected = sessions[session].isConnected
-        precondition(
-            sessions[session].isPersistent || isConnected, "a session in memory is connected")
-        precondition(
-            (sessions[session].expiryToken != .none)
-                == (!isConnected && sessions[session].expirySeconds != .max),
+        require(
+            sessions[session].isPersistent || isConnected, of: sessions.handle(session),
+            "a session in memory is connected")
+        expect(
+            (sessions[session].expiryToken != .none),
+            equals: (!isConnected && sessions[session].expirySeconds != .max),
             "who is away ends in time, who is here does not")
-        precondition(
-            isConnected == (sessions[session].disconnected == .never),
+        expect(
+            isConnected, equals: (sessions[session].disconnected == .never),
             "a session knows since when nobody is there")
-        precondition(
+        require(
             sessions[session].inbox.acknowledgedThrough < sessions[session].inbox.nextNumber,
-            "an acknowledged number was given")
-        precondition(
+            of: sessions.handle(session), "an acknowledged number was given")
+        require(
             !sessions[session].isPersistent
                 || sessions[session].inbox.nextNumber <= sessions[session].reservationRequested + 1,
-            "a number is reserved when it is given")
-        precondition(
+            of: sessions.handle(session), "a number is reserved when it is given")
+        require(
             sessions[session].reservedThrough <= sessions[session].reservationRequested,
-            "a reservation was asked for")
+            of: sessions.handle(session), "a reservation was asked for")
         checkOutbox(of: session)
         checkSubscriptions(of: session)
         let isListed = commits.pendingBatch.dirtySessions.contains(sessions.handle(session))
-        precondition(
-            isListed == !sessions[session].dirty.isEmpty, "a dirty session is written once")
+        expect(
+            isListed, equals: !sessions[session].dirty.isEmpty, "a dirty session is written once")
     }
 
     private func checkOutbox(of session: Index<Session>) {
@@ -53,7 +68,9 @@ extension Broker {
         var identifierCount = 0
         for position in 0..<sessions[session].outbox.count {
             let entry = sessions[session].outbox[position]
-            precondition(entry.number > last, "an outbox is in order, and behind what was seen")
+            require(
+                entry.number > last, of: sessions.handle(session),
+                "an outbox is in order, and behind what was seen")
             last = entry.number
             checkPublication(entry, of: session)
             if entry.grade == .once && entry.packetIdentifier > 0 { identifierCount += 1 }
@@ -61,24 +78,24 @@ extension Broker {
         guard sessions[session].senderState.exists else { return }
         for position in 0..<sessions[session].senderState.value.interrupted.count {
             let entry = sessions[session].senderState.value.interrupted[position]
-            precondition(
+            require(
                 sessions[session].senderState.value.interruptedNumbers[entry.packetIdentifier]
-                    == entry.number && !entry.isComplete,
+                    == entry.number && !entry.isComplete, of: sessions.handle(session),
                 "what was interrupted is found by its identifier until its fate is known")
             checkPublication(entry, of: session)
             identifierCount += 1
         }
         let identifiers = sessions[session].senderState.value.identifiers
-        precondition(
-            identifiers.count == identifierCount + identifiers.answeredCount,
+        expect(
+            identifiers.count, equals: identifierCount + identifiers.answeredCount,
             "an identifier in use names one publication")
     }
 
     private func checkPublication(_ entry: OutboxEntry, of session: Index<Session>) {
         guard entry.grade == .once && entry.packetIdentifier > 0 else { return }
-        precondition(
-            sessions[session].senderState.value.identifiers[entry.packetIdentifier] == .underWay,
-            "a publication under way has its identifier")
+        expect(
+            sessions[session].senderState.value.identifiers[entry.packetIdentifier],
+            equals: .underWay, "a publication under way has its identifier")
     }
 
     private func checkSubscriptions(of session: Index<Session>) {
@@ -86,46 +103,48 @@ extension Broker {
         var filters: UInt32 = 0
         while let current = index {
             let subscription = routing.subscriptions[current]
-            precondition(subscription.session == session, "a chain holds its own subscriptions")
+            expect(subscription.session, equals: session, "a chain holds its own subscriptions")
             let subscriber = routing.audiences[subscription.audience].subscribers[
                 Int(subscription.position)]
-            precondition(subscriber.subscription == index, "a subscription knows its place")
+            expect(subscriber.subscription, equals: index, "a subscription knows its place")
             if !routing.audiences[subscription.audience].filter.isEmpty { filters += 1 }
             index = subscription.next
         }
-        precondition(sessions[session].filterCount == filters, "a session counts its filters")
+        expect(sessions[session].filterCount, equals: filters, "a session counts its filters")
     }
 
     private func checkUsers() {
         var chained = 0
         for user in registry.users.places where registry.users.contains(user) {
             forEachSession(of: user) { session in
-                precondition(sessions[session].user == user, "a chain holds its own sessions")
+                expect(sessions[session].user, equals: user, "a chain holds its own sessions")
                 chained += 1
             }
-            precondition(
-                registry.users[user].offlineQueue == nil || !hasPersistentListener(user),
+            require(
+                registry.users[user].offlineQueue == nil || !hasPersistentListener(user), of: user,
                 "messages wait only where no session inherits it")
         }
-        precondition(chained == sessions.count, "every session is in its user's chain")
+        expect(chained, equals: sessions.count, "every session is in its user's chain")
     }
 
     // MARK: - Connections
 
     private func checkConnectedSessions() {
-        precondition(
-            live.connectedSessions.count == live.connections.count, "a connection has one session")
-        precondition(
-            live.accesses.count == live.connectedSessions.count, "a connection has one access")
+        expect(
+            live.connectedSessions.count, equals: live.connections.count,
+            "a connection has one session")
+        expect(
+            live.accesses.count, equals: live.connectedSessions.count, "a connection has one access"
+        )
         for index in live.connectedSessions.places where live.connectedSessions.contains(index) {
             let session = live.connectedSessions[index].session
-            precondition(
-                sessions[session].connected == index, "a connected session has its session")
-            precondition(
-                live.connections[live.connectedSessions[index].connection] == session,
+            expect(
+                sessions[session].connected, equals: index, "a connected session has its session")
+            expect(
+                live.connections[live.connectedSessions[index].connection], equals: session,
                 "a connection leads to its session")
-            precondition(
-                live.accesses[access(of: session)].session == session,
+            expect(
+                live.accesses[access(of: session)].session, equals: session,
                 "an access has its session")
             checkWindow(of: index, session)
         }
@@ -137,51 +156,54 @@ extension Broker {
         var byteCount = 0
         for position in 0..<live.connectedSessions[connected].window.count {
             let entry = live.connectedSessions[connected].window[position]
-            precondition(entry.number > last, "a window is in order, and unacknowledged")
-            precondition(memory.messages.contains(entry.message), "a window holds messages")
+            require(
+                entry.number > last, of: sessions.handle(session),
+                "a window is in order, and unacknowledged")
+            require(
+                memory.messages.contains(entry.message), of: sessions.handle(session),
+                "a window holds messages")
             last = entry.number
             byteCount += Int(entry.byteCount)
             if position == Int(live.connectedSessions[connected].sentCount) - 1 {
-                precondition(
+                require(
                     entry.number <= live.connectedSessions[connected].sentThrough,
-                    "what was sent is counted")
+                    of: sessions.handle(session), "what was sent is counted")
             }
         }
-        precondition(
-            last <= live.connectedSessions[connected].loadedThrough,
+        require(
+            last <= live.connectedSessions[connected].loadedThrough, of: sessions.handle(session),
             "a window ends where the backlog begins")
-        precondition(
-            byteCount == live.connectedSessions[connected].windowByteCount,
+        expect(
+            byteCount, equals: live.connectedSessions[connected].windowByteCount,
             "a window knows its size")
-        precondition(
+        require(
             live.connectedSessions[connected].sentCount
                 <= live.connectedSessions[connected].windowMaximum
                 && Int(live.connectedSessions[connected].sentCount)
                     <= live.connectedSessions[connected].window.count,
-            "no more is sent than the client takes")
-        precondition(
+            of: sessions.handle(session), "no more is sent than the client takes")
+        expect(
             live.connectedSessions[connected].window.count
-                + Int(live.connectedSessions[connected].backlogCount)
-                == Int(sessions[session].inbox.count),
-            "what waits is in the window or behind it")
-        precondition(
+                + Int(live.connectedSessions[connected].backlogCount),
+            equals: Int(sessions[session].inbox.count), "what waits is in the window or behind it")
+        require(
             sessions[session].isPersistent || live.connectedSessions[connected].backlogCount == 0,
-            "a session in memory has nothing on disk")
+            of: sessions.handle(session), "a session in memory has nothing on disk")
     }
 
     private func checkShares() {
         var count = 0
         for set in routing.shareSets.places where routing.shareSets.contains(set) {
             for (position, audience) in routing.shareSets[set].audiences.enumerated() {
-                precondition(
+                require(
                     routing.audiences[audience].shareSet == set
-                        && routing.audiences[audience].sharePosition == position,
+                        && routing.audiences[audience].sharePosition == position, of: audience,
                     "a share knows its place")
                 let isPresent = routing.audiences[audience].subscribers.contains {
                     $0.connection != .none
                 }
-                precondition(
-                    isPresent == (position < routing.shareSets[set].presentCount),
+                expect(
+                    isPresent, equals: (position < routing.shareSets[set].presentCount),
                     "shares whose members are there come first")
                 count += 1
             }
@@ -233,19 +255,19 @@ extension Broker {
             && audience != routing.chosenAudience
         {
             for subscriber in routing.audiences[audience].subscribers {
-                precondition(
-                    routing.subscriptions[subscriber.subscription].audience == audience,
+                expect(
+                    routing.subscriptions[subscriber.subscription].audience, equals: audience,
                     "a subscriber has its subscription")
-                precondition(
-                    subscriber.connection == liveConnection(of: subscriber.session),
+                expect(
+                    subscriber.connection, equals: liveConnection(of: subscriber.session),
                     "an audience knows who is online")
                 places += 1
             }
         }
-        precondition(places == routing.subscriptions.count, "a subscription has one place")
+        expect(places, equals: routing.subscriptions.count, "a subscription has one place")
         checkShares()
-        precondition(
-            routing.mergePlaces.allSatisfy { $0 == 0 },
+        require(
+            routing.mergePlaces.allSatisfy { $0 == 0 }, of: routing.mergePlaces.count,
             "no session stands where audiences are merged")
     }
 
@@ -254,37 +276,40 @@ extension Broker {
     private func checkGroups() {
         var places = 0
         for group in groupTable.groups.places where groupTable.groups.contains(group) {
-            precondition(
-                !groupTable.groups[group].memberships.isEmpty, "a group ends with its last member")
+            require(
+                !groupTable.groups[group].memberships.isEmpty, of: group,
+                "a group ends with its last member")
             var previous: [UInt8] = []
             for index in groupTable.groups[group].memberships {
                 let name = registry.users[groupTable.memberships[index].user].name
-                precondition(
-                    groupTable.memberships[index].group == group, "a list holds its own members")
-                precondition(
-                    previous.lexicographicallyPrecedes(name), "members are in the order of ids")
+                expect(
+                    groupTable.memberships[index].group, equals: group,
+                    "a list holds its own members")
+                require(
+                    previous.lexicographicallyPrecedes(name), of: group,
+                    "members are in the order of ids")
                 check(membership: index)
                 previous = Array(name)
                 places += 1
             }
         }
-        precondition(places == groupTable.memberships.count, "a membership has one place")
+        expect(places, equals: groupTable.memberships.count, "a membership has one place")
     }
 
     private func check(membership index: Index<Membership>) {
         let membership = groupTable.memberships[index]
-        precondition(
-            self.membership(of: membership.user, in: membership.group) == index,
+        expect(
+            self.membership(of: membership.user, in: membership.group), equals: index,
             "a user finds its groups")
         let isWaiting = membership.waitingPosition != Membership.notWaiting
-        precondition(
-            isWaiting == self.isWaiting(index),
+        expect(
+            isWaiting, equals: self.isWaiting(index),
             "group messages wait for whom no session receives")
-        precondition(
+        require(
             !isWaiting
                 || groupTable.groups[membership.group].waiting[Int(membership.waitingPosition)]
                     == index,
-            "who waits knows its place")
+            of: membership, "who waits knows its place")
         let address = self.audience(
             ofAddress: .group, groupTable.groups[membership.group].name,
             app: groupTable.groups[membership.group].app)
@@ -294,8 +319,8 @@ extension Broker {
                 hearerCount += 1
             }
         }
-        precondition(
-            hearerCount == membership.hearerCount,
+        expect(
+            hearerCount, equals: membership.hearerCount,
             "a membership counts the sessions that subscribe to its group")
         let audience = groupTable.groups[membership.group].audience
         forEachSession(of: membership.user) { session in
@@ -303,8 +328,8 @@ extension Broker {
             forEachSubscription(of: session) {
                 if routing.subscriptions[$0].audience == audience { isListening = true }
             }
-            precondition(
-                isListening != sessions[session].dialect.isMQTT,
+            require(
+                isListening != sessions[session].dialect.isMQTT, of: membership,
                 "a member's MRT sessions hear the group without asking")
         }
     }
@@ -314,16 +339,17 @@ extension Broker {
         where sessions.contains(session) {
             guard let index = sessions[session].will else { continue }
             let will = willTable.wills[index]
-            precondition(
+            require(
                 will.user == sessions[session].user && will.device == sessions[session].device,
-                "a session has its own will")
-            precondition(
-                !sessions[session].isConnected || will.token == .none,
+                of: index, "a session has its own will")
+            require(
+                !sessions[session].isConnected || will.token == .none, of: index,
                 "no will runs while its device is there")
         }
         for index in commits.pendingBatch.firedWills {
-            precondition(
-                willTable.wills.contains(index), "a will is kept until its message is stored")
+            require(
+                willTable.wills.contains(index), of: index,
+                "a will is kept until its message is stored")
         }
     }
 
@@ -335,7 +361,7 @@ extension Broker {
         for session in sessions.places
         where sessions.contains(session) && sessions[session].isPersistent {
             guard case .session(session)? = owner(of: sessions[session].inbox.queue) else {
-                preconditionFailure("a session owns its queue")
+                preconditionFailure("session \(session.place) does not own its queue")
             }
             waiting += UInt64(sessions[session].inbox.count)
             owners += 1
@@ -345,7 +371,7 @@ extension Broker {
             guard let offlineQueue = registry.users[user].offlineQueue else { continue }
             guard case .offlineQueue(user)? = owner(of: queues.offlineQueues[offlineQueue].queue)
             else {
-                preconditionFailure("an offline queue owns its queue")
+                preconditionFailure("offline queue \(offlineQueue.place) does not own its queue")
             }
             waiting += UInt64(queues.offlineQueues[offlineQueue].count)
             owners += 1
@@ -356,10 +382,10 @@ extension Broker {
         }
         owners +=
             commits.pendingBatch.inheritedQueues.count + commits.inFlightBatch.inheritedQueues.count
-        precondition(
-            owners == queues.queueOwners.count + queues.sessionQueues.count, "a queue has one owner"
-        )
-        precondition(waiting == queues.queuedCount, "all that waits is counted")
+        expect(
+            owners, equals: queues.queueOwners.count + queues.sessionQueues.count,
+            "a queue has one owner")
+        expect(waiting, equals: queues.queuedCount, "all that waits is counted")
         var trimmed: [UInt64: UInt64] = [:]
         for trim in commits.pendingBatch.trims {
             trimmed[trim.queue.raw, default: 0] += trim.amount.count
@@ -369,8 +395,8 @@ extension Broker {
                 trimmed[trim.queue.raw, default: 0] += trim.amount.count
             }
         }
-        precondition(
-            queues.pendingTrims.mapValues(\.amount.count) == trimmed,
+        expect(
+            queues.pendingTrims.mapValues(\.amount.count), equals: trimmed,
             "a trim is pending until it is answered")
     }
 
@@ -403,11 +429,11 @@ extension Broker {
         where memory.messages.contains(message) && memory.messages[message].isInMemoryQueue {
             inMemoryQueue += memory.messages[message].blockByteCount
         }
-        precondition(inMemoryQueue == memory.memoryQueueByteCount, "what sessions hold is counted")
+        expect(inMemoryQueue, equals: memory.memoryQueueByteCount, "what sessions hold is counted")
         for (identifier, message) in memory.residentMessages {
-            precondition(
+            require(
                 memory.messages[message].identifier == identifier
-                    && memory.messages[message].batch == 0,
+                    && memory.messages[message].batch == 0, of: message,
                 "a resident message is in the store")
         }
     }
@@ -417,8 +443,8 @@ extension Broker {
         _ mentions: inout [Index<Message>: Mentions]
     ) {
         for message in batch.messages {
-            precondition(
-                memory.messages[message].batch == batch.sequence, "a message knows its batch")
+            expect(
+                memory.messages[message].batch, equals: batch.sequence, "a message knows its batch")
             mentions[message, default: Mentions()].references += 1
         }
         for (_, entry) in batch.handovers {
@@ -431,24 +457,25 @@ extension Broker {
     }
 
     private func check(message: Index<Message>, _ mentions: Mentions) {
-        precondition(
+        require(
             memory.messages[message].references == mentions.references && mentions.references > 0,
-            "a message lives as long as it is needed")
+            of: message, "a message lives as long as it is needed")
         // An outbox row of grade *once* that must be committed with it is waited for like a
         // receiver.
         let mayAwaitRow =
             memory.messages[message].grade == .once && memory.messages[message].batch != 0
         let rowCount = memory.messages[message].awaitsRow ? 1 : 0
         let rows = Int(memory.messages[message].unsettled) - Int(mentions.unsettled) - rowCount
-        precondition(rows == 0 || (rows == 1 && mayAwaitRow), "a send waits for its receivers")
+        require(
+            rows == 0 || (rows == 1 && mayAwaitRow), of: message, "a send waits for its receivers")
         let batch = memory.messages[message].batch
-        precondition(
+        require(
             batch == 0 || batch == commits.pendingSequence
-                || (commits.isCommitting && batch == commits.inFlightBatch.sequence),
+                || (commits.isCommitting && batch == commits.inFlightBatch.sequence), of: message,
             "a message is in a batch that there is")
         if batch == commits.pendingSequence {
-            precondition(
-                memory.messages[message].pendingEntries == mentions.entriesInPending,
+            expect(
+                memory.messages[message].pendingEntries, equals: mentions.entriesInPending,
                 "a message knows how many entries will point at it")
         }
     }

@@ -271,7 +271,8 @@ extension Broker {
     private mutating func countOut(_ result: borrowing StoreResult) {
         for tally in result.tallies { countOut(tally) }
         precondition(
-            result.trimmed.count == commits.inFlightBatch.trims.count, "one answer for each trim")
+            result.trimmed.count == commits.inFlightBatch.trims.count,
+            "\(result.trimmed.count) answers to \(commits.inFlightBatch.trims.count) trims")
         for index in 0..<result.trimmed.count {
             countOut(trimmed: result.trimmed[index], commits.inFlightBatch.trims[index].amount)
         }
@@ -312,7 +313,8 @@ extension Broker {
 
     private mutating func takeLoads(_ result: borrowing StoreResult, in step: inout Step) {
         precondition(
-            result.loads.count == commits.inFlightBatch.loadOwners.count, "one answer for each load"
+            result.loads.count == commits.inFlightBatch.loadOwners.count,
+            "\(result.loads.count) answers to \(commits.inFlightBatch.loadOwners.count) loads"
         )
         result.blocks.withUnsafeBytes { bytes in
             for index in 0..<result.loads.count {

@@ -124,7 +124,7 @@ extension Broker: StoreVisitor {
         case .users:
             try restoreUser(key, value)
         case .tokens:
-            registry.tokens.insert(try Records.readToken(key: key, value: value))
+            registry.insert(try Records.readToken(key: key, value: value))
         case .sessions:
             try restoreSession(key, value)
         case .subscriptions:

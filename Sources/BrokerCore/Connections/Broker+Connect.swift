@@ -413,10 +413,10 @@ extension Broker {
         if let last = lastSession(of: user) {
             sessions[last].nextOfUser = session
         } else {
-            registry.users[user].firstSession = session
+            registry.setFirstSession(session, of: user)
         }
         if isPersistent { queues.give(queue, to: session) }
-        registry.apps[registry.users[user].app].sessionCount += 1
+        registry.countSession(of: user, isNew: true)
         // An MRT session hears broadcasts and its user's groups without asking; an MQTT session
         // subscribes to them.
         if !sessions[session].dialect.isMQTT {

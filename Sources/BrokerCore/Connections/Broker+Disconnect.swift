@@ -104,8 +104,8 @@ extension Broker {
         live.connectedSessions.remove(connected)
         sessions[session].connected = nil
         if wasConfirmed {
-            registry.users[sessions[session].user].lastSeenUnixMilliseconds =
-                step.moment.unixMilliseconds
+            registry.noteSeen(
+                sessions[session].user, unixMilliseconds: step.moment.unixMilliseconds)
             announceConnection(of: session)
             // Where it is back already, it was never away.
             if willFate != .kept {
@@ -180,7 +180,8 @@ extension Broker {
     /// user when it was the user's last one, unless the user wanted it gone.
     mutating func destroy(_ session: Index<Session>, returnsUserMessages: Bool, in step: inout Step)
     {
-        precondition(!sessions[session].isConnected, "the end of a connected session")
+        precondition(
+            !sessions[session].isConnected, "session \(session.place) ends, which is connected")
         cancelExpiry(session)
         endReplay(of: session)
         let receivedUserMessages = sessions[session].receivesUserMessages
@@ -202,14 +203,14 @@ extension Broker {
         // A will does not outlive its session: its message is not for the session any more.
         fireWill(of: session, in: &step)
         sessions.remove(session)
-        registry.apps[registry.users[user].app].sessionCount -= 1
+        registry.countSession(of: user, isNew: false)
         updateWaiting(of: user)
     }
 
     private mutating func unlink(_ session: Index<Session>, from user: Index<User>) {
         let next = sessions[session].nextOfUser
         if registry.users[user].firstSession == session {
-            registry.users[user].firstSession = next
+            registry.setFirstSession(next, of: user)
             return
         }
         var previous = registry.users[user].firstSession

@@ -8,32 +8,26 @@ extension Broker {
 
     mutating func insertGroup(_ new: consuming Group) -> Index<Group> {
         let (app, name, identifier) = (new.app, new.name, new.identifier)
-        registry.apps[app].groupByteCount += new.byteCount
-        let group = groupTable.groups.insert(new).index
-        name.withUnsafeBytes { registry.apps[app].groups.insert(group, for: $0) }
+        let byteCount = new.byteCount
+        let group = groupTable.insert(new)
+        registry.insert(group, named: name, byteCount: byteCount, app: app)
         commits.restoration?.groups[identifier] = group
         return group
     }
 
     /// Forgets a group without members.
     mutating func removeGroup(_ group: Index<Group>) {
-        precondition(
-            groupTable.groups[group].memberships.isEmpty, "the end of a group with members")
-        let app = groupTable.groups[group].app
-        registry.apps[app].groupByteCount -= groupTable.groups[group].byteCount
-        groupTable.groups[group].name.withUnsafeBytes { name in
-            _ = registry.apps[app].groups.remove(name)
-        }
+        registry.removeGroup(
+            named: groupTable.groups[group].name, byteCount: groupTable.groups[group].byteCount,
+            app: groupTable.groups[group].app)
         routing.remove(groupTable.groups[group].audience)
-        groupTable.groups.remove(group)
+        groupTable.remove(group)
     }
 
     /// Gives a group another text or list.
     mutating func replace(_ group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?) {
-        let app = groupTable.groups[group].app
-        registry.apps[app].groupByteCount -= groupTable.groups[group].byteCount
-        groupTable.groups[group].replace(meta: meta, allowed: allowed)
-        registry.apps[app].groupByteCount += groupTable.groups[group].byteCount
+        let growth = groupTable.replace(group, meta: meta, allowed: allowed)
+        registry.changeGroupBytes(by: growth, app: groupTable.groups[group].app)
     }
 
     /// The limit that keeps a list or a text of an owner's groups from growing to so many bytes;
@@ -70,11 +64,8 @@ extension Broker {
     mutating func addMember(_ user: Index<User>, to group: Index<Group>) {
         let place = memberPosition(in: group, notBefore: registry.users[user].name)
         let ownPlace = groupPosition(of: user, notBefore: groupTable.groups[group].name)
-        let membership = groupTable.memberships.insert(
-            Membership(group: group, user: user)
-        ).index
-        groupTable.groups[group].memberships.insert(membership, at: place)
-        registry.users[user].memberships.insert(membership, at: ownPlace)
+        let membership = groupTable.insertMember(user, of: group, at: place)
+        registry.insert(membership, at: ownPlace, of: user)
         var next = registry.users[user].firstSession
         while let session = next {
             if receivesGroups(session) {
@@ -84,11 +75,11 @@ extension Broker {
         }
         // While a store is read back, all are counted at the end.
         if commits.restoration == nil { countHearers(of: membership) }
-        setWaiting(membership, isWaiting(membership))
+        groupTable.setWaiting(membership, isWaiting(membership))
     }
 
     mutating func removeMember(_ index: Index<Membership>) {
-        setWaiting(index, false)
+        groupTable.setWaiting(index, false)
         let (group, user) = (
             groupTable.memberships[index].group, groupTable.memberships[index].user
         )
@@ -97,11 +88,10 @@ extension Broker {
             leave(audience: groupTable.groups[group].audience, session)
             next = sessions[session].nextOfUser
         }
-        groupTable.groups[group].memberships.remove(
-            at: memberPosition(in: group, notBefore: registry.users[user].name))
-        registry.users[user].memberships.remove(
-            at: groupPosition(of: user, notBefore: groupTable.groups[group].name))
-        groupTable.memberships.remove(index)
+        let ownPlace = groupPosition(of: user, notBefore: groupTable.groups[group].name)
+        groupTable.removeMember(
+            index, at: memberPosition(in: group, notBefore: registry.users[user].name))
+        registry.removeMembership(at: ownPlace, of: user)
         forgetSubscriptions(of: user, to: group)
     }
 
@@ -221,7 +211,8 @@ extension Broker {
         let isListening = hasListener(user)
         workload.charge(registry.users[user].memberships.count / CoreLimits.looksPerWork)
         for index in registry.users[user].memberships {
-            setWaiting(index, !isListening && groupTable.memberships[index].hearerCount == 0)
+            let hears = isListening || groupTable.memberships[index].hearerCount > 0
+            groupTable.setWaiting(index, !hears)
         }
     }
 
@@ -229,12 +220,8 @@ extension Broker {
     mutating func countHearer(_ user: Index<User>, _ group: Index<Group>, isNew: Bool) {
         // Whoever is not a member any more has been forgotten.
         guard let membership = membership(of: user, in: group) else { return }
-        if isNew {
-            groupTable.memberships[membership].hearerCount += 1
-        } else {
-            groupTable.memberships[membership].hearerCount -= 1
-        }
-        setWaiting(membership, isWaiting(membership))
+        groupTable.countHearer(of: membership, isNew: isNew)
+        groupTable.setWaiting(membership, isWaiting(membership))
     }
 
     /// Counts the sessions of a new member that subscribe to the address of the group.
@@ -252,7 +239,7 @@ extension Broker {
             if subscription(of: session, audience: audience) != nil { count += 1 }
         }
         workload.charge(lookCount / CoreLimits.looksPerWork)
-        groupTable.memberships[membership].hearerCount = count
+        groupTable.setHearerCount(count, of: membership)
     }
 
     /// What was read back says who hears which groups: counts all of it, each subscription once.
@@ -268,28 +255,10 @@ extension Broker {
                     registry.users[user].app),
                     let membership = membership(of: user, in: group)
                 {
-                    groupTable.memberships[membership].hearerCount += 1
+                    groupTable.countHearer(of: membership, isNew: true)
                 }
                 next = routing.subscriptions[index].next
             }
-        }
-    }
-
-    private mutating func setWaiting(_ index: Index<Membership>, _ isWaiting: Bool) {
-        let group = groupTable.memberships[index].group
-        let position = groupTable.memberships[index].waitingPosition
-        guard (position != Membership.notWaiting) != isWaiting else { return }
-        if isWaiting {
-            groupTable.memberships[index].waitingPosition = UInt32(
-                groupTable.groups[group].waiting.count)
-            groupTable.groups[group].waiting.append(index)
-        } else {
-            let last = groupTable.groups[group].waiting.removeLast()
-            if last != index {
-                groupTable.groups[group].waiting[Int(position)] = last
-                groupTable.memberships[last].waitingPosition = position
-            }
-            groupTable.memberships[index].waitingPosition = Membership.notWaiting
         }
     }
 

@@ -127,7 +127,7 @@ public struct Digest: Hashable, Sendable {
 
     /// Reads 32 bytes.
     public init(bytes: UnsafeRawBufferPointer) {
-        precondition(bytes.count == 32, "SHA-256 has 32 bytes")
+        precondition(bytes.count == 32, "\(bytes.count) bytes of a SHA-256, which has 32")
         words = (
             bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self).littleEndian,
             bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self).littleEndian,

@@ -57,7 +57,7 @@ public struct Effects: ~Copyable, @unchecked Sendable {
     public let loopCount: Int
 
     public init(loopCount: Int = 1) {
-        precondition(loopCount > 0 && loopCount <= 256, "loops are numbered by one byte")
+        precondition(loopCount > 0 && loopCount <= 256, "\(loopCount) loops, of 1 to 256")
         self.loopCount = loopCount
         loops = .allocate(capacity: loopCount)
         for loop in 0..<loopCount { (loops + loop).initialize(to: LoopEffects()) }
@@ -79,7 +79,7 @@ public struct Effects: ~Copyable, @unchecked Sendable {
 
     @usableFromInline
     func address(_ loop: UInt8) -> UnsafeMutablePointer<LoopEffects> {
-        precondition(Int(loop) < loopCount, "a connection of a event loop that does not exist")
+        precondition(Int(loop) < loopCount, "loop \(loop) of \(loopCount)")
         return loops + Int(loop)
     }
 

@@ -66,8 +66,9 @@ extension Broker {
         }
         var isAbove = false
         for app in registry.apps.places where registry.apps.contains(app) {
-            registry.apps[app].isOverQuota = sums[Int(app.place)] >= maximum
-            isAbove = isAbove || registry.apps[app].isOverQuota
+            let isOverQuota = sums[Int(app.place)] >= maximum
+            registry.note(isOverQuota: isOverQuota, app)
+            isAbove = isAbove || isOverQuota
         }
         queues.note(hasAppsOverQuota: isAbove)
     }

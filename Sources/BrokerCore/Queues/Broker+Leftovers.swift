@@ -46,7 +46,7 @@ struct Leftover {
     }
 
     mutating func subtract(count: UInt64, byteCount: UInt64) {
-        precondition(count <= self.count, "a leftover below empty")
+        precondition(count <= self.count, "\(count) messages of a leftover that has \(self.count)")
         self.count -= count
         // The size of a damaged entry is not known.
         self.byteCount = self.count == 0 ? 0 : self.byteCount - min(byteCount, self.byteCount)

@@ -109,7 +109,9 @@ public struct MessageBlock {
 
     @inlinable @inline(__always)
     func part(_ offset: Int, _ count: Int) -> UnsafeRawBufferPointer {
-        precondition(offset + count <= bytes.count, "a part outside its block")
+        precondition(
+            offset + count <= bytes.count,
+            "bytes \(offset) to \(offset + count) of a block of \(bytes.count)")
         return UnsafeRawBufferPointer(start: bytes.baseAddress! + offset, count: count)
     }
 
@@ -189,7 +191,9 @@ public struct MessageParts {
     /// Lays the block out in exactly ``blockByteCount`` bytes.
     @inlinable
     public func write(to block: UnsafeMutableRawBufferPointer) {
-        precondition(block.count == blockByteCount, "a message block is written whole")
+        precondition(
+            block.count == blockByteCount,
+            "\(block.count) bytes written of a block of \(blockByteCount)")
         block[0] = MessageBlock.layout
         block[1] = kind.rawValue
         block[2] = marks.rawValue

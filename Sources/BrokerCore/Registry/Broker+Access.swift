@@ -164,7 +164,7 @@ extension Broker {
                     source: .token(handle), rights: token.rights ?? registry.apps[app].rights,
                     expiresUnixSeconds: token.expiresUnixSeconds))
         case .appKey(let name, let digest, let user):
-            guard let app = registry.appNames.value(for: name.bytes(in: bytes)),
+            guard let app = registry.app(named: name.bytes(in: bytes)),
                 let key = registry.apps[app].keyDigest, key == digest
             else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
             return unlimitedIdentity(app: app, user: Array(user.bytes(in: bytes)), source: .appKey)
@@ -204,7 +204,7 @@ extension Broker {
 
     /// Keeps the time of a token's last use, to the hour, and without a commit of its own.
     private mutating func noteUse(of handle: Handle<Token>, _ now: UInt64) {
-        guard let token = registry.tokens.noteUse(handle, now) else { return }
+        guard let token = registry.noteUse(of: handle, unixSeconds: now) else { return }
         commits.renewLazily(Records.token(token))
     }
 
@@ -309,7 +309,7 @@ extension Broker {
         _ new: VoucherTrust, at moment: Moment, effects: inout Effects
     ) -> Int {
         var step = Step(at: moment, effects: effects)
-        registry.trust = new
+        registry.replaceTrust(new)
         var count = 0
         for access in live.accesses.places where live.accesses.contains(access) {
             guard case .verified(let identity) = live.accesses[access].source,

@@ -39,7 +39,7 @@ extension Broker {
     /// such app.
     public mutating func setAppKey(_ name: [UInt8], keyDigest: Digest?) -> Bool {
         guard let app = app(named: name) else { return false }
-        registry.apps[app].keyDigest = keyDigest
+        registry.setKey(keyDigest, of: app)
         // A row without a key has room for one.
         commits.renew(row(ofApp: app))
         return true
@@ -57,7 +57,7 @@ extension Broker {
         let permit = admitGrowth(
             of: row.pageByteCount, replacing: old.pageByteCount, for: .upkeep)
         guard let permit else { throw NoRoom() }
-        registry.apps[app].rights = rights
+        registry.setRights(rights, of: app)
         commits.put(row, permit)
         for access in live.accesses.places where live.accesses.contains(access) {
             let session = session(of: access)
@@ -111,7 +111,7 @@ extension Broker {
             throw NoRoom()
         }
         let row = Records.token(token)
-        registry.tokens.insert(token)
+        registry.insert(token)
         commits.put(row, permit)
         _ = knownUser(token.user, app: app, permit: permit)
         return true

@@ -77,7 +77,7 @@ extension Broker {
             connectionCount += 1
         }
         for handle in revoked {
-            let token = registry.tokens.remove(handle)
+            let token = registry.remove(handle)
             commits.remove(.tokens, key: token.identifier)
         }
         return Revocation(tokenCount: revoked.count, connectionCount: connectionCount)

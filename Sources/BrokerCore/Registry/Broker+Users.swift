@@ -5,15 +5,13 @@ import Primitives
 
 extension Broker {
     func app(named name: [UInt8]) -> Index<App>? {
-        name.withUnsafeBytes { registry.appNames.value(for: $0) }
+        registry.app(named: name)
     }
 
     mutating func insertApp(_ name: [UInt8], keyDigest: Digest?, rights: Rights) {
         let audience = routing.makeAudience()
-        let app = registry.apps.insert(
-            App(name: name, keyDigest: keyDigest, rights: rights, broadcastAudience: audience)
-        ).index
-        name.withUnsafeBytes { registry.appNames.insert(app, for: $0) }
+        registry.insert(
+            App(name: name, keyDigest: keyDigest, rights: rights, broadcastAudience: audience))
     }
 
     // MARK: - Users
@@ -53,10 +51,7 @@ extension Broker {
     }
 
     mutating func insertUser(_ name: [UInt8], app: Index<App>) -> Index<User> {
-        let user = registry.users.insert(User(app: app, name: Name(name))).index
-        let hash = name.withUnsafeBytes { registry.apps[app].users.hash($0) }
-        registry.apps[app].users.insert(user, hash: hash)
-        return user
+        registry.insertUser(name, app: app)
     }
 
     private func row(ofUser user: Index<User>) -> RecordChange {
@@ -137,15 +132,16 @@ extension Broker {
     }
 
     mutating func insertOfflineQueue(_ inbox: Inbox, of user: Index<User>) {
-        precondition(registry.users[user].offlineQueue == nil, "a user has one offline queue")
-        registry.users[user].offlineQueue = queues.insert(offlineQueue: inbox, of: user)
+        precondition(
+            registry.users[user].offlineQueue == nil, "user \(user.place) has an offline queue")
+        registry.setOfflineQueue(queues.insert(offlineQueue: inbox, of: user), of: user)
     }
 
     /// Takes away what waits for a user, if anything does. The caller makes the queue somebody
     /// else's.
     mutating func takeOfflineQueue(of user: Index<User>) -> Inbox? {
         guard let offlineQueue = registry.users[user].offlineQueue else { return nil }
-        registry.users[user].offlineQueue = nil
+        registry.setOfflineQueue(nil, of: user)
         renewUser(user)
         return queues.remove(offlineQueue: offlineQueue)
     }

@@ -2,25 +2,215 @@
 // it holds outlasts connections and sessions. It knows nothing of messages.
 //
 // It knows sessions, groups, offline queues and retained messages by the indices that a user or an
-// app contains.
+// app contains. An app has the trees that lead from names to these: filters, shares, groups and
+// retained topics.
 //
 // Invariants: an app is found by its name, and a user by its app and name; users and apps stay, so
-// that an index of one is valid for the life of the process.
+// that an index of one is valid for the life of the process; an app counts its filters by kind, its
+// shares, and the bytes of its groups and of its retained messages.
 
 import Primitives
 
 /// The known apps, users and credentials.
 struct Registry: ~Copyable {
-    var apps = Slab<App>()
-    var appNames = ByteKeyTable<App>()
-    var users = Slab<User>()
-    var tokens = TokenTable()
+    private(set) var apps = Slab<App>()
+    private var appNames = ByteKeyTable<App>()
+    private(set) var users = Slab<User>()
+    private(set) var tokens = TokenTable()
     /// The app of clients that a listener lets in without credentials.
     var anonymousApp: [UInt8] = []
     /// The keys and names by which the edge verifies identities.
-    var trust: VoucherTrust
+    private(set) var trust: VoucherTrust
 
     init(trust: VoucherTrust) {
         self.trust = trust
+    }
+
+    // MARK: - Apps
+
+    func app(named name: UnsafeRawBufferPointer) -> Index<App>? { appNames.value(for: name) }
+
+    func app(named name: [UInt8]) -> Index<App>? { name.withUnsafeBytes { app(named: $0) } }
+
+    mutating func insert(_ new: consuming App) {
+        let name = new.name
+        let app = apps.insert(new).index
+        name.withUnsafeBytes { appNames.insert(app, for: $0) }
+    }
+
+    mutating func setKey(_ digest: Digest?, of app: Index<App>) { apps[app].keyDigest = digest }
+
+    mutating func setRights(_ rights: Rights, of app: Index<App>) { apps[app].rights = rights }
+
+    mutating func note(isOverQuota: Bool, _ app: Index<App>) { apps[app].isOverQuota = isOverQuota }
+
+    // MARK: - Users
+
+    /// Makes a user known.
+    mutating func insertUser(_ name: [UInt8], app: Index<App>) -> Index<User> {
+        let user = users.insert(User(app: app, name: Name(name))).index
+        let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
+        apps[app].users.insert(user, hash: hash)
+        return user
+    }
+
+    /// Begins, or ends with nil, the chain of a user's sessions.
+    mutating func setFirstSession(_ session: Index<Session>?, of user: Index<User>) {
+        users[user].firstSession = session
+    }
+
+    /// Counts the sessions of an app by those of its users.
+    mutating func countSession(of user: Index<User>, isNew: Bool) {
+        apps[users[user].app].sessionCount += isNew ? 1 : -1
+    }
+
+    mutating func setOfflineQueue(_ queue: Index<Inbox>?, of user: Index<User>) {
+        users[user].offlineQueue = queue
+    }
+
+    mutating func noteSeen(_ user: Index<User>, unixMilliseconds: UInt64) {
+        users[user].lastSeenUnixMilliseconds = unixMilliseconds
+    }
+
+    /// Notes that a message is routed to a user. False where it has been already: a list may name a
+    /// user twice.
+    @inline(__always)
+    mutating func noteRouted(to user: Index<User>, stamp: UInt64) -> Bool {
+        guard users[user].routedStamp != stamp else { return false }
+        users[user].routedStamp = stamp
+        return true
+    }
+
+    mutating func insert(
+        _ membership: Index<Membership>, at position: Int, of user: Index<User>
+    ) {
+        users[user].memberships.insert(membership, at: position)
+    }
+
+    mutating func removeMembership(at position: Int, of user: Index<User>) {
+        users[user].memberships.remove(at: position)
+    }
+
+    // MARK: - Credentials
+
+    mutating func insert(_ token: Token) { tokens.insert(token) }
+
+    mutating func remove(_ token: Handle<Token>) -> Token { tokens.remove(token) }
+
+    /// The token with the time of its last use, where that has changed by an hour.
+    mutating func noteUse(of token: Handle<Token>, unixSeconds now: UInt64) -> Token? {
+        tokens.noteUse(token, now)
+    }
+
+    mutating func replaceTrust(_ new: VoucherTrust) { trust = new }
+
+    // MARK: - Groups of an app
+
+    mutating func insert(
+        _ group: Index<Group>, named name: [UInt8], byteCount: Int, app: Index<App>
+    ) {
+        apps[app].groupByteCount += byteCount
+        name.withUnsafeBytes { apps[app].groups.insert(group, for: $0) }
+    }
+
+    mutating func removeGroup(named name: [UInt8], byteCount: Int, app: Index<App>) {
+        apps[app].groupByteCount -= byteCount
+        _ = name.withUnsafeBytes { apps[app].groups.remove($0) }
+    }
+
+    /// A group of the app has grown by so many bytes, or shrunk by as many where that is negative.
+    mutating func changeGroupBytes(by difference: Int, app: Index<App>) {
+        apps[app].groupByteCount += difference
+    }
+
+    // MARK: - Filters of an app
+
+    /// Puts a filter into the tree.
+    mutating func insert(
+        filter: UnsafeRawBufferPointer, audience: Index<Audience>, app: Index<App>
+    ) {
+        apps[app].topics.insert(filter, target: audience)
+        countFilter(ReservedTopic(filter), app: app, by: 1)
+    }
+
+    mutating func remove(filter: UnsafeRawBufferPointer, app: Index<App>) {
+        apps[app].topics.remove(filter)
+        countFilter(ReservedTopic(filter), app: app, by: -1)
+    }
+
+    private mutating func countFilter(_ kind: ReservedTopic?, app: Index<App>, by change: Int) {
+        switch kind {
+        case .address?: apps[app].addressCount += change
+        case .presence?: apps[app].presenceFilterCount += change
+        case .system?: apps[app].systemCount += change
+        // Shares are counted by their own verbs.
+        case .share?, nil: break
+        }
+    }
+
+    /// Keeps what a topic was found to match, for the next publication on it.
+    mutating func noteMatch(
+        of topic: UnsafeRawBufferPointer, target: Index<Audience>?, app: Index<App>
+    ) {
+        apps[app].topics.noteMatch(topic, target: target)
+    }
+
+    /// Puts the set of a filter's shares into the tree of shared filters.
+    mutating func insert(
+        _ shares: Index<ShareSet>, pattern: UnsafeRawBufferPointer, app: Index<App>
+    ) {
+        apps[app].shares.insert(pattern, target: shares)
+    }
+
+    mutating func removeShares(pattern: UnsafeRawBufferPointer, app: Index<App>) {
+        apps[app].shares.remove(pattern)
+    }
+
+    /// A share with a number begins.
+    mutating func takeShareNumber(_ number: UInt16, app: Index<App>) {
+        apps[app].shareNumbers[number, default: 0] += 1
+        apps[app].shareCount += 1
+    }
+
+    /// A share with a number ends.
+    mutating func giveBackShareNumber(_ number: UInt16, app: Index<App>) {
+        apps[app].shareCount -= 1
+        let count = apps[app].shareNumbers[number] ?? 0
+        apps[app].shareNumbers[number] = count > 1 ? count - 1 : nil
+    }
+
+    // MARK: - Retained messages of an app
+
+    /// Makes a message the one of its topic. Returns the one that it replaces.
+    mutating func setRetained(
+        _ message: Index<Retained>, topic: UnsafeRawBufferPointer, byteCount: Int, app: Index<App>
+    ) -> Index<Retained>? {
+        apps[app].retainedByteCount += byteCount
+        return apps[app].retained.set(topic, to: message)
+    }
+
+    mutating func removeRetained(
+        topic: UnsafeRawBufferPointer, app: Index<App>
+    ) -> Index<Retained>? {
+        apps[app].retained.remove(topic)
+    }
+
+    /// A retained message of so many bytes ends.
+    mutating func giveBackRetained(byteCount: Int, app: Index<App>) {
+        apps[app].retainedByteCount -= byteCount
+    }
+
+    mutating func beginWalk(_ filter: [UInt8], app: Index<App>) -> RetainedWalk<Retained> {
+        apps[app].retained.begin(filter)
+    }
+
+    mutating func advance(
+        _ walk: inout RetainedWalk<Retained>, app: Index<App>
+    ) -> RetainedWalk<Retained>.Step {
+        apps[app].retained.advance(&walk)
+    }
+
+    mutating func end(_ walk: RetainedWalk<Retained>, app: Index<App>) {
+        apps[app].retained.end(walk)
     }
 }

@@ -34,7 +34,11 @@ struct Inbox {
 
     /// Counts messages out again.
     mutating func subtract(count: UInt64, byteCount: UInt64) {
-        precondition(count <= self.count && byteCount <= self.byteCount, "an inbox below empty")
+        precondition(
+            count <= self.count && byteCount <= self.byteCount,
+            "\(count) messages of \(byteCount) bytes, and the inbox has \(self.count) "
+                + "of \(self.byteCount)"
+        )
         self.count -= UInt32(count)
         // The size of a damaged entry is not known: an empty queue ends what it left over.
         self.byteCount = self.count == 0 ? 0 : self.byteCount - byteCount

@@ -29,7 +29,8 @@ extension Broker {
         _ message: MessageParts, app: Index<App>, expirySeconds: UInt64?, at moment: Moment
     ) -> LimitName {
         if message.payload.isEmpty {
-            if let old = registry.apps[app].retained.remove(message.address) { forgetRetained(old) }
+            let old = registry.removeRetained(topic: message.address, app: app)
+            if let old { forgetRetained(old) }
             return .none
         }
         let limit = retainLimit(
@@ -62,31 +63,31 @@ extension Broker {
     }
 
     private mutating func insertRetained(_ new: Retained) {
-        let index = retention.retained.insert(new).index
+        let index = retention.insert(new)
         let old = new.block.withUnsafeBytes {
-            registry.apps[new.app].retained.set(MessageBlock($0).address, to: index)
+            registry.setRetained(
+                index, topic: MessageBlock($0).address, byteCount: new.block.count, app: new.app)
         }
-        registry.apps[new.app].retainedByteCount += new.block.count
         if let old { forgetRetained(old) }
         if new.deadline != .never {
-            retention.retained[index].token = deadlines.insert(
-                .retained(index), at: new.deadline)
+            let token = deadlines.insert(.retained(index), at: new.deadline)
+            retention.setTimer(token, of: index)
         }
     }
 
     private mutating func forgetRetained(_ index: Index<Retained>) {
-        let old = retention.retained.remove(index)
-        registry.apps[old.app].retainedByteCount -= old.block.count
+        let old = retention.remove(index)
+        registry.giveBackRetained(byteCount: old.block.count, app: old.app)
         deadlines.cancel(old.token)
         commits.remove(.retained, key: RecordKey.number(old.identifier))
     }
 
     mutating func expire(retained index: Index<Retained>) {
-        retention.retained[index].token = .none
+        retention.setTimer(.none, of: index)
         counters.expired += 1
         let app = retention.retained[index].app
         _ = retention.retained[index].block.withUnsafeBytes {
-            registry.apps[app].retained.remove(MessageBlock($0).address)
+            registry.removeRetained(topic: MessageBlock($0).address, app: app)
         }
         forgetRetained(index)
     }

@@ -64,7 +64,7 @@ extension Broker {
             return
         }
         live.connectedSessions[connected].replay =
-            retention.replays.insert(makeReplay(session, subscription, isSystem: isSystem)).index
+            retention.begin(makeReplay(session, subscription, isSystem: isSystem))
         advanceReplay(connected, in: &step)
     }
 
@@ -83,7 +83,7 @@ extension Broker {
             retention.replays[replay].awaitsWindow,
             hasRoomInWindow(live.connectedSessions[connected].session)
         else { return }
-        retention.replays[replay].awaitsWindow = false
+        retention.note(awaitsWindow: false, replay)
         let connection = live.connectedSessions[connected].connection
         step.effects[connection.loop].effects.append(.awaitDrain(connection))
     }
@@ -140,13 +140,12 @@ extension Broker {
     /// on, when its session has a connection.
     mutating func restoreReplay(of subscription: Index<Subscription>) {
         let session = routing.subscriptions[subscription].session
-        if let replay = retention.suspendedReplays[session] {
+        if let replay = retention.suspendedReplay(of: session) {
             enqueueReplay(subscription, in: replay)
             return
         }
-        var replay = makeReplay(session, subscription, isSystem: false)
-        replay.awaitsWindow = true
-        retention.suspendedReplays[session] = retention.replays.insert(replay).index
+        let replay = retention.begin(makeReplay(session, subscription, isSystem: false))
+        retention.suspend(replay, of: session)
     }
 
     // MARK: - The end of a connection
@@ -156,28 +155,22 @@ extension Broker {
     mutating func suspendReplay(of connected: Index<ConnectedSession>) {
         guard let index = live.connectedSessions[connected].replay else { return }
         live.connectedSessions[connected].replay = nil
-        // It goes on when the window of the next connection is served.
-        retention.replays[index].awaitsWindow = true
-        retention.suspendedReplays[live.connectedSessions[connected].session] = index
+        retention.suspend(index, of: live.connectedSessions[connected].session)
     }
 
     /// A session has a connection again.
     mutating func takeUpReplay(of session: Index<Session>) {
-        guard !retention.suspendedReplays.isEmpty,
-            let index = retention.suspendedReplays.removeValue(forKey: session)
-        else { return }
+        guard let index = retention.takeSuspended(of: session) else { return }
         live.connectedSessions[connectedIndex(of: session)].replay = index
     }
 
     /// A session without a connection ends, and what it was being sent.
     mutating func endReplay(of session: Index<Session>) {
-        guard !retention.suspendedReplays.isEmpty,
-            let index = retention.suspendedReplays.removeValue(forKey: session)
-        else { return }
-        let replay = retention.replays.remove(index)
+        guard let index = retention.takeSuspended(of: session) else { return }
+        let replay = retention.end(index)
         for handle in replay.waiting[replay.servedCount...]
         where routing.subscriptions.contains(handle) {
-            setAwaitsRetained(handle.index, false)
+            routing.note(awaitsRetained: false, handle.index)
         }
         endWalk(replay, session)
     }
@@ -196,7 +189,7 @@ extension Broker {
             // What was subscribed to before may have ended between two pieces.
             while routing.subscriptions.contains(retention.replays[index].subscription) {
                 if retention.replays[index].grade != .transient, !hasRoomInWindow(session) {
-                    retention.replays[index].awaitsWindow = true
+                    retention.note(awaitsWindow: true, index)
                     return
                 }
                 if byteCount >= CoreLimits.replayBytesMaximum
@@ -213,7 +206,7 @@ extension Broker {
             completeReplay(retention.replays[index].subscription)
         } while beginNext(index, session)
         live.connectedSessions[connected].replay = nil
-        endWalk(retention.replays.remove(index), session)
+        endWalk(retention.end(index), session)
     }
 
     private mutating func advanceWalk(
@@ -221,8 +214,8 @@ extension Broker {
     ) -> RetainedReplay.Met {
         switch retention.replays[replay].walk {
         case .app(var walk):
-            let step = registry.apps[app].retained.advance(&walk)
-            retention.replays[replay].walk = .app(walk)
+            let step = registry.advance(&walk, app: app)
+            retention.setWalk(.app(walk), of: replay)
             return switch step {
             case .nothing: .nothing
             case .value(let value): .message(value)
@@ -230,7 +223,7 @@ extension Broker {
             }
         case .system(var walk):
             let step = retention.systemTopics.tree.advance(&walk)
-            retention.replays[replay].walk = .system(walk)
+            retention.setWalk(.system(walk), of: replay)
             return switch step {
             case .nothing: .nothing
             case .value(let value): .systemValue(value)
@@ -264,19 +257,13 @@ extension Broker {
     private mutating func beginNext(_ index: Index<RetainedReplay>, _ session: Index<Session>)
         -> Bool
     {
-        while retention.replays[index].servedCount < retention.replays[index].waiting.count {
-            let handle = retention.replays[index].waiting[retention.replays[index].servedCount]
-            retention.replays[index].servedCount += 1
+        while let handle = retention.takeNext(of: index) {
             guard routing.subscriptions.contains(handle) else { continue }
-            setAwaitsRetained(handle.index, false)
+            routing.note(awaitsRetained: false, handle.index)
             let filter = routing.audiences[routing.subscriptions[handle.index].audience].filter
             let isSystem = filter.withUnsafeBytes { ReservedTopic($0) == .system }
             endWalk(retention.replays[index], session)
-            let next = makeReplay(session, handle.index, isSystem: isSystem)
-            retention.replays[index].subscription = next.subscription
-            retention.replays[index].grade = next.grade
-            retention.replays[index].subscriptionIdentifier = next.subscriptionIdentifier
-            retention.replays[index].walk = next.walk
+            retention.turn(index, to: makeReplay(session, handle.index, isSystem: isSystem))
             return true
         }
         return false
@@ -288,33 +275,23 @@ extension Broker {
         _ subscription: Index<Subscription>, in replay: Index<RetainedReplay>
     ) {
         let place = routing.subscriptions[subscription]
-        guard !routing.audiences[place.audience].subscribers[Int(place.position)].awaitsRetained
-        else {
-            return
-        }
-        setAwaitsRetained(subscription, true)
+        guard !routing.subscriber(of: subscription).awaitsRetained else { return }
+        routing.note(awaitsRetained: true, subscription)
         // Those that have had their turn or have ended are left out now and then, so that the list
         // is no longer than twice what a session subscribes to.
         let waiting = retention.replays[replay].waiting
         if waiting.count >= 2 * Int(sessions[place.session].filterCount) + 16 {
-            retention.replays[replay].waiting = waiting[retention.replays[replay].servedCount...]
-                .filter {
-                    routing.subscriptions.contains($0)
-                }
-            retention.replays[replay].servedCount = 0
+            let rest = waiting[retention.replays[replay].servedCount...]
+            retention.setWaiting(rest.filter { routing.subscriptions.contains($0) }, of: replay)
         }
-        retention.replays[replay].waiting.append(routing.subscriptions.handle(subscription))
-    }
-
-    private mutating func setAwaitsRetained(_ subscription: Index<Subscription>, _ awaits: Bool) {
-        routing.note(awaitsRetained: awaits, subscription)
+        retention.enqueue(routing.subscriptions.handle(subscription), in: replay)
     }
 
     private mutating func makeReplay(
         _ session: Index<Session>, _ subscription: Index<Subscription>, isSystem: Bool
     ) -> RetainedReplay {
         let place = routing.subscriptions[subscription]
-        let subscriber = routing.audiences[place.audience].subscribers[Int(place.position)]
+        let subscriber = routing.subscriber(of: subscription)
         let filter = routing.audiences[place.audience].filter
         let app = registry.users[sessions[session].user].app
         return RetainedReplay(
@@ -323,13 +300,13 @@ extension Broker {
             subscriptionIdentifier: subscriber.subscriptionIdentifier,
             walk: isSystem
                 ? .system(retention.systemTopics.tree.begin(filter))
-                : .app(registry.apps[app].retained.begin(filter)))
+                : .app(registry.beginWalk(filter, app: app)))
     }
 
     private mutating func endWalk(_ replay: RetainedReplay, _ session: Index<Session>) {
         switch replay.walk {
         case .app(let walk):
-            registry.apps[registry.users[sessions[session].user].app].retained.end(walk)
+            registry.end(walk, app: registry.users[sessions[session].user].app)
         case .system(let walk): retention.systemTopics.tree.end(walk)
         }
     }

@@ -10,11 +10,87 @@ import Primitives
 
 /// Retained messages and their replays.
 struct RetainedMessages: ~Copyable {
-    var retained = Slab<Retained>()
+    private(set) var retained = Slab<Retained>()
     /// Retained messages that are being sent to sessions.
-    var replays = Slab<RetainedReplay>()
+    private(set) var replays = Slab<RetainedReplay>()
     /// Replays of sessions without a connection.
-    var suspendedReplays: [Index<Session>: Index<RetainedReplay>] = [:]
+    private var suspendedReplays: [Index<Session>: Index<RetainedReplay>] = [:]
     /// The broker's own values.
     var systemTopics = SystemTopics()
+
+    // MARK: - Messages
+
+    mutating func insert(_ message: Retained) -> Index<Retained> { retained.insert(message).index }
+
+    mutating func remove(_ message: Index<Retained>) -> Retained { retained.remove(message) }
+
+    /// Notes the timer of a message's expiry; `.none` where that has passed.
+    mutating func setTimer(_ token: TimerWheel.Token, of message: Index<Retained>) {
+        retained[message].token = token
+    }
+
+    // MARK: - Replays
+
+    mutating func begin(_ replay: RetainedReplay) -> Index<RetainedReplay> {
+        replays.insert(replay).index
+    }
+
+    mutating func end(_ replay: Index<RetainedReplay>) -> RetainedReplay { replays.remove(replay) }
+
+    mutating func note(awaitsWindow awaits: Bool, _ replay: Index<RetainedReplay>) {
+        replays[replay].awaitsWindow = awaits
+    }
+
+    /// Notes how far a replay has come.
+    mutating func setWalk(_ walk: RetainedReplay.Walk, of replay: Index<RetainedReplay>) {
+        replays[replay].walk = walk
+    }
+
+    /// Puts a subscription behind the others that wait in a replay.
+    mutating func enqueue(
+        _ subscription: Handle<Subscription>, in replay: Index<RetainedReplay>
+    ) {
+        replays[replay].waiting.append(subscription)
+    }
+
+    /// Replaces the list of those that wait, of which none has had its turn.
+    mutating func setWaiting(
+        _ waiting: [Handle<Subscription>], of replay: Index<RetainedReplay>
+    ) {
+        replays[replay].waiting = waiting
+        replays[replay].servedCount = 0
+    }
+
+    /// The subscription whose turn it is, which has had it then; nil where none waits.
+    mutating func takeNext(of replay: Index<RetainedReplay>) -> Handle<Subscription>? {
+        let position = replays[replay].servedCount
+        guard position < replays[replay].waiting.count else { return nil }
+        replays[replay].servedCount += 1
+        return replays[replay].waiting[position]
+    }
+
+    /// Turns a replay to the subscription of another; what waits in it stays.
+    mutating func turn(_ replay: Index<RetainedReplay>, to next: RetainedReplay) {
+        replays[replay].subscription = next.subscription
+        replays[replay].grade = next.grade
+        replays[replay].subscriptionIdentifier = next.subscriptionIdentifier
+        replays[replay].walk = next.walk
+    }
+
+    // MARK: - Without a connection
+
+    /// The replay of a session without a connection.
+    func suspendedReplay(of session: Index<Session>) -> Index<RetainedReplay>? {
+        suspendedReplays.isEmpty ? nil : suspendedReplays[session]
+    }
+
+    /// Keeps a replay until its session has a connection again, whose window it waits for.
+    mutating func suspend(_ replay: Index<RetainedReplay>, of session: Index<Session>) {
+        replays[replay].awaitsWindow = true
+        suspendedReplays[session] = replay
+    }
+
+    mutating func takeSuspended(of session: Index<Session>) -> Index<RetainedReplay>? {
+        suspendedReplays.isEmpty ? nil : suspendedReplays.removeValue(forKey: session)
+    }
 }

@@ -79,7 +79,7 @@ extension Broker {
         matched.removeAllKeepingCapacity()
         workload.charge(
             registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork)
-        if matched.count <= 1 { registry.apps[app].topics.noteMatch(topic, target: matched.first) }
+        if matched.count <= 1 { registry.noteMatch(of: topic, target: matched.first, app: app) }
         var count = 0
         for audience in matched { count += routing.audiences[audience].subscribers.count }
         return count

@@ -44,7 +44,7 @@ struct SharedFilter {
 }
 
 extension Broker {
-    /// Notes that an audience shares a filter, and gives it its number.
+    /// Gives the audience of a shared subscription its number; does nothing for any other filter.
     ///
     /// - Parameter stored: the number in the row of a subscription that is read back; nil for a new
     ///   share.
@@ -55,11 +55,10 @@ extension Broker {
             guard let shared = SharedFilter(filter) else { return }
             let known = registry.apps[app].shares.target(of: shared.pattern)
             let set = known ?? routing.makeShareSet()
-            if known == nil { registry.apps[app].shares.insert(shared.pattern, target: set) }
+            if known == nil { registry.insert(set, pattern: shared.pattern, app: app) }
             let number = stored ?? freeShareNumber(from: shared.preferredNumber, app: app)
-            registry.apps[app].shareNumbers[number, default: 0] += 1
+            registry.takeShareNumber(number, app: app)
             routing.add(share: audience, number: number, to: set)
-            registry.apps[app].shareCount += 1
         }
     }
 
@@ -78,13 +77,11 @@ extension Broker {
 
     /// Nobody subscribes under this name any more.
     mutating func removeShare(_ removed: Audience, app: Index<App>) {
-        registry.apps[app].shareCount -= 1
-        let sameCount = registry.apps[app].shareNumbers[removed.share] ?? 0
-        registry.apps[app].shareNumbers[removed.share] = sameCount > 1 ? sameCount - 1 : nil
+        registry.giveBackShareNumber(removed.share, app: app)
         guard routing.remove(share: removed) else { return }
         removed.filter.withUnsafeBytes { filter in
             if let shared = SharedFilter(filter) {
-                registry.apps[app].shares.remove(shared.pattern)
+                registry.removeShares(pattern: shared.pattern, app: app)
             }
         }
     }

@@ -298,15 +298,9 @@ extension Broker {
         if audience == nil {
             workload.charge(levelCount(of: filter) / CoreLimits.nodesPerWork)
             let new = routing.makeAudience(filter: filter)
-            filter.withUnsafeBytes { registry.apps[app].topics.insert($0, target: new) }
+            filter.withUnsafeBytes { registry.insert(filter: $0, audience: new, app: app) }
             audience = new
-            switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
-            case .address?: registry.apps[app].addressCount += 1
-            case .presence?: registry.apps[app].presenceFilterCount += 1
-            case .share?: addShare(new, filter: filter, app: app, stored: storedShare)
-            case .system?: registry.apps[app].systemCount += 1
-            case nil: break
-            }
+            addShare(new, filter: filter, app: app, stored: storedShare)
         }
         sessions[session].filterCount += 1
         let index = join(
@@ -360,14 +354,8 @@ extension Broker {
             let app = registry.users[sessions[session].user].app
             workload.charge(levelCount(of: filter) / CoreLimits.nodesPerWork)
             let removed = routing.remove(subscription.audience)
-            filter.withUnsafeBytes { registry.apps[app].topics.remove($0) }
-            switch filter.withUnsafeBytes({ ReservedTopic($0) }) {
-            case .address?: registry.apps[app].addressCount -= 1
-            case .presence?: registry.apps[app].presenceFilterCount -= 1
-            case .share?: removeShare(removed, app: app)
-            case .system?: registry.apps[app].systemCount -= 1
-            case nil: break
-            }
+            filter.withUnsafeBytes { registry.remove(filter: $0, app: app) }
+            if removed.shareSet != nil { removeShare(removed, app: app) }
         }
         addressChanged(session, filter: filter, isHeard: false)
     }

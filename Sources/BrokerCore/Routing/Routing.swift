@@ -81,8 +81,8 @@ struct Routing: ~Copyable {
         return index
     }
 
-    /// Removes a subscription from its audience, where the last subscriber takes its place, and from
-    /// the chain of its session. Returns the new head of the chain.
+    /// Removes a subscription from its audience, where the last subscriber takes its place, and
+    /// from the chain of its session. Returns the new head of the chain.
     mutating func remove(
         _ index: Index<Subscription>, from first: Index<Subscription>?
     ) -> Index<Subscription>? {
@@ -169,8 +169,8 @@ struct Routing: ~Copyable {
         shareSets[set].audiences.append(audience)
     }
 
-    /// Removes an audience that has been removed from the set of its filter. Returns whether the set
-    /// has ended with it.
+    /// Removes an audience that has been removed from the set of its filter. Returns whether the
+    /// set has ended with it.
     mutating func remove(share removed: Audience) -> Bool {
         guard let set = removed.shareSet else {
             preconditionFailure("\(String(decoding: removed.filter, as: UTF8.self)) is no share")

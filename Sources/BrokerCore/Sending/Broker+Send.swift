@@ -446,8 +446,7 @@ extension Broker {
             return
         }
         // Named twice in one list, it gets the message once.
-        if registry.users[user].routedStamp == tally.stamp { return }
-        registry.users[user].routedStamp = tally.stamp
+        guard registry.noteRouted(to: user, stamp: tally.stamp) else { return }
         guard hasListener(user) else {
             body(&self, .offlineQueue(ofUser: user), &tally)
             return
@@ -472,7 +471,7 @@ extension Broker {
         workload.charge(
             registry.apps[app].topics.match(topic, into: &matched) / CoreLimits.nodesPerWork)
         if matched.count <= 1 {
-            registry.apps[app].topics.noteMatch(topic, target: matched.first)
+            registry.noteMatch(of: topic, target: matched.first, app: app)
             return matched.first
         }
         if merge(matched, from: sender) { routing.mark(matched, topic: topic, app: app) }

@@ -79,7 +79,7 @@ struct Outbox: ~Copyable, @unchecked Sendable {
     @inline(__always)
     private func address(_ position: Int) -> UnsafeMutablePointer<OutboxEntry> {
         guard let block, position >= 0, position < Self.head(block).pointee.count else {
-            preconditionFailure("a position outside the outbox")
+            preconditionFailure("position \(position) of an outbox of \(count)")
         }
         let head = Self.head(block)
         return Self.entries(block) + ((head.pointee.start &+ position) & head.pointee.mask)
@@ -124,7 +124,8 @@ struct Outbox: ~Copyable, @unchecked Sendable {
         }
         head.pointee.count = count
         let position = lowerBound(of: entry.number)
-        precondition(self[position].number != entry.number, "a number twice in an outbox")
+        precondition(
+            self[position].number != entry.number, "number \(entry.number) is in the outbox")
         head.pointee.count = count + 1
         if position < count / 2 {
             head.pointee.start = (head.pointee.start - 1) & head.pointee.mask
@@ -151,7 +152,7 @@ struct Outbox: ~Copyable, @unchecked Sendable {
 
     /// Takes out the entries with the lowest numbers.
     mutating func removeFirst(_ removedCount: Int) {
-        precondition(removedCount <= count, "more entries than there are")
+        precondition(removedCount <= count, "\(removedCount) entries of \(count)")
         guard removedCount > 0, let block else { return }
         let head = Self.head(block)
         head.pointee.start = (head.pointee.start &+ removedCount) & head.pointee.mask

@@ -46,7 +46,7 @@ extension Broker {
         }
         // What the old row took of the reserve is the new one's: see what was admitted.
         removeWill(of: session, isReplaced: true)
-        sessions[session].will = willTable.wills.insert(will).index
+        sessions[session].will = willTable.insert(will)
         sessions[session].decisiveBatch = commits.pendingSequence
         commits.put(row, permit)
         if isPartOfLogin { return }
@@ -130,7 +130,7 @@ extension Broker {
         let authority = authority(of: session)
         guard willTable.wills[will].authority != authority else { return }
         let old = row(of: willTable.wills[will]).pageByteCount
-        willTable.wills[will].authority = authority
+        willTable.setAuthority(authority, of: will)
         let row = row(of: willTable.wills[will])
         guard let permit = admitGrowth(of: row.pageByteCount, replacing: old, for: .upkeep) else {
             return
@@ -217,7 +217,7 @@ extension Broker {
     }
 
     private mutating func forgetWill(_ index: Index<Will>, isReplaced: Bool = false) {
-        let will = willTable.wills.remove(index)
+        let will = willTable.remove(index)
         deadlines.cancel(will.token)
         if !isReplaced { commits.room.giveBack(row(of: will).pageByteCount) }
         commits.remove(.wills, key: will.key)
@@ -242,8 +242,9 @@ extension Broker {
     private mutating func scheduleWill(
         _ index: Index<Will>, afterSeconds seconds: UInt64, at moment: Moment
     ) {
-        willTable.wills[index].token = deadlines.insert(
+        let token = deadlines.insert(
             .will(index), at: moment.instant.advanced(bySeconds: seconds))
+        willTable.setTimer(token, of: index)
     }
 
     /// The device is back: a will that was about to be sent is not.
@@ -254,15 +255,14 @@ extension Broker {
 
     private mutating func stopTimer(of will: Index<Will>) {
         deadlines.cancel(willTable.wills[will].token)
-        willTable.wills[will].token = .none
+        willTable.setTimer(.none, of: will)
     }
 
     /// A will from before the broker's restart, for a device that is back as a new session.
     mutating func removeOrphanWill(ofUser user: Index<User>, device: Name) {
-        guard !willTable.orphanWills.isEmpty,
-            let will = willTable.orphanWills.removeValue(
-                forKey: WillOwner(user: user, device: device))
-        else { return }
+        guard let will = willTable.takeOrphan(of: WillOwner(user: user, device: device)) else {
+            return
+        }
         forgetWill(will)
     }
 
@@ -270,12 +270,11 @@ extension Broker {
 
     /// The delay of a will is over.
     mutating func willDue(_ index: Index<Will>, in step: inout Step) {
-        willTable.wills[index].token = .none
+        willTable.setTimer(.none, of: index)
         let owner = WillOwner(
             user: willTable.wills[index].user, device: willTable.wills[index].device)
-        if willTable.orphanWills[owner] == index {
-            willTable.orphanWills[owner] = nil
-        } else if let session = session(of: owner.user, device: owner.device),
+        if !willTable.takeOrphan(index, of: owner),
+            let session = session(of: owner.user, device: owner.device),
             sessions[session].will == index
         {
             fireWill(of: session, in: &step)
@@ -380,7 +379,7 @@ extension Broker {
         for will in commits.inFlightBatch.firedWills {
             if isStored {
                 counters.willsSent += 1
-                willTable.wills.remove(will)
+                willTable.remove(will)
             } else {
                 // Its row is in the store: the deletion was refused with the message.
                 scheduleWill(will, afterSeconds: CoreLimits.willRetrySeconds, at: moment)
@@ -408,11 +407,11 @@ extension Broker {
         let will = try Will(
             identifier: RecordKey.readNumber(key), user: user, app: appName, version: version,
             &row, else: dangling)
-        let index = willTable.wills.insert(will).index
+        let index = willTable.insert(will)
         if let session = session(of: user, device: will.device) {
             sessions[session].will = index
         } else {
-            willTable.orphanWills[WillOwner(user: user, device: will.device)] = index
+            willTable.insertOrphan(index)
         }
     }
 
@@ -427,8 +426,9 @@ extension Broker {
             let delay = UInt64(willTable.wills[index].delaySeconds)
             if let session, !connected.contains(session) {
                 let lost = sessions[session].disconnected
-                willTable.wills[index].token = deadlines.insert(
+                let token = deadlines.insert(
                     .will(index), at: max(lost.advanced(bySeconds: delay), moment.instant))
+                willTable.setTimer(token, of: index)
                 continue
             }
             let silence = UInt64(willTable.wills[index].keepAliveSeconds) * 3 / 2

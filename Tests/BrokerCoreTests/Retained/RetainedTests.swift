@@ -236,7 +236,7 @@ import Testing
         #expect(world.broker.retention.replays.count == 0)
         // It is over: the next start begins nothing.
         world.crash()
-        #expect(world.broker.retention.suspendedReplays.count == 0)
+        #expect(world.broker.retention.replays.count == 0)
     }
 
     @Test func `is not sent again by a broker that dies after all have been stored`() {
