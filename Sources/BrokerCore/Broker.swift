@@ -132,9 +132,11 @@ public struct Broker: ~Copyable, Sendable {
         let start = work + effects.work
         let end = start + limits.turnWorkMaximum
         defer { workload.chargeNextTurn(work + effects.work - start) }
-        while work + effects.work < end, !isBatchFull,
+        while work + effects.work < end, !mustDeadlinesWait,
             let deadline = deadlines.popDue(at: moment.instant)
         {
+            let before = commits.pendingBatch.share
+            defer { commits.chargeDeadline(since: before) }
             switch deadline {
             case .session(let session): expire(session: session, in: &step)
             case .will(let will): willDue(will, in: &step)
@@ -145,7 +147,7 @@ public struct Broker: ~Copyable, Sendable {
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }
         }
-        if isBatchFull { commits.awaitNextBatch() }
+        if mustDeadlinesWait { commits.awaitNextBatch() }
     }
 
     /// What results of commits and deadlines have cost since the last call, for the turn that
@@ -164,7 +166,7 @@ public struct Broker: ~Copyable, Sendable {
 
     /// When ``advance(to:effects:)`` has something to do; never later than the true deadline. Nil
     /// while the batch is full: ``takeResumption()`` tells when that is over.
-    public var nextDeadline: Instant? { isBatchFull ? nil : deadlines.next }
+    public var nextDeadline: Instant? { mustDeadlinesWait ? nil : deadlines.next }
 
     // MARK: - Access
 

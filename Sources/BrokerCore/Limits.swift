@@ -72,6 +72,9 @@ public struct CoreLimits: Sendable {
     /// clients publish to 63 sessions each. At a page of 4 KiB for each the bound is 64 MiB of
     /// memory that LMDB allocates for changed pages.
     public var batchChangesMaximum = 16_384
+    /// Changes that deadlines may add to a batch that is full: 2 ms of its commit. A batch that is
+    /// full with moves takes as many moves again for sessions that end by deadline.
+    public var deadlineChangesMaximum = 1_024
     /// Changes up to which an event asks for little: a hundred clients that ask for as much at once
     /// do not fill what is left for them in a batch.
     public var smallEventChangesMaximum = 128

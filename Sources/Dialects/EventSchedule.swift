@@ -36,6 +36,10 @@ public enum ScheduleLimits {
     /// Parts of a share that each has at a time while somebody waits: a hundred connections that
     /// ask for much hold up a newcomer by two turns.
     static let crowdedShareParts = 4
+    /// Milliseconds for which a login waits for the end of its device's previous connection. That
+    /// end waits for a batch at most, which takes below 250 ms. Two gateways that each carry a
+    /// login of the other's device would otherwise wait for each other for ever.
+    static let predecessorMilliseconds: UInt64 = 2_000
     /// Turns for which a connection that has had more than its share comes behind those who have
     /// not: a second or two of a busy loop.
     static let heavyTurns: UInt64 = 256
@@ -76,6 +80,12 @@ public struct EventSchedule: ~Copyable {
         var byteCount: Int { bytes.count + events.count * MemoryLayout<Event>.stride }
     }
 
+    /// Events among those of an owner that end one connection.
+    private struct WaitingEnds {
+        let owner: ConnectionID
+        var count = 0
+    }
+
     /// What one turn may cost, and one connection's share of it before others have theirs.
     private let turnMaximum: Int
     private let shareMaximum: Int
@@ -97,9 +107,13 @@ public struct EventSchedule: ~Copyable {
     public private(set) var largestStep = 0
     /// Memory of what waits.
     public private(set) var waitingByteCount = 0
-    /// Who has begun to wait since the last ``takeChanges(_:)``.
-    private var begun: [ConnectionID] = []
-    private var ended: [ConnectionID] = []
+    /// Connections that have begun or ended to wait since the last ``takeChanges(_:)``.
+    private var changed: [ConnectionID] = []
+    /// Connections whose end waits, and where: a channel's end waits with its gateway's events.
+    private var waitingEnds: [ConnectionID: WaitingEnds] = [:]
+    /// Since when a connection's next event, a login, has waited for its device's previous
+    /// connection.
+    private var loginsSince: [ConnectionID: Instant] = [:]
 
     public init(limits: CoreLimits = CoreLimits()) {
         turnMaximum = limits.turnWorkMaximum
@@ -115,18 +129,23 @@ public struct EventSchedule: ~Copyable {
     /// Whether something of a connection's waits.
     public func holds(_ connection: ConnectionID) -> Bool { pieces[connection] != nil }
 
+    /// When a login goes on that waits for its device's previous connection; nil where none waits.
+    public var nextDeadline: Instant? {
+        loginsSince.values.min()?.advanced(
+            byMilliseconds: ScheduleLimits.predecessorMilliseconds)
+    }
+
     /// How many packets to read from a connection.
     public var packetCountMaximum: Int {
         waitingByteCount > ScheduleLimits.waitingBytesMaximum
             ? ScheduleLimits.packetsPerCrowdedTurnMaximum : ScheduleLimits.packetsPerTurnMaximum
     }
 
-    /// Calls `body` with each connection that waits since the last call, or does not any more.
+    /// Calls `body` with each connection that has begun or ended to wait since the last call, and
+    /// whether it waits now. One that did both several times comes several times.
     public mutating func takeChanges(_ body: (ConnectionID, _ waits: Bool) -> Void) {
-        for connection in begun { body(connection, true) }
-        for connection in ended { body(connection, false) }
-        begun.removeAll(keepingCapacity: true)
-        ended.removeAll(keepingCapacity: true)
+        for connection in changed { body(connection, holds(connection)) }
+        changed.removeAll(keepingCapacity: true)
     }
 
     // MARK: - Entering the core
@@ -239,8 +258,8 @@ public struct EventSchedule: ~Copyable {
         while index < range.upperBound, cost < share {
             if broker.mustWait(events[index], bytes: bytes, isNewcomer: isNew) { break }
             if comesAfterPredecessor(
-                events[index], bytes: bytes, identities: identities, at: moment, broker: &broker,
-                isReading: isReading)
+                events[index], from: owner, bytes: bytes, identities: identities, at: moment,
+                broker: &broker, isReading: isReading)
             {
                 break
             }
@@ -269,7 +288,10 @@ public struct EventSchedule: ~Copyable {
         waitingByteCount += piece.byteCount
         if pieces[owner] == nil {
             if hasHadShare { others.append(owner) } else { newcomers.append(owner) }
-            begun.append(owner)
+            changed.append(owner)
+        }
+        for event in piece.events where event.endsConnection {
+            waitingEnds[event.connection, default: WaitingEnds(owner: owner)].count += 1
         }
         pieces[owner, default: []].append(piece)
     }
@@ -315,8 +337,8 @@ public struct EventSchedule: ~Copyable {
                 continue
             }
             if comesAfterPredecessor(
-                first.events[first.next], bytes: first.buffer, identities: first.identities,
-                at: moment, broker: &broker, isReading: isReading)
+                first.events[first.next], from: owner, bytes: first.buffer,
+                identities: first.identities, at: moment, broker: &broker, isReading: isReading)
             {
                 others.append(owner)
                 skippedCount += 1
@@ -330,7 +352,7 @@ public struct EventSchedule: ~Copyable {
                 others.append(owner)
             } else {
                 pieces[owner] = nil
-                ended.append(owner)
+                changed.append(owner)
             }
         }
         return false
@@ -340,16 +362,47 @@ public struct EventSchedule: ~Copyable {
     /// still waits: a login before it would take the session over, and the will would be sent. A
     /// previous connection of another loop is not known here.
     @inline(__always)
-    private func comesAfterPredecessor(
-        _ event: Event, bytes: UnsafeRawBufferPointer, identities: TurnIdentities,
-        at moment: Moment, broker: inout Broker, isReading: (ConnectionID) -> Bool
+    private mutating func comesAfterPredecessor(
+        _ event: Event, from owner: ConnectionID, bytes: UnsafeRawBufferPointer,
+        identities: TurnIdentities, at moment: Moment, broker: inout Broker,
+        isReading: (ConnectionID) -> Bool
     ) -> Bool {
-        guard !pieces.isEmpty, case .connectReceived = event,
-            let predecessor = broker.predecessor(
-                of: event, bytes: bytes, identities: identities, at: moment),
-            let last = pieces[predecessor]?.last?.events.last
-        else { return false }
-        return last.endsConnection && isReading(predecessor)
+        guard !waitingEnds.isEmpty, case .connectReceived = event else { return false }
+        return awaitsPredecessor(
+            event, from: owner, bytes: bytes, identities: identities, at: moment, broker: &broker,
+            isReading: isReading)
+    }
+
+    @inline(never)
+    private mutating func awaitsPredecessor(
+        _ event: Event, from owner: ConnectionID, bytes: UnsafeRawBufferPointer,
+        identities: TurnIdentities, at moment: Moment, broker: inout Broker,
+        isReading: (ConnectionID) -> Bool
+    ) -> Bool {
+        let predecessor = broker.predecessor(
+            of: event, bytes: bytes, identities: identities, at: moment)
+        // An end among the owner's own events comes behind the login, in the order of the client.
+        guard let predecessor, let end = waitingEnds[predecessor]?.owner, end != owner,
+            isReading(end)
+        else {
+            loginsSince[owner] = nil
+            return false
+        }
+        let since = loginsSince[owner] ?? moment.instant
+        loginsSince[owner] = since
+        return moment.instant
+            < since.advanced(byMilliseconds: ScheduleLimits.predecessorMilliseconds)
+    }
+
+    /// Events of an owner are not waiting any more.
+    private mutating func forgetEnds(_ events: ArraySlice<Event>) {
+        for event in events where event.endsConnection {
+            guard let ends = waitingEnds[event.connection] else {
+                preconditionFailure("no end of \(event.connection) waits")
+            }
+            waitingEnds[event.connection]!.count -= 1
+            if ends.count == 1 { waitingEnds[event.connection] = nil }
+        }
     }
 
     /// One share for one that waits. True where it still waits.
@@ -365,6 +418,8 @@ public struct EventSchedule: ~Copyable {
             bytes: piece.buffer, identities: piece.identities, at: moment, broker: &broker,
             effects: &effects, isReading: isReading)
         list[0].next = next
+        if next > piece.next { loginsSince[owner] = nil }
+        forgetEnds(piece.events[piece.next..<next])
         if next == piece.events.count {
             waitingByteCount -= piece.byteCount
             piece.bytes.deallocate()

@@ -35,6 +35,34 @@ import Testing
         (0..<count).map { "\(kind):\(deep)/x\($0)" } + ["\(kind):l/#"]
     }
 
+    // MARK: - Deadlines
+
+    /// Events may fill each batch before a turn comes to its deadlines.
+    @Test func `carries deadlines out although the batch is full`() {
+        world.limits.batchChangesMaximum = 40
+        for number in 0..<60 {
+            world.beginMQTT("away\(number)/x")
+            world.subscribeMQTT("away\(number)/x", "t")
+            world.disconnect("away\(number)/x")
+        }
+        world.begin("ann/phone", "bob/pc")
+        world.setWill("ann/phone", to: .user("bob"), "lost", delay: 5)
+        world.settle()
+        world.lose("ann/phone")
+        world.settle()
+        world.beginMQTT("eve/pc")
+        _ = world.lines()
+        for identifier in 1...8 {
+            world.publish("eve/pc", UInt16(identifier), "t", "x")
+            world.pass(seconds: 1)
+            #expect(world.broker.nextDeadline != nil)
+        }
+        #expect(world.broker.counters.willsSent == 0)
+        world.settle()
+        #expect(world.broker.counters.willsSent == 1)
+        #expect(world.lines(of: "bob/pc").contains { $0.contains("lost") })
+    }
+
     // MARK: - Rights
 
     @Test func `is charged for the subscriptions that new rights are asked about`() {

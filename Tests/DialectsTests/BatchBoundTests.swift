@@ -143,6 +143,71 @@ import Testing
         #expect(loop.broker.counters.willsSent == 0)
     }
 
+    /// So many sends that the batch has no room for the last of them.
+    private let flood = (1...8).flatMap { number in
+        Packets.send(
+            [4] + Packets.string8("t"), Array("\0x".utf8), grade: 1, number: number)
+    }
+
+    private func channel(_ inner: [UInt8]) -> [UInt8] { Packets.packet(0xA0, [1] + inner) }
+
+    /// Goes on until nothing waits, or for 5 s of which each commit takes 50 ms.
+    private func finish(_ loop: CoreLoop) {
+        for _ in 0..<100 where !loop.isIdle {
+            _ = commit(loop)
+            _ = loop.broker.takeResumption()
+            loop.now.instant = loop.now.instant.advanced(byMilliseconds: 50)
+            loop.enter()
+        }
+        _ = commit(loop)
+    }
+
+    @Test func `lets no login wait for an end that comes behind it`() {
+        let loop = CoreLoop(limits: Self.limits())
+        stayAway(10, loop)
+        let gateway = loop.client("gateway", .mrt)
+        loop.read(
+            flood + channel(Packets.connect("gateway", .mrt)) + Packets.packet(0xE0, []), gateway
+        ) { _ = loop.enter($0) }
+        #expect(loop.holds(gateway))
+        finish(loop)
+        #expect(loop.isIdle)
+        loop.broker.checkInvariants()
+    }
+
+    @Test func `lets no two logins wait for each other`() {
+        let loop = CoreLoop(limits: Self.limits())
+        stayAway(10, loop)
+        let gateways = ["one", "two"].map { loop.client($0, .mrt) }
+        for (gateway, other) in zip(gateways, ["two", "one"]) {
+            loop.read(
+                flood + channel(Packets.connect(other, .mrt)) + Packets.packet(0xE0, []), gateway
+            ) { _ = loop.enter($0) }
+            #expect(loop.holds(gateway))
+        }
+        #expect(loop.schedule.nextDeadline == nil || loop.schedule.nextDeadline! > loop.now.instant)
+        finish(loop)
+        #expect(loop.isIdle)
+        #expect(loop.schedule.nextDeadline == nil)
+        loop.broker.checkInvariants()
+    }
+
+    @Test func `lets a login wait for a disconnect in a channel`() {
+        let loop = CoreLoop(limits: Self.limits())
+        stayAway(10, loop)
+        let gateway = loop.client("gateway", .mrt)
+        loop.exchange(channel(Packets.connect("device", .mrt)), gateway)
+        loop.read(flood + channel(Packets.packet(0xE0, [])), gateway) { _ = loop.enter($0) }
+        #expect(loop.holds(gateway))
+        let new = loop.open()
+        loop.read(Packets.connect("device", .mrt), new) { _ = loop.enter($0) }
+        #expect(loop.holds(new))
+        let takeovers = loop.broker.counters.takeovers
+        finish(loop)
+        #expect(loop.decoder.conversations[new]?.phase == .established)
+        #expect(loop.broker.counters.takeovers == takeovers)
+    }
+
     @Test func `takes no more releases than other changes`() {
         let loop = CoreLoop(limits: Self.limits())
         let publisher = loop.client("publisher", .mqtt5)

@@ -158,6 +158,28 @@ import Testing
         #expect(loop.broker.counters.deliveries < before + 150)
     }
 
+    @Test func `says last what is true of a connection that waits, goes on and waits again`() {
+        let loop = makeLoop(subscribers: 20)
+        let client = loop.client("client", .mqtt5)
+        for _ in 0..<2 {
+            loop.read(flood(100), client) { _ = loop.enter($0) }
+            #expect(loop.holds(client))
+            while loop.enter() {}
+            #expect(!loop.holds(client))
+        }
+        loop.read(flood(100), client) { _ = loop.enter($0) }
+        var isPaused = false
+        loop.schedule.takeChanges { connection, waits in
+            if connection == client { isPaused = waits }
+        }
+        #expect(loop.holds(client) && isPaused)
+        while loop.enter() {}
+        loop.schedule.takeChanges { connection, waits in
+            if connection == client { isPaused = waits }
+        }
+        #expect(!isPaused)
+    }
+
     @Test func `keeps the order of a connection, whatever is read meanwhile`() {
         let loop = makeLoop(subscribers: 20)
         let client = loop.client("client", .mqtt5)

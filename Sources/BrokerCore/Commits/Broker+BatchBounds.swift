@@ -57,8 +57,18 @@ extension Broker {
         return changeCount <= limits.smallEventChangesMaximum
     }
 
-    /// Whether deadlines wait for the next batch.
-    var isBatchFull: Bool { hasMoves || hasChanges(quarters: 4) && commits.pendingBatch.isDue }
+    /// Whether deadlines wait for the next batch. Events come first in a turn and may fill each
+    /// batch, so deadlines have a share that events cannot take: wills, the end of sessions and the
+    /// end of credentials are due at their time, however much clients ask for.
+    var mustDeadlinesWait: Bool {
+        let share = commits.pendingBatch.deadlineShare
+        guard
+            share.changeCount >= limits.deadlineChangesMaximum
+                || share.movedCount >= limits.batchMovesMaximum
+                || share.memoryByteCount >= limits.batchBytesMaximum / 4
+        else { return false }
+        return hasMoves || hasChanges(quarters: 4) && commits.pendingBatch.isDue
+    }
 
     /// Whether a full batch has been handed over since the last call: the events and deadlines that
     /// waited for it may continue.

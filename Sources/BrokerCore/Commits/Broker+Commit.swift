@@ -21,7 +21,7 @@ extension Broker {
         guard hasBatch else { return false }
         batch.removeAll()
         batch.sequence = commits.pendingSequence
-        if isBatchFull { commits.awaitNextBatch() }
+        if mustDeadlinesWait { commits.awaitNextBatch() }
         batch.moment = moment
         settleListeners()
         writeDirtySessions()

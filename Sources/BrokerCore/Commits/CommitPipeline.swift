@@ -278,6 +278,17 @@ struct CommitPipeline: ~Copyable {
         }
     }
 
+    /// Counts what a deadline has added to the pending batch. Acknowledgements may have taken
+    /// something out meanwhile.
+    mutating func chargeDeadline(since before: BatchShare) {
+        let now = pendingBatch.share
+        pendingBatch.deadlineShare.changeCount += max(now.changeCount - before.changeCount, 0)
+        pendingBatch.deadlineShare.movedCount +=
+            now.movedCount - min(before.movedCount, now.movedCount)
+        pendingBatch.deadlineShare.memoryByteCount += max(
+            now.memoryByteCount - before.memoryByteCount, 0)
+    }
+
     // MARK: - What waits for a commit
 
     /// Confirms something to a client when the pending batch is committed.

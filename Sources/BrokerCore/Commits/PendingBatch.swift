@@ -51,6 +51,13 @@ enum LoadOwner {
     case leftover(Handle<Leftover>)
 }
 
+/// How much of a batch somebody has used.
+struct BatchShare {
+    var changeCount = 0
+    var movedCount: UInt64 = 0
+    var memoryByteCount = 0
+}
+
 /// One batch, from its first change to its commit.
 struct PendingBatch: ~Copyable {
     var sequence: UInt64 = 0
@@ -116,6 +123,14 @@ struct PendingBatch: ~Copyable {
     /// Connected sessions with deliveries that wait for this batch.
     var waiting: [Handle<ConnectedSession>] = []
     var sweepMaximum = 0
+    /// What deadlines have added.
+    var deadlineShare = BatchShare()
+
+    /// All that the batch contains.
+    var share: BatchShare {
+        BatchShare(
+            changeCount: changeCount, movedCount: movedCount, memoryByteCount: memoryByteCount)
+    }
 
     /// Whether there is a reason to commit.
     var isDue: Bool {
@@ -177,5 +192,6 @@ struct PendingBatch: ~Copyable {
         reservations.removeAllKeepingCapacity()
         waiting.removeAllKeepingCapacity()
         sweepMaximum = 0
+        deadlineShare = BatchShare()
     }
 }

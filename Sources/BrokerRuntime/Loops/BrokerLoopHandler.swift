@@ -260,7 +260,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             return state.broker.nextDeadline ?? .never
         }
         verifier.endTurn()
-        loop.nextWake = hasMore ? loop.now : nextWake
+        loop.nextWake = hasMore ? loop.now : min(nextWake, schedule.nextDeadline ?? .never)
         return isDraining
     }
 
