@@ -188,8 +188,8 @@ public enum SettingTable {
         .integer(
             "limits.groupsPerUser", at: \.limits.groupsPerUser, in: 0...100_000, unit: "groups",
             reload: .atOnce,
-            "Groups that a user is in, own ones included: each is looked at when the user logs "
-                + "in."),
+            "Groups that a user is in, each of which is looked at when the user logs in; and "
+                + "groups that a user owns, also those that the user has left."),
         .integer(
             "limits.groupBytesPerApp", at: \.limits.groupBytesPerApp, in: 0...1_099_511_627_776,
             unit: "bytes", reload: .atOnce,
@@ -198,8 +198,8 @@ public enum SettingTable {
         .integer(
             "limits.groupBytesPerUser", at: \.limits.groupBytesPerUser, in: 0...1_099_511_627_776,
             unit: "bytes", reload: .atOnce,
-            "The same of the groups that a user owns and is in: 36 lists of 1000 names of 64 "
-                + "bytes."),
+            "The same of the groups that a user owns, also of those that the user has left: 36 "
+                + "lists of 1000 names of 64 bytes."),
         .integer(
             "limits.membersPerGroup", at: \.limits.membersPerGroup, in: 1...10_000_000,
             unit: "users", reload: .atOnce,

@@ -142,7 +142,9 @@ extension Broker {
         if registry.apps[app].groups.count >= limits.groupsPerAppMaximum {
             return .refused(.quotaExceeded, .groupsOfApp)
         }
-        if registry.users[owner].memberships.count >= limits.groupsPerUserMaximum {
+        if registry.users[owner].memberships.count >= limits.groupsPerUserMaximum
+            || groupTable.owned(by: owner).count >= limits.groupsPerUserMaximum
+        {
             return .refused(.quotaExceeded, .groupsOfUser)
         }
         if allowed?.count ?? 0 > CoreLimits.groupAllowedMaximum {

@@ -32,7 +32,7 @@ extension Broker {
 
     /// The limit that keeps a list or a text of an owner's groups from growing to so many bytes;
     /// nil where none does. What gets shorter always may.
-    mutating func groupLimitReached(
+    func groupLimitReached(
         by owner: Index<User>, growingTo byteCount: Int, from old: Int
     ) -> LimitName? {
         guard byteCount > old else { return nil }
@@ -42,12 +42,7 @@ extension Broker {
         {
             return .groupBytesOfApp
         }
-        workload.charge(registry.users[owner].memberships.count / CoreLimits.looksPerWork)
-        var own = added
-        for membership in registry.users[owner].memberships {
-            let group = groupTable.memberships[membership].group
-            if groupTable.groups[group].owner == owner { own += groupTable.groups[group].byteCount }
-        }
+        let own = groupTable.owned(by: owner).byteCount + added
         return own > limits.groupBytesPerUserMaximum ? .groupBytesOfUser : nil
     }
 

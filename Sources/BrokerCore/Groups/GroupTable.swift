@@ -5,7 +5,8 @@
 //
 // Invariants: a group ends with its last member; members are in the order of their ids; a
 // membership counts the sessions of its user that subscribe to the address of the group; a member
-// that waits knows its place among those of the group that wait.
+// that waits knows its place among those of the group that wait; what a user owns is counted, also
+// where the user has left the group.
 
 import Primitives
 
@@ -13,13 +14,31 @@ import Primitives
 struct GroupTable: ~Copyable {
     private(set) var groups = Slab<Group>()
     private(set) var memberships = Slab<Membership>()
+    /// What users own, whether they are members or not.
+    private var owned: [Index<User>: OwnedGroups] = [:]
 
-    mutating func insert(_ group: consuming Group) -> Index<Group> { groups.insert(group).index }
+    /// How many groups one user owns, and the memory of their lists and texts.
+    struct OwnedGroups {
+        var count = 0
+        var byteCount = 0
+    }
+
+    func owned(by user: Index<User>) -> OwnedGroups { owned[user] ?? OwnedGroups() }
+
+    mutating func insert(_ group: consuming Group) -> Index<Group> {
+        owned[group.owner, default: OwnedGroups()].count += 1
+        owned[group.owner]!.byteCount += group.byteCount
+        return groups.insert(group).index
+    }
 
     /// Removes a group, which has no members.
     mutating func remove(_ group: Index<Group>) {
         let count = groups[group].memberships.count
         precondition(count == 0, "a group with \(count) members ends")
+        let owner = groups[group].owner
+        owned[owner]!.count -= 1
+        owned[owner]!.byteCount -= groups[group].byteCount
+        if owned[owner]!.count == 0 { owned[owner] = nil }
         groups.remove(group)
     }
 
@@ -28,7 +47,9 @@ struct GroupTable: ~Copyable {
     mutating func replace(_ group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?) -> Int {
         let old = groups[group].byteCount
         groups[group].replace(meta: meta, allowed: allowed)
-        return groups[group].byteCount - old
+        let growth = groups[group].byteCount - old
+        owned[groups[group].owner]!.byteCount += growth
+        return growth
     }
 
     // MARK: - Members

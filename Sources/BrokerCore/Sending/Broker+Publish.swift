@@ -325,6 +325,7 @@ extension Broker {
             return
         }
         if sessions[sender].senderState.exists { forgetUntoldRefusals(of: sender) }
+        trimRecentSends(of: sender)
         for position in 0..<sessions[sender].outbox.count {
             let entry = sessions[sender].outbox[position]
             if entry.grade != .once || (entry.isComplete && entry.reason.isFailure) {

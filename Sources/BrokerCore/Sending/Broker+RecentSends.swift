@@ -53,12 +53,16 @@ extension Broker {
             // Those before it, and those that move up.
             workload.charge(
                 sessions[sender].senderState.value.recentSends.count / CoreLimits.looksPerWork)
-            sessions[sender].senderState.value.recentSends.remove(at: oldest)
+            sessions[sender].senderState.value.removeRecentSend(at: oldest)
         }
+        let nameCount =
+            sessions[sender].senderState.value.recentNameCount + tally.refusals.count
+        let areNamed = nameCount <= SenderState.recentNamesMaximum
+        if areNamed { sessions[sender].senderState.value.recentNameCount = nameCount }
         sessions[sender].senderState.value.recentSends.append(
             RecentSend(
-                identifier: tag.identifier, number: request.number, refusals: tally.refusals,
-                refusedCount: tally.refusedCount))
+                identifier: tag.identifier, number: request.number,
+                refusals: areNamed ? tally.refusals : [], refusedCount: tally.refusedCount))
     }
 
     /// Answers a repeat: as soon as the first one's fate is known and what has to be stored of the
@@ -128,10 +132,14 @@ extension Broker {
         let hasRepeats = sessions[sender].senderState.value.recentSends[place].hasRepeats
         if reason.isFailure {
             // It leaves no trace: the next one is new.
-            sessions[sender].senderState.value.recentSends.remove(at: place)
+            sessions[sender].senderState.value.removeRecentSend(at: place)
         } else {
             sessions[sender].senderState.value.recentSends[place].isComplete = true
             sessions[sender].senderState.value.recentSends[place].reason = reason
+            // A client that is away sends nothing that would shorten the list. Once for all sends:
+            // there may be 65,535, and the last of them is known last.
+            let isLast = place == sessions[sender].senderState.value.recentSends.count - 1
+            if isLast, !sessions[sender].isConnected { trimRecentSends(of: sender) }
         }
         guard hasRepeats else { return }
         workload.charge(sessions[sender].outbox.count / CoreLimits.looksPerWork)
@@ -142,6 +150,15 @@ extension Broker {
             if reason.isFailure && !entry.awaitsRow { deleteSendRow(of: entry, sender) }
             completeRepeat(entry, of: sender, in: &step)
         }
+    }
+
+    /// Leaves a session as many recent sends as its window is long.
+    mutating func trimRecentSends(of sender: Index<Session>) {
+        guard sessions[sender].senderState.exists else { return }
+        let count = sessions[sender].senderState.value.recentSends.count
+        guard count > Int(limits.sendWindowMaximum) else { return }
+        workload.charge(count / CoreLimits.looksPerWork)
+        sessions[sender].senderState.value.trimRecentSends(to: Int(limits.sendWindowMaximum))
     }
 
     /// Repeats that wait for the fate of a send.

@@ -23,12 +23,40 @@ struct SenderState: ~Copyable, EmptyInitializable {
     private var answeredNameCount = 0
     /// What it sent lately under ids of the application's own (MQTT), in the order of numbers.
     var recentSends: [RecentSend] = []
+    /// Refused receivers that recent sends name.
+    var recentNameCount = 0
     /// The ids of sends that are not answered.
     var sendTags: [SendTag] = []
 
     /// Names that are kept for repeats. A client that never releases would have 2 KB of them kept
     /// for each of its publications; past this a repeat is told how many there were.
     private static let answeredNamesMaximum = 4_096
+
+    /// Names that recent sends of one session keep: 2 KB. Past this a repeat is told how many
+    /// receivers were refused.
+    static let recentNamesMaximum = 256
+
+    /// Keeps as many recent sends as the window is long, and those whose fate is not known. The
+    /// memory of the others is given back.
+    mutating func trimRecentSends(to window: Int) {
+        var excess = recentSends.count - window
+        guard excess > 0 else { return }
+        var kept: [RecentSend] = []
+        kept.reserveCapacity(window)
+        for send in recentSends {
+            if excess > 0, send.isComplete {
+                excess -= 1
+                recentNameCount -= send.refusals.count
+            } else {
+                kept.append(send)
+            }
+        }
+        recentSends = kept
+    }
+
+    mutating func removeRecentSend(at place: Int) {
+        recentNameCount -= recentSends.remove(at: place).refusals.count
+    }
 
     /// A QoS 2 publication has an answer, and keeps its identifier until it is released.
     mutating func answer(

@@ -67,6 +67,26 @@ import Testing
         _ = world.operatorGroup(owner: "ann", allowed: names(11))
     }
 
+    @Test(arguments: [false, true])
+    func `counts for its owner, also where the owner has left it`(afterRestart: Bool) {
+        world.limits.groupBytesPerUserMaximum = 1_000
+        world.limits.groupsPerUserMaximum = 3
+        let group = world.operatorGroup(owner: "ann", allowed: names(10))
+        world.addUser("bob")
+        #expect(world.operate(group, .join(user: Array("bob".utf8))) == .success)
+        #expect(world.operate(group, .leave(user: Array("ann".utf8))) == .success)
+        if afterRestart {
+            world.settle()
+            world.crash()
+        }
+        #expect(setAllowed(group, names(18)) == .quotaExceeded)
+        #expect(setAllowed(group, []) == .success)
+        for _ in 0..<2 { _ = world.operatorGroup(owner: "ann") }
+        world.begin("ann/phone")
+        world.createGroup("ann/phone", key: 8, id: 3)
+        #expect(lines().contains("ann/phone: response 3, quotaExceeded"))
+    }
+
     @Test func `has them as long as those of its app leave room for, also after a restart`() {
         world.limits.groupBytesPerAppMaximum = 1_000
         let first = world.operatorGroup(owner: "ann", allowed: names(10))

@@ -71,6 +71,45 @@ import Testing
         #expect(world.lines(of: "bob/pc") == ["received 2"])
     }
 
+    private var keptCount: Int {
+        let session = world.broker.session(
+            of: world.broker.user(named: Array("bob".utf8), app: Index(place: 0))!,
+            device: Name(Array("pc".utf8)))!
+        return world.broker.sessions[session].senderState.value.recentSends.count
+    }
+
+    /// Its client may have sent thousands before the first was answered.
+    @Test(arguments: [true, false])
+    func `is not kept for more sends than the window has, once the client is away`(
+        isAnswered: Bool
+    ) {
+        for number in 1...200 { send(UInt16(number), "m\(number)", grade: .once) }
+        if isAnswered { world.settle() }
+        world.lose("bob/pc")
+        world.settle()
+        #expect(keptCount == Int(world.limits.sendWindowMaximum))
+        world.beginMQTT("bob/pc")
+        send(201, "m200")
+        world.settle()
+        #expect(world.lines(of: "bob/pc").contains("accepted 201, m200 sent"))
+    }
+
+    @Test func `names refused receivers up to a limit, and counts them beyond`() {
+        let names = (0..<200).map { "nobody\($0)" }
+        for round in 1...4 {
+            world.publish("bob/pc", UInt16(round), to: .users(["ann"] + names), "x", id: "m\(round)")
+            world.settle()
+        }
+        let session = world.broker.session(
+            of: world.broker.user(named: Array("bob".utf8), app: Index(place: 0))!,
+            device: Name(Array("pc".utf8)))!
+        let kept = world.broker.sessions[session].senderState.value.recentSends
+        let nameCount = kept.reduce(0) { $0 + $1.refusals.count }
+        #expect(nameCount == world.broker.sessions[session].senderState.value.recentNameCount)
+        #expect(nameCount > 0 && nameCount <= SenderState.recentNamesMaximum)
+        #expect(kept.filter { $0.refusedCount >= 200 }.count >= 2)
+    }
+
     @Test func `leaves no trace where the send was refused`() {
         world.publish("bob/pc", 1, to: .user("nobody"), "x", id: "m1")
         #expect(world.lines(of: "bob/pc") == ["accepted 1, topicNameInvalid, m1 topicNameInvalid"])
