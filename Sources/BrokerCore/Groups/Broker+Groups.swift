@@ -81,7 +81,8 @@ extension Broker {
             guard mayJoin(group, actor.user) else { return .refused(.notAuthorized) }
             return joinGroup(group, actor, in: &step)
         case .leave: return leaveGroup(group, actor, in: &step)
-        case .create, .list, .describe: preconditionFailure("no change of a group that exists")
+        case .create, .list, .describe:
+            preconditionFailure("\(request) does not change a group")
         case .kick, .ban, .setMeta, .setAllowed: break
         }
         guard groupTable.groups[group].owner == actor.user else { return .refused(.notAuthorized) }
@@ -97,7 +98,7 @@ extension Broker {
                 of: group, to: allowed.map { identifiers($0, in: step.bytes) }, by: actor, in: &step
             )
         case .create, .join, .leave, .list, .describe:
-            preconditionFailure("not the owner's alone")
+            preconditionFailure("\(request) is not reserved for the owner")
         }
     }
 

@@ -63,7 +63,9 @@ struct JudgedTarget {
 
     /// Those who subscribe to a user's presence, each judged by its subscription.
     static func presence(topic: UnsafeRawBufferPointer) -> JudgedTarget {
-        precondition(ReservedTopic(topic) == .presence, "a topic that is not the broker's own")
+        precondition(
+            ReservedTopic(topic) == .presence,
+            "\(String(decoding: topic, as: UTF8.self)) is no topic of presence")
         return JudgedTarget(.topic(topic))
     }
 
